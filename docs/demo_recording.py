@@ -31,12 +31,12 @@ sys.path.insert(0, str(ROOT))
 from demo_workloads import VARIABLE  # noqa: E402 (once the path is right)
 
 from tests.simulated_gpu import simulator  # noqa: E402
-from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
+from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.recordings.lines import GZIP  # noqa: E402
 from tui.recordings.recorder import Recorder, Redaction  # noqa: E402
+from tui.runs.state.runs import RunState  # noqa: E402
 from tui.session.session import Session  # noqa: E402
 from tui.state.events import FlagSet  # noqa: E402
-from tui.state.runs import RunState  # noqa: E402
 from tui.state.store import Store  # noqa: E402
 
 PLACE = ROOT / "tui" / "recordings"

@@ -31,16 +31,16 @@ from textual.pilot import Pilot  # noqa: E402 (once the path is right)
 from tests.screens.app_helpers import POLL_S, Running, running  # noqa: E402
 from tests.screens.every_screen import Scene, scenes  # noqa: E402
 from tests.screens.watched import ScriptedRuns, kept_run  # noqa: E402
-from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
+from tui.app.workbench import WorkbenchApp  # noqa: E402
+from tui.core.text import glyphs  # noqa: E402
 from tui.recordings import lines  # noqa: E402
+from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.recordings.replay import AT_ONCE, ReplaySession  # noqa: E402
-from tui.results.database import Database  # noqa: E402
-from tui.results.database import path as path_of_results  # noqa: E402
+from tui.results.store.database import Database  # noqa: E402
+from tui.results.store.database import path as path_of_results  # noqa: E402
+from tui.runs.screens.tab import WorkbenchScreen  # noqa: E402
+from tui.runs.screens.workloads_pane import WorkloadList  # noqa: E402
 from tui.state.known import SIMULATED  # noqa: E402
-from tui.text import glyphs  # noqa: E402
-from tui.ui.app.workbench import WorkbenchApp  # noqa: E402
-from tui.ui.screens.workbench import WorkbenchScreen  # noqa: E402
-from tui.ui.widgets.workloads_pane import WorkloadList  # noqa: E402
 
 FOLDER = ROOT / "docs" / "pictures"
 RECORDING = ROOT / "tui" / "recordings" / DEMO

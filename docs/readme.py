@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.terminal.terminal import PROGRAM, Terminal  # noqa: E402 (once the path is right)
-from tui.cli.commands.replay import DEMO  # noqa: E402
+from tui.kit.commands.registry import key_table_markdown  # noqa: E402
+from tui.recordings.cli.replay import DEMO  # noqa: E402
 from tui.recordings.lines import look_through, time_text  # noqa: E402
-from tui.ui.commands.registry import key_table_markdown  # noqa: E402
 
 COLUMNS, ROWS = 110, 34
 RECORDING = ROOT / "tui" / "recordings" / DEMO

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from tui.session.state_folder import Kept
+from tui.core.state_folder import Kept
 from workloads.protocol import wire
 from workloads.protocol.results import COPY, Ceiling
 

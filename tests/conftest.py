@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from tests.compiled import compile_program
 from tests.simulated_gpu import place
-from tui.text import glyphs
+from tui.core.text import glyphs
 
 # An example may be the first of a process to start torch's threads, beside whatever else runs.
 settings.register_profile("any machine", deadline=None)

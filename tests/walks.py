@@ -15,8 +15,8 @@ from typing import NoReturn
 
 from textual.keys import REPLACED_KEYS, key_to_character
 
-from tui.ui.commands.command import TABS
-from tui.ui.commands.registry import COMMANDS
+from tui.kit.commands.command import TABS
+from tui.kit.commands.registry import COMMANDS
 from workloads.protocol.frozen import frozen
 
 SEQUENCES = {

@@ -1,6 +1,6 @@
 """``python -m tui``: the same as ``gpu-workbench``, where ``tui`` is this package."""
 
-from tui import interrupt
+from tui.core import interrupt
 
 interrupt.end_at_once()
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.agent.interpreters import QUIET
-from tui.watch.kept import left_in
+from tui.watch.runs.kept import left_in
 from workloads.protocol.frozen import frozen
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tui.watch.runs import variables
+from tui.watch.runs.runs import variables
 from workloads.protocol.frozen import frozen
 
 VERSIONS = tuple(f"3.{minor}" for minor in range(8, 15))

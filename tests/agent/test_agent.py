@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tui.cli.watch_command import oom_lines
-from tui.watch.kept import (
+from tui.watch.cli.launch import oom_lines
+from tui.watch.runs.kept import (
     FROM_EXCEPTION,
     REBUILT,
     left_in,

@@ -15,20 +15,20 @@ from pathlib import Path
 import pytest
 
 from tests.watch.test_watched_processes import BEGAN, held, process
-from tui import reports
-from tui.cli.commands.watch import Launch, as_exports
 from tui.cli.output import UsageError
 from tui.cli.program import parse
-from tui.cli.watch_command import Outcome, as_object
-from tui.cli.watch_output import kept_as_plain, kept_lines
-from tui.session import watching
-from tui.session.watching import KeptRuns
-from tui.state.watched_processes import WatchedProcesses
-from tui.watch import runs
-from tui.watch.kept import Contents, read_folder
-from tui.watch.messages import StepsTold, TorchProcesses
-from tui.watch.run_words import left_in_words
-from tui.watch.runs import Run
+from tui.core import reports
+from tui.devices.allocators.messages import StepsTold, TorchProcesses
+from tui.session import allocators_supervisor as watching
+from tui.session.allocators_supervisor import KeptRuns
+from tui.watch.cli.launch import Outcome, as_object
+from tui.watch.cli.output import kept_as_plain, kept_lines
+from tui.watch.cli.watch import Launch, as_exports
+from tui.watch.runs import runs
+from tui.watch.runs.kept import Contents, read_folder
+from tui.watch.runs.run_words import left_in_words
+from tui.watch.runs.runs import Run
+from tui.watch.state.processes import WatchedProcesses
 from workloads.agent import ENTRIES, RECORD, RUN, identity
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tui.cli.watch_output import kept_as_plain, kept_lines
-from tui.watch import runs
+from tui.watch.cli.output import kept_as_plain, kept_lines
+from tui.watch.runs import runs
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 

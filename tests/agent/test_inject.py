@@ -17,13 +17,19 @@ import pytest
 from tests import waiting
 from tests.agent.interpreters import others
 from tests.agent.programs import ENDS_AFTER_AUTOGRAD
-from tui.cli.commands.watch import watch
 from tui.cli.output import UsageError
 from tui.cli.program import parse
-from tui.cli.watch_processes import WatchOptions, put_agent_in
-from tui.watch import agents
-from tui.watch.agents import Agents, CannotInjectError, check_injection, injected_script, target_of
-from tui.watch.kept import joined, left_in, read_folder
+from tui.watch.cli.processes import WatchOptions, put_agent_in
+from tui.watch.cli.watch import watch
+from tui.watch.runs import agents
+from tui.watch.runs.agents import (
+    Agents,
+    CannotInjectError,
+    check_injection,
+    injected_script,
+    target_of,
+)
+from tui.watch.runs.kept import joined, left_in, read_folder
 
 ROOT = Path(__file__).parents[2]
 until = partial(waiting.until, patience_s=100)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.watch.following import until
-from tui.child.inside import Cgroup
-from tui.cli.watch_command import Outcome, RunWithoutScreen, as_markdown, as_object, as_text
-from tui.session.watched_session import WatchedRunSession
-from tui.watch import runs
-from tui.watch.runs import Run, oom_killer_words, read_again
+from tui.core.child.inside import Cgroup
+from tui.watch.cli.launch import Outcome, RunWithoutScreen, as_markdown, as_object, as_text
+from tui.watch.runs import runs
+from tui.watch.runs.runs import Run, oom_killer_words, read_again
+from tui.watch.session.watched_session import WatchedRunSession
 
 # A signal that this program cannot tell from the kernel's, and the kernel's count of its own.
 KILLED = """

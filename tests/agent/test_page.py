@@ -15,10 +15,10 @@ from tests.screens.app_helpers import PromptApp, Running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import make_store
 from tests.watch.test_session import begun
-from tui.session.watched_session import WatchedRunSession
-from tui.state.watched_run import WatchedRun
-from tui.ui.screens.watch import RunSession
-from tui.watch.runs import Run
+from tui.watch.runs.runs import Run
+from tui.watch.screens.tab import RunSession
+from tui.watch.session.watched_session import WatchedRunSession
+from tui.watch.state.run import WatchedRun
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests import waiting
 from tests.agent.programs import ENDS_AFTER_AUTOGRAD
-from tui.watch.kept import left_in
+from tui.watch.runs.kept import left_in
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 
@@ -206,7 +206,7 @@ def test_a_gauge_that_is_killed_costs_the_run_nothing(tmp_path: Path) -> None:
     gauge.stdout.close()
     run = the_run(tmp_path)
     # Whoever looks again finds its steps.
-    from tui.watch.agents import Agents
+    from tui.watch.runs.agents import Agents
 
     agents = Agents()
     state = until(lambda: agents.states(str(run)))

@@ -18,9 +18,9 @@ from tests import waiting
 from tests.agent.test_runs import ROOT, TRAIN, write
 from tests.watch import following
 from tests.watch.test_session import begun
-from tui.session.watched_session import WatchedRunSession
-from tui.state.watched_run import WatchedDevice, WatchedRun
-from tui.watch import findings, runs
+from tui.watch.runs import findings, runs
+from tui.watch.session.watched_session import WatchedRunSession
+from tui.watch.state.run import WatchedDevice, WatchedRun
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 
@@ -133,8 +133,8 @@ def growing(state: WatchedRun) -> WatchedDevice | None:
 
 SCREEN = """
 import asyncio, sys
-from tui.session.watched_session import WatchedRunSession
-from tui.watch import runs
+from tui.watch.session.watched_session import WatchedRunSession
+from tui.watch.runs import runs
 async def work():
     session = WatchedRunSession()
     run, _ = runs.begin(sys.argv[1:], None)

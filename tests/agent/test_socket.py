@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from tests.waiting import until
-from tui.watch.agents import Agents
+from tui.watch.runs.agents import Agents
 from workloads.agent import identity, listening
 from workloads.agent.address import LONGEST_LINE, open_place, place
 from workloads.agent.agent import Agent
@@ -254,7 +254,7 @@ def test_another_user_is_left(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_socket_that_another_process_holds_is_not_believed(
     agent: Agent, agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.watch.agents.peer_of", lambda _connection: (1, os.getuid()))
+    monkeypatch.setattr("tui.watch.runs.agents.peer_of", lambda _connection: (1, os.getuid()))
     assert agents.states() == []
     assert agent.alive
 

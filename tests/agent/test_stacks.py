@@ -16,14 +16,14 @@ from types import SimpleNamespace
 import pytest
 
 from tests.waiting import until
-from tui.cli.watch_stacks import print_stacks
-from tui.ui.views.lines import plain
-from tui.ui.views.rank_stacks import rank_stack_lines, rank_words
-from tui.watch.agents import Agents
-from tui.watch.inventory import CodeLine, ThreadStack
-from tui.watch.rank_stacks import NO_PROCESS, RankStacks, where_ranks_are
-from tui.watch.runs import Run, save
-from tui.watch.stacks import ProcessStacks, parse_stacks
+from tui.kit.lines import plain
+from tui.watch.cli.stacks import print_stacks
+from tui.watch.runs.agents import Agents
+from tui.watch.runs.inventory import CodeLine, ThreadStack
+from tui.watch.runs.rank_stacks import NO_PROCESS, RankStacks, where_ranks_are
+from tui.watch.runs.runs import Run, save
+from tui.watch.runs.stacks import ProcessStacks, parse_stacks
+from tui.watch.views.rank_stacks import rank_stack_lines, rank_words
 from workloads.agent import identity, stacks
 from workloads.agent.address import LONGEST_LINE
 from workloads.agent.agent import Agent
@@ -115,7 +115,7 @@ def test_a_run_without_a_process_says_so(run: Path, capsys: pytest.CaptureFixtur
 def test_an_agent_that_does_not_answer_is_told_with_what_helps(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.watch.agents.PATIENCE_S", 0.02)
+    monkeypatch.setattr("tui.watch.runs.agents.PATIENCE_S", 0.02)
     monkeypatch.setattr(stacks, "stacks_now", lambda _hidden: {"threads": "no"})
     (rank,) = where_ranks_are(run)
     assert rank.stacks is None

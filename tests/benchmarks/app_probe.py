@@ -9,9 +9,9 @@ import json
 import sys
 from pathlib import Path
 
+from tui.app.workbench import WorkbenchApp
 from tui.session.session import Session
 from tui.state.events import Parts
-from tui.ui.app.workbench import WorkbenchApp
 from workloads.protocol import wire
 
 

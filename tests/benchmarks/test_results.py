@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from tests.results.samples import FACTS, kept
-from tui.results.compare import earlier_results
-from tui.results.database import Database
-from tui.results.records import Kept
+from tui.results.store.compare import earlier_results
+from tui.results.store.database import Database
+from tui.results.store.records import Kept
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tests.children.driver import MISBEHAVING
 from tests.screens.helpers import environment
+from tui.runs.state.runs import RunState
 from tui.session.session import Session
 from tui.state.events import LogLine
-from tui.state.runs import RunState
 from workloads import catalog
 from workloads.declare.workload import infos
 from workloads.protocol import messages, wire

@@ -13,7 +13,7 @@ import pytest
 
 from tests.children.sessions import until
 from tests.terminal.terminal import Terminal
-from tui.cli.commands.list import catalogue
+from tui.runs.cli.list import catalogue
 from tui.session import supervisors
 from tui.session.session import Session
 from workloads import ENTRY

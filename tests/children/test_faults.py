@@ -38,9 +38,9 @@ from tests.children.sessions import (
     until,
 )
 from tests.waiting import assert_gone
-from tui import reports
+from tui.core import reports
+from tui.runs.state.runs import RunState
 from tui.session.session import Session
-from tui.state.runs import RunState
 from workloads import START
 from workloads.protocol import messages as protocol
 from workloads.protocol import wire
@@ -222,7 +222,7 @@ async def test_t30_an_error_of_the_device_ends_the_run_alone_and_a_hang_can_be_c
 def test_a_report_that_does_not_fit_on_the_disk_leaves_nothing_half_written(state: Path) -> None:
     # A limit on the size of files refuses a write in the middle, as a full disk does.
     code = (
-        "import resource; from tui import reports;"
+        "import resource; from tui.core import reports;"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, (4096, {resource.RLIM_INFINITY}));"
         "reports.save('short', (), ());"
         "reports.save('long', (), ['x' * 100] * 1000)"

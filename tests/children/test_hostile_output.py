@@ -23,10 +23,10 @@ from tests.results.samples import kept
 from tests.terminal.faults import each_signal
 from tui.cli.headless import Waiter
 from tui.cli.program import command_names
-from tui.results.database import Database
+from tui.core.text.glyphs import clean
+from tui.kit.terminal.ending import SIGNALS
+from tui.results.store.database import Database
 from tui.session.session import Session
-from tui.text.glyphs import clean
-from tui.ui.terminal.ending import SIGNALS
 
 __all__ = ["scripted_library"]
 
@@ -270,7 +270,7 @@ def test_a_bundle_and_a_replayed_recording_hold_no_escape(place: Place, tmp_path
 
 BROKEN = """
 import sys
-from tui.cli.commands import list as broken
+from tui.runs.cli import list as broken
 from tui.cli.main import main
 
 def fails(*_):

@@ -29,7 +29,8 @@ from tests.children.sessions import (
     until,
 )
 from tests.waiting import assert_gone
-from tui.session import state_folder, supervisors
+from tui.core import state_folder
+from tui.session import supervisors
 from tui.session.session import Session
 from workloads.protocol import messages
 from workloads.protocol.results import Ceiling
@@ -266,7 +267,7 @@ async def test_a_monitor_that_dies_starts_anew(tmp_path: Path) -> None:
         monitor = next(
             child
             for child in psutil.Process().children()
-            if child not in others and "tui.monitor" in child.cmdline()
+            if child not in others and "tui.devices.monitor" in child.cmdline()
         )
         monitor.kill()
         await until(session, lambda: session.store.monitor.status == "restarting")

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.snapshots.scenes import MIB, oom, segment
-from tui.session.snapshot_reader import SnapshotReader
 from tui.snapshots.reader.messages import (
     AskDifference,
     AskMap,
@@ -39,6 +38,7 @@ from tui.snapshots.reader.messages import (
     TimelineIs,
     VerdictIs,
 )
+from tui.snapshots.session.snapshot_reader import SnapshotReader
 
 FILES = Path(__file__).parents[1] / "snapshots" / "files"
 TRAINING = str(FILES / "training.pickle")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui.explain.evidence import Evidence
-from tui.watch.inventory import (
+from tui.snapshots.explain.evidence import Evidence
+from tui.watch.runs.inventory import (
     SCHEMA,
     CodeLine,
     Container,

@@ -25,11 +25,11 @@ from tests.explain.scenes import (
     part,
     variable,
 )
-from tui.explain.account import account, capacity
-from tui.explain.evidence import Evidence, Grown, Holder, Purpose, Rate
-from tui.explain.explain import explain
-from tui.explain.leak import find_leak
-from tui.watch.inventory import CodeLine, NamedBytes, ThreadStack
+from tui.snapshots.explain.account import account, capacity
+from tui.snapshots.explain.evidence import Evidence, Grown, Holder, Purpose, Rate
+from tui.snapshots.explain.explain import explain
+from tui.snapshots.explain.leak import find_leak
+from tui.watch.runs.inventory import CodeLine, NamedBytes, ThreadStack
 
 LOSSES = container("losses", 6080, 190, graphs=190)
 HOOK = CodeLine(PROGRAM, 40, "hook")

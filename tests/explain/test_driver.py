@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tui.explain.driver import explain_driver_oom
-from tui.explain.evidence import Circumstances, Holder
-from tui.state.watched_run import SeenGpu, full_gpu
-from tui.watch.inventory import CodeLine
+from tui.snapshots.explain.driver import explain_driver_oom
+from tui.snapshots.explain.evidence import Circumstances, Holder
+from tui.watch.runs.inventory import CodeLine
+from tui.watch.state.run import SeenGpu, full_gpu
 
 GIB = 2**30
 STACK = (

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from tests.explain.scenes import GIB, MIB, TRAIN, container, growing, inventory, part
 from tests.snapshots.scenes import oom, scene, segment
-from tui.explain.evidence import Circumstances, Holder, Rate
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.markdown import snapshot_markdown
 from tui.snapshots.analysis.report import snapshot_report
 from tui.snapshots.analysis.verdict import parse_oom_texts
+from tui.snapshots.explain.evidence import Circumstances, Holder, Rate
 from tui.snapshots.model.results import Verdict
 from tui.snapshots.model.snapshot import Snapshot
 from tui.snapshots.reader.serve import redacted
-from tui.watch.inventory import AgentRecord, OomFacts
+from tui.watch.runs.inventory import AgentRecord, OomFacts
 from workloads.protocol import wire
 
 TAKEN = inventory(

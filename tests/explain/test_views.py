@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.scenes import container, evidence, growing, inventory, part
-from tui.explain.explain import explain
-from tui.ui.views.explained import account_lines, advice_lines, first_lines
-from tui.ui.views.lines import plain, width
+from tui.kit.lines import plain, width
+from tui.snapshots.explain.explain import explain
+from tui.snapshots.views.explained import account_lines, advice_lines, first_lines
 
 FOUND = explain(
     evidence(

@@ -7,15 +7,15 @@ import time
 import pytest
 
 from tests.screens.helpers import NOW, WORKER, gpu, make_store, sample, uuid
-from tui.monitor.device_reader import identity_of, lost_device
-from tui.monitor.messages import Device
-from tui.state.devices import DeviceView
+from tui.devices.monitor.device_reader import identity_of, lost_device
+from tui.devices.monitor.messages import Device
+from tui.devices.state.devices import DeviceView
+from tui.devices.views.device_columns import columns
+from tui.devices.views.device_detail import device_detail, holders
+from tui.devices.views.devices import row
+from tui.devices.views.process_rows import process_rows
+from tui.kit.lines import TextStyle, plain
 from tui.state.store import Store
-from tui.ui.views.device_columns import columns
-from tui.ui.views.device_detail import device_detail, holders
-from tui.ui.views.devices import row
-from tui.ui.views.lines import TextStyle, plain
-from tui.ui.views.process_rows import process_rows
 
 REASON = "GPU is lost: reset it or reboot"
 LOST_AT = NOW + 10

@@ -15,8 +15,8 @@ import pytest
 from tests.children.sessions import lines, saying, until
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
-from tui.child.launch import FOLDER, Launched, launch
-from tui.monitor import serving
+from tui.core.child.launch import FOLDER, Launched, launch
+from tui.devices.monitor import serving
 from tui.session.session import Session
 
 ROOT = Path(__file__).parents[2]
@@ -109,8 +109,8 @@ def ended(pid: int) -> bool:
 def test_it_ends_with_a_program_that_ends_while_it_starts(end: str) -> None:
     code = (
         "import json, os, sys\n"
-        "from tui.child.launch import FOLDER, launch\n"
-        "from tui.monitor import serving\n"
+        "from tui.core.child.launch import FOLDER, launch\n"
+        "from tui.devices.monitor import serving\n"
         f"child = launch(serving(0.2), {{'PYTHONPATH': {str(ROOT)!r}}}, FOLDER)\n"
         "print(json.dumps(child.pid), flush=True)\n"
         f"{end}\n"

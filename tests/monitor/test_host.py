@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.child.inside import Cgroup
-from tui.monitor import monitor
+from tui.core.child.inside import Cgroup
+from tui.devices.monitor import monitor
 
 GIB = 1024**3
 

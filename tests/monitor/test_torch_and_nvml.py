@@ -13,8 +13,8 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.screens.helpers import NOW, gpu, sample
 from tests.terminal.terminal import Terminal
-from tui.state.devices import pair
-from tui.ui.views.device_detail import device_detail
+from tui.devices.state.devices import pair
+from tui.devices.views.device_detail import device_detail
 from workloads.measure import environment
 from workloads.protocol.results import TorchDevice
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tui.explain.explanation import LeadingCause
+from tui.snapshots.explain.explanation import LeadingCause
 from workloads.protocol.frozen import frozen
 
 FOLDER = Path(__file__).with_name("programs")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.screens.helpers import gpu, sample
-from tui.monitor.messages import MonitorHello
+from tui.devices.monitor.messages import MonitorHello
 from tui.recordings import lines
 from tui.recordings.lines import GZIP
 from tui.recordings.recorder import Recorder

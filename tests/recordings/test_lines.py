@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.recordings.making import header_line, refusal
 from tests.screens.helpers import gpu, gpu_process, sample
 from tests.screens.watching import TORCHRUN, figures, said, told, torch_process
-from tui.monitor.messages import Watch
+from tui.devices.monitor.messages import Watch
 from tui.recordings import lines
+from tui.runs.state.parameters import Sweep
 from tui.state.events import (
     AnyEvent,
     DeviceSelected,
@@ -26,7 +27,6 @@ from tui.state.events import (
     SweepSet,
     WatchStatus,
 )
-from tui.state.parameters import Sweep
 from workloads.protocol import messages
 
 texts = st.text(max_size=20)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import environment, gpu, gpu_process, sample
 from tests.screens.watching import told, torch_process
-from tui.monitor.messages import HostProcesses, ParentProcess
+from tui.core.text.redact import HOST
+from tui.devices.monitor.messages import HostProcesses, ParentProcess
 from tui.recordings.recorder import Redaction, program
 from tui.state.events import AnyEvent, LogLine, RunnerStatus
-from tui.text.redact import HOST
 from workloads.protocol import messages, wire
 from workloads.protocol.results import TorchDevice
 

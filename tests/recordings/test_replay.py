@@ -16,7 +16,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.recordings.making import AT, Clock, header_line, recorded
 from tests.screens.helpers import gpu, sample
-from tui.monitor.messages import MonitorHello
+from tui.devices.monitor.messages import MonitorHello
 from tui.recordings import lines
 from tui.recordings.lines import look_through
 from tui.recordings.recorder import Recorder

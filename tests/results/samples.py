@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.results.records import Facts, Kept, Record, id_of
-from tui.state.runs import Conditions
+from tui.results.store.records import Facts, Kept, Record, id_of
+from tui.runs.state.runs import Conditions
 from workloads.protocol.results import RunResult, Setting, Timing
 
 FACTS = {

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tui.results.statistics import RunRatio, answers, ratio_of_sessions
+from tui.results.store.statistics import RunRatio, answers, ratio_of_sessions
 
 EFFECTS = (0.0, 0.005, 0.01, 0.02, 0.03)
 """Standard deviation from session to session, relative."""

@@ -11,8 +11,8 @@ import pytest
 from tests.results.samples import HOUR, kept
 from tui.cli.output import UsageError
 from tui.cli.program import parse
-from tui.results.database import Database, path
-from tui.results.records import Kept
+from tui.results.store.database import Database, path
+from tui.results.store.records import Kept
 
 Run = Callable[..., str]
 

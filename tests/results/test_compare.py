@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.results.samples import HOUR, conditions, kept
-from tui.results.compare import Compared, compare
-from tui.results.database import Database
-from tui.results.records import Kept, Row
-from tui.results.selection import Everything, Selection, SelectionError, both, moment, read
-from tui.ui.views.lines import plain
-from tui.ui.views.results import (
+from tui.kit.lines import plain
+from tui.kit.tables import table_lines
+from tui.results.store.compare import Compared, compare
+from tui.results.store.database import Database
+from tui.results.store.records import Kept, Row
+from tui.results.store.selection import Everything, Selection, SelectionError, both, moment, read
+from tui.results.views.results import (
     compare_notes,
     compare_table,
     list_table,
@@ -22,7 +23,6 @@ from tui.ui.views.results import (
     show_lines,
     when,
 )
-from tui.ui.views.tables import table_lines
 from workloads.protocol.results import Setting
 
 NEW = {"driver": "590.10.01"}

@@ -13,18 +13,18 @@ from tests.results.samples import BEGAN, FACTS, HOUR, kept
 from tests.screens.app_helpers import running
 from tests.screens.helpers import NOW, gpu, host, make_store, sample, torch_gpu, uuid
 from tests.screens.results import ran
+from tui.kit.lines import plain
 from tui.recordings import lines
-from tui.results.compare import earlier_results, held_against
-from tui.results.database import Database
-from tui.results.keeper import EarlierSessions
-from tui.results.records import Kept
+from tui.results.store.compare import earlier_results, held_against
+from tui.results.store.database import Database
+from tui.results.store.keeper import EarlierSessions
+from tui.results.store.records import Kept
+from tui.runs.state.runs import Against, EarlierResult
+from tui.runs.views.detail import detail_lines, earlier_in_full
+from tui.runs.views.workload_columns import columns_for, entry_line
+from tui.runs.views.workload_table import entries, row
 from tui.state.events import AnyEvent, EarlierRead, HeldAgainst, LogLine, ParametersSet
-from tui.state.runs import Against, EarlierResult
 from tui.state.store import Store
-from tui.ui.views.detail import detail_lines, earlier_in_full
-from tui.ui.views.lines import plain
-from tui.ui.views.workload_columns import columns_for, entry_line
-from tui.ui.views.workload_table import entries, row
 from workloads.protocol import messages
 from workloads.protocol.results import Setting
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.results.samples import kept
-from tui.results.database import Database
-from tui.results.kept import ExchangeError, Redaction, lines_of, read_file
-from tui.results.records import Kept
+from tui.results.store.database import Database
+from tui.results.store.kept import ExchangeError, Redaction, lines_of, read_file
+from tui.results.store.records import Kept
 from workloads.protocol import wire
 
 

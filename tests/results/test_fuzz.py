@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from tests.results.samples import BEGAN, HOUR, kept
 from tui.cli.output import UsageError
 from tui.cli.program import parse
-from tui.results.compare import earlier_results, held_against
-from tui.results.database import Database, path
-from tui.results.kept import lines_of
-from tui.results.look import listed, past, sides
-from tui.results.selection import SelectionError
-from tui.ui.views.lines import plain
-from tui.ui.views.result_comparison import (
+from tui.kit.lines import plain
+from tui.results.store.compare import earlier_results, held_against
+from tui.results.store.database import Database, path
+from tui.results.store.kept import lines_of
+from tui.results.store.look import listed, past, sides
+from tui.results.store.selection import SelectionError
+from tui.results.views.comparison import (
     foot_lines,
     history_lines,
     history_title,
@@ -33,7 +33,7 @@ from tui.ui.views.result_comparison import (
     sides_lines,
     sides_title,
 )
-from tui.ui.views.result_list import columns_of, ordered, row_line, selected_lines
+from tui.results.views.result_list import columns_of, ordered, row_line, selected_lines
 
 NOW = BEGAN + 1000 * HOUR
 FUZZ = settings(

@@ -15,15 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.results.samples import BEGAN, kept
-from tui.cli.commands import results as command
-from tui.results import kept as exchange
-from tui.results.database import Database
-from tui.results.kept import ExchangeError, lines_of, read_file
-from tui.results.look import listed
-from tui.results.store_file import StoreError
-from tui.results.validity import FIRST_S, is_time
-from tui.ui.views.result_list import columns_of, row_line, selected_lines
-from tui.ui.views.results import list_table
+from tui.results.cli import results as command
+from tui.results.store import kept as exchange
+from tui.results.store.database import Database
+from tui.results.store.kept import ExchangeError, lines_of, read_file
+from tui.results.store.look import listed
+from tui.results.store.store_file import StoreError
+from tui.results.store.validity import FIRST_S, is_time
+from tui.results.views.result_list import columns_of, row_line, selected_lines
+from tui.results.views.results import list_table
 
 Change = Callable[[dict[str, Any]], None]
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.results.samples import BEGAN, timing
 from tests.screens.helpers import gpu, make_store, sample, uuid
-from tui.results.database import Database
-from tui.results.keeper import Keeper
-from tui.results.records import Kept
+from tui.results.store.database import Database
+from tui.results.store.keeper import Keeper
+from tui.results.store.records import Kept
+from tui.runs.state.parameters import Sweep
 from tui.state.events import AnyEvent, CompareQueued, LogLine, RunQueued, SweepSet
-from tui.state.parameters import Sweep
 from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.results import Arm, Comparison, MeasuredSpan, RunResult, Setting, Status

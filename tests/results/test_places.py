@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.results.samples import kept
-from tui import reports
-from tui.results.database import Database
-from tui.results.store_file import StoreError
+from tui.core import reports
+from tui.results.store.database import Database
+from tui.results.store.store_file import StoreError
 
 ROOT = Path(__file__).parents[2]
 UMASK_OF_A_GROUP = 0o002
@@ -61,7 +61,7 @@ def test_whichever_command_comes_first(command: list[str], tmp_path: Path) -> No
 READS = """
 import sys
 from pathlib import Path
-from tui.results.database import Database
+from tui.results.store.database import Database
 with Database(Path(sys.argv[1])) as database:
     rows = database.rows()
     print(len(rows), [database.kept(row).record.workload for row in rows])

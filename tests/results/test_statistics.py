@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.results.statistics import (
+from tui.results.store.statistics import (
     FEWEST_SESSIONS,
     RunRatio,
     answers,

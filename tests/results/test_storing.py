@@ -10,10 +10,10 @@ import pytest
 from tests.children.sessions import saying
 from tests.results.samples import kept
 from tests.terminal.terminal import PROGRAM, Terminal
+from tui.app.workbench import WorkbenchApp
 from tui.cli import workbench
 from tui.cli.program import parse
-from tui.results.database import Database
-from tui.ui.app.workbench import WorkbenchApp
+from tui.results.store.database import Database
 
 
 @pytest.mark.parametrize(

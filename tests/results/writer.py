@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.results.samples import kept
-from tui.results.database import Database
+from tui.results.store.database import Database
 
 
 def write(place: Path, first: int) -> None:

@@ -14,10 +14,10 @@ from tests.screens.driving import press, settle
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import Kind, clock, make_store, screen_text
 from tests.screens.watched import ScriptedRuns
+from tui.app.workbench import WorkbenchApp
+from tui.runs.screens.tab import WorkbenchScreen
 from tui.state.events import AnyEvent
-from tui.ui.app.workbench import WorkbenchApp
-from tui.ui.screens.watch import RunSession
-from tui.ui.screens.workbench import WorkbenchScreen
+from tui.watch.screens.tab import RunSession
 
 POLL_S = 0.005
 ROUNDS = 4000

@@ -31,8 +31,7 @@ from tests.screens.helpers import (
     uuid,
 )
 from tests.screens.results import compared, progress, result, timing
-from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT
-from tui.monitor.messages import (
+from tui.devices.monitor.messages import (
     Device,
     DeviceMemory,
     GpuProcess,
@@ -41,12 +40,13 @@ from tui.monitor.messages import (
     Utilization,
 )
 from tui.recordings import lines
+from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT
 from tui.recordings.lines import event_of
-from tui.results.records import Kept
+from tui.results.store.records import Kept
+from tui.runs.state.parameters import Sweep
+from tui.runs.state.runs import EarlierResult
 from tui.state.events import AnyEvent, EarlierRead, RunQueued, SweepSet
-from tui.state.parameters import Sweep
-from tui.state.runs import EarlierResult
-from tui.state.watched_run import WatchedRun
+from tui.watch.state.run import WatchedRun
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.results import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.screens.helpers import Recorder
+from tui.runs.state.parameters import Sweep, defaults
 from tui.state.events import (
     AnyEvent,
     DeviceSelected,
@@ -14,7 +15,6 @@ from tui.state.events import (
     RunQueued,
     SweepSet,
 )
-from tui.state.parameters import Sweep, defaults
 from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.messages import Budget

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from textual.app import App, ComposeResult
 from textual.strip import Strip
 
-from tui.monitor.messages import (
+from tui.devices.monitor.messages import (
     Clocks,
     Cpu,
     Device,
@@ -27,10 +27,10 @@ from tui.monitor.messages import (
     Utilization,
     WatchedProcess,
 )
+from tui.kit.pane import Pane
+from tui.runs.state.parameters import Sweep
 from tui.state.events import AnyEvent
-from tui.state.parameters import Sweep
 from tui.state.store import Store
-from tui.ui.widgets.pane import Pane
 from workloads.protocol import messages
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import (

@@ -11,9 +11,9 @@ from textual.screen import Screen
 from tests.screens.app_helpers import running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, make_store
+from tui.app.drawing import PAUSE_S
+from tui.app.workbench import WorkbenchApp
 from tui.state.events import LogLine
-from tui.ui.app.drawing import PAUSE_S
-from tui.ui.app.workbench import WorkbenchApp
 
 
 @pytest.mark.parametrize(("key", "code"), [("q", 0), ("ctrl+q", 0), ("ctrl+c", 130)])

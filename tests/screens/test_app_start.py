@@ -7,7 +7,7 @@ import asyncio
 from tests.screens.app_helpers import PromptApp, Running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, gpu, make_store, sample, screen_text
-from tui.ui.app.workbench import AT_ONCE_S
+from tui.app.workbench import AT_ONCE_S
 
 
 class SeeingSession(FakeSession):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.screens.app_helpers import running
-from tui.ui.screens.dialogs import HelpScreen
+from tui.kit.dialogs import HelpScreen
 
 
 async def test_a_dialog_without_a_field_keeps_the_key_of_the_filter_from_what_is_below() -> None:

@@ -10,10 +10,10 @@ from tests.screens.app_helpers import running
 from tests.screens.contrast import DARK, LEAST, LIGHT, Palette, contrast, ratio, texts
 from tests.screens.test_golden import busy_events
 from tests.screens.watched import ScriptedRuns, kept_run, ran_out, unread, watched
-from tui.settings import THEME
-from tui.ui.views.lines import TextStyle
-from tui.ui.widgets import styles as looks
-from tui.ui.widgets import styles as text_styles
+from tui.core.settings import THEME
+from tui.kit import styles as looks
+from tui.kit import styles as text_styles
+from tui.kit.lines import TextStyle
 
 STATES: dict[str, tuple[str, ...]] = {
     "workbench": (),

@@ -9,9 +9,9 @@ from tests.screens.app_helpers import Running, running
 from tests.screens.every_screen import scenes
 from tests.screens.helpers import hello, workload
 from tests.screens.results import DEFAULTS, ran, result
+from tui.runs.screens.demo import DemoScreen
+from tui.runs.state.parameters import Sweep
 from tui.state.events import ParametersSet
-from tui.state.parameters import Sweep
-from tui.ui.screens.demo import DemoScreen
 from workloads.protocol import messages
 from workloads.protocol.results import Chart, Series
 

@@ -24,13 +24,13 @@ from tests.screens.helpers import (
     stylesheets,
     uuid,
 )
-from tui.monitor.messages import Sample, Utilization
-from tui.state.devices import CPU
+from tui.devices.monitor.messages import Sample, Utilization
+from tui.devices.screens.panes import DevicesPane
+from tui.devices.state.devices import CPU
+from tui.kit.lines import Span, TextStyle
+from tui.kit.styles import strip_of
 from tui.state.events import DeviceSelected, MonitorStatus
 from tui.state.store import Store
-from tui.ui.views.lines import Span, TextStyle
-from tui.ui.widgets.device_panes import DevicesPane
-from tui.ui.widgets.styles import strip_of
 
 
 def app_of(

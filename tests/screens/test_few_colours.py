@@ -13,7 +13,7 @@ from textual.theme import BUILTIN_THEMES
 
 from tests.screens.app_helpers import running
 from tests.screens.helpers import screen_strips
-from tui.ui.terminal.fallbacks import TABLE, nearest
+from tui.kit.terminal.fallbacks import TABLE, nearest
 
 NAMED = sorted(name for name in BUILTIN_THEMES if not name.startswith("ansi"))
 

@@ -11,12 +11,12 @@ from tests.screens.app_helpers import PromptApp, Running, running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, make_store
 from tests.screens.test_golden import busy_events
+from tui.core.settings import choose, read
+from tui.kit import styles as text_styles
+from tui.kit.dialogs import HelpScreen
+from tui.kit.lines import Span, TextStyle, plain
+from tui.kit.pane import LinesView, Pane
 from tui.session.preferences import Preferences
-from tui.settings import choose, read
-from tui.ui.screens.dialogs import HelpScreen
-from tui.ui.views.lines import Span, TextStyle, plain
-from tui.ui.widgets import styles as text_styles
-from tui.ui.widgets.pane import LinesView, Pane
 
 HELPED = {
     (): "Workloads",

@@ -6,26 +6,26 @@ import inspect
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 import pytest
 from textual.command import CommandPalette
 from textual.screen import Screen
 from textual.widgets import OptionList
 
-import tui.ui.screens
+import tui
 from tests.screens import watched
 from tests.screens.app_helpers import Running, running
 from tests.screens.driving import key_event
 from tests.screens.every_screen import SNAPSHOT, kept_results, scenes
 from tests.screens.watched import ScriptedRuns, kept_run
 from tests.walks import Walk
-from tui.results.database import Database, path
-from tui.session.snapshot_session import SnapshotSession
-from tui.ui.screens.closing import ClosesOnce, Palette
-from tui.ui.screens.command_screen import CommandScreen
-from tui.ui.screens.demo import DemoScreen
-from tui.ui.screens.dialogs import ConfirmScreen
+from tui.kit.closing import ClosesOnce, Palette
+from tui.kit.command_screen import CommandScreen
+from tui.kit.dialogs import ConfirmScreen
+from tui.results.store.database import Database, path
+from tui.runs.screens.demo import DemoScreen
+from tui.snapshots.session.snapshot_session import SnapshotSession
 
 
 @pytest.fixture(autouse=True)
@@ -129,14 +129,15 @@ async def test_a_demo_that_is_left_twice_leaves_the_workbench() -> None:
 
 def test_every_screen_over_another_closes_once() -> None:
     modules = [
-        import_module(f"{tui.ui.screens.__name__}.{module.name}")
-        for module in iter_modules(tui.ui.screens.__path__)
+        import_module(module.name)
+        for module in walk_packages(tui.__path__, "tui.")
+        if ".screens." in module.name or module.name.startswith("tui.kit.")
     ]
     screens = {
         found
         for module in modules
         for _, found in inspect.getmembers(module, inspect.isclass)
-        if issubclass(found, Screen) and found.__module__.startswith(tui.ui.screens.__name__)
+        if issubclass(found, Screen) and found.__module__.startswith("tui.")
     }
     over = {found for found in screens if not issubclass(found, CommandScreen)} | {DemoScreen}
     assert len(over) > 8

@@ -15,7 +15,7 @@ from textual.scrollbar import ScrollBar
 
 from tests.screens.app_helpers import running
 from tests.screens.test_golden import UPDATE, busy_events
-from tui.text import glyphs
+from tui.core.text import glyphs
 
 FOLDER = Path(__file__).with_name("looks")
 LOOKS = ("dark", "light", "no-colour", "ascii")

@@ -21,11 +21,11 @@ from tests.screens.helpers import (
     torch_memory,
     uuid,
 )
-from tui.monitor.messages import DeviceMemory
-from tui.state.devices import CPU
+from tui.devices.monitor.messages import DeviceMemory
+from tui.devices.screens.panes import MemoryPane
+from tui.devices.state.devices import CPU
 from tui.state.events import AnyEvent, DeviceSelected
 from tui.state.store import Store
-from tui.ui.widgets.device_panes import MemoryPane
 from workloads.protocol import messages
 
 

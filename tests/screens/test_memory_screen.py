@@ -20,14 +20,14 @@ from tests.screens.helpers import (
     stylesheets,
     uuid,
 )
-from tui.memory import account
-from tui.state.devices import CPU
+from tui.devices.memory import account
+from tui.devices.screens.memory_tab import MemoryView
+from tui.devices.state.devices import CPU
+from tui.devices.views.device_detail import device_detail
+from tui.devices.views.memory_account import account_lines
+from tui.kit.lines import plain, width
 from tui.state.events import DeviceSelected
 from tui.state.store import Store
-from tui.ui.screens.memory import MemoryView
-from tui.ui.views.device_detail import device_detail
-from tui.ui.views.lines import plain, width
-from tui.ui.views.memory_account import account_lines
 
 
 def lines_of(store: Store, cells: int) -> list[str]:

@@ -14,10 +14,10 @@ from tests.recordings.making import Clock, recorded
 from tests.screens.app_helpers import POLL_S, ROUNDS
 from tests.screens.driving import press, settle
 from tests.screens.helpers import screen_text
+from tui.app.replay import ReplayApp
 from tui.recordings.lines import look_through
 from tui.recordings.replay import AT_ONCE, ReplaySession
 from tui.state.known import SIMULATED
-from tui.ui.app.replay import ReplayApp
 
 
 @dataclass

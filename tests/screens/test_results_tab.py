@@ -14,11 +14,11 @@ from textual.widgets import Input
 from tests.results.samples import BEGAN, HOUR, kept
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
-from tui.results import database, look
-from tui.results.database import Database
-from tui.results.records import Kept
-from tui.ui.screens.results import ResultsTab
-from tui.ui.screens.results_panes import PastPane, QuestionList, ResultList
+from tui.results.screens.panes import PastPane, QuestionList, ResultList
+from tui.results.screens.tab import ResultsTab
+from tui.results.store import database, look
+from tui.results.store.database import Database
+from tui.results.store.records import Kept
 
 SIZES = [(60, 20), (80, 24), (120, 40), (200, 55)]
 OLD, NEW = {"driver": "570.1"}, {"driver": "590.2"}

@@ -19,8 +19,8 @@ from tests.children.test_snapshot_reader import MESSAGE, TRAINING, oom_file
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
 from tests.snapshots.scenes import segment
-from tui.session.snapshot_session import SnapshotSession
-from tui.ui.views.snapshot.layers import GUTTER
+from tui.snapshots.session.snapshot_session import SnapshotSession
+from tui.snapshots.views.layers import GUTTER
 
 FOLDER = Path(__file__).with_name("golden_snapshot")
 UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))

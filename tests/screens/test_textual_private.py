@@ -1,7 +1,7 @@
 """A canary for each private part of Textual that the program uses.
 
 Each says, if an upgrade of Textual has changed it, what stops working. All of them are used in
-``tui/ui/terminal/textual_private.py`` and nowhere else.
+``tui/kit/terminal/textual_private.py`` and nowhere else.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from textual.widgets import Static
 import tui
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import make_store
-from tui.ui.app.workbench import WorkbenchApp
-from tui.ui.terminal import textual_private
-from tui.ui.terminal.textual_private import (
+from tui.app.workbench import WorkbenchApp
+from tui.kit.terminal import textual_private
+from tui.kit.terminal.textual_private import (
     ChopsUpdate,
     CompositorUpdate,
     HookedApp,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.screens.app_helpers import Running, running
-from tui.ui.terminal.textual_private import notifications
+from tui.kit.terminal.textual_private import notifications
 
 LONG = "the file of the report could not be written: " + " ".join(f"word{n}" for n in range(40))
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.screens.app_helpers import running
 from tests.screens.helpers import GIB, NOW, STRANGER, gpu, gpu_process, sample, torch_memory
 from tests.screens.watching import STORY, figures, said, seen, told, torch_process
+from tui.core.text.glyphs import GLYPHS
 from tui.state.events import WatchStatus
-from tui.text.glyphs import GLYPHS
 
 REFUSED = torch_process(
     4778, reason="Yama's ptrace_scope is 2", word="denied", advice="sudo it", refused=True

@@ -6,10 +6,10 @@ import pytest
 
 from tests.screens.driving import settle
 from tests.screens.helpers import PaneApp, clock, gpu, make_store, sample, stylesheets, uuid
-from tui.state.devices import CPU
+from tui.devices.screens.memory_tab import MemoryView
+from tui.devices.screens.panes import MemoryPane
+from tui.devices.state.devices import CPU
 from tui.state.events import DeviceSelected
-from tui.ui.screens.memory import MemoryView
-from tui.ui.widgets.device_panes import MemoryPane
 
 
 @pytest.mark.parametrize("pane", [MemoryPane, MemoryView])

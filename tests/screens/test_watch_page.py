@@ -30,15 +30,15 @@ from tests.screens.watched import (
     unread,
     watched,
 )
+from tui.kit.dialogs import HelpScreen
 from tui.state.events import AnyEvent
-from tui.state.watched_run import Mark, WatchedRun
-from tui.ui.screens import watch
-from tui.ui.screens.dialogs import HelpScreen
-from tui.ui.screens.stacks_screen import StacksScreen
-from tui.ui.screens.watch_dialogs import EndScreen, LeaveOrEndScreen, TwoSnapshotsScreen
-from tui.watch.inventory import CodeLine, ThreadStack
-from tui.watch.rank_stacks import RankStacks
-from tui.watch.stacks import ProcessStacks
+from tui.watch.runs.inventory import CodeLine, ThreadStack
+from tui.watch.runs.rank_stacks import RankStacks
+from tui.watch.runs.stacks import ProcessStacks
+from tui.watch.screens import tab as watch
+from tui.watch.screens.dialogs import EndScreen, LeaveOrEndScreen, TwoSnapshotsScreen
+from tui.watch.screens.stacks import StacksScreen
+from tui.watch.state.run import Mark, WatchedRun
 
 TWO = watched(device(), unread())
 

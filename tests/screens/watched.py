@@ -11,15 +11,15 @@ from typing import Any
 
 from tests.screens.helpers import GIB, MIB, NOW, STRANGER, gpu
 from tests.screens.watching import figures, torch_process
-from tui.monitor.messages import Sample
-from tui.session.watched_session import RunError
-from tui.state.watched_run import Mark, StepPoint, WatchedDevice, WatchedRun
-from tui.watch.agents import AgentState
-from tui.watch.findings import Growth
-from tui.watch.kept import FROM_EXCEPTION, Left, Oom, rebuilt_text
-from tui.watch.messages import Placed
-from tui.watch.rank_stacks import RankStacks
-from tui.watch.runs import Run
+from tui.devices.allocators.messages import Placed
+from tui.devices.monitor.messages import Sample
+from tui.watch.runs.agents import AgentState
+from tui.watch.runs.findings import Growth
+from tui.watch.runs.kept import FROM_EXCEPTION, Left, Oom, rebuilt_text
+from tui.watch.runs.rank_stacks import RankStacks
+from tui.watch.runs.runs import Run
+from tui.watch.session.watched_session import RunError
+from tui.watch.state.run import Mark, StepPoint, WatchedDevice, WatchedRun
 
 FOLDER = Path("/home/ada/.local/state/gpu-workbench/runs")
 COMMAND = ("torchrun", "--nproc-per-node", "2", "train.py", "--lr", "1e-3")

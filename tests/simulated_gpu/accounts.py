@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.children.sessions import ready, until
-from tui.memory import Gauge, account
-from tui.memory.model import Absent, Stale, value_of
-from tui.monitor.messages import Device, Sample
+from tui.devices.memory import Gauge, account
+from tui.devices.memory.model import Absent, Stale, value_of
+from tui.devices.monitor.messages import Device, Sample
+from tui.devices.state.devices import DeviceView
 from tui.session.session import Session
-from tui.state.devices import DeviceView
 from tui.state.events import Parts
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import RunResult

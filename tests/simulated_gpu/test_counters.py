@@ -11,8 +11,8 @@ import pytest
 
 from tests.children.driver import Driver
 from tests.screens.helpers import NOW, gpu, make_store, sample
-from tui.memory import account
-from tui.memory.model import Value
+from tui.devices.memory import account
+from tui.devices.memory.model import Value
 from workloads.protocol import messages
 from workloads.protocol.messages import TorchMemory
 from workloads.protocol.results import RunResult

@@ -11,10 +11,10 @@ import torch
 from tests import ceilings
 from tests.children.sessions import until
 from tests.simulated_gpu.accounts import GPU, INTERVAL_S, Accounts, Seen, watched
-from tui.memory import account
-from tui.memory.model import Absent, Stale, value_of
-from tui.ui.views.devices import status
-from tui.ui.views.notices import notice
+from tui.devices.memory import account
+from tui.devices.memory.model import Absent, Stale, value_of
+from tui.devices.views.devices import status
+from tui.kit.notices import notice
 from workloads.protocol import messages
 
 pytestmark = [

@@ -16,11 +16,11 @@ from tests import ceilings
 from tests.children.sessions import until
 from tests.monitor.process_family import family
 from tests.simulated_gpu.accounts import GPU, Accounts, Seen, strangers, watched
-from tui.memory.model import Absent, value_of
-from tui.monitor.messages import GpuProcess
-from tui.ui.views.lines import plain
-from tui.ui.views.process_rows import row_of
-from tui.ui.views.processes import process_line
+from tui.devices.memory.model import Absent, value_of
+from tui.devices.monitor.messages import GpuProcess
+from tui.devices.views.process_rows import row_of
+from tui.devices.views.processes import process_line
+from tui.kit.lines import plain
 from workloads.protocol.results import RunResult
 
 pytestmark = [

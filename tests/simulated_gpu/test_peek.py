@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from tui.watch import peek
-from tui.watch.layouts import ARRAYS, LAYOUTS, Numbers
-from tui.watch.peek import Target, UnreadableError
-from tui.watch.process_files import ProcessFiles
+from tui.devices.allocators import peek
+from tui.devices.allocators.layouts import ARRAYS, LAYOUTS, Numbers
+from tui.devices.allocators.peek import Target, UnreadableError
+from tui.devices.allocators.process_files import ProcessFiles
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(120)]
 

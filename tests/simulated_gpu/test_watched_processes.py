@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from tests.children.sessions import session_with, until
-from tui.memory import OtherProcess
-from tui.memory.model import value_of
-from tui.memory.others import account_of, other_processes, unplaced
+from tui.devices.memory import OtherProcess
+from tui.devices.memory.model import value_of
+from tui.devices.memory.others import account_of, other_processes, unplaced
 from tui.session.session import Session
 from tui.state.allocators import Allocator
 

@@ -16,12 +16,12 @@ import pytest_asyncio
 from tests import ceilings
 from tests.children.sessions import until
 from tests.simulated_gpu.accounts import GPU, Accounts, watched
-from tui.memory.model import Absent, Value, value_of
-from tui.state.devices import NOT_ASKED
-from tui.ui.views.device_detail import device_detail
-from tui.ui.views.lines import plain
-from tui.ui.views.notices import notice
-from tui.ui.views.screen_frame import header_line
+from tui.devices.memory.model import Absent, Value, value_of
+from tui.devices.state.devices import NOT_ASKED
+from tui.devices.views.device_detail import device_detail
+from tui.kit.lines import plain
+from tui.kit.notices import notice
+from tui.kit.screen_frame import header_line
 
 pytestmark = [
     pytest.mark.simulated_gpu,

@@ -13,14 +13,14 @@ import pytest
 
 from tests.snapshots import raw
 from tests.snapshots.raw import BASE
+from tui.kit.lines import plain
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.summary import check
 from tui.snapshots.model.results import FileInfo
 from tui.snapshots.model.snapshot import Snapshot
 from tui.snapshots.read.load import load
 from tui.snapshots.read.normalise import Keep, normalise
-from tui.ui.views.lines import plain
-from tui.ui.views.snapshot.overview import file_lines
+from tui.snapshots.views.overview import file_lines
 
 FILES = sorted((Path(__file__).parent / "files").glob("*.pickle"))
 

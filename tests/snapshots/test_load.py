@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from tests.snapshots import raw
 from tests.snapshots.generator import Options, generate
 from tests.snapshots.helpers import OPTIONS, SEEDS
-from tui.child.inside import Cgroup
+from tui.core.child.inside import Cgroup
 from tui.snapshots.model.snapshot import Snapshot, SnapshotError
 from tui.snapshots.read import columns, memory_limit, source
 from tui.snapshots.read.load import estimate, load

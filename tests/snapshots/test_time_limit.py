@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.session.snapshot_reader import death_in_words
 from tui.snapshots.read import time_limit
 from tui.snapshots.read.memory_limit import estimated
+from tui.snapshots.session.snapshot_reader import death_in_words
 from workloads import ENTRY
 
 MODULUS = sys.hash_info.modulus

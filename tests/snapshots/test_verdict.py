@@ -12,7 +12,7 @@ from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.cause import segment_for
 from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.results import OomText, Verdict
-from tui.watch.runs import EXAMPLE, RECORDING
+from tui.watch.runs.runs import EXAMPLE, RECORDING
 
 GIB_TEXT = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 100.00 MiB. GPU 0 has a total"

@@ -17,8 +17,8 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Scenario, busy_box
 from tests.soak.hostile import Hostile
 from tests.soak.screen import Screen
-from tui.monitor.nvml import Code
-from tui.ui.screens.watch import KEPT_S
+from tui.devices.monitor.nvml import Code
+from tui.watch.screens.tab import KEPT_S
 
 KEYS = (
     *("\t", "\x1b[Z", "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~", "\x1b[6~", "\x1b[H"),

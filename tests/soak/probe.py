@@ -6,8 +6,8 @@ import asyncio
 import sys
 
 from tests.soak.heart import Heart
+from tui.app import workbench as app
 from tui.cli.main import main
-from tui.ui.app import workbench as app
 
 _tasks: set[asyncio.Task[None]] = set()
 

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from tui.app.drawing import Drawing
 from tui.cli.main import main
+from tui.core.tasks import Tasks
+from tui.devices.screens.panes import DevicesPane
+from tui.runs.screens.tab import WorkbenchScreen
 from tui.session import session
-from tui.session.tasks import Tasks
-from tui.ui.app.drawing import Drawing
-from tui.ui.screens.workbench import WorkbenchScreen
-from tui.ui.widgets.device_panes import DevicesPane
 
 WORDS = "broken on purpose [/x]"
 

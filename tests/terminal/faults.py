@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.terminal.terminal import PATIENCE_S, Terminal
-from tui.ui.terminal.ending import SIGNALS
+from tui.kit.terminal.ending import SIGNALS
 
 MODES = (1049, 1000, 1003, 1006, 2004)
 """Private modes that the program turns on: alternate screen, mouse, bracketed paste."""

@@ -65,7 +65,7 @@ def _assert_none_left(mark: str) -> None:
 def _is_python_s_own(said: str) -> bool:
     """Whether it came before the first statement of the program that can answer it was done."""
     ours = [line for line in said.splitlines() if 'File "' in line and "/tui/" in line]
-    return all("/tui/__main__.py" in line or "/tui/interrupt.py" in line for line in ours)
+    return all("/tui/__main__.py" in line or "/tui/core/interrupt.py" in line for line in ours)
 
 
 def assert_quiet(said: str) -> None:

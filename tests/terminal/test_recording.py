@@ -15,9 +15,9 @@ from tests.children.sessions import saying
 from tests.recordings.making import header_line, recorded
 from tests.terminal.faults import read_to_end
 from tests.terminal.terminal import PROGRAM, Terminal
-from tui.cli.commands.replay import DEMO, DEMO_SNAPSHOT
-from tui.memory import account
-from tui.memory.model import value_of
+from tui.devices.memory import account
+from tui.devices.memory.model import value_of
+from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT
 from tui.recordings.lines import Recording, event_of, events, look_through
 from tui.recordings.replay import OUT_OF_MEMORY, ReplaySession
 from tui.state.known import SIMULATED

@@ -17,7 +17,7 @@ import pytest
 from tests.terminal.faults import assert_restored, each_signal, stall, without_torch
 from tests.terminal.terminal import Terminal
 from tests.waiting import assert_gone
-from tui.ui.terminal.ending import REAL_TIME, SIGNALS
+from tui.kit.terminal.ending import REAL_TIME, SIGNALS
 
 END_S = 10.0
 """For an end that takes two seconds on a machine that has nothing else to do."""

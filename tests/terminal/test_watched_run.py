@@ -13,7 +13,7 @@ import pytest
 from tests.terminal.faults import assert_restored, read_to_end
 from tests.terminal.terminal import PROGRAM, Terminal
 from tests.waiting import until
-from tui.watch import runs
+from tui.watch.runs import runs
 
 SLEEPS = "import time\nprint('it goes', flush=True)\ntime.sleep(1e6)\n"
 WAITS = (

@@ -25,12 +25,12 @@ from tests.screens.helpers import (
     torch_memory,
     uuid,
 )
-from tui.memory import Gauge, account, gpu_gauge, host_gauge
-from tui.memory.model import Absent, Stale, Value, value_of
-from tui.monitor.messages import Device, DeviceMemory, HostMemory, WatchedProcess
-from tui.state.devices import CPU, DeviceView
+from tui.devices.memory import Gauge, account, gpu_gauge, host_gauge
+from tui.devices.memory.model import Absent, Stale, Value, value_of
+from tui.devices.monitor.messages import Device, DeviceMemory, HostMemory, WatchedProcess
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.history import MemoryPoint
 from tui.state.events import DeviceSelected
-from tui.state.history import MemoryPoint
 from tui.state.store import Store
 from workloads.protocol import messages
 

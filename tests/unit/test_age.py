@@ -17,15 +17,15 @@ from tests.screens.helpers import (
     torch_gpu,
     torch_memory,
 )
-from tui.memory import account
-from tui.memory.model import Stale
-from tui.monitor.monitor import Monitor
-from tui.state.devices import CPU, DeviceView
-from tui.state.history import LATE_S, stale_after
+from tui.devices.memory import account
+from tui.devices.memory.model import Stale
+from tui.devices.monitor.monitor import Monitor
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.history import LATE_S, stale_after
+from tui.devices.views.device_detail import device_detail, holders
+from tui.devices.views.devices import status
+from tui.kit.notices import notice
 from tui.state.store import Store
-from tui.ui.views.device_detail import device_detail, holders
-from tui.ui.views.devices import status
-from tui.ui.views.notices import notice
 from workloads.protocol import messages
 
 INTERVALS = (0.25, 1.0, 5.0, 60.0)

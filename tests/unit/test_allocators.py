@@ -29,20 +29,20 @@ from tests.screens.watching import (
     told,
     torch_process,
 )
-from tui.memory import OTHER_PARTS, Gauge, OtherProcess, account
-from tui.memory.model import Absent, Stale, value_of
-from tui.memory.others import OLD, account_of
+from tui.core.text.glyphs import GLYPHS
+from tui.devices.allocators.messages import WatchHello
+from tui.devices.memory import OTHER_PARTS, Gauge, OtherProcess, account
+from tui.devices.memory.model import Absent, Stale, value_of
+from tui.devices.memory.others import OLD, account_of
+from tui.devices.state.history import MemoryPoint
+from tui.devices.views.memory import bar_line, other_lines
+from tui.devices.views.memory_account import process_history, process_lines
+from tui.devices.views.process_rows import ProcessRow, process_rows
+from tui.devices.views.processes import columns, heading, process_line, selected_lines, unread_notes
+from tui.kit.lines import plain
 from tui.state.allocators import MOST_ENDED, Allocator
 from tui.state.events import Part, WatchStatus
-from tui.state.history import MemoryPoint
 from tui.state.store import Store
-from tui.text.glyphs import GLYPHS
-from tui.ui.views.lines import plain
-from tui.ui.views.memory import bar_line, other_lines
-from tui.ui.views.memory_account import process_history, process_lines
-from tui.ui.views.process_rows import ProcessRow, process_rows
-from tui.ui.views.processes import columns, heading, process_line, selected_lines, unread_notes
-from tui.watch.messages import WatchHello
 
 KEY = (STRANGER, START, "cuda:0")
 

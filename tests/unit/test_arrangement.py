@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.ui.views.arrangement import (
+from tui.kit.arrangement import (
     LOWER,
     PANES,
     TABLE_ROWS,

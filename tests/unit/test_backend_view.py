@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.screens.helpers import CUDNN_FLAGS, HOSTILE, environment, feed, make_store, torch_gpu
 from tests.screens.results import compare_queued, compared, comparison, progress
 from tui.cli.command_output import comparison_line
+from tui.kit.lines import Span, TextStyle, plain, width
+from tui.runs.views.backend import between, newest, switches, verdict, view
 from tui.state.events import DeviceSelected, FlagSet
 from tui.state.store import Store
-from tui.ui.views.backend import between, newest, switches, verdict, view
-from tui.ui.views.lines import Span, TextStyle, plain, width
 from workloads.protocol import messages
 from workloads.protocol.results import Arm, FlagInfo, Verdict
 

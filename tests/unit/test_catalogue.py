@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import workloads
-from tui.session import state_folder
+from tui.core import state_folder
 from workloads.protocol import wire
 
 

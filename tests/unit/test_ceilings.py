@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog.runs import one_thread, ran_under
-from tui.session import state_folder
+from tui.core import state_folder
 from workloads import catalog
 from workloads.declare.place import Place
 from workloads.declare.study import Study

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.ui.views.lines import Change, Line, Span, TextStyle, changes, fit_line
+from tui.kit.lines import Change, Line, Span, TextStyle, changes, fit_line
 
 CELLS = 12
 TEXT = st.text(alphabet="ab°█ 漢", max_size=8)

@@ -15,13 +15,13 @@ import pytest
 
 from tests import ceilings
 from tests.children.sessions import saying
-from tui.cli import commands
-from tui.cli.commands.compare import flag_setting
-from tui.cli.commands.completion import SHELLS
+from tui.cli import program
+from tui.cli.completion import SHELLS
 from tui.cli.output import UsageError, nearest
 from tui.cli.program import command_names, parse, parser
 from tui.cli.values import PythonChoice, python_at, python_of, resolve
 from tui.cli.workbench import WorkbenchOptions
+from tui.runs.cli.compare import flag_setting
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -198,9 +198,9 @@ def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
             "import tui.state.store, tui.session.session, tui.session.conditions",
             "textual rich torch pynvml psutil",
         ),
-        ("import tui.cli.command_output, tui.cli.commands.doctor", "textual torch pynvml psutil"),
-        ("import tui.monitor.monitor", "textual rich torch"),
-        ("import tui.ui.app.workbench", "torch pynvml psutil numpy"),
+        ("import tui.cli.command_output, tui.devices.cli.doctor", "textual torch pynvml psutil"),
+        ("import tui.devices.monitor.monitor", "textual rich torch"),
+        ("import tui.app.workbench", "torch pynvml psutil numpy"),
         ("import workloads.protocol.messages, workloads.catalog", "torch textual tui psutil"),
     ],
 )
@@ -254,14 +254,15 @@ SUBCOMMAND = Subcommand("greets", GreetOptions, add_common, greet, place=45)
 
 @pytest.fixture
 def greet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The name of a command whose file was added."""
+    """The name of a command whose module was added."""
     (tmp_path / "greet.py").write_text(NEW)
-    monkeypatch.setattr(commands, "__path__", [*commands.__path__, str(tmp_path)])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(program.MODULES, "greet", "greet")
     yield "greet"
-    sys.modules.pop("tui.cli.commands.greet", None)
+    sys.modules.pop("greet", None)
 
 
-def test_a_file_more_is_a_command_more(greet: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_module_more_is_a_command_more(greet: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse(["--help"])
     rows = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
@@ -304,9 +305,8 @@ def imported_by(*argv: str) -> set[str]:
     ],
 )
 def test_only_the_command_asked_for_is_imported(argv: list[str], expected: set[str]) -> None:
-    prefix = "tui.cli.commands."
     found = imported_by(*argv)
-    assert {name[len(prefix) :] for name in found if name.startswith(prefix)} == expected
+    assert {name for name, module in program.MODULES.items() if module in found} == expected
     assert not found & {"textual", "rich", "torch", "pynvml", "psutil", "numpy"}
 
 
@@ -314,7 +314,7 @@ def test_what_stands_before_a_command_is_no_option_of_it() -> None:
     shared = {"given", "files"}
     screen = {field.name for field in fields(WorkbenchOptions)} - shared
     for name in command_names():
-        options = import_module(f"tui.cli.commands.{name}").SUBCOMMAND.options
+        options = import_module(program.MODULES[name]).SUBCOMMAND.options
         assert not screen & {field.name for field in fields(options)}, name
 
 

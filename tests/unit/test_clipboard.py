@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.ui.terminal.fallbacks import keep_copied, told_of_copy
+from tui.kit.terminal.fallbacks import keep_copied, told_of_copy
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui.app.drawing import GATHER_S, PAUSE_S, PERIOD_S, Coalescer
 from tui.state.events import Part
-from tui.ui.app.drawing import GATHER_S, PAUSE_S, PERIOD_S, Coalescer
 
 WORKLOADS = frozenset({Part.WORKLOADS})
 

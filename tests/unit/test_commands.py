@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from textual.binding import Binding
 
 from tests.screens.fakes import FakeSession
-from tui.state.store import Store
-from tui.ui.app.replay import ReplayApp
-from tui.ui.app.workbench import WorkbenchApp
-from tui.ui.commands.command import NAMES, TABS, Command, Situation
-from tui.ui.commands.registry import (
+from tui.app.replay import ReplayApp
+from tui.app.workbench import WorkbenchApp
+from tui.devices.screens.memory_tab import MemoryTab
+from tui.devices.screens.processes_tab import ProcessesTab
+from tui.kit.command_screen import CommandScreen
+from tui.kit.commands.command import NAMES, TABS, Command, Situation
+from tui.kit.commands.registry import (
     COMMANDS,
     KEY_WORDS,
     in_footer,
@@ -24,16 +26,8 @@ from tui.ui.commands.registry import (
     key_text,
     keys_text,
 )
-from tui.ui.screens.command_screen import CommandScreen
-from tui.ui.screens.demo import DemoScreen
-from tui.ui.screens.memory import MemoryTab
-from tui.ui.screens.processes import ProcessesTab
-from tui.ui.screens.results import ResultsTab
-from tui.ui.screens.snapshot import SnapshotTab
-from tui.ui.screens.watch import WatchTab
-from tui.ui.screens.workbench import WorkbenchScreen
-from tui.ui.views.lines import plain, width
-from tui.ui.views.screen_frame import (
+from tui.kit.lines import plain, width
+from tui.kit.screen_frame import (
     KEPT_COMMANDS,
     chosen_commands,
     command_at,
@@ -41,6 +35,12 @@ from tui.ui.views.screen_frame import (
     help_lines,
     help_sections,
 )
+from tui.results.screens.tab import ResultsTab
+from tui.runs.screens.demo import DemoScreen
+from tui.runs.screens.tab import WorkbenchScreen
+from tui.snapshots.screens.tab import SnapshotTab
+from tui.state.store import Store
+from tui.watch.screens.tab import WatchTab
 
 KEYS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
 SCREENS: dict[str, type[CommandScreen]] = {

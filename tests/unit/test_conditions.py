@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from tests.screens.helpers import environment, gpu, make_store, sample
 from tests.screens.results import result
-from tui.monitor.messages import Clocks, Device, GpuProcess
+from tui.devices.monitor.messages import Clocks, Device, GpuProcess
+from tui.runs.state.runs import NOT_SAMPLED, TOO_SHORT
 from tui.session.conditions import (
     Followed,
     SampledDevice,
@@ -16,7 +17,6 @@ from tui.session.conditions import (
     under,
     unsampled,
 )
-from tui.state.runs import NOT_SAMPLED, TOO_SHORT
 from workloads.protocol import messages
 from workloads.protocol.results import MeasuredSpan
 

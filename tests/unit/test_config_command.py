@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tui.app.workbench import DEFAULT_REFRESH_S
 from tui.cli.output import UsageError
 from tui.cli.program import parse
 from tui.cli.values import python_of, resolve, with_theme
-from tui.settings import BY_NAME, THEME, Settings
-from tui.ui.app.workbench import DEFAULT_REFRESH_S
+from tui.core.settings import BY_NAME, THEME, Settings
 
 
 @pytest.fixture

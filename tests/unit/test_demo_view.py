@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import hello, make_store, workload
 from tests.screens.results import DEFAULTS, ran
+from tui.kit.lines import TextStyle, plain
+from tui.runs.state.parameters import Sweep
+from tui.runs.views.demo import code_lines, headline_lines, number_of, page_lines, waits
+from tui.runs.views.workload_table import row
 from tui.state.events import AnyEvent, FlagSet, ParametersSet, RunQueued, SweepSet
-from tui.state.parameters import Sweep
 from tui.state.store import Store
-from tui.ui.views.demo import code_lines, headline_lines, number_of, page_lines, waits
-from tui.ui.views.lines import TextStyle, plain
-from tui.ui.views.workload_table import row
 from workloads.protocol.messages import Progress
 
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, gpu, hello, make_store, sample, uuid, workload
 from tests.screens.results import busy, progress, queued, ran, result, timing
+from tui.kit.lines import plain, width
+from tui.runs.state.runs import TOO_SHORT, Conditions
+from tui.runs.views.detail import copy_text, detail_lines
 from tui.state.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet, RunQueued
 from tui.state.known import SIMULATED
-from tui.state.runs import TOO_SHORT, Conditions
 from tui.state.store import Store
-from tui.ui.views.detail import copy_text, detail_lines
-from tui.ui.views.lines import plain, width
 from workloads.protocol.results import Chart, Check, Figure, Series
 
 

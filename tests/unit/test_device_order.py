@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, NOW, gpu, make_store, sample, uuid
-from tui.monitor.messages import DeviceMemory, Utilization
-from tui.state.devices import CPU, DeviceView
-from tui.state.history import MARGINS, Order, Point, figure, held, in_order
+from tui.devices.monitor.messages import DeviceMemory, Utilization
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.history import MARGINS, Order, Point, figure, held, in_order
 
 FIGURES = st.dictionaries(st.sampled_from("abcdefgh"), st.none() | st.floats(0, 100))
 

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, HOSTILE, NOW, Kind, gpu, make_store, sample, uuid
-from tui.monitor.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
-from tui.state.devices import DeviceView
-from tui.state.events import MonitorStatus
-from tui.ui.views.device_columns import (
+from tui.devices.monitor.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
+from tui.devices.state.devices import DeviceView
+from tui.devices.views.device_columns import (
     columns,
     cpu_model,
     fields,
@@ -21,10 +20,11 @@ from tui.ui.views.device_columns import (
     short_name,
     width_of,
 )
-from tui.ui.views.device_detail import device_detail
-from tui.ui.views.devices import devices_title, heat, level, row, strain, throttling
-from tui.ui.views.lines import Line, TextStyle, plain, width
-from tui.ui.views.notices import notice
+from tui.devices.views.device_detail import device_detail
+from tui.devices.views.devices import devices_title, heat, level, row, strain, throttling
+from tui.kit.lines import Line, TextStyle, plain, width
+from tui.kit.notices import notice
+from tui.state.events import MonitorStatus
 
 KINDS: tuple[Kind, ...] = ("one gpu", "two gpus", "no gpu")
 READY = MonitorStatus("ready")

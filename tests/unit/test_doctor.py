@@ -16,8 +16,9 @@ from tests.screens.helpers import (
     torch_gpu,
     uuid,
 )
-from tui.cli.commands.doctor import as_text, indices
-from tui.cli.doctor_checks import (
+from tui.devices.allocators import process_files
+from tui.devices.cli.doctor import as_text, indices
+from tui.devices.cli.doctor_checks import (
     CONTEXT_BYTES,
     Finding,
     driver_findings,
@@ -25,9 +26,8 @@ from tui.cli.doctor_checks import (
     room_findings,
     watch_finding,
 )
-from tui.monitor.messages import Device, DeviceMemory
-from tui.watch import process_files
-from tui.watch.runs import EXAMPLE
+from tui.devices.monitor.messages import Device, DeviceMemory
+from tui.watch.runs.runs import EXAMPLE
 
 
 @pytest.mark.parametrize(

@@ -19,19 +19,19 @@ from tests.screens.helpers import (
     torch_gpu,
     torch_memory,
 )
-from tui.cli.commands.devices import as_text as devices_text
-from tui.cli.commands.doctor import as_text
-from tui.cli.doctor_checks import driver_findings, pairing_findings
-from tui.memory import account
-from tui.monitor import nvml as monitor_driver
-from tui.monitor.messages import Driver
-from tui.monitor.nvml import Code
-from tui.state.devices import CPU, NOT_ASKED, WITHOUT_NVML, DeviceView, as_torch_knows, pair
+from tui.devices.cli.devices import as_text as devices_text
+from tui.devices.cli.doctor import as_text
+from tui.devices.cli.doctor_checks import driver_findings, pairing_findings
+from tui.devices.memory import account
+from tui.devices.monitor import nvml as monitor_driver
+from tui.devices.monitor.messages import Driver
+from tui.devices.monitor.nvml import Code
+from tui.devices.state.devices import CPU, NOT_ASKED, WITHOUT_NVML, DeviceView, as_torch_knows, pair
+from tui.devices.views.device_detail import device_detail
+from tui.kit.lines import plain
+from tui.kit.notices import notice
+from tui.kit.screen_frame import header_line
 from tui.state.store import Store
-from tui.ui.views.device_detail import device_detail
-from tui.ui.views.lines import plain
-from tui.ui.views.notices import notice
-from tui.ui.views.screen_frame import header_line
 from workloads.protocol import messages
 
 MISSING = Driver(None, None, "no NVIDIA driver: libnvidia-ml.so.1 is not found", missing=True)

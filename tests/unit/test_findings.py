@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE
 from tests.screens.results import result
-from tui.text import glyphs
-from tui.text.numbers import label, number, quantity
-from tui.ui.views.chart import (
+from tui.core.text import glyphs
+from tui.core.text.numbers import label, number, quantity
+from tui.kit.lines import plain, verbatim, width
+from tui.kit.tables import table_lines
+from tui.runs.views.chart import (
     absent_words,
     bar,
     chart_lines,
@@ -21,8 +23,6 @@ from tui.ui.views.chart import (
     missing_lines,
     point_table,
 )
-from tui.ui.views.lines import plain, verbatim, width
-from tui.ui.views.tables import table_lines
 from workloads.protocol.results import Chart, Column, Figure, Series, Table
 
 MIB = 2.0**20

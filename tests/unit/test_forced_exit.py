@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tui.ui.terminal.ending import stalled
+from tui.kit.terminal.ending import stalled
 
 PATIENCE_S = 30.0
 

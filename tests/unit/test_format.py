@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.memory.model import Absent, Reading, Stale, Value, reading_text
-from tui.text import glyphs
-from tui.text import numbers as text
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.devices.memory.model import Absent, Reading, Stale, Value, reading_text
 
 BINARY = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5, "EiB": 6}
 TIME = {"s": 0, "ms": -3, "µs": -6, "ns": -9}

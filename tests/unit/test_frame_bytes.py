@@ -13,8 +13,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tui.ui.app.drawing import FrugalUpdate, frugal_styles
-from tui.ui.terminal.textual_private import ChopsUpdate
+from tui.app.drawing import FrugalUpdate, frugal_styles
+from tui.kit.terminal.textual_private import ChopsUpdate
 
 ROWS, CELLS, CUT = 4, 16, 7
 # One choice of a style and not one of each part: an example has some thirty of them.

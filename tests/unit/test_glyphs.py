@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 from rich.cells import cell_len
 
-from tui.text.glyphs import ASCII, UNICODE, VARIABLE, Glyphs, choose
+from tui.core.text.glyphs import ASCII, UNICODE, VARIABLE, Glyphs, choose
 
 
 @pytest.mark.parametrize(

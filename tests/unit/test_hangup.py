@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 
-from tui.ui.terminal.ending import HangupWatch, hung_up
+from tui.kit.terminal.ending import HangupWatch, hung_up
 
 
 def test_a_terminal_is_gone_when_its_other_side_is_closed() -> None:

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, host, make_store, sample
 from tests.screens.results import compare_queued, comparison, progress, queued
+from tui.kit.commands.command import TABS
+from tui.kit.lines import plain, width
+from tui.kit.screen_frame import header_line, runner_words, tab_at
 from tui.state.events import ChildStatus, RunnerStatus
 from tui.state.known import SIMULATED
 from tui.state.store import Store
-from tui.ui.commands.command import TABS
-from tui.ui.views.lines import plain, width
-from tui.ui.views.screen_frame import header_line, runner_words, tab_at
 from workloads.protocol import messages
 
 

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, NOW, gpu, make_store, sample
-from tui.monitor.messages import DeviceMemory, Sample, Utilization
-from tui.state.history import MOST_POINTS, Point
-from tui.state.store import Store
-from tui.text import glyphs
-from tui.ui.views.history import (
+from tui.core.text import glyphs
+from tui.devices.monitor.messages import DeviceMemory, Sample, Utilization
+from tui.devices.state.history import MOST_POINTS, Point
+from tui.devices.views.history import (
     LABEL,
     Figure,
     block_lines,
@@ -25,7 +24,8 @@ from tui.ui.views.history import (
     whole_lines,
     whole_rows,
 )
-from tui.ui.views.lines import TextStyle, plain, width
+from tui.kit.lines import TextStyle, plain, width
+from tui.state.store import Store
 
 LOAD = Figure("utilization", "util", 100.0, "100 %", TextStyle.GOOD)
 EVEN = 1_750_000_000.0

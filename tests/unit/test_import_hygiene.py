@@ -20,14 +20,14 @@ def loaded(module: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["tui.ui.app.workbench", "tui.ui.screens.workbench", "tui.ui.commands.registry"]
+    "module", ["tui.app.workbench", "tui.runs.screens.tab", "tui.kit.commands.registry"]
 )
 def test_the_screens_reach_neither_torch_nor_nvml(module: str) -> None:
     assert not loaded(module) & set(HEAVY)
 
 
 @pytest.mark.parametrize(
-    "module", ["tui.ui.commands.registry", "tui.state.parameters", "tui.ui.terminal.ending"]
+    "module", ["tui.kit.commands.registry", "tui.runs.state.parameters", "tui.kit.terminal.ending"]
 )
 def test_what_needs_no_screen_reaches_no_textual(module: str) -> None:
     assert not loaded(module) & set(SCREENS)
@@ -52,7 +52,7 @@ program.open_workbench(program.WorkbenchOptions())
 
 
 @pytest.mark.parametrize(
-    "module", ["tui.ui.app.workbench", "tui.session.session", "tui.cli.workbench"]
+    "module", ["tui.app.workbench", "tui.session.session", "tui.cli.workbench"]
 )
 def test_a_start_reaches_no_store_of_results(module: str) -> None:
     code = f"import sys, {module}; print(*(name for name in sys.modules if name == 'sqlite3' or"
@@ -63,12 +63,12 @@ def test_a_start_reaches_no_store_of_results(module: str) -> None:
 
 def test_a_start_reaches_nothing_of_what_its_first_screen_does_not_show() -> None:
     later = {
-        "tui.state.sweep_result",
-        "tui.state.watched_run",
+        "tui.runs.sweeps.sweep_result",
+        "tui.watch.state.run",
         *(f"tui.ui.views.{name}" for name in ("chart", "detail", "outcome", "plot", "scale")),
         *(f"tui.ui.screens.{name}" for name in ("dialogs", "memory", "processes", "snapshot")),
         "textual.widgets._text_area",
     }
-    code = "import sys, tui.ui.app.workbench; print(*sys.modules)"
+    code = "import sys, tui.app.workbench; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not later & set(done.stdout.split())

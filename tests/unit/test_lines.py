@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.text import glyphs
-from tui.text.glyphs import clean
-from tui.ui.views.lines import (
+from tui.core.text import glyphs
+from tui.core.text.glyphs import clean
+from tui.kit.lines import (
     Line,
     LinesOnDemand,
     Span,

@@ -10,12 +10,12 @@ from tests.screens.helpers import make_store
 from tests.screens.results import compared, comparison, ran, result
 from tui.cli import command_output
 from tui.cli.command_output import results_text
+from tui.kit.lines import plain
+from tui.runs.state.runs import Conditions
+from tui.runs.views.backend import view
+from tui.runs.views.detail import detail_lines
 from tui.state.events import ConditionsSeen
-from tui.state.runs import Conditions
 from tui.state.store import Store
-from tui.ui.views.backend import view
-from tui.ui.views.detail import detail_lines
-from tui.ui.views.lines import plain
 from workloads.protocol.results import Basis, Limit
 
 HOT = Conditions(

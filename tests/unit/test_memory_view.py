@@ -15,12 +15,12 @@ from tests.screens.helpers import (
     sample,
     torch_memory,
 )
-from tui.memory import Slice, account
-from tui.memory.model import Value
-from tui.monitor.messages import DeviceMemory
-from tui.text import glyphs
-from tui.ui.views.lines import plain, width
-from tui.ui.views.memory import bar_cells, bar_line, body, legend, title
+from tui.core.text import glyphs
+from tui.devices.memory import Slice, account
+from tui.devices.memory.model import Value
+from tui.devices.monitor.messages import DeviceMemory
+from tui.devices.views.memory import bar_cells, bar_line, body, legend, title
+from tui.kit.lines import plain, width
 
 
 def parts(*sizes: int) -> list[Slice]:

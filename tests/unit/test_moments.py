@@ -23,14 +23,14 @@ from tests.screens.helpers import (
     torch_gpu,
     torch_memory,
 )
-from tui.memory import Gauge, account
-from tui.memory.model import Absent, Stale, Value, value_of
-from tui.monitor.messages import DeviceMemory, HostMemory, Sample
-from tui.state.devices import KEPT_S, SILENT_S, MemoryMoments
+from tui.devices.memory import Gauge, account
+from tui.devices.memory.model import Absent, Stale, Value, value_of
+from tui.devices.monitor.messages import DeviceMemory, HostMemory, Sample
+from tui.devices.state.devices import KEPT_S, SILENT_S, MemoryMoments
+from tui.devices.views.memory import absences
+from tui.kit.lines import plain
 from tui.state.events import CompareQueued, RunQueued
 from tui.state.store import Store
-from tui.ui.views.lines import plain
-from tui.ui.views.memory import absences
 from workloads.protocol import messages
 
 TOTAL, DRIVER, BASE = 80 * GIB, 600 * MIB, 4 * MIB

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import make_store
 from tests.screens.results import compared, progress, queued, ran, timing
-from tui.state.runs import RunState
+from tui.core.text import glyphs
+from tui.kit.lines import TextStyle, plain, width
+from tui.kit.scale import ratio_line
+from tui.runs.state.runs import RunState
+from tui.runs.views.backend import comparison_lines
+from tui.runs.views.detail_plots import group_lines
+from tui.runs.views.outcome import block_lines, outcome_lines
 from tui.state.store import Store
-from tui.text import glyphs
-from tui.ui.views.backend import comparison_lines
-from tui.ui.views.detail_plots import group_lines
-from tui.ui.views.lines import TextStyle, plain, width
-from tui.ui.views.outcome import block_lines, outcome_lines
-from tui.ui.views.scale import ratio_line
 from workloads.protocol.results import Check, Limit, Timing
 
 

@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from tests.screens.helpers import gpu, torch_gpu
-from tui.state.devices import CPU, pair
+from tui.devices.state.devices import CPU, pair
 from workloads.protocol.results import TorchDevice
 
 CPU_DEVICE = TorchDevice(CPU, "EPYC")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.state.parameters import (
+from tui.runs.state.parameters import (
     Invalid,
     Sweep,
     Valid,
@@ -19,7 +19,7 @@ from tui.state.parameters import (
     text_of,
     validate,
 )
-from tui.state.sweep_result import settings_text
+from tui.runs.sweeps.sweep_result import settings_text
 from workloads import catalog
 from workloads.declare.workload import checked, infos, whole
 from workloads.protocol.results import ParameterInfo, Setting, WorkloadInfo

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tui.text import glyphs
-from tui.ui.views import braille
-from tui.ui.views.lines import plain, width
-from tui.ui.views.plot import Axis, Curve, Event, Level, Plot, mark_of, plot_lines, style_of
-from tui.ui.views.scale import Scale, labels, places_scale, scale_for
+from tui.core.text import glyphs
+from tui.kit import braille
+from tui.kit.lines import plain, width
+from tui.kit.plot import Axis, Curve, Event, Level, Plot, mark_of, plot_lines, style_of
+from tui.kit.scale import Scale, labels, places_scale, scale_for
 
 SIZES = tuple(2.0**power for power in range(8, 14))
 

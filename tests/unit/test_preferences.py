@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.screens.helpers import gpu, make_store, sample, uuid, workload
+from tui.core.settings import choose, read
 from tui.session.preferences import Preferences, usable
-from tui.settings import choose, read
 from tui.state.events import AnyEvent, CatalogueRead, DeviceSelected, ParametersSet
 from tui.state.store import Store
 from workloads.protocol.results import Setting

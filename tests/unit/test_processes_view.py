@@ -10,12 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, NOW, WORKER, gpu, gpu_process, host, sample
-from tui.monitor.messages import DeviceMemory, GpuProcess, HostProcesses, ParentProcess, Sample
-from tui.state.devices import CPU, DeviceView
-from tui.state.store import Store
-from tui.ui.views.device_detail import CONTAINER, Holders, holders, remainder_lines
-from tui.ui.views.lines import plain, width
-from tui.ui.views.process_rows import (
+from tui.devices.monitor.messages import (
+    DeviceMemory,
+    GpuProcess,
+    HostProcesses,
+    ParentProcess,
+    Sample,
+)
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.views.device_detail import CONTAINER, Holders, holders, remainder_lines
+from tui.devices.views.process_rows import (
     ORDERS,
     Order,
     ProcessRow,
@@ -23,12 +27,14 @@ from tui.ui.views.process_rows import (
     process_rows,
     row_of,
 )
-from tui.ui.views.processes import (
+from tui.devices.views.processes import (
     heading,
     order_at,
     process_line,
     selected_lines,
 )
+from tui.kit.lines import plain, width
+from tui.state.store import Store
 
 
 def _views(seen: Sample) -> tuple[DeviceView, ...]:

@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import make_store
 from tests.screens.results import DEFAULTS, progress, queued, ran
-from tui.cli.commands.run import Told, how_far
 from tui.cli.output import ProgressLine
-from tui.state.events import SweepSet
-from tui.state.parameters import Sweep
-from tui.state.store import Store
-from tui.text.numbers import about
-from tui.ui.views.lines import plain, width
-from tui.ui.views.queue import (
+from tui.core.text.numbers import about
+from tui.kit.lines import plain, width
+from tui.runs.cli.run import Told, how_far
+from tui.runs.state.parameters import Sweep
+from tui.runs.views.queue import (
     USUAL_S,
     Queue,
     expected,
@@ -25,6 +23,8 @@ from tui.ui.views.queue import (
     run_all_words,
     runs_of,
 )
+from tui.state.events import SweepSet
+from tui.state.store import Store
 from workloads.protocol import messages
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tui.text.redact import Redactor, whole_words, with_texts
+from tui.core.text.redact import Redactor, whole_words, with_texts
 
 
 @pytest.mark.parametrize(

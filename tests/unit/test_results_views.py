@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.results.samples import HOUR, kept
-from tui.results.compare import compare
-from tui.results.look import Listed, Past, Sides
-from tui.results.records import Kept, Row, row_of
-from tui.ui.views import result_comparison, result_list
-from tui.ui.views.lines import cell_len, plain, width
-from tui.ui.views.scale import ends_of, interval_line, reach_of
+from tui.kit.lines import cell_len, plain, width
+from tui.kit.scale import ends_of, interval_line, reach_of
+from tui.results.store.compare import compare
+from tui.results.store.look import Listed, Past, Sides
+from tui.results.store.records import Kept, Row, row_of
+from tui.results.views import comparison as result_comparison
+from tui.results.views import result_list
 
 DRIVERS = {"driver": "580.1"}, {"driver": "590.2"}
 

@@ -6,11 +6,11 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import result
+from tui.kit.lines import plain, width
+from tui.runs.sweeps.roofline import roofline
+from tui.runs.views.detail_plots import device_of, roofline_lines
 from tui.state.events import AnyEvent, CeilingsRead, RunQueued
-from tui.state.roofline import roofline
 from tui.state.store import Store
-from tui.ui.views.detail_plots import device_of, roofline_lines
-from tui.ui.views.lines import plain, width
 from workloads.protocol import messages
 from workloads.protocol.results import COPY, Ceiling, Limit, Rates
 

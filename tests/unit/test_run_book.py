@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.state.runs import KEPT, RunBook, RunState
+from tui.runs.state.runs import KEPT, RunBook, RunState
 from workloads.protocol.messages import Run
 from workloads.protocol.results import RunResult, Status
 

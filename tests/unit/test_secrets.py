@@ -12,12 +12,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tui import reports
-from tui.cli.commands.doctor import newest_reports
-from tui.monitor.processes import ProcessOwners
-from tui.text import secrets
-from tui.text.secrets import MASK
-from tui.watch import runs
+from tui.core import reports
+from tui.core.text import secrets
+from tui.core.text.secrets import MASK
+from tui.devices.cli.doctor import newest_reports
+from tui.devices.monitor.processes import ProcessOwners
+from tui.watch.runs import runs
 
 SECRET = "pl4nted-Zq"
 names = st.sampled_from(

@@ -8,10 +8,10 @@ import pytest
 
 from tests.screens.helpers import environment, gpu, hello, sample, torch_gpu
 from tests.screens.results import DEFAULTS, result
-from tui.results.keeper import Apply, EarlierSessions
+from tui.results.store.keeper import Apply, EarlierSessions
+from tui.runs.state.parameters import Sweep
+from tui.session.allocators_supervisor import WatchSupervisor
 from tui.session.session import Session
-from tui.session.watching import WatchSupervisor
-from tui.state.parameters import Sweep
 from tui.state.store import Store
 from workloads.protocol import messages
 
@@ -99,7 +99,7 @@ async def test_the_watch_starts_only_where_it_is_looked_at_and_after_sample_and_
         async def supervise(self) -> None:
             begun.append(self)
 
-    monkeypatch.setattr("tui.session.watching.WatchSupervisor", NoChild)
+    monkeypatch.setattr("tui.session.allocators_supervisor.WatchSupervisor", NoChild)
     session = Session(interval=None)
     session.apply(hello())
     session.watch_torch(True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tui.settings import BY_NAME, KNOWN, FromFile, choose, path, read, remember
+from tui.core.settings import BY_NAME, KNOWN, FromFile, choose, path, read, remember
 from workloads.protocol.results import Setting
 
 NOTHING = FromFile(Path("config.toml"), {}, {}, (), writable=True)

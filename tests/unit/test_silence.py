@@ -11,12 +11,12 @@ from tests.hog import busy
 from tests.screens.helpers import make_store
 from tests.screens.results import progress, queued
 from tui.cli.output import ProgressLine
-from tui.session.processes import Seen, look, silence
+from tui.kit.lines import plain
+from tui.kit.notices import runner_notes
+from tui.kit.screen_frame import runner_words
+from tui.runs.views.workload_state import state_of
+from tui.session.silence import Seen, look, silence
 from tui.state.events import RunnerStatus
-from tui.ui.views.lines import plain
-from tui.ui.views.notices import runner_notes
-from tui.ui.views.screen_frame import runner_words
-from tui.ui.views.workload_state import state_of
 
 STOPPED = silence("worker", 71, 12.4, None, Seen("T", 3.0, 9.0))
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, make_store
+from tui.kit.lines import plain, width
+from tui.kit.notices import STILL_WORKS, log_lines, runner_notes
 from tui.state.events import LogLine, RunnerStatus
 from tui.state.store import Store
-from tui.ui.views.lines import plain, width
-from tui.ui.views.notices import STILL_WORKS, log_lines, runner_notes
 from workloads.protocol import messages
 
 

@@ -12,27 +12,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.cli.commands.snapshot import event_range
 from tui.cli.output import UsageError
 from tui.cli.values import size_of
-from tui.session.snapshot_reader import SnapshotStore, death_in_words
+from tui.core.text import glyphs
+from tui.kit.lines import TextStyle, plain, width
+from tui.snapshots.cli.snapshot import event_range
 from tui.snapshots.model.pictures import REST, Bucket, Layer, Timeline
 from tui.snapshots.model.results import SiteListing, SiteRow
 from tui.snapshots.model.snapshot import Frame
-from tui.text import glyphs
-from tui.ui.views.lines import TextStyle, plain, width
-from tui.ui.views.snapshot.layers import (
+from tui.snapshots.session.snapshot_reader import SnapshotStore, death_in_words
+from tui.snapshots.views.layers import (
     GUTTER,
     chart_lines,
     layer_at,
     legend_lines,
     next_layer,
 )
-from tui.ui.views.snapshot.map import picture
-from tui.ui.views.snapshot.overview import completed_path, matching_files, start_lines
-from tui.ui.views.snapshot.sites import SiteLine, nodes, search_of
-from tui.ui.views.snapshot.words import clamped, column_of, stack_lines
-from tui.watch.runs import EXAMPLE
+from tui.snapshots.views.map import picture
+from tui.snapshots.views.overview import completed_path, matching_files, start_lines
+from tui.snapshots.views.sites import SiteLine, nodes, search_of
+from tui.snapshots.views.words import clamped, column_of, stack_lines
+from tui.watch.runs.runs import EXAMPLE
 
 TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
 GIB = 1 << 30

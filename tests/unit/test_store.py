@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.helpers import environment, gpu, make_store, sample, torch_gpu
+from tui.runs.views.workload_table import devices
 from tui.state.events import (
     ChildStatus,
     CompareQueued,
@@ -18,7 +19,6 @@ from tui.state.events import (
     RunQueued,
 )
 from tui.state.store import Store
-from tui.ui.views.workload_table import devices
 from workloads.protocol import messages
 from workloads.protocol.results import ParameterInfo, RunResult, Status, WorkloadInfo
 

@@ -10,14 +10,22 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import make_store
 from tests.screens.results import DEFAULTS, result, timing
+from tui.kit.lines import plain, width
+from tui.runs.state.parameters import (
+    MOST_RUNS,
+    Invalid,
+    Sweep,
+    Valid,
+    read_sweep,
+    sweep_example,
+    values,
+)
+from tui.runs.sweeps.sweep_result import Swept, progress_text, swept, where_decided
+from tui.runs.views.chart import plot_rows
+from tui.runs.views.detail import detail_lines
+from tui.runs.views.workload_table import Row, row
 from tui.state.events import ParametersSet, RunQueued, SweepSet
-from tui.state.parameters import MOST_RUNS, Invalid, Sweep, Valid, read_sweep, sweep_example, values
 from tui.state.store import Store
-from tui.state.sweep_result import Swept, progress_text, swept, where_decided
-from tui.ui.views.chart import plot_rows
-from tui.ui.views.detail import detail_lines
-from tui.ui.views.lines import plain, width
-from tui.ui.views.workload_table import Row, row
 from workloads.protocol import messages
 from workloads.protocol.results import Check, ParameterInfo, WorkloadInfo
 

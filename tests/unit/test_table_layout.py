@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import make_store
 from tests.screens.results import busy
-from tui.state.store import Store
-from tui.ui.views.lines import plain, width
-from tui.ui.views.workload_columns import (
+from tui.kit.lines import plain, width
+from tui.runs.views.workload_columns import (
     DROPPED_FIRST,
     WIDEST,
     columns,
@@ -18,7 +17,8 @@ from tui.ui.views.workload_columns import (
     entry_line,
     heading,
 )
-from tui.ui.views.workload_table import entries
+from tui.runs.views.workload_table import entries
+from tui.state.store import Store
 
 
 def table(store: Store, cells: int) -> list[str]:

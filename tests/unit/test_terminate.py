@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from tests.screens.helpers import gpu_process
-from tui.monitor.messages import GpuProcess
-from tui.session.processes import refusal, terminate
+from tui.devices.monitor.messages import GpuProcess
+from tui.session.silence import refusal, terminate
 
 
 @pytest.fixture

@@ -23,11 +23,13 @@ from tests.screens.watched import (
     unread,
     watched,
 )
-from tui.session.watching import KeptRun
-from tui.state.watched_run import Mark, StepPoint, WatchedDevice
-from tui.text.glyphs import GLYPHS
-from tui.ui.views.lines import Line, plain, width
-from tui.ui.views.watched_processes import (
+from tui.core.text.glyphs import GLYPHS
+from tui.kit.lines import Line, plain, width
+from tui.session.allocators_supervisor import KeptRun
+from tui.watch.runs.findings import Finding, Growth
+from tui.watch.runs.runs import EXAMPLE
+from tui.watch.state.run import Mark, StepPoint, WatchedDevice
+from tui.watch.views.processes import (
     COLUMNS,
     MOST_OF_A_KIND,
     Over,
@@ -37,7 +39,7 @@ from tui.ui.views.watched_processes import (
     plot_of,
     row_line,
 )
-from tui.ui.views.watched_run import (
+from tui.watch.views.run import (
     banner_lines,
     growth_words,
     kept_heading,
@@ -50,8 +52,6 @@ from tui.ui.views.watched_run import (
     title_words,
     told_lines,
 )
-from tui.watch.findings import Finding, Growth
-from tui.watch.runs import EXAMPLE
 
 WIDTHS = (60, 80, 120, 200)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import busy
-from tui.ui.views.workload_table import ORDERS, Group, Order, Row, entries, following, ordered
+from tui.runs.views.workload_table import ORDERS, Group, Order, Row, entries, following, ordered
 
 
 def names(order: Order) -> list[str]:

@@ -8,12 +8,12 @@ import pytest
 
 from tests.screens.helpers import HOSTILE, feed, hello, make_store, workload
 from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result, timing
+from tui.kit.lines import plain
+from tui.runs.state.runs import Conditions
+from tui.runs.views.workload_columns import WIDEST
+from tui.runs.views.workload_table import Group, Row, entries, row
 from tui.state.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet
-from tui.state.runs import Conditions
 from tui.state.store import Store
-from tui.ui.views.lines import plain
-from tui.ui.views.workload_columns import WIDEST
-from tui.ui.views.workload_table import Group, Row, entries, row
 from workloads.protocol.results import Basis, Check, Limit, Rates
 
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tui.session.watched_session import WatchedRunSession
-from tui.state.watched_run import WatchedRun
+from tui.watch.session.watched_session import WatchedRunSession
+from tui.watch.state.run import WatchedRun
 
 
 async def until(

@@ -24,8 +24,8 @@ from pathlib import Path
 import psutil
 
 from tests.watch.target import ScriptedTarget, build_target, running
-from tui.watch.peek import Target
-from tui.watch.process_files import ProcessFiles
+from tui.devices.allocators.peek import Target
+from tui.devices.allocators.process_files import ProcessFiles
 from workloads.measure.estimates import paired_ratio
 
 INTERVAL_S = 0.1
@@ -52,7 +52,8 @@ while True:
 @contextmanager
 def watching(*pids: int) -> Iterator[psutil.Process]:
     """A child that reads these processes ten times a second."""
-    command = (sys.executable, "-m", "tui.watch", "serve", "--interval", str(INTERVAL_S))
+    words = ("serve", "--interval", str(INTERVAL_S))
+    command = (sys.executable, "-m", "tui.devices.allocators", *words)
     # Into a file: who reads a pipe would take its turn on the cores too.
     with tempfile.NamedTemporaryFile() as told:
         child = subprocess.Popen(

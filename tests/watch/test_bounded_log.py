@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.watch.bounded_log import NAME, OLDER, BoundedLog
-from tui.watch.forwarding import MOST_HELD, Forward
+from tui.watch.runs.bounded_log import NAME, OLDER, BoundedLog
+from tui.watch.runs.forwarding import MOST_HELD, Forward
 
 HEADING = 200
 """More bytes than the line at the head of a file has."""

@@ -15,11 +15,11 @@ import pytest
 
 from tests.screens.helpers import gpu
 from tests.watch.target import TORCH, ScriptedTarget
-from tui.cli.watch_output import WHAT_IS_READ, as_plain, reasons, rows_of, table
-from tui.monitor.messages import Device, GpuProcess
-from tui.watch.discover import absent
-from tui.watch.messages import Placed, ProcessFigures, TorchProcess, placed_on
-from tui.watch.process_files import Refusal
+from tui.devices.allocators.discover import absent
+from tui.devices.allocators.messages import Placed, ProcessFigures, TorchProcess, placed_on
+from tui.devices.allocators.process_files import Refusal
+from tui.devices.monitor.messages import Device, GpuProcess
+from tui.watch.cli.output import WHAT_IS_READ, as_plain, reasons, rows_of, table
 from workloads.protocol.messages import TorchMemory
 
 PID, START = 77, 1_700_000_000.0

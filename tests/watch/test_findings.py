@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.watch.findings import FEWEST_BLOCKS, MOST_POINTS, Growth, Track, growth, keeps_growing
+from tui.watch.runs.findings import FEWEST_BLOCKS, MOST_POINTS, Growth, Track, growth, keeps_growing
 from workloads.protocol.messages import TorchMemory
 
 MIB, GIB = 2**20, 2**30

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.watch.test_watched_processes import left, oom
-from tui.watch.first_failure import first_failure
-from tui.watch.kept import Left
+from tui.watch.runs.first_failure import first_failure
+from tui.watch.runs.kept import Left
 
 TORCHRUN = ("/usr/bin/torchrun", "--nproc-per-node", "4", "train.py")
 

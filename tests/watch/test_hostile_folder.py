@@ -18,19 +18,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.watch.following import until
-from tui.cli.watch_command import Outcome, as_object, as_text
-from tui.session.watched_session import WatchedRunSession
-from tui.session.watching import KeptRuns
-from tui.state.watched_processes import MOST_SEEN, WatchedProcesses
-from tui.state.watched_run import WatchedRun
-from tui.text.numbers import count
-from tui.ui.views.watched_processes import missing_lines, plot_of, row_line
-from tui.ui.views.watched_run import banner_lines, kept_lines, snapshots_of, told_lines
-from tui.watch import runs, samples
-from tui.watch.kept import MOST_LEFT_BYTES, left_in, read_folder, troubles_in
-from tui.watch.messages import Seen
-from tui.watch.runs import Run
-from tui.watch.untrusted import LONGEST_LINE
+from tui.core.text.numbers import count
+from tui.devices.allocators.messages import Seen
+from tui.session.allocators_supervisor import KeptRuns
+from tui.watch.cli.launch import Outcome, as_object, as_text
+from tui.watch.runs import runs, samples
+from tui.watch.runs.kept import MOST_LEFT_BYTES, left_in, read_folder, troubles_in
+from tui.watch.runs.runs import Run
+from tui.watch.runs.untrusted import LONGEST_LINE
+from tui.watch.session.watched_session import WatchedRunSession
+from tui.watch.state.processes import MOST_SEEN, WatchedProcesses
+from tui.watch.state.run import WatchedRun
+from tui.watch.views.processes import missing_lines, plot_of, row_line
+from tui.watch.views.run import banner_lines, kept_lines, snapshots_of, told_lines
 
 ROOT = Path(__file__).parents[2]
 BEGAN = 1.7e9

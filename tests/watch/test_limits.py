@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tui.settings import choose, read
-from tui.watch.runs import Limits, limits
+from tui.core.settings import choose, read
+from tui.watch.runs.runs import Limits, limits
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 from tests import waiting
 from tui.cli.output import UsageError
 from tui.cli.program import parse
-from tui.watch import runs
-from tui.watch.on_oom import LOG, OnOom
+from tui.watch.runs import runs
+from tui.watch.runs.on_oom import LOG, OnOom
 
 ROOT = Path(__file__).parents[2]
 AN_OOM = json.dumps({"event": "oom", "at": 1.0}) + "\n"

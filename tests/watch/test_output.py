@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.session import followed_run
-from tui.session.followed_run import Output, shown
-from tui.text.glyphs import clean
+from tui.core.text.glyphs import clean
+from tui.watch.session import followed_run
+from tui.watch.session.followed_run import Output, shown
 
 
 @pytest.fixture

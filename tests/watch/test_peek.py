@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.watch.target import VECTOR_AT, ScriptedTarget
-from tui.watch import peek
-from tui.watch.layouts import ARRAYS, UNKNOWN_LAYOUT, Numbers, torch_memory
-from tui.watch.peek import Peek, Target, UnreadableError
-from tui.watch.process_files import GoneError, ProcessFiles
+from tui.devices.allocators import peek
+from tui.devices.allocators.layouts import ARRAYS, UNKNOWN_LAYOUT, Numbers, torch_memory
+from tui.devices.allocators.peek import Peek, Target, UnreadableError
+from tui.devices.allocators.process_files import GoneError, ProcessFiles
 from workloads.protocol.messages import TorchMemory
 
 AT = 5.0

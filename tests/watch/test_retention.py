@@ -13,9 +13,9 @@ import pytest
 from tests import waiting
 from tui.cli.output import UsageError
 from tui.cli.program import parse
-from tui.cli.watch_output import kept_lines
-from tui.watch import runs
-from tui.watch.runs import Run
+from tui.watch.cli.output import kept_lines
+from tui.watch.runs import runs
+from tui.watch.runs.runs import Run
 from workloads.agent import identity
 
 

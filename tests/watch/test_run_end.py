@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.watch.run_end import LastSign, last_sign, unseen_end_words
+from tui.watch.runs.run_end import LastSign, last_sign, unseen_end_words
 
 AT = 1_700_000_000.0
 

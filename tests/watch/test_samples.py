@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.watch.test_findings import figures
-from tui.watch import samples
-from tui.watch.messages import (
+from tui.devices.allocators.messages import (
     DevicesPlaced,
     Placed,
     ProcessFigures,
@@ -25,8 +24,9 @@ from tui.watch.messages import (
     StepsTold,
     TorchProcesses,
 )
-from tui.watch.runs import Run
-from tui.watch.samples import Read, SamplesFile
+from tui.watch.runs import samples
+from tui.watch.runs.runs import Run
+from tui.watch.runs.samples import Read, SamplesFile
 from workloads.protocol import wire
 
 BEGAN = 1e9

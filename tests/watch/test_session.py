@@ -20,15 +20,16 @@ from tests import waiting
 from tests.watch.following import until
 from tests.watch.test_samples import steps
 from tests.watch.test_watched_processes import held, process
-from tui.child.process import ChildProcess
-from tui.session import watched_session, watching
-from tui.session.watched_session import RunError, WatchedRunSession
-from tui.state.watched_run import WatchedRun
-from tui.ui.views.watched_run import is_on, title_words
-from tui.watch import runs
-from tui.watch.messages import TorchProcesses, WatchEvent
-from tui.watch.runs import Run
-from tui.watch.samples import SamplesFile
+from tui.core.child.process import ChildProcess
+from tui.devices.allocators.messages import TorchProcesses, WatchEvent
+from tui.session import allocators_supervisor as watching
+from tui.watch.runs import runs
+from tui.watch.runs.runs import Run
+from tui.watch.runs.samples import SamplesFile
+from tui.watch.session import watched_session
+from tui.watch.session.watched_session import RunError, WatchedRunSession
+from tui.watch.state.run import WatchedRun
+from tui.watch.views.run import is_on, title_words
 from workloads.agent import identity
 
 ROOT = Path(__file__).parents[2]

@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from tests import waiting
-from tui.watch import runs
-from tui.watch.runs import Run
+from tui.watch.runs import runs
+from tui.watch.runs.runs import Run
 
 ROOT = Path(__file__).parents[2]
 

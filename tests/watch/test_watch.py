@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.watch.target import TORCH, ScriptedTarget, build_target, running
-from tui.watch import peek
-from tui.watch.discover import Ranks, ranks_of
-from tui.watch.messages import (
+from tui.devices.allocators import peek
+from tui.devices.allocators.discover import Ranks, ranks_of
+from tui.devices.allocators.messages import (
     WATCH_EVENTS,
     ListedProcesses,
     LookFor,
@@ -27,8 +27,8 @@ from tui.watch.messages import (
     WatchHello,
     WatchPace,
 )
-from tui.watch.process_files import Access, no_process, refusal
-from tui.watch.watch import Watch
+from tui.devices.allocators.process_files import Access, no_process, refusal
+from tui.devices.allocators.watch import Watch
 from workloads.protocol import wire
 
 NOBODY = 65_534
@@ -258,7 +258,7 @@ def test_in_a_container_a_pid_may_be_the_host_s() -> None:
 class Child:
     def __init__(self, *arguments: object) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tui.watch", "serve", *map(str, arguments)],
+            [sys.executable, "-m", "tui.devices.allocators", "serve", *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -349,8 +349,8 @@ def test_a_new_pace_does_not_wait_for_the_old_one(
 
 AS_NOBODY = """
 import os, sys, time
-from tui.watch.messages import LookFor
-from tui.watch.watch import Watch
+from tui.devices.allocators.messages import LookFor
+from tui.devices.allocators.watch import Watch
 from workloads.protocol import wire
 os.setgroups([])
 os.setgid(65534)

@@ -10,11 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.watch.test_findings import GIB, MIB, figures
-from tui.state.watched_processes import KILLED, WatchedProcesses
-from tui.state.watched_run import MOST_POINTS
-from tui.watch.agents import AgentState
-from tui.watch.kept import Left, Oom, Taken
-from tui.watch.messages import (
+from tui.devices.allocators.messages import (
     DevicesPlaced,
     Placed,
     ProcessFigures,
@@ -22,7 +18,11 @@ from tui.watch.messages import (
     TorchProcess,
     TorchProcesses,
 )
-from tui.watch.peek import NO_TORCH
+from tui.devices.allocators.peek import NO_TORCH
+from tui.watch.runs.agents import AgentState
+from tui.watch.runs.kept import Left, Oom, Taken
+from tui.watch.state.processes import KILLED, WatchedProcesses
+from tui.watch.state.run import MOST_POINTS
 
 BEGAN = 1e9
 

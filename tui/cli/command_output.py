@@ -13,6 +13,18 @@ from typing import Any
 
 from tui.cli.headless import Reader
 from tui.cli.output import Failure
+from tui.core.text import numbers as fmt
+from tui.core.text.glyphs import rows_of_text
+from tui.kit.lines import Line, Span, TextStyle, line, plain
+from tui.kit.scale import ratio_line
+from tui.kit.tables import table_lines
+from tui.runs.state.parameters import Sweep, autos, short
+from tui.runs.state.runs import CompareState, RunState
+from tui.runs.sweeps.sweep_result import Swept, progress_text, swept
+from tui.runs.views.backend import on_off, unfinished, verdict
+from tui.runs.views.chart import crossing_lines, finding_lines, gap_lines, plot_rows
+from tui.runs.views.outcome import check_lines
+from tui.runs.views.workload_state import half_width, warnings_of
 from tui.snapshots.model.results import Summary
 from tui.snapshots.reader.messages import (
     AskDifference,
@@ -25,28 +37,16 @@ from tui.snapshots.reader.messages import (
     StateIs,
     VerdictIs,
 )
-from tui.state.parameters import Sweep, autos, short
-from tui.state.runs import CompareState, RunState
-from tui.state.store import Store
-from tui.state.sweep_result import Swept, progress_text, swept
-from tui.text import numbers as fmt
-from tui.text.glyphs import rows_of_text
-from tui.ui.views.backend import on_off, unfinished, verdict
-from tui.ui.views.chart import crossing_lines, finding_lines, gap_lines, plot_rows
-from tui.ui.views.lines import Line, Span, TextStyle, line, plain
-from tui.ui.views.outcome import check_lines
-from tui.ui.views.scale import ratio_line
-from tui.ui.views.snapshot.overview import file_lines, summary_lines, verdict_lines
-from tui.ui.views.snapshot.sites import (
+from tui.snapshots.views.overview import file_lines, summary_lines, verdict_lines
+from tui.snapshots.views.sites import (
     SiteLine,
     difference_head,
     difference_heading,
     difference_line,
     node_line,
 )
-from tui.ui.views.snapshot.words import state_lines
-from tui.ui.views.tables import table_lines
-from tui.ui.views.workload_state import half_width, warnings_of
+from tui.snapshots.views.words import state_lines
+from tui.state.store import Store
 from workloads.protocol import wire
 from workloads.protocol.results import Comparison, Environment, Limit, RunResult
 

@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from tui.child.launch import FOLDER, own_command, too_many_files
-from tui.child.process import ChildProcess, Garbage
 from tui.cli.output import Failure, ProgressLine, UsageError, not_known, say
-from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
-from tui.session.snapshot_reader import death_in_words, names, reader
+from tui.core.child.launch import FOLDER, own_command, too_many_files
+from tui.core.child.process import ChildProcess, Garbage
+from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
+from tui.kit.terminal.ending import SIGNALS
+from tui.runs.state.parameters import Invalid, Valid, read_sweep
 from tui.session.supervisors import VARIABLES, runner_command
 from tui.snapshots import STANDARD_INPUT
 from tui.snapshots.reader.messages import (
@@ -32,8 +33,7 @@ from tui.snapshots.reader.messages import (
     Request,
     numbered,
 )
-from tui.state.parameters import Invalid, Valid, read_sweep
-from tui.ui.terminal.ending import SIGNALS
+from tui.snapshots.session.snapshot_reader import death_in_words, names, reader
 from workloads.protocol import messages
 from workloads.protocol.messages import Event
 
@@ -58,7 +58,7 @@ async def look() -> Sample:
         Failure: it gave none.
     """
     child: ChildProcess[MonitorEvent] = ChildProcess(
-        own_command("tui.monitor", "once"), MONITOR_EVENTS, folder=FOLDER
+        own_command("tui.devices.monitor", "once"), MONITOR_EVENTS, folder=FOLDER
     )
     try:
         await child.start()

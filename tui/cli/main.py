@@ -29,14 +29,14 @@ def main() -> int:
         return 1
     except Exception as error:  # noqa: BLE001 (one of our own, told with a report)
         if isinstance(error, OSError):
-            from tui.child.launch import too_many_files
+            from tui.core.child.launch import too_many_files
 
             words = too_many_files(error)
             if words is not None:
                 output.say(words)
                 return 1
         # Its text may hold what strangers wrote, and a traceback is of no use to who reads it.
-        from tui import reports
+        from tui.core import reports
 
         output.say(reports.failure_in_words(error))
         return 1

@@ -16,8 +16,8 @@ import sys
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from tui.text import glyphs
-from tui.text.glyphs import rows_of_text
+from tui.core.text import glyphs
+from tui.core.text.glyphs import rows_of_text
 
 if TYPE_CHECKING:
     from tui.state.events import RunnerStatus
@@ -176,7 +176,7 @@ def _cannot(error: OSError) -> str:
 def _kept(text: str, name: str) -> str:
     """Save what was measured; says where it is."""
     # Only where something cannot be printed.
-    from tui import reports
+    from tui.core import reports
 
     try:
         place = reports.keep(name, text)
@@ -222,7 +222,7 @@ class ProgressLine:
         """Put a text in the place of the one before."""
         if self._shown:
             # Here, because it measures with rich, which --help has no use for.
-            from tui.ui.views.lines import fit
+            from tui.kit.lines import fit
 
             put_on_stderr(f"\r\x1b[K{fit(text, self.cells)}")
 

@@ -1,8 +1,7 @@
-"""The whole program's arguments. Each command is found by its file in ``tui.cli.commands``."""
+"""The whole program's arguments. Only the commands that they name are imported."""
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
@@ -10,8 +9,8 @@ from typing import Any, NoReturn
 from tui.cli.options import Parser, Subcommand, add_python_and_files, add_workbench
 from tui.cli.output import UsageError, flags_in, print_line
 from tui.cli.workbench import WorkbenchOptions, open_workbench
-from tui.settings import KNOWN
-from tui.text import glyphs
+from tui.core.settings import KNOWN
+from tui.core.text import glyphs
 from workloads.protocol.frozen import frozen
 
 WORKBENCH = Subcommand(
@@ -23,7 +22,21 @@ WORKBENCH = Subcommand(
 )
 
 
-COMMANDS = "tui.cli.commands"
+MODULES = {
+    "compare": "tui.runs.cli.compare",
+    "completion": "tui.cli.completion",
+    "config": "tui.cli.config",
+    "devices": "tui.devices.cli.devices",
+    "doctor": "tui.devices.cli.doctor",
+    "list": "tui.runs.cli.list",
+    "replay": "tui.recordings.cli.replay",
+    "results": "tui.results.cli.results",
+    "run": "tui.runs.cli.run",
+    "serve": "tui.cli.serve",
+    "snapshot": "tui.snapshots.cli.snapshot",
+    "watch": "tui.watch.cli.watch",
+}
+"""The module of each command, which has its ``SUBCOMMAND``."""
 REST = "rest"
 """The name of what a command that stands first does not know."""
 
@@ -67,8 +80,8 @@ def parse(argv: Sequence[str]) -> Asked:
 
 
 def command_names() -> list[str]:
-    """The names of the files, which are the names of the commands."""
-    return [module.name for module in pkgutil.iter_modules(import_module(COMMANDS).__path__)]
+    """Return the names of all commands."""
+    return list(MODULES)
 
 
 class _IncompleteError(Exception):
@@ -123,7 +136,7 @@ def parser(names: Iterable[str], *, first: str = "", complete: bool = True) -> P
         help="print the version",
     )
     commands = program.add_subparsers(metavar="COMMAND", parser_class=Parser)
-    found = {name: import_module(f"{COMMANDS}.{name}").SUBCOMMAND for name in names}
+    found = {name: import_module(MODULES[name]).SUBCOMMAND for name in names}
     for name, one in sorted(found.items(), key=lambda item: item[1].place):
         # One that has to stand first and does not knows no options.
         knows = not one.usage_when_first or first == name

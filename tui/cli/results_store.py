@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tui.cli.output import Failure, UsageError, nearest
-from tui.text.glyphs import rows_of_text
+from tui.core.text.glyphs import rows_of_text
 
 if TYPE_CHECKING:
-    from tui.results.compare import Compared
-    from tui.results.database import Database
-    from tui.results.keeper import Keeper
-    from tui.results.records import Row
-    from tui.results.selection import Selection
+    from tui.results.store.compare import Compared
+    from tui.results.store.database import Database
+    from tui.results.store.keeper import Keeper
+    from tui.results.store.records import Row
+    from tui.results.store.selection import Selection
 
 _HEXADECIMAL = frozenset("0123456789abcdef")
 
@@ -27,7 +27,7 @@ def keeper_for(*, wanted: bool) -> Keeper | None:
     """What keeps the results of a session; ``None`` where nothing is to be kept."""
     if not wanted:
         return None
-    from tui.results.keeper import Keeper
+    from tui.results.store.keeper import Keeper
 
     return Keeper()
 
@@ -41,9 +41,9 @@ def opened(*, writing: bool = False) -> Iterator[Database]:
         UsageError: what is asked of it selects nothing that there can be.
     """
     # The door to SQLite, which no other command pays for.
-    from tui.results.database import Database, path
-    from tui.results.selection import SelectionError
-    from tui.results.store_file import StoreError
+    from tui.results.store.database import Database, path
+    from tui.results.store.selection import SelectionError
+    from tui.results.store.store_file import StoreError
 
     try:
         with Database(path(), writing=writing) as database:
@@ -61,7 +61,7 @@ def selected(database: Database, text: str) -> Selection:
         SelectionError: it is of no known form.
         UsageError: a word that is neither an id nor a tag, or the beginning of several ids.
     """
-    from tui.results.selection import Selection, both, read
+    from tui.results.store.selection import Selection, both, read
 
     found, words = read(text)
     for word in words:
@@ -96,7 +96,7 @@ class Earlier:
     """
 
     def __init__(self, text: str) -> None:
-        from tui.results.selection import Selection, both
+        from tui.results.store.selection import Selection, both
 
         self._text = text
         self.further = 0
@@ -120,8 +120,8 @@ class Earlier:
         Raises:
             Failure: the store cannot be read, or not all was kept.
         """
-        from tui.results.look import compared
-        from tui.results.selection import Selection
+        from tui.results.store.look import compared
+        from tui.results.store.selection import Selection
 
         if problems:
             raise Failure(f"--against {self._text}: nothing is compared: not all results are kept")
@@ -150,9 +150,9 @@ def comparison_text(found: Compared, names: tuple[str, str], cells: int) -> str:
         names: what A is and what B is.
         cells: width of a line.
     """
-    from tui.ui.views.lines import paragraph, plain
-    from tui.ui.views.results import compare_notes, compare_table
-    from tui.ui.views.tables import table_lines
+    from tui.kit.lines import paragraph, plain
+    from tui.kit.tables import table_lines
+    from tui.results.views.results import compare_notes, compare_table
 
     lines = table_lines(compare_table(found), {}, cells)
     for note in compare_notes(found):

@@ -26,7 +26,7 @@ from aiohttp import web
 from textual_serve.app_service import AppService
 from textual_serve.server import Server, to_int
 
-from tui.ui import terminal
+from tui.kit import terminal
 
 if TYPE_CHECKING:
     from textual_serve.download_manager import DownloadManager

@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui import settings
 from tui.cli.output import UsageError, not_known, say
-from tui.settings import BY_NAME, THEME, Settings, Value
+from tui.core import settings
+from tui.core.settings import BY_NAME, THEME, Settings, Value
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from workloads.protocol.frozen import frozen
 
@@ -45,7 +45,7 @@ def setting_named(name: str) -> Callable[[str], Setting]:
     """What reads the value of a setting that is given as an option.
 
     Args:
-        name: of the setting, see ``tui.settings``.
+        name: of the setting, see ``tui.core.settings``.
 
     Returns:
         A function that raises ``UsageError`` where the setting may not be that.
@@ -142,7 +142,7 @@ def resolve(given: Mapping[str, Value]) -> tuple[Settings, tuple[str, ...]]:
     """Read the file and put the sources together.
 
     Args:
-        given: what the command line sets, by the names of ``tui.settings``.
+        given: what the command line sets, by the names of ``tui.core.settings``.
 
     Returns:
         The settings, and a line for each thing that is wrong with the file or a variable.

@@ -10,21 +10,21 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui import interrupt
-from tui.child.launch import FOLDER, Launched, launch
 from tui.cli.output import UsageError, say
 from tui.cli.results_store import keeper_for
 from tui.cli.values import oom_text, python_of, resolve
-from tui.monitor import serving
+from tui.core import interrupt
+from tui.core.child.launch import FOLDER, Launched, launch
+from tui.core.text import glyphs
+from tui.devices.monitor import serving
+from tui.kit import terminal
 from tui.snapshots import STANDARD_INPUT
-from tui.text import glyphs
-from tui.ui import terminal
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
+    from tui.core.settings import Settings, Value
     from tui.recordings.recorder import Recorder
-    from tui.settings import Settings, Value
-    from tui.watch.runs import Run
+    from tui.watch.runs.runs import Run
 
 DUMB = ("dumb", "unknown")
 """What TERM is where text cannot be placed; the screen would come as a stream of escape codes."""
@@ -39,7 +39,7 @@ class WorkbenchOptions:
     """What can be asked for before a command, and is of use without one."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
-    """Settings, by the names of ``tui.settings``."""
+    """Settings, by the names of ``tui.core.settings``."""
     files: Sequence[str] = ()
     """Of workloads that the user brings; absolute paths."""
     readonly: bool = False
@@ -77,12 +77,12 @@ def open_workbench(options: WorkbenchOptions) -> int:
     monitor = _monitor(chosen)
     prepare_screen(chosen)
     # The door to the screens: what they read when they are imported is set by now.
+    from tui.app.workbench import WorkbenchApp
     from tui.cli.values import with_theme
-    from tui.results.keeper import EarlierSessions
+    from tui.results.store.keeper import EarlierSessions
     from tui.session.preferences import Preferences
     from tui.session.session import Session
     from tui.state.events import LogLine
-    from tui.ui.app.workbench import WorkbenchApp
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
     recorder = _recorder(options)
@@ -125,8 +125,8 @@ def _say_what_is_left(*seen: Run | None) -> None:
     # By their folders: of one that was opened twice there is more than one record.
     for run in {run.folder: run for run in seen if run is not None}.values():
         # The door to runs, of which a start that opens none reads nothing.
-        from tui.watch import runs
-        from tui.watch.run_words import left_in_words
+        from tui.watch.runs import runs
+        from tui.watch.runs.run_words import left_in_words
 
         if run.goes_on or runs.is_child(run):
             say(left_in_words(run))

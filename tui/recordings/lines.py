@@ -22,9 +22,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from tui.monitor.messages import MONITOR_EVENTS
+from tui.devices.allocators.messages import WATCH_EVENTS
+from tui.devices.monitor.messages import MONITOR_EVENTS
 from tui.state.events import AnyEvent, LocalEvent
-from tui.watch.messages import WATCH_EVENTS
 from workloads.protocol import messages, wire
 from workloads.protocol.frozen import frozen
 

@@ -16,12 +16,12 @@ from importlib.metadata import version
 from pathlib import Path, PurePath
 from typing import TypeVar, cast
 
-from tui.monitor.messages import GpuProcess, HostProcesses, ParentProcess, Sample
+from tui.core.text.redact import HOST, NAME, Redactor, with_texts
+from tui.devices.allocators.messages import TorchProcesses
+from tui.devices.monitor.messages import GpuProcess, HostProcesses, ParentProcess, Sample
 from tui.recordings import lines
 from tui.recordings.lines import GZIP
 from tui.state.events import AnyEvent
-from tui.text.redact import HOST, NAME, Redactor, with_texts
-from tui.watch.messages import TorchProcesses
 from workloads.protocol import messages, wire
 from workloads.protocol.process import write_whole
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from tui.state.parameters import Sweep
+from tui.runs.state.parameters import Sweep
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import Setting
 

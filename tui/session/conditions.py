@@ -7,9 +7,9 @@ from dataclasses import replace
 from sys import intern
 from typing import NamedTuple
 
-from tui.monitor.messages import HARMFUL_REASONS, Sample
+from tui.devices.monitor.messages import HARMFUL_REASONS, Sample
+from tui.runs.state.runs import NO_MONITOR, NOT_GIVEN, NOT_SAMPLED, SEVERAL, TOO_SHORT, Conditions
 from tui.state.events import ConditionsSeen
-from tui.state.runs import NO_MONITOR, NOT_GIVEN, NOT_SAMPLED, SEVERAL, TOO_SHORT, Conditions
 from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen

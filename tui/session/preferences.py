@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from tui import settings
+from tui.core import settings
+from tui.runs.state.parameters import Invalid, changed, text_of, validate
 from tui.state.events import AnyEvent, LogLine, ParametersSet, Part, Parts
-from tui.state.parameters import Invalid, changed, text_of, validate
 from tui.state.store import Store
 from workloads.protocol.results import Setting, WorkloadInfo
 

@@ -12,12 +12,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tui.monitor.messages import Sample
-from tui.session import state_folder
+from tui.core import state_folder
+from tui.core.tasks import Tasks
+from tui.devices.monitor.messages import Sample
+from tui.devices.state.devices import CPU
+from tui.runs.state.parameters import Sweep
 from tui.session.conditions import conditions_of
 from tui.session.supervisors import MonitorSupervisor, RunnerSupervisor
-from tui.session.tasks import Tasks
-from tui.state.devices import CPU
 from tui.state.events import (
     AnyEvent,
     CatalogueRead,
@@ -31,18 +32,17 @@ from tui.state.events import (
     RunQueued,
     SweepSet,
 )
-from tui.state.parameters import Sweep
 from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import Setting
 
 if TYPE_CHECKING:
-    from tui.child.launch import Launched
-    from tui.child.process import ChildProcess
+    from tui.core.child.launch import Launched
+    from tui.core.child.process import ChildProcess
     from tui.recordings.recorder import Recorder
-    from tui.results.keeper import EarlierSessions, Keeper
-    from tui.session.watching import WatchSupervisor
+    from tui.results.store.keeper import EarlierSessions, Keeper
+    from tui.session.allocators_supervisor import WatchSupervisor
 
 CANCEL_S = 1.5
 """A runner that has not ended a cancelled run by then is replaced."""
@@ -209,7 +209,7 @@ class Session:
         if store.sample is None or store.runner.status in ("starting", "importing torch"):
             return
         # It has no part in a start.
-        from tui.session.watching import WatchSupervisor
+        from tui.session.allocators_supervisor import WatchSupervisor
 
         sent = self._recorder.to_watch if self._recorder else None
         self._watch = WatchSupervisor(self.apply, store.sample, sent)

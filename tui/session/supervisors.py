@@ -9,13 +9,20 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tui import monitor, reports
-from tui.child.launch import FOLDER, Launched, too_many_files
-from tui.child.process import ChildProcess, Garbage
-from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent, Pace, Sample, Watch, WatchHost
-from tui.session import state_folder
+from tui.core import reports, state_folder
+from tui.core.child.launch import FOLDER, Launched, too_many_files
+from tui.core.child.process import ChildProcess, Garbage
+from tui.devices import monitor
+from tui.devices.monitor.messages import (
+    MONITOR_EVENTS,
+    MonitorEvent,
+    Pace,
+    Sample,
+    Watch,
+    WatchHost,
+)
 from tui.session.conditions import SampledDevice, sampled
-from tui.session.processes import Seen, Silence, Who, look, reading, silence
+from tui.session.silence import Seen, Silence, Who, look, reading, silence
 from tui.state.events import AnyEvent, CeilingsRead, LogLine, MonitorStatus, RunnerStatus
 from tui.state.store import Store
 from workloads import START

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from tui.child.inside import ParentChannel, end_by_signals_alone, end_with_parent, quit_now
+from tui.core.child.inside import ParentChannel, end_by_signals_alone, end_with_parent, quit_now
 
 
 def main() -> None:

@@ -6,12 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tui.monitor.messages import Device, Sample
-from tui.state.devices import DeviceView, MemoryMoment, MemoryMoments
-from tui.state.events import WatchStatus
-from tui.state.history import MOST_POINTS, MemoryPoint, higher
-from tui.watch.findings import Finding, Track
-from tui.watch.messages import (
+from tui.devices.allocators.messages import (
     Placed,
     ProcessFigures,
     TorchProcess,
@@ -20,6 +15,11 @@ from tui.watch.messages import (
     is_same,
     placed_on,
 )
+from tui.devices.monitor.messages import Device, Sample
+from tui.devices.state.devices import DeviceView, MemoryMoment, MemoryMoments
+from tui.devices.state.history import MOST_POINTS, MemoryPoint, higher
+from tui.state.events import WatchStatus
+from tui.watch.runs.findings import Finding, Track
 from workloads.protocol.messages import TorchMemory
 
 POINT_S = 1.0

@@ -5,16 +5,16 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Literal, Union
 
-from tui.monitor.messages import MonitorEvent
-from tui.state.parameters import Sweep
-from tui.state.runs import Against, Conditions, EarlierResult
+from tui.devices.monitor.messages import MonitorEvent
+from tui.runs.state.parameters import Sweep
+from tui.runs.state.runs import Against, Conditions, EarlierResult
 from workloads.protocol import messages
 from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Ceiling, Setting, WorkloadInfo
 
 if TYPE_CHECKING:
     # Imported where the watch runs: it has no part in a start.
-    from tui.watch.messages import WatchEvent
+    from tui.devices.allocators.messages import WatchEvent
 
 
 @frozen

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from tui.monitor.messages import Sample
-from tui.state.devices import CPU, DeviceView, MemoryMoments
-from tui.state.events import LogLine, MonitorStatus, RunnerStatus
-from tui.state.history import History
-from tui.state.parameters import Sweep, defaults
-from tui.state.runs import (
+from tui.devices.monitor.messages import Sample
+from tui.devices.state.devices import CPU, DeviceView, MemoryMoments
+from tui.devices.state.history import History
+from tui.runs.state.parameters import Sweep, defaults
+from tui.runs.state.runs import (
     CompareState,
     EarlierResult,
     EarlierResults,
@@ -18,6 +17,7 @@ from tui.state.runs import (
     RunState,
     standing,
 )
+from tui.state.events import LogLine, MonitorStatus, RunnerStatus
 from workloads.protocol import messages
 from workloads.protocol.results import Ceiling, Environment, Setting, WorkloadInfo
 

@@ -10,8 +10,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
-from tui.monitor.messages import Device, MonitorHello, Sample
-from tui.state.devices import CPU, NOT_ASKED, DeviceView, as_torch_knows, pair
+from tui.core.text.numbers import rate, size
+from tui.devices.monitor.messages import Device, MonitorHello, Sample
+from tui.devices.state.devices import CPU, NOT_ASKED, DeviceView, as_torch_knows, pair
+from tui.runs.state.parameters import defaults
+from tui.runs.state.runs import (
+    CompareState,
+    EarlierResults,
+    RunState,
+    ended_comparison,
+)
 from tui.state.events import (
     AnyEvent,
     CatalogueRead,
@@ -33,14 +41,6 @@ from tui.state.events import (
     SweepSet,
 )
 from tui.state.known import Known
-from tui.state.parameters import defaults
-from tui.state.runs import (
-    CompareState,
-    EarlierResults,
-    RunState,
-    ended_comparison,
-)
-from tui.text.numbers import rate, size
 from workloads.protocol import messages
 from workloads.protocol.messages import ended_run
 from workloads.protocol.results import COPY, only_claims_that_hold

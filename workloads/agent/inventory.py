@@ -6,7 +6,8 @@ counted once, under the first of: parameter, buffer, gradient, optimizer state, 
 variable, other tensor. What Python cannot reach (saved by autograd, temporaries of the call that
 failed, memory of C++) is the remainder.
 
-The keys of what :func:`take_inventory` returns are the fields of ``tui.watch.inventory.Inventory``.
+The keys of what :func:`take_inventory` returns are the fields of
+``tui.watch.runs.inventory.Inventory``.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from tui.explain.explanation import Explanation
+from tui.core.text.numbers import count
+from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.cause import Figures
 from tui.snapshots.analysis.moment import Window
+from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.results import Advice, Cause
 from tui.snapshots.model.snapshot import TorchVersions
-from tui.text.numbers import count
-from tui.text.numbers import size as text
 
 _RENAMED = (2, 9)
 """The first torch that reads ``PYTORCH_ALLOC_CONF``; it warns of the older name."""

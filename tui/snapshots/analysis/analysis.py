@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from tui.explain.evidence import Circumstances, Evidence
 from tui.snapshots.analysis import moment
 from tui.snapshots.analysis import timeline as timelines
 from tui.snapshots.analysis.allocations import Allocations, allocations, round_up
@@ -19,6 +18,7 @@ from tui.snapshots.analysis.sites import Query, SiteTree, site_tree, top_of
 from tui.snapshots.analysis.summary import check, summary
 from tui.snapshots.analysis.timeline import AnnotationSpan, Cover, Replay, replay, spans
 from tui.snapshots.analysis.verdict import matching_text, verdict
+from tui.snapshots.explain.evidence import Circumstances, Evidence
 from tui.snapshots.model.pictures import Cell, MapRow, Piece, Pinning, Stacking, Timeline
 from tui.snapshots.model.results import (
     Difference,

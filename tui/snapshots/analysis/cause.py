@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from math import isqrt
 
+from tui.core.text.numbers import grouped, share
+from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.allocations import round_up
 from tui.snapshots.analysis.layout import LARGE_SEGMENT, SMALL_REQUEST, SMALL_SEGMENT
 from tui.snapshots.model.results import Cause
-from tui.text.numbers import grouped, share
-from tui.text.numbers import size as text
 from workloads.protocol.frozen import frozen
 
 SMALLEST_SQUARE = 64 << 20

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
-from tui.explain.evidence import Circumstances, Evidence, Grown, Holder, Purpose
-from tui.explain.frames import goes_through, in_backward
 from tui.snapshots.analysis.advice import expandable_segments, is_on
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.cause import Figures, segment_for
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layers import Categories
 from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout
+from tui.snapshots.explain.evidence import Circumstances, Evidence, Grown, Holder, Purpose
+from tui.snapshots.explain.frames import goes_through, in_backward
 from tui.snapshots.model.results import Entry, Growth, OomText, State
 from tui.snapshots.model.snapshot import Action, Frame, Snapshot, Trace
-from tui.watch.inventory import CodeLine, Inventory, OomFacts, ThreadStack
+from tui.watch.runs.inventory import CodeLine, Inventory, OomFacts, ThreadStack
 from workloads.protocol.frozen import frozen
 
 PoolKind = Literal["CUDA graphs", "MemPool", "private pools"]

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable
 
-from tui.explain.frames import base_name, kind_of_code
+from tui.snapshots.explain.frames import base_name, kind_of_code
 from tui.snapshots.model.results import FrameKind, Site
 from tui.snapshots.model.snapshot import Frame, Snapshot, Stack
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Literal
 
+from tui.core.text.numbers import count, duration, grouped, seconds
+from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layers import phase_of
 from tui.snapshots.analysis.sites import SiteTree
 from tui.snapshots.model.results import Change, Difference, DiffRow, Growth, Site, SiteRow
 from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Trace
-from tui.text.numbers import count, duration, grouped, seconds
-from tui.text.numbers import size as text
 from workloads.protocol.frozen import frozen
 
 MANY = 100

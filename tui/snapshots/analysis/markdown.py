@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from tui.explain.evidence import Circumstances
-from tui.explain.explanation import Explanation
+from tui.core.text.numbers import count, share
+from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
 from tui.snapshots.analysis.frames import frame_kind, frame_label
 from tui.snapshots.analysis.report import chosen_devices
+from tui.snapshots.explain.evidence import Circumstances
+from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.results import (
     AGAINST_OOM,
     OF_CACHED,
@@ -18,8 +20,6 @@ from tui.snapshots.model.results import (
     Verdict,
 )
 from tui.snapshots.model.snapshot import Frame
-from tui.text.numbers import count, share
-from tui.text.numbers import size as text
 
 STACK_LIMIT = 12
 DIFF_LIMIT = 50

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui.explain.evidence import Circumstances
-from tui.explain.explanation import Explanation
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
 from tui.snapshots.analysis.frames import frame_key
+from tui.snapshots.explain.evidence import Circumstances
+from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.results import (
     Advice,
     Difference,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from tui.explain.frames import base_name
+from tui.core.text.numbers import size as size_text
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import (
     BEFORE_TRACE_STACK,
@@ -15,6 +15,7 @@ from tui.snapshots.analysis.frames import (
     matching_frames,
 )
 from tui.snapshots.analysis.timeline import Cover
+from tui.snapshots.explain.frames import base_name
 from tui.snapshots.model.results import (
     BEFORE,
     FrameKind,
@@ -25,7 +26,6 @@ from tui.snapshots.model.results import (
     Top,
 )
 from tui.snapshots.model.snapshot import NEVER_TOLD, Snapshot, Trace
-from tui.text.numbers import size as size_text
 from workloads.protocol.frozen import frozen
 
 BEFORE_GROUP = "before the recording"

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Iterator
 from itertools import islice
 
+from tui.core.text import numbers as fmt
 from tui.snapshots.analysis.advice import expandable_segments, is_on
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.growth import growth_words
@@ -29,8 +30,7 @@ from tui.snapshots.model.snapshot import (
     Snapshot,
     Trace,
 )
-from tui.text import numbers as fmt
-from tui.watch.runs import EXAMPLE, RECORDING
+from tui.watch.runs.runs import EXAMPLE, RECORDING
 
 SHOWN = 3
 """Examples of each kind of fault; the others are counted."""

@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from tui.explain.evidence import Evidence
-from tui.explain.explain import explain
-from tui.explain.explanation import Explanation, LeadingCause
+from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.advice import advise, is_on, rounds_sizes_up
 from tui.snapshots.analysis.allocations import round_up
 from tui.snapshots.analysis.cause import BESIDES, WORDS, Decision, Figures, decide
@@ -23,9 +21,11 @@ from tui.snapshots.analysis.growth import growth_words
 from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout, Need, could_serve
 from tui.snapshots.analysis.moment import cheapest_window
 from tui.snapshots.analysis.timeline import Replay
+from tui.snapshots.explain.evidence import Evidence
+from tui.snapshots.explain.explain import explain
+from tui.snapshots.explain.explanation import Explanation, LeadingCause
 from tui.snapshots.model.results import Cause, Entry, Growth, OomText, Site, State, Top, Verdict
 from tui.snapshots.model.snapshot import DeviceSnapshot, Snapshot
-from tui.text.numbers import size as text
 
 _SIZE = r"(?<![\d.])(\d{1,12}(?:\.\d{1,9})?)\s*(bytes?|B|[KMGT]i?B)\b"
 """Twelve digits hold any size in any unit that torch prints; text of any length is not a size."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from tui.explain.explanation import Explanation
-from tui.explain.frames import FrameKind as FrameKind
+from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.explain.frames import FrameKind as FrameKind
 from tui.snapshots.model.pictures import Fragmentation
 from tui.snapshots.model.snapshot import Frame
 from workloads.protocol.frozen import frozen

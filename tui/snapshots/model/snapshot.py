@@ -10,7 +10,7 @@ from array import array
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tui.watch.inventory import NOT_WATCHED, AgentRecord
+from tui.watch.runs.inventory import NOT_WATCHED, AgentRecord
 from workloads.protocol.frozen import frozen
 
 SIZE_LIMIT = 1 << 60

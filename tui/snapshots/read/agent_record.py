@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui.watch.inventory import (
+from tui.watch.runs.inventory import (
     KEY,
     NOT_WATCHED,
     AgentRecord,

@@ -27,12 +27,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NoReturn, TypeAlias
 
+from tui.core.text import numbers as fmt
 from tui.snapshots.model.snapshot import Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit, naming
 from tui.snapshots.read.memory_limit import Estimate, Guard
 from tui.snapshots.read.normalise import EVERYTHING, Keep, normalise
 from tui.snapshots.read.source import Bytes, Progress, Source, reason
-from tui.text import numbers as fmt
 
 ERRORS = (
     pickle.UnpicklingError,

@@ -32,10 +32,10 @@ import resource
 import sys
 from pathlib import Path
 
-from tui.child.inside import Cgroup
+from tui.core.child.inside import Cgroup
+from tui.core.text import numbers as fmt
 from tui.snapshots import MEMORY_OPTION
 from tui.snapshots.model.snapshot import SnapshotError
-from tui.text import numbers as fmt
 from workloads.protocol.frozen import frozen
 
 MIB = 1 << 20

@@ -9,8 +9,8 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 
+from tui.core.text import numbers as fmt
 from tui.snapshots.model.snapshot import Frame, SnapshotError, Stack
-from tui.text import numbers as fmt
 
 LONGEST = 4096
 """Characters that are kept of any name in a file; a longer one ends in an ellipsis."""
@@ -34,7 +34,7 @@ _REPLACED = _Replacements()
 def clean(text: str) -> str:
     """Text without line ends, escapes, lone surrogates or marks that turn its direction.
 
-    Stricter than what a screen needs (:func:`tui.text.glyphs.clean`), since it is written into
+    Stricter than what a screen needs (:func:`tui.core.text.glyphs.clean`), since it is written into
     reports and JSON too: every character that Python does not call printable is replaced.
     """
     if len(text) > LONGEST:

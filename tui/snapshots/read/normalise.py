@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeGuard
 
+from tui.core.text import numbers as fmt
 from tui.snapshots.model.snapshot import (
     Annotation,
     DeviceSnapshot,
@@ -35,8 +36,7 @@ from tui.snapshots.read import columns, naming
 from tui.snapshots.read.agent_record import read_agent_record
 from tui.snapshots.read.columns import FinalState
 from tui.snapshots.read.naming import Interner
-from tui.text import numbers as fmt
-from tui.watch.inventory import KEY
+from tui.watch.runs.inventory import KEY
 from workloads.protocol.frozen import frozen
 
 Raw = Any

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
+from tui.core.text import numbers as fmt
 from tui.snapshots import STANDARD_INPUT
 from tui.snapshots.model.snapshot import SnapshotError
 from tui.snapshots.read import naming
-from tui.text import numbers as fmt
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

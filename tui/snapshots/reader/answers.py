@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from tui.explain.evidence import Circumstances
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis, compare
 from tui.snapshots.analysis.markdown import diff_markdown, snapshot_markdown
 from tui.snapshots.analysis.moment import begin_digits, state_letters, used_digits
 from tui.snapshots.analysis.report import diff_report, snapshot_report
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.analysis.verdict import parse_oom_texts
+from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.model.pictures import Piece, RowPicture
 from tui.snapshots.model.results import OomText
 from tui.snapshots.model.snapshot import Frame, SnapshotError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import Literal, TypeVar, Union, get_args
 
-from tui.explain.evidence import Circumstances
+from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.model.pictures import Piece, Pinning, RowPicture, Stacking, Timeline
 from tui.snapshots.model.results import (
     Difference,

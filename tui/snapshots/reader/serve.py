@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tui.child.inside import ParentChannel
+from tui.core.child.inside import ParentChannel
+from tui.core.text.redact import Redactor
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.model.results import FileInfo
@@ -23,7 +24,6 @@ from tui.snapshots.read.time_limit import allowed_s, time_limit
 from tui.snapshots.reader import messages
 from tui.snapshots.reader.answers import Answers
 from tui.snapshots.reader.messages import Request, Slot, slot
-from tui.text.redact import Redactor
 from workloads.protocol.wire import encode, to_plain
 
 

@@ -1,0 +1,1 @@
+"""The Textual app: its tabs, when it draws, how it ends."""

@@ -1,0 +1,63 @@
+"""The workbench over a recording: the same screens, and nothing that can be asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual import events
+from textual.screen import Screen
+
+from tui.app.workbench import WorkbenchApp
+from tui.core.settings import THEME
+from tui.kit.commands.registry import COMMANDS, key_text
+from tui.recordings.replay import NOTHING_ASKED, ReplaySession
+
+
+class ReplayApp(WorkbenchApp):
+    """Plays a recording on the workbench's screens.
+
+    Args:
+        session: it plays; what is on the screen is as old as it was then.
+        theme: to draw with.
+        snapshot: that the snapshot tab has open.
+    """
+
+    replay = True
+
+    def __init__(
+        self, session: ReplaySession, theme: str = THEME, snapshot: Path | None = None
+    ) -> None:
+        super().__init__(session, readonly=True, clock=session.clock)
+        self.theme = theme
+        self._replay = session
+        self.header_note = session.words
+        self._shown_snapshot = snapshot
+
+    def snapshot_tab(self) -> Screen[None]:
+        """With what comes with the recording."""
+        tab = super().snapshot_tab()
+        if self._shown_snapshot is not None and self.snapshot is not None:
+            self.snapshot.session.open(str(self._shown_snapshot), self._replay.out_of_memory())
+        return tab
+
+    def on_key(self, event: events.Key) -> None:
+        """Say why a key does nothing that does something where there is a runner."""
+        if self.front is None:
+            return
+        now = self.front.situation()
+        for command in COMMANDS:
+            if command.asks and event.key in command.keys and now.tab in command.tabs:
+                words = f"{key_text(event.key)} {command.label}: {NOTHING_ASKED}"
+                self.notify(words, severity="warning", markup=False)
+
+    def action_replay_pause(self) -> None:
+        self._replay.toggle()
+        self.draw_now()
+
+    def action_replay_faster(self) -> None:
+        self._replay.faster()
+        self.draw_now()
+
+    def action_replay_slower(self) -> None:
+        self._replay.slower()
+        self.draw_now()

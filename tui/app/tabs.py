@@ -1,0 +1,202 @@
+"""The tabs of the app: their doors, what is opened in them, and how they end.
+
+Each is made when it is first opened, and what it needs is imported then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from textual.screen import Screen
+
+from tui.kit.command_screen import CommandScreen, front_of
+from tui.kit.commands.command import SWITCH, Command
+from tui.kit.commands.registry import BY_ID
+from tui.kit.terminal import textual_private
+from tui.runs.screens.tab import WorkbenchScreen
+from tui.session.actions import Actions
+from tui.state.events import Part, Parts
+from tui.state.store import Store
+
+if TYPE_CHECKING:
+    from tui.snapshots.screens.tab import SnapshotTab
+    from tui.watch.runs.runs import Run
+    from tui.watch.screens.tab import RunSession, WatchTab
+
+
+class TabbedApp(textual_private.HookedApp):
+    """An app of which each tab is a mode, but for the first until it is painted.
+
+    Args:
+        store: what the tabs show.
+        actions: what they can ask for.
+        readonly: offer nothing that asks the runner for something.
+        clock: Unix time now, to tell how old a figure is.
+    """
+
+    DEFAULT_MODE = WorkbenchScreen.TAB
+    replay = False
+
+    def __init__(
+        self,
+        store: Store,
+        actions: Actions,
+        *,
+        readonly: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__()
+        self.store = store
+        self.actions = actions
+        self.readonly = readonly
+        self.clock = clock
+        self.header_note: Callable[[], str] = str
+        self.keeps_results = True
+        """What is measured is put into the store of results."""
+        self.snapshot_memory: int | None = None
+        """Bytes that reading a snapshot may take; ``None`` for a quarter of what is available."""
+        self.snapshot: SnapshotTab | None = None
+        """Made when its tab is first opened."""
+        self.watched: WatchTab | None = None
+        """Made when its tab is first opened."""
+        self.run_left: Run | None = None
+        """The run under the watch that was open at the end."""
+        self._torch_is_looked_at = False
+        self._opened_first: list[Callable[[], None]] = []
+        """What is opened once the app runs."""
+        for tab, door in self.doors().items():
+            self.add_mode(tab, door)
+
+    def doors(self) -> Mapping[str, Callable[[], Screen[None]]]:
+        """What makes the screen of each tab that is not there from the start, by its id."""
+        return {
+            "memory": self.memory_tab,
+            "snapshot": self.snapshot_tab,
+            "processes": self.processes_tab,
+            "watch": self.watch_tab,
+            "results": self.results_tab,
+        }
+
+    def draw_now(self) -> None:
+        """Show at once what a key has changed."""
+        raise NotImplementedError
+
+    def look_at_torch(self, wanted: bool) -> None:
+        """Have the allocators of other processes read while they are on the screen."""
+        if wanted != self._torch_is_looked_at:
+            self._torch_is_looked_at = wanted
+            self.actions.watch_torch(wanted)
+
+    # ---- screens ----
+
+    @property
+    def front(self) -> CommandScreen | None:
+        """The screen that is looked at, if under a dialog; ``None`` once the screens are gone."""
+        return front_of(self)
+
+    def get_default_screen(self) -> Screen[None]:
+        """The workbench: as a mode of its own it would be painted 30 ms later."""
+        return WorkbenchScreen(self)
+
+    def memory_tab(self) -> Screen[None]:
+        """Where the memory of the devices is."""
+        from tui.devices.screens.memory_tab import MemoryTab
+
+        return MemoryTab(self)
+
+    def processes_tab(self) -> Screen[None]:
+        """Who holds the memory of the selected device."""
+        from tui.devices.screens.processes_tab import ProcessesTab
+
+        return ProcessesTab(self)
+
+    def results_tab(self) -> Screen[None]:
+        """What was measured earlier."""
+        from tui.results.screens.tab import ResultsTab
+
+        return ResultsTab(self)
+
+    def snapshot_tab(self) -> Screen[None]:
+        """The allocator snapshot that is read."""
+        from tui.snapshots.screens.tab import SnapshotTab
+
+        self.snapshot = SnapshotTab(self, self.snapshot_memory)
+        return self.snapshot
+
+    def watch_tab(self) -> Screen[None]:
+        """A run under the watch, or those that are kept."""
+        from tui.watch.screens.tab import WatchTab
+
+        self.watched = WatchTab(self, self.run_session())
+        self.devices_changed(frozenset({Part.DEVICES}))
+        return self.watched
+
+    def run_session(self) -> RunSession:
+        """What the watch tab shows."""
+        from tui.watch.session.watched_session import WatchedRunSession
+
+        return WatchedRunSession()
+
+    def devices_changed(self, parts: Parts) -> None:
+        """NVML tells where the processes of a run are, and what they hold there."""
+        if self.watched is not None and Part.DEVICES in parts and self.store.sample is not None:
+            self.watched.session.take_devices(self.store.sample)
+
+    # ---- what is opened in them ----
+
+    def open_snapshot(self, path: str, oom_text: str = "", text_source: str = "") -> None:
+        """Read a file and show it in its tab.
+
+        Args:
+            path: of the file.
+            oom_text: messages of exceptions that belong to it.
+            text_source: where they come from, if they were not given by hand.
+        """
+        self.switch_mode("snapshot")
+        if self.snapshot is not None:
+            self.snapshot.session.open(path, oom_text, text_source)
+
+    def compare_snapshots(self, earlier: str, later: str) -> None:
+        """Show in the snapshot tab what has grown from one file to another."""
+        self.open_snapshot(earlier)
+        if self.snapshot is not None:
+            self.snapshot.session.compare_with(later)
+            self.snapshot.session.show("difference")
+
+    def open_run(self, run: Run) -> None:
+        """Show a run that goes on or has ended in its tab."""
+        self.switch_mode("watch")
+        if self.watched is not None:
+            self.watched.open_run(run)
+
+    def open_at_start(self, path: str, oom_text: str = "") -> None:
+        """Have :meth:`open_snapshot` done once the app runs."""
+        self._opened_first.append(lambda: self.open_snapshot(path, oom_text))
+
+    def open_run_at_start(self, run: Run) -> None:
+        """Have :meth:`open_run` done once the app runs."""
+        self._opened_first.append(lambda: self.open_run(run))
+
+    def open_tabs(self) -> None:
+        """Do what was asked for before the app ran, once the first screen is painted."""
+        # A tab can be gone back to once it is a named mode, which would be painted later.
+        self.add_mode(self.DEFAULT_MODE, self.get_default_screen)
+        for opened in self._opened_first:
+            opened()
+
+    async def end_tabs(self) -> None:
+        """End what they have started."""
+        if self.snapshot is not None:
+            await self.snapshot.session.stop()
+        if self.watched is not None:
+            state = self.watched.session.state
+            self.run_left = None if state is None else state.run
+            await self.watched.session.stop()
+
+
+def command_of(action: str, parameters: tuple[object, ...]) -> Command | None:
+    """The command whose action it is; ``None`` of the framework's own actions."""
+    name = f"tab_{parameters[0]}" if action == SWITCH and parameters else action
+    return BY_ID.get(name)

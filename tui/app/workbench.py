@@ -1,0 +1,408 @@
+"""The wiring: a session's store on screens, keys to actions, signals to an orderly end.
+
+What the first screen does not show is imported by the function that shows it: a start is measured
+against an empty app, and each module costs half a millisecond of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from rich.text import Text
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.command import Provider
+from textual.filter import LineFilter, Monochrome, NoColor
+from textual.notifications import SeverityLevel
+from textual.reactive import Reactive
+from textual.screen import Screen
+from textual.scrollbar import ScrollBar
+from textual.theme import BUILTIN_THEMES
+from textual.widgets import Input
+from textual.worker import Worker
+
+from tui.app.drawing import Drawing, FrugalUpdate
+from tui.app.tabs import TabbedApp, command_of
+from tui.core.settings import THEME
+from tui.core.text import glyphs
+from tui.core.text.glyphs import clean
+from tui.kit import styles
+from tui.kit.command_screen import bindings_of_app
+from tui.kit.pane import AsciiScrollBar, pane_of
+from tui.kit.terminal import ending, textual_private
+from tui.kit.terminal.ending import HangupWatch
+from tui.kit.terminal.textual_private import FORGET_S, forget_caches
+from tui.session.actions import Actions
+from tui.state.events import LogLine, Parts
+from tui.state.store import Store
+
+if TYPE_CHECKING:
+    from tui.session.preferences import Preferences
+
+INTERRUPTED = 130
+AT_ONCE_S = 0.05
+"""So long the first paint waits for figures that may be there already: it would be done anew."""
+STOP_S = 4.0
+"""A session that takes longer to stop is left to the death of its parent."""
+TUI = Path(__file__).parents[1]
+FRAMEWORK = TUI / "kit" / "framework.tcss"
+"""Styles of what is on no screen before the first paint."""
+DEFAULT_THEME = replace(BUILTIN_THEMES[THEME], primary="ansi_cyan")
+"""The framework's, but for rules and bars: blue is hardly to be seen on black."""
+NO_COLOR = NoColor()
+DEFAULT_REFRESH_S = 1.0
+REFRESH_STEPS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+"""Seconds between two samples that can be gone through."""
+LEAST_S, LETTERS_A_SECOND = 3.0, 20
+"""How long a message stays: long enough to be read."""
+LEVELS: dict[SeverityLevel, Literal["info", "warning", "error"]] = {
+    "information": "info",
+    "warning": "warning",
+    "error": "error",
+}
+
+
+class SessionLike(Actions, Protocol):
+    """What the app needs of a session."""
+
+    @property
+    def store(self) -> Store:
+        """What is known now."""
+
+    def watch(self) -> None:
+        """Start looking at the devices."""
+
+    async def looked(self, patience: float = ...) -> None:
+        """Wait for a first look at the devices, ``patience`` seconds at most."""
+
+    async def start(self) -> None:
+        """Start the children that are not started yet."""
+
+    async def stop(self) -> None:
+        """End the children."""
+
+    def subscribe(self, listener: Callable[[Parts], None]) -> None:
+        """Have a function called with the parts that changed."""
+
+    def on_error(self, handler: Callable[[BaseException], None]) -> None:
+        """Have a function called with an error of the session's own."""
+
+
+def _palette() -> type[Provider]:
+    """Imported when the palette is opened."""
+    from tui.kit.dialogs import WorkbenchCommands
+
+    return WorkbenchCommands
+
+
+def _selected(screen: Screen[object]) -> str:
+    """The text that is selected, in the field that is typed into or else anywhere."""
+    field = screen.focused
+    selected = field.selected_text if isinstance(field, Input) else ""
+    return selected or screen.get_selected_text() or ""
+
+
+class WorkbenchApp(TabbedApp):
+    """The workbench on a terminal.
+
+    Args:
+        session: the children, the store and the actions; the app starts and stops it.
+        readonly: offer nothing that asks the runner for something.
+        demo: a group of workloads to step through from the start.
+        preferences: the settings to go by, which it writes back at its end; ``None`` for the
+            defaults, and nothing written.
+        clock: Unix time now, to tell how old a figure is.
+    """
+
+    TITLE = "gpu-workbench"
+    # What the first screen needs; the others bring their own when they are opened.
+    CSS_PATH: ClassVar[list[str | PurePath]] = [
+        TUI / "devices" / "screens" / "device_panes.tcss",
+        TUI / "kit" / "pane.tcss",
+        TUI / "runs" / "screens" / "workloads_pane.tcss",
+        TUI / "runs" / "screens" / "workbench.tcss",
+    ]
+    ansi_theme_dark = Reactive(styles.PALETTE_ON_DARK, init=False)
+    ansi_theme_light = Reactive(styles.PALETTE_ON_LIGHT, init=False)
+    COMMAND_PALETTE_BINDING = "colon"
+    COMMANDS: ClassVar = {_palette}
+    MOST_NOTIFICATIONS = 2
+    hears_signals = False
+    """Signals and the terminal's hang-up end it; where it is alone in its process."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings_of_app(),
+        Binding("ctrl+c", "interrupt", show=False, priority=True, system=True),
+    ]
+
+    def __init__(
+        self,
+        session: SessionLike,
+        *,
+        readonly: bool = False,
+        demo: str = "",
+        preferences: Preferences | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(session.store, session, readonly=readonly, clock=clock)
+        self.refresh_s = preferences.refresh if preferences else DEFAULT_REFRESH_S
+        """Seconds between two samples of the devices."""
+        self._session = session
+        self._first_demo = demo
+        self._drawing = Drawing(self, self._draw)
+        self._upkeep = Upkeep()
+        self._preferences = preferences
+        self.register_theme(DEFAULT_THEME)
+        self.theme = preferences.theme if preferences else THEME
+        self.animation_level = "none"
+        if glyphs.GLYPHS.ascii:
+            self.add_class("-ascii")
+            ScrollBar.renderer = AsciiScrollBar
+
+    # ---- how it looks ----
+
+    def watch_theme(self, _name: str) -> None:
+        """Draw with the styles that can be read in it."""
+        styles.use(native=self.native_ansi_color, dark=self.current_theme.dark)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Take over another theme; before the first screen there is nothing to be styled anew."""
+        if self.screen_stack:
+            super().refresh_css(animate)
+        else:
+            self.stylesheet.set_variables(self.get_css_variables())
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """As the framework has them, but without colours there are none, not greys.
+
+        A terminal with fewer colours than a theme asks for gets those that it has.
+        """
+        filters = super().get_line_filters()
+        system = self.console.color_system
+        if system in ("256", "standard") and not (self.native_ansi_color or self.no_color):
+            # Imported where it is needed: the usual themes take the terminal's own colours.
+            from tui.kit.terminal import fallbacks
+
+            return fallbacks.filters(system, filters, dark=self.current_theme.dark)
+        if not self.no_color:
+            return filters
+        return [NO_COLOR if isinstance(each, Monochrome) else each for each in filters]
+
+    def frame(self, update: textual_private.CompositorUpdate) -> textual_private.CompositorUpdate:
+        """Draw in as few bytes as it takes what is not the whole screen."""
+        if isinstance(update, textual_private.ChopsUpdate):
+            return FrugalUpdate(update)
+        return update
+
+    # ---- life ----
+
+    async def on_load(self) -> None:
+        """Take the first look at the devices before there is a screen: the first paint shows it."""
+        if self.hears_signals:
+            self._upkeep.loaded(self)
+        self._session.on_error(self._session_failed)
+        self._session.watch()
+        await self._session.looked(AT_ONCE_S)
+        self._session.subscribe(self._drawing.changed)
+        self._session.subscribe(self.devices_changed)
+
+    def on_mount(self) -> None:
+        """The screen is made."""
+        self._upkeep.mounted(self)
+        self.call_after_refresh(self._painted)
+
+    def _painted(self) -> None:
+        """Do what the first paint has not waited for."""
+        self._upkeep.painted()
+        self.stylesheet.read(FRAMEWORK)
+        self._drawing.watch_age(self.store, self.clock)
+        # The function and not its coroutine: where the end comes first, nothing is left unawaited.
+        _: Worker[None] = self.run_worker(self._start_session, name="session", group="session")
+        if self._first_demo:
+            from tui.runs.screens.demo import DemoScreen
+
+            self.push_screen(DemoScreen(self, self._first_demo))
+        self.open_tabs()
+
+    async def _start_session(self) -> None:
+        """Start the runner once the devices are drawn: torch's import would fight with them."""
+        await self._session.looked()
+        self._drawing.now()
+        drawn = asyncio.Event()
+        self.call_after_refresh(drawn.set)
+        await drawn.wait()
+        await self._session.start()
+
+    async def on_unmount(self) -> None:
+        """End the session; what does not end in time ends with this process."""
+        self._drawing.end()
+        self._upkeep.end()
+        if self._preferences is not None:
+            self._preferences.remember(self.store, self.theme, self.refresh_s)
+        await self.end_tabs()
+        try:
+            await asyncio.wait_for(self._session.stop(), STOP_S)
+        except asyncio.TimeoutError:
+            self.log.warning("the session did not stop in time")
+
+    def _session_failed(self, error: BaseException) -> None:
+        # A screen that goes on over a session that has stopped would show old figures as new ones.
+        self.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+    def words_of_error(self, error: BaseException | None) -> Text:
+        """One line and a report, without the values of local variables."""
+        # Only a program that ends needs them.
+        from tui.core import reports
+
+        return Text(clean(f"gpu-workbench {reports.failure_in_words(error)}"))
+
+    # ---- drawing ----
+
+    def draw_now(self) -> None:
+        """Show at once what a key has changed."""
+        self._drawing.now()
+
+    def _draw(self, parts: Parts) -> None:
+        if parts and self.front is not None:
+            with self.batch_update():
+                self.front.draw(parts)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show a message for as long as it takes to read, and log it."""
+        if timeout is None:
+            timeout = max(LEAST_S, len(message) / LETTERS_A_SECOND)
+        self._draw(self.store.apply(LogLine("workbench", message, LEVELS[severity])))
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
+    # ---- the program's own commands ----
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Commands by the registry, the framework's own actions always."""
+        command = command_of(action, parameters)
+        if command is None or command.target != "app":
+            return super().check_action(action, parameters)
+        return False if self.front is None else command.check(self.front.situation())
+
+    def action_command_palette(self) -> None:
+        from tui.kit.closing import Palette
+
+        self.push_screen(Palette(placeholder="words of a command", id="--command-palette"))
+
+    def search_themes(self) -> None:
+        """Choose a theme, as the framework does, in this program's words."""
+        from textual.theme import ThemeProvider
+
+        from tui.kit.closing import Palette
+
+        self.push_screen(Palette([ThemeProvider], placeholder="words of a theme"))
+
+    def action_show_help(self) -> None:
+        """Explain the focused pane and list the keys."""
+        from tui.kit.dialogs import HelpScreen
+
+        if self.front is not None:
+            self.push_screen(HelpScreen(pane_of(self.front.focused), self.front.situation()))
+
+    async def action_quit(self) -> None:
+        """End; where something runs or waits, after asking. A run under the watch goes on."""
+        left = self.watched.left_words() if self.watched is not None else ""
+        if self.readonly or not self.store.pending():
+            self.exit()
+            return
+        from tui.kit.dialogs import ConfirmScreen
+        from tui.runs.views.queue import quit_words
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.exit()
+
+        title = "Quit while runs go on?"
+        words = [*quit_words(self.store), *([left] if left else [])]
+        self.push_screen(ConfirmScreen(title, words), answered)
+
+    def action_refresh_faster(self) -> None:
+        self._refresh(max((step for step in REFRESH_STEPS if step < self.refresh_s), default=0))
+
+    def action_refresh_slower(self) -> None:
+        self._refresh(min((step for step in REFRESH_STEPS if step > self.refresh_s), default=0))
+
+    def _refresh(self, seconds: float) -> None:
+        if seconds:
+            self.refresh_s = seconds
+            self.actions.set_refresh(seconds)
+        self.notify(f"a sample every {self.refresh_s:g} s", markup=False)
+
+    def action_restart_runner(self) -> None:
+        self.actions.restart_runner()
+
+    def action_interrupt(self) -> None:
+        """End as Ctrl-C ends a program; where text is selected, copy it.
+
+        Where the run that is open goes on, ask first: Ctrl-C may be meant for either. Pressed again
+        instead of an answer, it leaves the run alone.
+        """
+        from tui.kit.terminal.fallbacks import copy
+        from tui.watch.screens.dialogs import LeaveOrEndScreen
+
+        if selected := _selected(self.screen):
+            copy(self, "selection", selected)
+            return
+        left = self.watched.left_words() if self.watched is not None else ""
+        if self.readonly or not left or isinstance(self.screen, LeaveOrEndScreen):
+            self.exit(return_code=INTERRUPTED)
+            return
+
+        def answered(answer: str | None) -> None:
+            if answer == LeaveOrEndScreen.LEAVE:
+                self.exit(return_code=INTERRUPTED)
+            elif answer == LeaveOrEndScreen.END and self.watched is not None:
+                self.watched.end_run(signal.SIGINT)
+
+        self.push_screen(LeaveOrEndScreen([left]), answered)
+
+
+class Upkeep:
+    """Keeps a process well and has it end in good order. Made before the terminal is changed."""
+
+    def __init__(self) -> None:
+        self._hangup_watch: HangupWatch | None = None
+        self._forced_exit = ending.forced_exit_of_screen()
+
+    def loaded(self, app: App[Any]) -> None:
+        """The app's loop runs, the terminal is as it was: have signals and its hang-up end it."""
+        terminal = sys.__stdin__.fileno() if sys.__stdin__ and sys.__stdin__.isatty() else None
+        self._hangup_watch = HangupWatch(
+            lambda code: app.exit(return_code=code), terminal, self._forced_exit
+        )
+        self._hangup_watch.install()
+
+    def mounted(self, app: App[Any]) -> None:
+        """The screen is made. Textual's driver for a browser has put its own handlers in place."""
+        if self._hangup_watch is not None:
+            self._hangup_watch.install()
+        app.set_interval(FORGET_S, forget_caches)
+
+    def painted(self) -> None:
+        """The first screen is there, and with it what stays: what comes after it is collected."""
+        gc.freeze()
+        gc.enable()
+
+    def end(self) -> None:
+        """Leave all of it as it was found."""
+        if self._hangup_watch is not None:
+            self._hangup_watch.remove()

@@ -1,0 +1,81 @@
+"""``gpu-workbench completion``: what a shell needs to complete the program's arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tui.cli.options import Subcommand
+from tui.cli.output import UsageError, not_known, print_text
+from tui.core import state_folder
+from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from tui.cli.options import Parser
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@frozen
+class CompletionOptions:
+    """For which shell."""
+
+    names: Sequence[str] = ()
+
+
+def add_options(parser: Parser) -> None:
+    """The shell."""
+    parser.add_argument("names", nargs="*", metavar="SHELL", help=", ".join(SHELLS))
+
+
+def values() -> Mapping[str, Sequence[str]]:
+    """What an argument may be, by the word that stands for it in the help."""
+    # The door to Textual, which has the themes.
+    from textual.theme import BUILTIN_THEMES
+
+    infos = state_folder.catalogue()
+    return {
+        "NAME": [info.name for info in infos],
+        "G": list(dict.fromkeys(info.group for info in infos)),
+        "GROUP": list(dict.fromkeys(info.group for info in infos)),
+        "THEME": sorted(BUILTIN_THEMES),
+        "SHELL": SHELLS,
+    }
+
+
+def completion(options: CompletionOptions) -> int:
+    """Print the shell's code; returns the exit code.
+
+    Raises:
+        UsageError: no shell is named, or one for which there is none.
+    """
+    if len(options.names) != 1:
+        raise UsageError(f"completion: name your shell, {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")
+    (shell,) = options.names
+    if shell not in SHELLS:
+        raise UsageError(f"completion: {not_known('shell', shell, SHELLS)}")
+    import shtab
+
+    from tui.cli.program import command_names, parser
+
+    # With all commands, and the options of the one that takes them only where it stands first.
+    program = parser(command_names(), first="serve")
+    known = values()
+    for each in (program, *program.commands.values()):
+        for action in each.arguments:
+            word = action.metavar if isinstance(action.metavar, str) else ""
+            if word in known:
+                action.choices = known[word]
+            elif word in ("FILE", "PATH"):
+                action.complete = shtab.FILE  # type: ignore[attr-defined]  # as its manual says
+    print_text(shtab.complete(program, shell=shell))
+    return 0
+
+
+SUBCOMMAND = Subcommand(
+    'what a shell needs to complete arguments: eval "$(gpu-workbench completion bash)"',
+    CompletionOptions,
+    add_options,
+    completion,
+    place=85,
+)

@@ -1,0 +1,126 @@
+"""``gpu-workbench config``: the settings, each with where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from tui.cli.options import Subcommand, add_python_and_files, add_settings
+from tui.cli.output import print_json, print_line, print_text, say
+from tui.cli.values import resolve, unnamed
+from tui.core import settings, state_folder
+from tui.core.text.glyphs import rows_of_text
+from tui.runs.state.parameters import text_of
+from tui.session.preferences import usable
+from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from tui.cli.options import Parser
+
+BROUGHT = "of no workload of the catalogue; used where --workloads brings it"
+
+
+@frozen
+class ConfigOptions:
+    """What the command line itself sets, and how the settings are printed."""
+
+    given: Mapping[str, settings.Value] = field(default_factory=dict)
+    json: bool = False
+    path_only: bool = False
+    """Print only where the file is."""
+
+
+def add_options(parser: Parser) -> None:
+    """What is set, and how it is printed."""
+    add_python_and_files(parser)
+    add_settings(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--path", dest="path_only", action="store_true", help="print only the file's place"
+    )
+
+
+def config(options: ConfigOptions) -> int:
+    """Print the settings; returns the exit code, which is 1 where a source of theirs is wrong.
+
+    Raises:
+        UsageError: the command line names a theme that there is not.
+    """
+    if options.path_only:
+        print_line(str(settings.path()))
+        return 0
+    # The door to Textual, which has the themes.
+    from tui.cli.values import with_theme
+
+    chosen, problems = with_theme(*resolve(options.given))
+    problems = (*problems, *_bad_parameters(chosen))
+    if options.json:
+        print_json(plain(chosen, problems))
+    else:
+        print_text(rows_of_text(lines(chosen)))
+        for problem in problems:
+            say(problem)
+    return 1 if problems else 0
+
+
+def _bad_parameters(chosen: settings.Settings) -> Iterator[str]:
+    known = {info.name: info for info in state_folder.catalogue()}
+    for workload, wanted in chosen.file.parameters.items():
+        if workload in known:
+            for error in usable(known[workload], wanted)[1]:
+                yield f"{chosen.file.path}: [{settings.PARAMETERS}.{workload}] {error}"
+
+
+def _not_set(name: str) -> str:
+    """What is taken for a setting that is not set."""
+    if name == "python":
+        python = unnamed()
+        return f"not set: {python.path}, {python.why}"
+    return "not set: the first GPU that torch can use, else the CPU"
+
+
+def lines(chosen: settings.Settings) -> Iterator[str]:
+    """A line for the file, one for each setting and one for each remembered parameter."""
+    there = "" if chosen.file.path.exists() else " (not there: made when you change something)"
+    yield f"file: {chosen.file.path}{there}"
+    for item in chosen.chosen.values():
+        shown = _not_set(item.name) if item.value is None else text_of(item.value)
+        yield f"{item.name:8}  {shown}" + ("" if item.value is None else f"  [{item.source}]")
+    known = {info.name for info in state_folder.catalogue()}
+    for workload, values in chosen.file.parameters.items():
+        note = "" if workload in known else f"  ({BROUGHT})"
+        for name, value in values.items():
+            yield f"{settings.PARAMETERS}.{workload}.{name}  {text_of(value)}{note}"
+
+
+def plain(chosen: settings.Settings, problems: tuple[str, ...]) -> dict[str, Any]:
+    """The settings as plain data, for ``--json``."""
+    return {
+        "file": {"path": str(chosen.file.path), "exists": chosen.file.path.exists()},
+        "settings": {
+            item.name: {
+                "value": item.value,
+                "source": item.source,
+                "variable": settings.BY_NAME[item.name].variable,
+                "flag": settings.BY_NAME[item.name].flag or None,
+            }
+            for item in chosen.chosen.values()
+        },
+        "parameters": chosen.file.parameters,
+        "problems": problems,
+        "unavailable": {
+            f"settings.{item.name}.value": _not_set(item.name)
+            for item in chosen.chosen.values()
+            if item.value is None
+        },
+    }
+
+
+SUBCOMMAND = Subcommand(
+    "the settings, and where each of them comes from",
+    ConfigOptions,
+    add_options,
+    config,
+    place=30,
+)

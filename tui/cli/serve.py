@@ -1,0 +1,149 @@
+"""``gpu-workbench serve``: the workbench in a browser, through a tunnel on the user's machine."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tui.cli.options import Subcommand
+from tui.cli.output import UsageError, print_text
+from tui.cli.program import parse
+from tui.core.child.launch import own_command
+from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from tui.cli.options import Parser
+    from tui.cli.site import WebSite
+
+SHOWN = ("", "replay")
+"""Commands that have a screen, by name; the empty one is the workbench."""
+
+
+@frozen
+class ServeOptions:
+    """Where it listens, and what it shows."""
+
+    port: int = 8000
+    """0 for any that is free."""
+    rest: Sequence[str] = ()
+    """The arguments of the workbench that is shown."""
+
+
+def add_options(parser: Parser) -> None:
+    """Its own; every other one is the workbench's."""
+    parser.add_argument("--host", type=own_address, help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=port, metavar="N", help="0 for any that is free")
+
+
+def own_address(text: str) -> str:
+    """The only address that it listens on, by one of its names.
+
+    Raises:
+        UsageError: it is another.
+    """
+    if text not in ("127.0.0.1", "localhost"):
+        raise UsageError(
+            f"--host {text}: it listens on 127.0.0.1 alone; from elsewhere it is reached"
+            " through the tunnel that it names when it starts"
+        )
+    return text
+
+
+def port(text: str) -> int:
+    """The number of a port.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not (text.isdecimal() and int(text) < 2**16):
+        raise UsageError(f"--port {text}: give a number up to 65535, 0 for any that is free")
+    return int(text)
+
+
+def serve(options: ServeOptions) -> int:
+    """Serve until a signal ends it; returns the exit code.
+
+    Raises:
+        UsageError: it cannot show what is asked for, textual-serve is not installed, or the port
+            cannot be had.
+    """
+    _check_shown(options.rest)
+    # The door to the server, for which an extra of the package has to be installed.
+    try:
+        from tui.cli.site import WebSite
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"serve needs textual-serve (there is no {error.name}):"
+            " pip install 'gpu-workbench[serve]'"
+        ) from error
+    visit = own_command("tui.cli.visit", str(os.getpid()), *options.rest)
+    return asyncio.run(_serve(WebSite(visit, options.port)))
+
+
+def _check_shown(arguments: Sequence[str]) -> None:
+    """See that a visit could show what these arguments of the workbench ask for.
+
+    Raises:
+        UsageError: it could not.
+    """
+    asked = parse(arguments)
+    if asked.name not in SHOWN:
+        raise UsageError(f"serve {' '.join(arguments)}: it shows the workbench or a replay")
+    if asked.found.get("record"):
+        raise UsageError("serve --record: each visit is a run of its own; record in a terminal")
+
+
+async def _serve(site: WebSite) -> int:
+    ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def end(number: int) -> None:
+        if not ended.done():
+            ended.set_result(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            continue  # as nohup wants it
+        asyncio.get_running_loop().add_signal_handler(number, end, number)
+    try:
+        listening = await site.start()
+    except OSError as error:
+        raise UsageError(
+            f"--port {site.port}: {error.strerror}; give another, or 0 for any that is free"
+        ) from error
+    print_text(how_to_get_there(listening, site.path))
+    code = await ended
+    await site.stop()
+    return code
+
+
+def how_to_get_there(port: int, path: str) -> str:
+    """What to type on the machine with the browser, and what to open there.
+
+    Args:
+        port: that is listened on.
+        path: of the page.
+    """
+    login = f"{getpass.getuser()}@{socket.gethostname()}"
+    return (
+        f"on your machine:  ssh -N -L {port}:127.0.0.1:{port} {login}\n"
+        f"in its browser:   http://localhost:{port}{path}\n"
+        "Whoever has this address can do there what you can here. Ctrl-C ends it.\n"
+    )
+
+
+SUBCOMMAND = Subcommand(
+    "show the workbench in a browser on this machine, through an SSH tunnel on yours",
+    ServeOptions,
+    add_options,
+    serve,
+    place=90,
+    description="Show the workbench in a browser on this machine, through an SSH tunnel on yours. "
+    "Every other argument goes to the workbench: options such as --readonly, or replay FILE.",
+    usage_when_first="[--port N] [options of the workbench]",
+)

@@ -1,0 +1,1 @@
+"""What every part stands on: child processes, settings, reports, text. No Textual."""

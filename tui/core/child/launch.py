@@ -1,0 +1,72 @@
+"""Start the process of a child. No asyncio: the program does this before it imports its screens."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+from workloads import ENTRY
+
+Launched = subprocess.Popen[bytes]
+
+FOLDER = "/"
+"""Where a child that opens no file of the user's is started: it keeps no disk from being unmounted,
+and a relative folder on ``PYTHONPATH`` leads it nowhere."""
+
+
+def own_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """Return the command that calls ``main`` of a module of this program in a new process.
+
+    It finds the packages that this process has found, whatever else has their names.
+
+    Args:
+        module: name of the module, or of a package that has a ``__main__``.
+        arguments: what follows in its ``sys.argv``.
+    """
+    return (sys.executable, ENTRY, module, *arguments)
+
+
+def too_many_files(error: OSError) -> str | None:
+    """Return what to say where the limit of open files was reached; ``None`` for another error."""
+    if error.errno == errno.ENFILE:
+        return "this machine has too many open files: end what holds them (lsof names it)"
+    if error.errno != errno.EMFILE:
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return f"too many open files for a limit of {limit}: raise it, as with ulimit -n 1024"
+
+
+def launch(
+    argv: Sequence[str],
+    variables: Mapping[str, str] | None = None,
+    folder: str | None = None,
+    inherit: Sequence[int] = (),
+) -> Launched:
+    """Start it in a session of its own, with no descriptor of the terminal.
+
+    What is launched is handed to a :class:`tui.core.child.process.ChildProcess`, which listens to
+    it. Where the program ends before that, the child finds its standard input closed, and ends.
+
+    Args:
+        argv: program and arguments.
+        variables: environment variables on top of ours.
+        folder: where it runs; ``None`` for where we are.
+        inherit: descriptors that it gets under their own numbers.
+
+    Raises:
+        OSError: it cannot be started; the text says why.
+    """
+    return subprocess.Popen(
+        list(argv),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **(variables or {})},
+        cwd=folder,
+        start_new_session=True,
+        pass_fds=tuple(inherit),
+    )

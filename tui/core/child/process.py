@@ -1,0 +1,267 @@
+"""Start, feed, read and end one child process that speaks JSON lines. No Textual.
+
+Started from the event loop's thread only: the signal that a child gets when its parent dies is
+tied to the thread that started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Generic, TypeVar
+
+from tui.core.child.launch import Launched, launch
+from workloads.protocol import wire
+from workloads.protocol.frozen import frozen
+from workloads.protocol.process import signal_in_words
+
+E = TypeVar("E")
+
+LINE_LIMIT = 4 * 2**20
+STDERR_BYTES = 256 * 1024
+DRAIN_S = 0.5
+TERM_S = 0.8
+SWEEPS = 3
+"""Searches for what is left: a process may have started another between two of them."""
+NEVER_STARTED = "was never started"
+
+
+def _in_session(leader: int) -> list[int]:
+    """The processes of a session, but for its leader; none where the system has no /proc."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        pid = int(entry.name)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if pid != leader and os.getsid(pid) == leader:
+                found.append(pid)
+    return found
+
+
+@frozen
+class Garbage:
+    """A line on the protocol channel that is no message we know."""
+
+    reason: str
+    line: str
+
+
+class Ring:
+    """The newest lines of a stream, up to a number of bytes."""
+
+    def __init__(self, limit: int = STDERR_BYTES) -> None:
+        self._limit = limit
+        self._size = 0
+        self._lines: deque[str] = deque()
+
+    def add(self, line: str) -> None:
+        """Append a line and drop the oldest ones that have no room."""
+        self._lines.append(line)
+        self._size += len(line)
+        while self._size > self._limit:
+            self._size -= len(self._lines.popleft())
+
+    def last(self, count: int | None = None) -> list[str]:
+        """The newest lines, oldest first."""
+        lines = list(self._lines)
+        return lines if count is None else lines[-count:]
+
+
+class ChildProcess(Generic[E]):
+    """One child process.
+
+    Args:
+        argv: program and arguments.
+        kinds: the messages that it may send.
+        variables: environment variables on top of ours.
+        folder: where it runs; ``None`` for where we are.
+        inherit: descriptors that it gets under their own numbers.
+        sent: is called with each message that was sent to it.
+        launched: the process of that program, where it has been started already.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        kinds: tuple[type[E], ...],
+        variables: Mapping[str, str] | None = None,
+        folder: str | None = None,
+        inherit: Sequence[int] = (),
+        sent: Callable[[object], None] | None = None,
+        launched: Launched | None = None,
+    ) -> None:
+        self._argv = list(argv)
+        self._kinds = kinds
+        self._variables = dict(variables or {})
+        self._folder = folder
+        self._inherit = tuple(inherit)
+        self._sent = sent
+        self._process = launched
+        self._requests: asyncio.WriteTransport | None = None
+        self._events: asyncio.StreamReader | None = None
+        self._reading: list[asyncio.ReadTransport] = []
+        self._draining: asyncio.Task[None] | None = None
+        self.stderr = Ring()
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id, once it is started."""
+        return self._process.pid if self._process else None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    async def start(self) -> None:
+        """Start it, where it has not been started already, and listen to it.
+
+        Raises:
+            OSError: it cannot be started; the text says why.
+        """
+        if self._process is None:
+            self._process = launch(self._argv, self._variables, self._folder, self._inherit)
+        process, loop = self._process, asyncio.get_running_loop()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._requests, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+        self._events = await self._read_from(process.stdout)
+        # Unread, a full stderr would stop the child, and waiting for it would never return.
+        self._draining = asyncio.create_task(
+            self._drain_stderr(await self._read_from(process.stderr))
+        )
+
+    async def _read_from(self, pipe: IO[bytes]) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=LINE_LIMIT)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        self._reading.append(transport)
+        return reader
+
+    def send(self, message: object) -> bool:
+        """Send one message; ``False`` if nobody is there to read it."""
+        if not self.running:
+            return False
+        if self._requests is None or self._requests.is_closing():
+            return False
+        self._requests.write(wire.encode(message))
+        if self._sent is not None:
+            self._sent(message)
+        return True
+
+    async def events(self) -> AsyncIterator[E | Garbage]:
+        """The messages of the child, until it closes the channel."""
+        assert self._events is not None
+        while True:
+            try:
+                line = await self._events.readline()
+            except ValueError:
+                # asyncio has dropped the buffer and goes on with what comes next.
+                yield Garbage(f"a line of more than {LINE_LIMIT} bytes", "")
+                continue
+            if not line:
+                return
+            try:
+                yield wire.decode(line, self._kinds)
+            except wire.WireError as error:
+                yield Garbage(str(error), line[:200].decode(errors="replace").rstrip())
+
+    async def stop(self) -> str:
+        """End it: close its stdin, then SIGTERM, then SIGKILL to its group; says how it ended.
+
+        Never waits unbounded: a process in an uninterruptible system call is left to the kernel.
+        """
+        if self._process is None:
+            return NEVER_STARTED
+        if self._requests is not None:
+            self._requests.close()
+        elif self._process.stdin is not None:
+            self._process.stdin.close()
+        for number, patience in ((None, DRAIN_S), (signal.SIGTERM, TERM_S), (signal.SIGKILL, 1.0)):
+            if number is not None:
+                self._signal_group(number)
+            if await self._ended_within(patience):
+                break
+        self._end_what_it_left()
+        await self._finish_draining()
+        return self.exit_in_words()
+
+    async def ended(self) -> str:
+        """How the child ended, after its channel was closed; ends it if it goes on living."""
+        if self._process is None:
+            return NEVER_STARTED
+        if await self._ended_within(DRAIN_S):
+            # It may not have ended by itself, and what is left holds its pipes open.
+            self._end_what_it_left()
+            await self._finish_draining()
+            return self.exit_in_words()
+        return await self.stop()
+
+    def kill(self) -> None:
+        """Send SIGKILL to the child's process group, at once."""
+        if self._process is not None:
+            self._signal_group(signal.SIGKILL)
+
+    def exit_in_words(self) -> str:
+        """How the process ended: its exit status, or the signal and what usually sends it."""
+        code = self._process.poll() if self._process else None
+        if code is None:
+            return "does not end: it may be stuck in the driver"
+        return signal_in_words(-code) if code < 0 else f"exit status {code}"
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        try:
+            os.killpg(self._process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return  # nobody is left in the group
+
+    def _end_what_it_left(self) -> None:
+        """SIGKILL to all that is left of its group and of its session.
+
+        The number of a session is not given to a new process while one is in it.
+        """
+        assert self._process is not None
+        self._signal_group(signal.SIGKILL)
+        for _ in range(SWEEPS):
+            left = _in_session(self._process.pid)
+            if not left:
+                return
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+
+    async def _ended_within(self, seconds: float) -> bool:
+        assert self._process is not None
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self._process.poll() is None:
+            if asyncio.get_running_loop().time() > deadline:
+                return False
+            await asyncio.sleep(0.01)
+        return True
+
+    async def _finish_draining(self) -> None:
+        if self._draining is not None:
+            await asyncio.wait({self._draining}, timeout=DRAIN_S)
+            self._draining.cancel()
+        # A process that left its session may hold the other ends open.
+        for pipe in (self._requests, *self._reading):
+            if pipe is not None:
+                pipe.close()
+
+    async def _drain_stderr(self, reader: asyncio.StreamReader) -> None:
+        rest = b""
+        while chunk := await reader.read(65_536):
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > STDERR_BYTES:
+                lines, rest = [*lines, rest], b""
+            for line in lines:
+                self.stderr.add(line.decode(errors="replace"))
+        if rest:
+            self.stderr.add(rest.decode(errors="replace"))

@@ -1,0 +1,384 @@
+"""What is remembered from one start to the next, and where each value comes from. No Textual.
+
+A value is taken from the first of these that gives it: the command line, the environment, the file,
+the default. The file is TOML at the platform's place; what the program changes in it leaves
+comments and order as they are. A file that cannot be read is never written over.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tui.core import reports
+from workloads.protocol.frozen import frozen
+from workloads.protocol.results import Setting
+
+FILE_VARIABLE = "GPU_WORKBENCH_CONFIG"
+THEME = "ansi-dark"
+"""The terminal's own sixteen colours: the fewest bytes, and the colours that its user chose."""
+SHORTEST_REFRESH_S, LONGEST_REFRESH_S = 0.2, 60.0
+MOST_RUNS = 100_000
+LEAST_SIZE = 1 << 20
+Value = Setting | None
+
+
+@frozen
+class Known:
+    """One thing that can be set."""
+
+    name: str
+    default: Value
+    variable: str
+    """Of the environment."""
+    flag: str
+    """Of the command line; empty where it has none."""
+    about: str
+    """What it may be, for a value that it may not."""
+    parse: Callable[[object], Value]
+    """Turns a TOML value, or the text of a variable, into the value.
+
+    Raises:
+        ValueError: it may not be that.
+    """
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError
+    return value.strip()
+
+
+def _refresh(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError
+    seconds = float(value)
+    if not SHORTEST_REFRESH_S <= seconds <= LONGEST_REFRESH_S:
+        raise ValueError
+    return seconds
+
+
+def _switch(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = dict.fromkeys(("1", "true", "on", "yes"), True)
+    words |= dict.fromkeys(("0", "false", "off", "no"), False)
+    if not isinstance(value, str) or value.lower() not in words:
+        raise ValueError
+    return words[value.lower()]
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError
+    number = int(value)
+    if not 0 <= number <= MOST_RUNS:
+        raise ValueError
+    return number
+
+
+def _size(value: object) -> int:
+    """``5368709120``, ``512M`` or ``5 GiB`` in bytes."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError
+    found = re.fullmatch(r"\s*(\d{1,15})\s*(?:([KMGT])(?:i?B)?|B)?\s*", str(value), re.IGNORECASE)
+    if found is None:
+        raise ValueError
+    size = int(found[1]) << (10 * " KMGT".index((found[2] or " ").upper()))
+    if size < LEAST_SIZE:
+        raise ValueError
+    return size
+
+
+def _path(value: object) -> str:
+    return str(Path(_text(value)).expanduser())
+
+
+KNOWN = (
+    Known(
+        "theme",
+        THEME,
+        variable="TEXTUAL_THEME",
+        flag="--theme",
+        about="a theme's name",
+        parse=_text,
+    ),
+    Known(
+        "refresh",
+        1.0,
+        variable="GPU_WORKBENCH_REFRESH",
+        flag="--refresh",
+        about=f"seconds between two samples, {SHORTEST_REFRESH_S:g} to {LONGEST_REFRESH_S:g}",
+        parse=_refresh,
+    ),
+    Known(
+        "device",
+        None,
+        variable="GPU_WORKBENCH_DEVICE",
+        flag="--device",
+        about="cpu, a GPU's UUID or torch's name of it",
+        parse=_text,
+    ),
+    Known(
+        "python",
+        None,
+        variable="GPU_WORKBENCH_PYTHON",
+        flag="--python",
+        about="a Python that has torch",
+        parse=_path,
+    ),
+    Known(
+        "mouse",
+        True,
+        variable="GPU_WORKBENCH_MOUSE",
+        flag="--no-mouse",
+        about="true or false",
+        parse=_switch,
+    ),
+    Known(
+        "ascii",
+        False,
+        variable="GPU_WORKBENCH_ASCII",
+        flag="--ascii",
+        about="true or false",
+        parse=_switch,
+    ),
+    Known(
+        "runs_kept",
+        20,
+        variable="GPU_WORKBENCH_RUNS_KEPT",
+        flag="",
+        about=f"how many watched runs are kept, 0 to {MOST_RUNS}",
+        parse=_count,
+    ),
+    Known(
+        "runs_size",
+        5 << 30,
+        variable="GPU_WORKBENCH_RUNS_SIZE",
+        flag="",
+        about="what kept runs may take of the disk, such as 5G; 1M at least",
+        parse=_size,
+    ),
+    Known(
+        "log_size",
+        256 << 20,
+        variable="GPU_WORKBENCH_LOG_SIZE",
+        flag="",
+        about="how much of a watched run's output is kept, such as 256M; 1M at least",
+        parse=_size,
+    ),
+)
+BY_NAME = {item.name: item for item in KNOWN}
+PARAMETERS = "parameters"
+"""The table of the file that holds a table of parameters for each workload."""
+
+
+@frozen
+class Chosen:
+    """A value and where it comes from."""
+
+    name: str
+    value: Value
+    source: str
+    """``default``, ``TEXTUAL_THEME``, ``--theme``, or the file's name and line."""
+
+
+@frozen
+class FromFile:
+    """What a file says: values by name with their lines, and what is wrong with it."""
+
+    path: Path
+    values: dict[str, tuple[Value, int]]
+    parameters: dict[str, dict[str, Setting]]
+    problems: tuple[str, ...]
+    """One line each: what, where, what is done instead."""
+    writable: bool
+    """It can be changed without losing what is in it."""
+
+
+@frozen
+class Settings:
+    """Everything that is set, each with its source."""
+
+    file: FromFile
+    chosen: dict[str, Chosen]
+
+    def value(self, name: str) -> Any:
+        """A value by its name."""
+        return self.chosen[name].value
+
+
+def path() -> Path:
+    """Where the file is: ``$GPU_WORKBENCH_CONFIG`` or the platform's place."""
+    if given := os.environ.get(FILE_VARIABLE):
+        return Path(given)
+    from platformdirs import user_config_path
+
+    return user_config_path("gpu-workbench") / "config.toml"
+
+
+def read(place: Path) -> FromFile:
+    """Read the file; a missing one says nothing, a broken one what is wrong and where."""
+    try:
+        text = place.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return FromFile(place, {}, {}, (), writable=True)
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        problem = f"{place}: {why}; the defaults are used"
+        return FromFile(place, {}, {}, (problem,), writable=False)
+    toml = _toml()
+    try:
+        found = toml.loads(text)
+    except toml.TOMLDecodeError as error:
+        problem = f"{place}: {error}; fix it or remove it; until then the defaults are used"
+        return FromFile(place, {}, {}, (problem,), writable=False)
+    return _checked(place, text, found)
+
+
+def _toml() -> Any:
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        return tomllib
+    import tomli
+
+    return tomli
+
+
+def _checked(place: Path, text: str, found: Mapping[str, object]) -> FromFile:
+    values: dict[str, tuple[Value, int]] = {}
+    problems: list[str] = []
+    for name, value in found.items():
+        line = _line_of(text, name)
+        known = BY_NAME.get(name)
+        if name == PARAMETERS:
+            continue
+        if known is None:
+            names = ", ".join([*BY_NAME, PARAMETERS])
+            problems.append(f"{place}:{line}: {name} is not known; there are {names}")
+            continue
+        try:
+            values[name] = (known.parse(value), line)
+        except ValueError:
+            problems.append(f"{place}:{line}: {name} = {value!r}: not {known.about}")
+    parameters = _parameters(place, text, found.get(PARAMETERS, {}), problems)
+    return FromFile(place, values, parameters, tuple(problems), writable=True)
+
+
+def _parameters(
+    place: Path, text: str, found: object, problems: list[str]
+) -> dict[str, dict[str, Setting]]:
+    """The tables of the workloads; whether the values are allowed, the workload says."""
+    if not isinstance(found, Mapping):
+        problems.append(f"{place}:{_line_of(text, PARAMETERS)}: {PARAMETERS} is not a table")
+        return {}
+    tables: dict[str, dict[str, Setting]] = {}
+    for name, table in found.items():
+        if not isinstance(table, Mapping):
+            problems.append(f"{place}:{_line_of(text, name)}: {PARAMETERS}.{name} is not a table")
+            continue
+        tables[name] = {}
+        for key, value in table.items():
+            if isinstance(value, (bool, int, float, str)):
+                tables[name][key] = value
+            else:
+                problems.append(f"{place}:{_line_of(text, key)}: {key}: not a single value")
+    return tables
+
+
+def _line_of(text: str, name: str) -> int:
+    """The first line that sets a key or opens a table of that name; 1 where it is not found."""
+    word = re.escape(name)
+    pattern = re.compile(rf'^\s*(?:"?{word}"?\s*[=.]|\[\s*(?:[^\]]*\.)?"?{word}"?)')
+    lines = text.splitlines()
+    return next((at for at, row in enumerate(lines, start=1) if pattern.match(row)), 1)
+
+
+def choose(
+    file: FromFile, environment: Mapping[str, str], flags: Mapping[str, Value]
+) -> tuple[Settings, tuple[str, ...]]:
+    """Put together what the sources give.
+
+    Args:
+        file: what the file says.
+        environment: variables by name; an empty one counts as not set.
+        flags: what was given on the command line, by name; what was not is not in it.
+
+    Returns:
+        The settings, and a line for each variable that could not be used.
+    """
+    chosen: dict[str, Chosen] = {}
+    problems: list[str] = []
+    for known in KNOWN:
+        found = Chosen(known.name, known.default, "default")
+        if known.name in file.values:
+            value, line = file.values[known.name]
+            found = Chosen(known.name, value, f"{file.path}:{line}")
+        if text := environment.get(known.variable):
+            try:
+                found = Chosen(known.name, known.parse(text), known.variable)
+            except ValueError:
+                problems.append(f"{known.variable}={text!r}: not {known.about}; it is ignored")
+        if known.name in flags:
+            found = Chosen(known.name, flags[known.name], known.flag)
+        chosen[known.name] = found
+    return Settings(file, chosen), tuple(problems)
+
+
+def remember(
+    place: Path,
+    values: Mapping[str, Value],
+    parameters: Mapping[str, Mapping[str, Setting]],
+) -> None:
+    """Write what changed into the file, which keeps its comments and its order.
+
+    Args:
+        place: of the file; it and its folder are made, readable by the user alone.
+        values: new values by name; ``None`` takes one out.
+        parameters: by workload, the parameters that differ from their defaults; an empty table
+            takes the workload out.
+
+    Raises:
+        OSError: it cannot be written.
+        ValueError: the file is broken, and is left as it is.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    before = place.read_text(encoding="utf-8") if place.exists() else ""
+    try:
+        document = tomlkit.parse(before)
+        for name, value in values.items():
+            if value is not None:
+                document[name] = value
+            elif name in document:
+                del document[name]
+        _put_parameters(document, parameters)
+    except TOMLKitError as error:
+        raise ValueError(f"{place}: {error}; it is left as it is") from error
+    after = tomlkit.dumps(document)
+    if after == before:
+        return
+    reports.write_private(place, after.encode())
+
+
+def _put_parameters(document: Any, parameters: Mapping[str, Mapping[str, Setting]]) -> None:
+    import tomlkit
+
+    if not parameters:
+        return
+    if PARAMETERS not in document:
+        document[PARAMETERS] = tomlkit.table(is_super_table=True)
+    tables = document[PARAMETERS]
+    for workload, values in parameters.items():
+        if values:
+            tables[workload] = dict(values)
+        elif workload in tables:
+            del tables[workload]
+    if not tables:
+        del document[PARAMETERS]

@@ -1,0 +1,51 @@
+"""Torch processes and what their allocators hold, as JSON lines: the child's ``main``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from tui.core.child.inside import (
+    ParentChannel,
+    end_by_signals_alone,
+    end_with_parent,
+    interval_s,
+    quit_now,
+)
+
+
+def _pids(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(",") if part)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tui.devices.allocators", description=__doc__)
+    modes = parser.add_subparsers(dest="mode", required=True)
+    serving = modes.add_parser("serve", help="figures at each tick, until standard input closes")
+    serving.add_argument("--interval", type=interval_s, default=0.5, metavar="S", help="seconds")
+    serving.add_argument("--pids", type=_pids, default=(), help="these alone, with commas between")
+    serving.add_argument("--no-children", action="store_true", help="not those they have started")
+    serving.add_argument("--listed", type=_pids, default=(), help="what NVML says uses a GPU")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the watch; it never returns."""
+    arguments = _arguments()
+    parent = ParentChannel()
+    end_by_signals_alone()
+    end_with_parent()
+    # The rest is imported after the first words, for which the front end waits.
+    from tui.devices.allocators.messages import VERSION, LookFor, WatchHello
+
+    parent.send(WatchHello(version=VERSION, pid=os.getpid()))
+    from tui.devices.allocators.watch import Watch, let_others_go_first, serve
+
+    let_others_go_first()
+    wanted = LookFor(arguments.pids, not arguments.no_children)
+    serve(parent, Watch(arguments.interval, wanted, arguments.listed))
+    quit_now()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""Which processes have torch loaded, and what is known of each from outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tui.devices.allocators.messages import LookFor, TorchProcess, undescribed
+from tui.devices.allocators.peek import LIBRARIES
+from tui.devices.allocators.process_files import PROC, GoneError, ProcessFiles, Refusal, library_in
+from tui.devices.monitor.processes import ProcessOwners
+from workloads.protocol.frozen import frozen
+
+_LAUNCHERS = (
+    # Who sets it; its mark; its rank, local rank and number of ranks.
+    ("torchrun", "TORCHELASTIC_RUN_ID", ("RANK", "LOCAL_RANK", "WORLD_SIZE")),
+    (
+        "Open MPI",
+        "OMPI_COMM_WORLD_RANK",
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ),
+    ("MPICH", "PMI_RANK", ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE")),
+    ("srun", "SLURM_STEP_ID", ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS")),
+)
+_PLAIN = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+"""As ``torch.distributed`` itself reads them (``init_method="env://"``)."""
+_VERSION = re.compile(rb"^__version__ = ['\"]([\w.+-]{1,60})['\"]", re.MULTILINE)
+_NOT_TOLD = "no launcher has told it in the environment"
+
+
+@frozen
+class Ranks:
+    """Which of several processes one is, as its launcher has told it."""
+
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    launcher: str | None = None
+
+
+def ranks_of(variables: Mapping[str, str]) -> Ranks:
+    """Read what a launcher has put into the environment.
+
+    Variables that are set by hand, or by a launcher that is not known here, give a rank without a
+    launcher.
+    """
+    for launcher, mark, names in _LAUNCHERS:
+        if mark in variables:
+            # Scripts under srun and MPI set torch's own names by what they were given.
+            own = (variables.get(name) for name in _PLAIN)
+            pairs = zip(own, names, strict=True)
+            texts = (variables.get(name) if plain is None else plain for plain, name in pairs)
+            rank, local_rank, world_size = map(_number, texts)
+            return Ranks(rank, local_rank, world_size, launcher)
+    rank, local_rank, world_size = (_number(variables.get(name)) for name in _PLAIN)
+    return Ranks(rank, local_rank, world_size)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"\d{1,9}", text, re.ASCII) else None
+
+
+class Discovery:
+    """Looks at the processes of this machine, at each of them only when it may have changed."""
+
+    def __init__(self) -> None:
+        self._owners = ProcessOwners(own_pids=False)
+        self._seen: dict[int, tuple[bytes, bytes, bool]] = {}
+        """By pid: when it started, the size of its address space, whether it has torch's library.
+        A library that is loaded changes the size."""
+
+    def pids(self, wanted: LookFor, listed: Iterable[int]) -> list[int]:
+        """Those to be watched: of all, with torch; of those that were asked for, whichever.
+
+        Args:
+            wanted: what was asked for.
+            listed: what NVML says uses a GPU.
+        """
+        parents = self._look()
+        with_torch = {pid for pid, (_, _, has) in self._seen.items() if has}
+        if not wanted.pids:
+            return sorted(with_torch | {pid for pid in listed if pid in parents})
+        found = set(wanted.pids)
+        if wanted.children:
+            children: dict[int, list[int]] = {}
+            for pid, parent in parents.items():
+                children.setdefault(parent, []).append(pid)
+            left = list(wanted.pids)
+            while left:
+                for child in children.pop(left.pop(), ()):
+                    left.append(child)
+                    if child in with_torch:
+                        found.add(child)
+        return sorted(found)
+
+    def _look(self) -> dict[int, int]:
+        """Look at all processes; returns the parent of each."""
+        parents: dict[int, int] = {}
+        seen = {}
+        own, root = os.getpid(), os.geteuid() == 0
+        for entry in os.scandir(PROC):
+            if not entry.name.isdigit():
+                continue
+            pid = int(entry.name)
+            try:
+                with open(f"{PROC}/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 (quick)
+                    text = file.read(4096).rpartition(b") ")[2].split()
+            except OSError:
+                continue  # it has ended, or is hidden
+            parents[pid] = int(text[1])
+            start, size = text[19], text[20]
+            known = self._seen.get(pid)
+            if known is not None and known[:2] == (start, size):
+                seen[pid] = known
+            elif known is not None and known[0] == start and known[2]:
+                seen[pid] = (start, size, True)
+            elif size != b"0" and pid != own and (root or _is_own(entry)):
+                seen[pid] = (start, size, _has_torch(pid))
+        self._seen = seen
+        return parents
+
+    def size_of(self, pid: int) -> bytes:
+        """The size of its address space at the last look: it grows when CUDA is first used."""
+        return self._seen[pid][1] if pid in self._seen else b""
+
+    def describe(self, files: ProcessFiles) -> TorchProcess:
+        """What is known of a process, but for why there are no figures of it."""
+        owner = self._owners.look_up(files.pid, time.time())
+        unavailable = dict(owner.unavailable)
+        torch, why_no_version = _version(files)
+        if torch is None:
+            unavailable["torch"] = why_no_version
+        variables, why_not = _environment(files)
+        ranks = ranks_of(variables)
+        for name in ("rank", "local_rank", "world_size", "launcher"):
+            if getattr(ranks, name) is None:
+                unavailable[name] = why_not or _NOT_TOLD
+        if "CUDA_VISIBLE_DEVICES" not in variables:
+            unavailable["visible_devices"] = why_not or "CUDA_VISIBLE_DEVICES is not set"
+        try:
+            parent: int | None = files.parent()
+        except GoneError as error:
+            parent, unavailable["parent"] = None, str(error)
+        return TorchProcess(
+            pid=files.pid,
+            start=owner.started_at,
+            parent=parent,
+            user=owner.user,
+            command=owner.command,
+            torch=torch,
+            rank=ranks.rank,
+            local_rank=ranks.local_rank,
+            world_size=ranks.world_size,
+            launcher=ranks.launcher,
+            visible_devices=variables.get("CUDA_VISIBLE_DEVICES"),
+            device_order=variables.get("CUDA_DEVICE_ORDER"),
+            ours=owner.ours,
+            launched_by=owner.parent,
+            unavailable=unavailable,
+        )
+
+    def keep_only(self, pids: Iterable[int]) -> None:
+        """Forget the owners of all others."""
+        self._owners.keep_only(pids)
+
+
+def absent(pid: int, why: Refusal) -> TorchProcess:
+    """A process that was asked for and is not there."""
+    return replace(undescribed(pid, why.reason), word=why.word, advice=why.advice, refused=True)
+
+
+def _is_own(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _has_torch(pid: int) -> bool:
+    try:
+        files = ProcessFiles(pid)
+    except GoneError:
+        return False
+    try:
+        maps = files.read("maps")
+    except OSError:
+        return False
+    finally:
+        files.close()
+    return any(library_in(maps, name) is not None for name, _ in LIBRARIES.values())
+
+
+def _version(files: ProcessFiles) -> tuple[str | None, str]:
+    """The version of torch from ``torch/version.py``, or why it is not known."""
+    try:
+        maps = files.read("maps")
+    except OSError as error:
+        return None, f"where torch lies may not be looked up: {error.strerror}"
+    for name, _ in LIBRARIES.values():
+        library = library_in(maps, name)
+        if library is not None:
+            break
+    else:
+        return None, "torch's library is not loaded"
+    if library.deleted:
+        return None, "torch's files were replaced since the process loaded them"
+    path = f"{library.path.rpartition('/lib/')[0]}/version.py"
+    try:
+        found = _VERSION.search(files.read_in_root(path))
+    except OSError as error:
+        return None, f"{path}: {error.strerror}"
+    return (found[1].decode("ascii"), "") if found else (None, f"{path} names no version")
+
+
+def _environment(files: ProcessFiles) -> tuple[dict[str, str], str]:
+    """The variables that the process was started with, or why they are not known."""
+    try:
+        text = files.read("environ")
+    except OSError as error:
+        return {}, f"its environment may not be read: {error.strerror}"
+    pairs = (entry.decode(errors="replace").partition("=") for entry in text.split(b"\0"))
+    return {name: value for name, mark, value in pairs if mark}, ""

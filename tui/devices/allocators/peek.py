@@ -1,0 +1,387 @@
+"""The figures of torch's caching allocator in another process, read from its memory.
+
+``libc10_cuda`` exports a pointer to the allocator; the allocator has a vector of its devices, and
+each device has its ``DeviceStats``. Where in the objects they lie differs by version, so they are
+looked for, and are believed only where every number fits
+(:mod:`tui.devices.allocators.layouts`). Nothing is written, and nothing runs in that process or is
+stopped.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Literal
+
+from tui.devices.allocators import layouts
+from tui.devices.allocators.layouts import (
+    LAYOUTS,
+    LONGEST,
+    NOTHING,
+    UNKNOWN_LAYOUT,
+    Layout,
+    Numbers,
+    held_before,
+    is_of_an_allocator,
+    is_sound,
+    may_have_been_reset,
+    torch_memory,
+    was_used,
+)
+from tui.devices.allocators.process_files import (
+    GoneError,
+    Mapping,
+    Memory,
+    ProcessFiles,
+    library_in,
+)
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import TorchMemory
+
+Platform = Literal["cuda", "hip"]
+
+LIBRARIES: dict[Platform, tuple[bytes, bytes]] = {
+    "cuda": (b"libc10_cuda", b"_ZN3c104cuda20CUDACachingAllocator9allocatorE"),
+    # By the same scheme; it was tried on no AMD GPU.
+    "hip": (b"libc10_hip", b"_ZN3c103hip19HIPCachingAllocator9allocatorE"),
+}
+"""The library of each platform, and the symbol of the pointer to its allocator."""
+
+_POINTER = struct.Struct("<Q")
+_VECTOR = struct.Struct("<QQQ")
+_IN_ALLOCATOR = 1 << 16
+"""Bytes of the allocator in which its vector of devices is looked for."""
+_VECTOR_AT = 22_584
+"""Where it lies in torch 2.12.1 and 2.15.0: looked at first."""
+_STATS_AT = 40
+"""Where ``DeviceStats`` lies in a device of all versions that were tried: behind a mutex."""
+_IN_DEVICE = 1024
+"""Bytes of a device in which its ``DeviceStats`` may begin."""
+_MOST_DEVICES = 128
+_TRIES = 60
+"""Readings of a device before it is given up until the next time."""
+_EQUAL_STARTS = 3
+"""Readings, each of another time, that have to agree on what was held at a reset."""
+_LONGEST_NAME = 200
+_ADDRESSES = range(4096, 1 << 57, 8)
+
+NOT_USED_YET = "CUDA is not used yet: torch has asked for no memory of a GPU"
+IN_CHANGE = "its figures changed during each reading: they are read again"
+ASYNC = "it uses backend:cudaMallocAsync, for which torch itself counts nothing"
+PLUGGABLE = "an allocator of the program's own is in place of torch's, which counts nothing"
+CPU_BUILD = "a CPU build of torch: it has no allocator of a GPU"
+NO_TORCH = "no torch is loaded in this process"
+_ADVICE = {
+    NOT_USED_YET: "its figures come with its first tensor on a GPU",
+    ASYNC: "start it without that setting in PYTORCH_CUDA_ALLOC_CONF; NVML's figure remains",
+    PLUGGABLE: "NVML's figure remains",
+    CPU_BUILD: "install a CUDA build of torch where it is to use a GPU",
+    UNKNOWN_LAYOUT: "torch.cuda.memory_summary() within the program remains, and NVML's figure",
+}
+"""What helps, by the reason."""
+_WORDS = {
+    NOT_USED_YET: "unused",
+    IN_CHANGE: "changing",
+    ASYNC: "async",
+    PLUGGABLE: "plugged",
+    CPU_BUILD: "cpu",
+    NO_TORCH: "no torch",
+    UNKNOWN_LAYOUT: "layout",
+}
+
+
+class UnreadableError(Exception):
+    """Why the figures cannot be had now, in words."""
+
+    @property
+    def advice(self) -> str:
+        """What would help; empty where nothing does."""
+        return _ADVICE.get(str(self), "")
+
+    @property
+    def word(self) -> str:
+        """The reason in one word."""
+        return _WORDS.get(str(self), "unread")
+
+
+@frozen
+class Place:
+    """Where the figures of a process lie."""
+
+    vector_at: int
+    devices: tuple[int, ...]
+    """Addresses of the devices' objects, by ordinal."""
+    stats_at: int
+    layout: Layout
+
+
+@frozen
+class Peek:
+    """What one reading gave."""
+
+    figures: tuple[TorchMemory, ...]
+    """Of the devices that the process has used and whose figures are sound."""
+    unavailable: dict[str, str]
+    """Why those of a device are not among them, by its name; under ``""`` why there are none."""
+
+
+class Target:
+    """Reads one process again and again; to be closed."""
+
+    def __init__(self, files: ProcessFiles) -> None:
+        """Open its memory.
+
+        Args:
+            files: of the process; closed with this.
+
+        Raises:
+            OSError: it may not be read.
+            UnreadableError: torch's CUDA half is not in the process.
+        """
+        self.files = files
+        self.platform, self.library = library_of_torch(files.read("maps"))
+        self.memory = files.open_memory()
+        self.place: Place | None = None
+        self.devices: tuple[DeviceReader, ...] = ()
+
+    def close(self) -> None:
+        """Close its files."""
+        self.files.close()
+
+    def read(self, at: float) -> Peek:
+        """The figures as they are.
+
+        Args:
+            at: Unix time of the reading.
+
+        Raises:
+            GoneError: the process has ended, or runs another program.
+        """
+        if self.files.start_ticks() != self.files.started:
+            raise GoneError(f"pid {self.files.pid} is another process")
+        if self.place is None:
+            return Peek((), {"": NOT_USED_YET})
+        figures, unavailable = [], {}
+        for reader in self.devices:
+            numbers = reader.read()
+            if numbers is None:
+                unavailable[f"cuda:{reader.ordinal}"] = IN_CHANGE
+            elif was_used(numbers):
+                figures.append(torch_memory(numbers, self.files.pid, reader.ordinal, at))
+        if not figures and not unavailable:
+            unavailable[""] = NOT_USED_YET
+        return Peek(tuple(figures), unavailable)
+
+    def locate(self) -> None:
+        """Find where the figures lie, or see that they still lie there.
+
+        Raises:
+            UnreadableError: they lie nowhere where they are known to; the text says why.
+            GoneError: the process has ended, or runs another program.
+        """
+        if self.place is not None:
+            if _pointers(self.memory, self.memory.read(self.place.vector_at, _VECTOR.size)) == (
+                self.place.devices
+            ):
+                return
+            self.place = None
+        self.place = _find(self.memory, self.library.base, LIBRARIES[self.platform][1])
+        self.devices = tuple(
+            DeviceReader(self.memory, ordinal, address + self.place.stats_at, self.place.layout)
+            for ordinal, address in enumerate(self.place.devices)
+        )
+
+
+class DeviceReader:
+    """Reads the ``DeviceStats`` of one device."""
+
+    def __init__(self, memory: Memory, ordinal: int, address: int, layout: Layout) -> None:
+        self.ordinal = ordinal
+        self._memory = memory
+        self._address = address
+        self._form = layout.form
+        self._raw = b""
+        self._numbers: Numbers | None = None
+        self._broken: Numbers | None = None
+        """The newest reading, where it broke an invariant."""
+        self._before = NOTHING
+        self._other_start = NOTHING
+        self._times_seen = 0
+
+    def read(self) -> Numbers | None:
+        """Sound numbers; ``None`` where none were read.
+
+        Raises:
+            GoneError: the process has ended, or runs another program.
+        """
+        for _ in range(_TRIES):
+            numbers = self.try_once()
+            if numbers is not None:
+                return numbers
+        if self._broken is not None:
+            self._take_other_start(held_before(self._broken))
+        return None
+
+    def try_once(self) -> Numbers | None:
+        """One reading; ``None`` where it breaks an invariant.
+
+        Raises:
+            GoneError: the process has ended, or runs another program.
+        """
+        raw = self._memory.read(self._address, self._form.size)
+        if raw == self._raw and self._numbers is not None:
+            return self._numbers
+        self._broken = None
+        if len(raw) != self._form.size:
+            return None
+        numbers = self._form.unpack(raw)
+        if not is_sound(numbers, self._before):
+            self._broken = numbers
+            return None
+        self._raw, self._numbers = raw, numbers
+        self._times_seen = 0
+        return numbers
+
+    def _take_other_start(self, before: Numbers) -> None:
+        """See whether the counts were begun anew: then what was held at that moment stays equal."""
+        if before == NOTHING:
+            self._before = NOTHING
+        elif may_have_been_reset(before):
+            self._times_seen = self._times_seen + 1 if before == self._other_start else 1
+            self._other_start = before
+            if self._times_seen >= _EQUAL_STARTS:
+                self._before = before
+
+
+def library_of_torch(maps: bytes) -> tuple[Platform, Mapping]:
+    """Which library of torch's has the allocator, by the text of ``/proc/PID/maps``.
+
+    Raises:
+        UnreadableError: the process has none.
+    """
+    for platform, (name, _) in LIBRARIES.items():
+        found = library_in(maps, name)
+        if found is not None:
+            return platform, found
+    if library_in(maps, b"libtorch_cpu") is not None:
+        raise UnreadableError(CPU_BUILD)
+    raise UnreadableError(NO_TORCH)
+
+
+def _find(memory: Memory, base: int, symbol: bytes) -> Place:
+    """Where the figures lie.
+
+    Raises:
+        UnreadableError: nowhere where they are known to; the text says why.
+        GoneError: the process has ended.
+    """
+    try:
+        library = layouts.library_at(memory.read, base)
+        address = layouts.symbol_address(memory.read, library, symbol)
+    except layouts.ElfError as error:
+        raise UnreadableError(f"torch's library cannot be read: {error}") from error
+    if address is None:
+        raise UnreadableError(UNKNOWN_LAYOUT)
+    allocator = _pointer(memory, address)
+    if not allocator:
+        raise UnreadableError("torch is still being loaded")
+    kind = _class_of(memory, allocator)
+    if b"CudaMallocAsync" in kind:
+        raise UnreadableError(ASYNC)
+    if b"Pluggable" in kind:
+        raise UnreadableError(PLUGGABLE)
+    return _find_devices(memory, allocator)
+
+
+def _find_devices(memory: Memory, allocator: int) -> Place:
+    inside = memory.read(allocator, _IN_ALLOCATOR)
+    words = struct.unpack(f"<{len(inside) // 8}Q", inside[: len(inside) // 8 * 8])
+    places = [_VECTOR_AT // 8, *range(len(words) - 2)]
+    used = False
+    for word in places:
+        devices = _pointers(memory, inside[8 * word : 8 * word + 24])
+        if not devices:
+            continue
+        matches = _matches(memory, devices)
+        if len(matches) == 1:
+            ((stats_at, layout),) = matches
+            return Place(allocator + 8 * word, devices, stats_at, layout)
+        used = used or _seem_used(memory, devices)
+    raise UnreadableError(UNKNOWN_LAYOUT if used else NOT_USED_YET)
+
+
+def _pointers(memory: Memory, vector: bytes) -> tuple[int, ...]:
+    """What a vector of pointers to objects holds; nothing where the bytes are no such vector."""
+    if len(vector) != _VECTOR.size:
+        return ()
+    begin, end, capacity = _VECTOR.unpack(vector)
+    count, rest = divmod(end - begin, 8)
+    if rest or not 0 < count <= _MOST_DEVICES or capacity < end or begin not in _ADDRESSES:
+        return ()
+    held = memory.read(begin, 8 * count)
+    if len(held) != 8 * count:
+        return ()
+    found = struct.unpack(f"<{count}Q", held)
+    real = all(pointer in _ADDRESSES for pointer in found) and len(set(found)) == count
+    return found if real else ()
+
+
+def _matches(memory: Memory, devices: tuple[int, ...]) -> set[tuple[int, Layout]]:
+    """Where in a device which layouts fit, by the first device whose numbers tell."""
+    for device in devices:
+        for _ in range(_TRIES):
+            inside = memory.read(device, _IN_DEVICE + LONGEST)
+            found = _fits_in(inside)
+            if found or not _has_numbers(inside):
+                break
+        if found:
+            return found
+    return set()
+
+
+def _fits_in(inside: bytes) -> set[tuple[int, Layout]]:
+    """The layouts that fit behind the mutex; else, those that fit anywhere."""
+    for places in (range(_STATS_AT, _STATS_AT + 1), range(0, _IN_DEVICE, 8)):
+        found = {
+            (place, layout)
+            for layout in LAYOUTS
+            for place in places
+            if len(inside) >= place + layout.form.size
+            and _fits(layout.form.unpack_from(inside, place))
+        }
+        if found:
+            return found
+    return set()
+
+
+def _fits(numbers: Numbers) -> bool:
+    if is_of_an_allocator(numbers):
+        return True
+    before = held_before(numbers)
+    return may_have_been_reset(before) and is_of_an_allocator(numbers, before)
+
+
+def _has_numbers(inside: bytes) -> bool:
+    """Whether a device's first array has counted anything, as far as it is one.
+
+    A device begins with a recursive mutex, whose kind lies 16 bytes into it (``pthread_mutex_t``).
+    """
+    return inside[16:20] == b"\1\0\0\0" and any(inside[_STATS_AT : _STATS_AT + 96])
+
+
+def _seem_used(memory: Memory, devices: tuple[int, ...]) -> bool:
+    return any(_has_numbers(memory.read(device, _STATS_AT + 96)) for device in devices)
+
+
+def _pointer(memory: Memory, address: int) -> int:
+    found = memory.read(address, _POINTER.size)
+    return int(_POINTER.unpack(found)[0]) if len(found) == _POINTER.size else 0
+
+
+def _class_of(memory: Memory, instance: int) -> bytes:
+    """The mangled name of an object's class, from its run-time type information.
+
+    The Itanium C++ ABI has it before the functions of the table that an object begins with. Empty
+    where there is none.
+    """
+    name = _pointer(memory, _pointer(memory, _pointer(memory, instance) - 8) + 8)
+    return memory.read(name, _LONGEST_NAME).partition(b"\0")[0]

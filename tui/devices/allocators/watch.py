@@ -1,0 +1,271 @@
+"""The processes that are watched: found again and again, read in between."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from dataclasses import dataclass, replace
+
+from tui.core.child.inside import LEAST_INTERVAL_S, ParentChannel, complain
+from tui.devices.allocators.discover import Discovery, absent
+from tui.devices.allocators.messages import (
+    WATCH_REQUESTS,
+    ListedProcesses,
+    LookFor,
+    ProcessFigures,
+    TorchProcess,
+    TorchProcesses,
+    WatchRequest,
+)
+from tui.devices.allocators.peek import CPU_BUILD, NO_TORCH, Target, UnreadableError
+from tui.devices.allocators.process_files import (
+    GoneError,
+    ProcessFiles,
+    Refusal,
+    access_to,
+    no_process,
+    refusal,
+)
+from tui.devices.monitor.processes import has_own_pids
+from workloads.protocol.messages import TorchMemory
+
+LOOK_S = 2.0
+"""Seconds between two looks at which processes there are."""
+_SEARCH_S = 6.0
+"""Seconds after which a process that has not used CUDA is searched again, whatever it did."""
+_MOST_ANCESTORS = 8
+
+
+@dataclass
+class _Watched:
+    """One process."""
+
+    files: ProcessFiles
+    told: TorchProcess
+    target: Target | None = None
+    copy_of: int | None = None
+    """The process of which this one is a fork, with a copy of its figures."""
+    searched: tuple[bytes, float] = (b"", 0.0)
+    """The size of its address space when it was last searched in vain, and the time of that."""
+
+    @property
+    def is_read(self) -> bool:
+        return self.target is not None and self.target.place is not None and self.copy_of is None
+
+
+class Watch:
+    """Finds the processes and reads them."""
+
+    def __init__(self, interval: float, wanted: LookFor, listed: tuple[int, ...] = ()) -> None:
+        """Open nothing yet.
+
+        Args:
+            interval: seconds between two readings.
+            wanted: the processes that are asked for.
+            listed: those that NVML says use a GPU.
+        """
+        self.interval = interval
+        self.wanted = wanted
+        self.listed = listed
+        self.look_now = threading.Event()
+        """Set where the next look is not to wait for its time."""
+        self._discovery = Discovery()
+        self._watched: dict[int, _Watched] = {}
+        self._own_pids = has_own_pids()
+        self._told: TorchProcesses | None = None
+        self._lost = False
+
+    def take_request(self, request: WatchRequest) -> None:
+        """Obey one request of the front end."""
+        if isinstance(request, LookFor):
+            self.wanted = request
+        elif isinstance(request, ListedProcesses):
+            if set(request.pids) == set(self.listed):
+                return
+            self.listed = request.pids
+        elif not request.seconds >= LEAST_INTERVAL_S:
+            complain(f"not a request: an interval of {request.seconds} s")
+            return
+        else:
+            self.interval = request.seconds
+        self.look_now.set()
+
+    def look(self, now: float) -> TorchProcesses | None:
+        """Find the processes; what is to be told of them, where it has changed.
+
+        Args:
+            now: Unix time.
+        """
+        wanted, listed = self.wanted, self.listed
+        pids = self._discovery.pids(wanted, listed)
+        for pid in set(self._watched).difference(pids):
+            self._drop(pid)
+        told = [self._see(pid, pid in wanted.pids) for pid in pids]
+        self._discovery.keep_only(pids)
+        self._lost = False
+        found = tuple(each for each in told if each is not None)
+        if self._told is not None and self._told.processes == found:
+            return None
+        self._told = TorchProcesses(now, found)
+        return self._told
+
+    def read(self, now: float) -> ProcessFigures:
+        """The figures of all processes that are read.
+
+        Args:
+            now: Unix time.
+        """
+        devices: list[TorchMemory] = []
+        unavailable: dict[str, str] = {}
+        host: dict[str, int] = {}
+        for pid, watched in list(self._watched.items()):
+            if not watched.is_read or watched.target is None:
+                continue
+            try:
+                peek = watched.target.read(now)
+            except GoneError:
+                self._drop(pid)
+                self._lost = True
+                continue
+            devices += peek.figures
+            resident = watched.files.resident()
+            if resident is not None:
+                host[str(watched.files.pid)] = resident
+            unavailable |= {f"{pid} {name}": why for name, why in peek.unavailable.items() if name}
+        if self._lost:
+            self.look_now.set()
+        return ProcessFigures(now, tuple(devices), unavailable, host)
+
+    def _drop(self, pid: int) -> None:
+        watched = self._watched.pop(pid, None)
+        if watched is not None:
+            watched.files.close()
+
+    def _see(self, pid: int, asked: bool) -> TorchProcess | None:
+        """What is to be told of a process; ``None`` where that is nothing."""
+        try:
+            told = self._tell(pid)
+        except GoneError:
+            self._drop(pid)
+            return absent(pid, no_process(pid, self._own_pids)) if asked else None
+        if not asked and told.reason in (NO_TORCH, CPU_BUILD):
+            return None
+        return told
+
+    def _tell(self, pid: int) -> TorchProcess:
+        """Open a process, find its figures, and say what is known.
+
+        Raises:
+            GoneError: there is no such process.
+        """
+        watched = self._watched.get(pid)
+        if watched is not None and watched.files.state() in "ZX":
+            raise GoneError(f"process {pid} has ended")
+        if watched is None:
+            files = ProcessFiles(pid)
+            if files.state() in "ZX":
+                files.close()
+                raise GoneError(f"process {pid} has ended")
+            watched = _Watched(files, self._discovery.describe(files))
+            self._watched[pid] = watched
+        why, refused = self._why_not(watched)
+        told = replace(
+            watched.told,
+            reason=why.reason if why else "",
+            word=why.word if why else "",
+            advice=why.advice if why else "",
+            refused=refused,
+        )
+        if watched.told.torch is None and why is None:
+            # It was described before it had loaded torch.
+            told = self._discovery.describe(watched.files)
+        watched.told = told
+        return told
+
+    def _why_not(self, watched: _Watched) -> tuple[Refusal | None, bool]:
+        """Why a process is not read, and whether the kernel refuses it; ``None`` where it is."""
+        size, now = self._discovery.size_of(watched.files.pid), time.monotonic()
+        unchanged = watched.searched[0] == size and now - watched.searched[1] < _SEARCH_S
+        if watched.target is not None and watched.target.place is None and unchanged:
+            return Refusal(watched.told.reason, watched.told.advice, watched.told.word), False
+        try:
+            if watched.target is None:
+                watched.target = Target(watched.files)
+            new = watched.target.place is None
+            watched.target.locate()
+            if new and watched.files.pid not in self.listed:
+                watched.copy_of = _forked_from(watched.target)
+        except UnreadableError as error:
+            watched.searched = size, now
+            return Refusal(str(error), error.advice, error.word), False
+        except PermissionError:
+            with contextlib.suppress(OSError):
+                return refusal(access_to(watched.files)), True
+            raise GoneError(f"process {watched.files.pid} has ended") from None
+        except OSError as error:
+            raise GoneError(f"process {watched.files.pid} has ended") from error
+        if watched.copy_of is not None and watched.files.pid not in self.listed:
+            return Refusal(
+                f"a fork of process {watched.copy_of} since that used CUDA: its figures are a copy "
+                "of those, and it holds nothing itself",
+                f"watch process {watched.copy_of}",
+                "fork",
+            ), False
+        watched.copy_of = None
+        return None, False
+
+
+def _forked_from(target: Target) -> int | None:
+    """The ancestor whose allocator lies at the same addresses, library and all."""
+    with contextlib.suppress(GoneError):
+        pid = target.files.parent()
+        for _ in range(_MOST_ANCESTORS):
+            if pid <= 1:
+                break
+            files = ProcessFiles(pid)
+            try:
+                ancestor = Target(files)
+                ancestor.locate()
+                if (ancestor.library, ancestor.place) == (target.library, target.place):
+                    return pid
+                pid = files.parent()
+            except UnreadableError:
+                pid = files.parent()
+            except OSError:
+                break  # it may not be read
+            finally:
+                files.close()
+    return None
+
+
+def serve(parent: ParentChannel, watch: Watch) -> None:
+    """Write figures at each tick, and processes where they change, until the front end goes away.
+
+    Args:
+        parent: the front end.
+        watch: what is watched.
+    """
+    parent.listen(WATCH_REQUESTS, watch.take_request)
+    next_look = 0.0
+    due = time.monotonic()
+    while True:
+        if watch.look_now.is_set() or time.monotonic() >= next_look:
+            watch.look_now.clear()
+            told = watch.look(time.time())
+            next_look = time.monotonic() + LOOK_S
+            if told is not None:
+                parent.send(told)
+        parent.send(watch.read(time.time()))
+        # A tick that came late is not made up for; a request is not left waiting for the next.
+        due = max(due + watch.interval, time.monotonic())
+        if watch.look_now.wait(max(0.0, due - time.monotonic())):
+            due = time.monotonic()
+
+
+def let_others_go_first() -> None:
+    """Wait for a free moment of a core, rather than take it from a process that is read."""
+    with contextlib.suppress(OSError):  # a container may forbid it
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        os.nice(5)

@@ -1,0 +1,380 @@
+"""``gpu-workbench doctor``: what works here, what does not, what to do; and all of it as one file.
+
+The file is sent to somebody: it has no names of users, hosts and folders. Left out are who uses
+the devices and with which command; of a path stays what lies inside Python's own folders and this
+program's. What remains can be read before it is sent: it is JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+import os
+import re
+import socket
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tui
+from tui.cli.headless import ask_runner, look
+from tui.cli.options import Subcommand, add_common
+from tui.cli.output import SCHEMA, Failure, print_json, print_text, run_to_exit, say
+from tui.cli.values import PythonChoice, python_to_use
+from tui.core import reports
+from tui.core.child.process import ChildProcess
+from tui.core.text import secrets
+from tui.core.text.glyphs import rows_of_text
+from tui.core.text.redact import whole_words, with_texts
+from tui.devices.allocators.process_files import refusal_of_running
+from tui.devices.cli.doctor_checks import (
+    STATE_S,
+    Finding,
+    driver_findings,
+    pairing_findings,
+    program_findings,
+    room_findings,
+    silent_state_folder_finding,
+    state_folder_finding,
+    terminal_finding,
+    torch_findings,
+    watch_finding,
+    within,
+)
+from tui.devices.monitor.messages import Device, GpuProcess, Sample
+from workloads.protocol import messages, wire
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import Event
+from workloads.protocol.results import Environment
+
+if TYPE_CHECKING:
+    from tui.cli.options import Parser
+    from tui.core.settings import Value
+
+LOOK_S = 20.0
+"""For the monitor, which waits 15 s for NVML; without it there are still the host's figures."""
+
+
+@frozen
+class DoctorOptions:
+    """What to look at, and where what is found goes."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    json: bool = False
+    bundle: str = ""
+    """File to write all that was found to; empty for none."""
+    with_names: bool = False
+    """Leave the names of users, hosts and folders in it."""
+
+
+def add_options(parser: Parser) -> None:
+    """How it is printed, and the file that is sent to somebody."""
+    add_common(parser)
+    parser.add_argument(
+        "--bundle",
+        metavar="FILE",
+        help="write all that was found to a file, without names of users, hosts and folders",
+    )
+    parser.add_argument("--with-names", action="store_true", help="leave those names in it")
+
+
+def doctor(options: DoctorOptions) -> int:
+    """Print the findings; returns the exit code, 1 if a check failed.
+
+    Raises:
+        UsageError: the settings name a Python that is not there.
+    """
+    return examine(python_to_use(options.given), options)
+
+
+def examine(python: PythonChoice, options: DoctorOptions) -> int:
+    """The same with a Python that need not be there.
+
+    Args:
+        python: that is to run the workloads.
+        options: what was asked for, of which ``given`` is not looked at.
+    """
+
+    async def work() -> int:
+        sample, environment = await asyncio.gather(_sample(), _environment(python.path))
+        findings = [
+            *program_findings(),
+            terminal_finding(),
+            await within(STATE_S, state_folder_finding, silent_state_folder_finding()),
+            *driver_findings(sample, environment),
+            *(room_findings(sample) if isinstance(sample, Sample) else ()),
+            *torch_findings(python, environment),
+            watch_finding(refusal_of_running()),
+        ]
+        if isinstance(sample, Sample) and isinstance(environment, Environment):
+            findings += pairing_findings(sample, environment)
+        if options.bundle:
+            _bundle(options, findings, sample, environment)
+        if options.json:
+            print_json({"checks": findings})
+        else:
+            print_text(as_text(findings))
+        return 1 if any(finding.outcome == "failed" for finding in findings) else 0
+
+    return run_to_exit(work())
+
+
+def as_text(findings: list[Finding]) -> str:
+    """A line for each check, and one more where there is something to do."""
+    alike: dict[Finding, list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault(replace(finding, device="", key=""), []).append(finding)
+    lines = []
+    for finding, each in alike.items():
+        names = indices([one.device for one in each if one.device])
+        words = f"{names}: {finding.found}" if names else finding.found
+        if len(each) == 1 and each[0].key:
+            words += f" ({each[0].key})"
+        lines.append(f"{finding.outcome:<8} {finding.name:<14} {words}")
+        if finding.advice:
+            lines.append(f"{'':<23} → {finding.advice}")
+    return rows_of_text(lines)
+
+
+def indices(names: list[str]) -> str:
+    """``cuda:0-3,6`` of cuda:0, cuda:1, cuda:2, cuda:3 and cuda:6."""
+    kinds: dict[str, list[str]] = {}
+    for name in names:
+        kind, _, index = name.partition(":")
+        kinds.setdefault(kind, []).append(index)
+    return ", ".join(
+        f"{kind}:{_ranges([int(index) for index in found])}"
+        if all(index.isdecimal() for index in found)
+        else ", ".join(f"{kind}:{index}" if index else kind for index in found)
+        for kind, found in kinds.items()
+    )
+
+
+def _ranges(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _bundle(
+    options: DoctorOptions, findings: list[Finding], sample: Sample | str, environment: object
+) -> None:
+    name, with_names = options.bundle, options.with_names
+    try:
+        write_bundle(Path(name), findings, sample, environment, with_names=with_names)
+    except OSError as error:
+        raise Failure(f"--bundle {name}: {error.strerror}") from error
+    left_out = "" if with_names else ", without names of users, hosts and folders"
+    say(f"{name} is written{left_out}; read it before you send it")
+
+
+async def _sample() -> Sample | str:
+    try:
+        return await asyncio.wait_for(look(), LOOK_S)
+    except Failure as failure:
+        return str(failure)
+    except asyncio.TimeoutError:
+        return f"the monitor gave no sample within {LOOK_S:g} s"
+
+
+async def _environment(python: str) -> Environment | messages.Unusable:
+    advice = "give --python the path of a Python that has torch"
+
+    async def read(child: ChildProcess[Event]) -> Environment | messages.Unusable:
+        async for event in child.events():
+            if isinstance(event, messages.Ready):
+                return event.environment
+            if isinstance(event, messages.Unusable):
+                return event
+        ended = await child.ended()
+        last = " ".join(child.stderr.last(1))
+        return messages.Unusable(f"the runner ended: {ended} {last}".rstrip(), advice)
+
+    return await ask_runner(python, read, lambda reason: messages.Unusable(reason, advice))
+
+
+SUBCOMMAND = Subcommand(
+    "what works here, what does not, and what to do",
+    DoctorOptions,
+    add_options,
+    doctor,
+    place=40,
+)
+
+
+REPORTS = 5
+"""The newest so many go along."""
+REPORT_BYTES = 64 * 1024
+LEFT_OUT = "left out of the bundle"
+USER, HOST, PATH = "<user>", "<host>", "<path>"
+SYSTEM = ("/dev/", "/proc/", "/sys/")
+"""The kernel's own folders name nobody."""
+_END = r"[^\s:;,\"'<>|()\[\]{}=]"
+_POSIX = re.compile(rf"(?<![\w.<>/])(?:file://)?~?[\w.-]*/{_END}*(?: {_END}+/{_END}*)*")
+_WINDOWS = re.compile(rf"(?<!\w)(?:[A-Za-z]:|\\)\\{_END}+")
+_INSIDE = re.compile(r".*/((?:site|dist)-packages/.*)", re.DOTALL)
+
+
+class Anonymizer:
+    """Takes names of users, of the host and of folders out of text.
+
+    Args:
+        users: names of users, besides the one who runs this.
+        hosts: names of the machine, besides those that it gives itself.
+        homes: folders whose names say who somebody is.
+    """
+
+    def __init__(
+        self, users: Iterable[str] = (), hosts: Iterable[str] = (), homes: Iterable[str] = ()
+    ) -> None:
+        mine = [os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER", "USERNAME")]
+        folders = (*homes, os.path.expanduser("~"))  # noqa: PTH111 (never raises)
+        people = {*users, *mine, _own_name(), *(Path(each).name for each in folders)}
+        names = {*hosts, socket.gethostname(), os.environ.get("HOSTNAME", "")}
+        names |= {name.partition(".")[0] for name in names}
+        self._users = whole_words(people - {"root", "home", "user"})
+        self._hosts = whole_words(names - {"localhost"})
+        ours = {str(Path(tui.__file__).parents[1]): ""}
+        python = (sysconfig.get_paths()["stdlib"], sys.base_prefix, sys.prefix)
+        self._known = {**{folder: "python" for folder in python if len(folder) > 1}, **ours}
+
+    def __call__(self, text: str) -> str:
+        """The text without them."""
+        text = _WINDOWS.sub(PATH, text)
+        text = _POSIX.sub(self._path, text)
+        if self._users is not None:
+            text = self._users.sub(USER, text)
+        return text if self._hosts is None else self._hosts.sub(HOST, text)
+
+    def _path(self, found: re.Match[str]) -> str:
+        text = found[0].removeprefix("file://")
+        if not text.startswith(("/", "~")):
+            # Figures such as 310/700, versions, sources of torch relative to its own tree.
+            return found[0]
+        if text.startswith(SYSTEM):
+            return text
+        if inside := _INSIDE.fullmatch(text):
+            return f"{PATH}/{inside[1]}"
+        for folder, name in sorted(self._known.items(), key=lambda item: -len(item[0])):
+            if text.startswith(f"{folder}/"):
+                return "/".join(filter(None, (PATH, name, text[len(folder) + 1 :])))
+        return PATH if len(text) > 1 else text
+
+
+def _own_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""  # a user without an entry, as in containers
+
+
+def bundled(
+    checks: Sequence[object],
+    sample: Sample | str,
+    environment: object,
+    *,
+    with_names: bool,
+) -> dict[str, Any]:
+    """The bundle as plain data.
+
+    Args:
+        checks: doctor's findings.
+        sample: the monitor's look, or why there is none.
+        environment: the runner's, or why there is none.
+        with_names: leave everything as it is.
+    """
+    whole: dict[str, Any] = {
+        "version": version("gpu-workbench"),
+        "names": with_names,
+        "checks": list(checks),
+        "sample": sample if with_names or isinstance(sample, str) else _anonymous(sample),
+        "environment": environment,
+        "reports": newest_reports(),
+    }
+    plain: dict[str, Any] = wire.to_plain(whole)
+    if with_names:
+        return plain
+    users: set[str] = set()
+    hosts: set[str] = set()
+    if isinstance(sample, Sample):
+        rows = [row for device in sample.devices for row in device.processes or ()]
+        rows += sample.host_processes.rows if sample.host_processes else ()
+        users = {row.user for row in rows if row.user}
+        hosts = {sample.host.name}
+    homes = [environment.executable] if isinstance(environment, Environment) else []
+    return with_texts(plain, Anonymizer(users, hosts, _homes(homes)), keys=False)
+
+
+def _homes(paths: Iterable[str]) -> list[str]:
+    """The home folders that paths lie in."""
+    found = [re.match(r"/(?:home|Users|export/home|var/home)/[^/]+", path) for path in paths]
+    return [match[0] for match in found if match]
+
+
+def _anonymous(sample: Sample) -> Sample:
+    """Without who uses the devices and with which command."""
+
+    def nobody(row: GpuProcess) -> GpuProcess:
+        absent = {**row.unavailable, "user": LEFT_OUT, "command": LEFT_OUT}
+        return replace(row, user=None, command=None, unavailable=absent)
+
+    def device(one: Device) -> Device:
+        rows = one.processes
+        return replace(one, processes=None if rows is None else tuple(map(nobody, rows)))
+
+    listed = sample.host_processes
+    return replace(
+        sample,
+        host=replace(sample.host, name=HOST),
+        devices=tuple(map(device, sample.devices)),
+        host_processes=replace(listed, rows=tuple(map(nobody, listed.rows))) if listed else None,
+    )
+
+
+def write_bundle(
+    place: Path,
+    checks: Sequence[object],
+    sample: Sample | str,
+    environment: object,
+    *,
+    with_names: bool,
+) -> None:
+    """Write the bundle, for the owner alone to read.
+
+    Raises:
+        FileExistsError: there is such a file.
+        OSError: it cannot be written.
+    """
+    if place.exists():
+        raise FileExistsError(17, "there is such a file already; choose another name")
+    whole = {"schema": SCHEMA, **bundled(checks, sample, environment, with_names=with_names)}
+    text = json.dumps(whole, allow_nan=False, indent=2, ensure_ascii=False)
+    reports.write_private(place, rows_of_text(text.split("\n")).encode())
+
+
+def newest_reports() -> list[str]:
+    """Return the newest crash reports, the newest first; the end of what is too long.
+
+    Likely secrets in them are masked.
+    """
+    paths = sorted((reports.folder() / "reports").glob("*.txt"), reverse=True)[:REPORTS]
+    found = []
+    for path in paths:
+        try:
+            content = path.read_bytes()[-REPORT_BYTES:]
+        except OSError as error:
+            found.append(f"a report cannot be read: {error.strerror}")
+        else:
+            # An older program wrote them as they were.
+            lines = content.decode("utf-8", errors="replace").split("\n")
+            found.append("\n".join(map(secrets.text, lines)))
+    return found

@@ -1,0 +1,67 @@
+"""Where a device's memory is: the model behind the gauge and the memory screen. Pure.
+
+A GPU's total is requested + rounding + pending + cached + workspace + context + others + driver
++ free; what cannot be told apart is one slice with a name that says so, and what does not fit is a
+warning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tui.devices.memory.gpu import gpu_gauge
+from tui.devices.memory.host import host_gauge
+from tui.devices.memory.model import OTHER_PARTS, PINNED, Counter, Gauge, OtherProcess, Slice, Term
+from tui.devices.state.devices import CPU, DeviceView
+from tui.state.store import Store
+
+__all__ = [
+    "OTHER_PARTS",
+    "PINNED",
+    "Counter",
+    "Gauge",
+    "OtherProcess",
+    "Slice",
+    "Term",
+    "account",
+    "gpu_gauge",
+    "host_gauge",
+]
+
+
+def account(store: Store, view: DeviceView, now: float) -> Gauge:
+    """Account for one device of a store.
+
+    Args:
+        store: what is known.
+        view: one of the store's devices.
+        now: Unix time.
+    """
+    peak = store.history.sampled_peak(view.key)
+    if view.key == CPU:
+        pinned = _pinned(store)
+        return host_gauge(store.sample, store.heap, store.worker_pid, peak, now, pinned)
+    moment = store.moments.of(view, store.worker_pid, now)
+    torch = moment.torch
+    gauge = gpu_gauge(
+        replace(view, nvml=moment.device),
+        moment.sample,
+        torch=torch,
+        worker_pid=store.worker_pid if torch is None else torch.pid,
+        sampled_peak=peak,
+        now=now,
+        basis=moment.basis,
+        ended=moment.ended,
+    )
+    if store.allocators is None:
+        return gauge
+    # Nothing of it is there before the watch runs.
+    from tui.devices.memory.others import other_processes
+
+    return replace(gauge, others=other_processes(store.allocators, view, store.worker_pid, now))
+
+
+def _pinned(store: Store) -> int | None:
+    """What the worker that lives now has pinned, by the newest that it said of any GPU."""
+    said = [each for each in store.torch_memory.values() if each.pid == store.worker_pid]
+    return max(said, key=lambda each: each.at).pinned if said else None

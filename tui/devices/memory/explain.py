@@ -1,0 +1,338 @@
+"""Where the memory is, shown twice: slices that add up to the total, and sentences."""
+
+from __future__ import annotations
+
+from tui.core.text import numbers as text
+from tui.devices.memory.figures import MEM_GET_INFO, NVML, GpuFigures, cached, workspace_or_none
+from tui.devices.memory.model import (
+    Absent,
+    Reading,
+    Slice,
+    Stale,
+    Value,
+    as_old_as,
+    clip,
+    derive,
+    value_of,
+)
+
+LABELS = {
+    "allocated": "allocated",
+    "cached": "cached",
+    "workspace": "cuBLAS",
+    "context": "context",
+    "process": "this process",
+    "ours": "ours",
+    "others": "others",
+    "process_and_others": "context + others",
+    "unattributed": "unattributed",
+    "driver": "driver",
+    "free": "free",
+    "unknown": "use unknown",
+}
+
+
+def context(figures: GpuFigures) -> Reading[int]:
+    """This process by NVML less what torch **reserved**; less allocated would count the cache."""
+    if not figures.process_splits:
+        return figures.process if isinstance(figures.process, Absent) else _undivided(figures)
+    return derive(
+        lambda process, reserved: process - reserved, figures.process, figures.torch.reserved
+    )
+
+
+def _undivided(figures: GpuFigures) -> Absent:
+    """How much of the process torch had reserved when NVML was read is not known."""
+    return Absent(figures.whose.busy)
+
+
+def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
+    """The slices in the order in which they are drawn.
+
+    Where figures contradict each other, what torch says of itself is believed first, then what
+    NVML says of the process, then of the others; each takes what room the device's ``used``
+    leaves. What is absent keeps its place without a size.
+    """
+    total = value_of(figures.total)
+    if total is None or total <= 0:
+        return _without_total(figures)
+    driver = clip(value_of(figures.driver), 0, total)
+    room = total - driver
+    used, free, gap = _used_and_free(figures, room)
+    held = room if used is None else used
+    parts = _torch_parts(figures, held)
+    torch = sum(value_of(part.bytes) or 0 for part in parts)
+    if not isinstance(figures.process, Absent):
+        own = clip(value_of(figures.process), torch, held) - torch
+        split = figures.process_splits and not isinstance(figures.torch.reserved, Absent)
+        key = "context" if split else "process"
+        parts.append(_slice(key, as_old_as(own, figures.process)))
+        torch += own
+    elif not figures.ours_is_unknown:
+        parts.append(_slice("context", figures.process))
+    if figures.our_processes and not figures.ours_is_unknown:
+        ours = clip(value_of(figures.ours), 0, held - torch)
+        parts.append(_slice("ours", as_old_as(ours, figures.ours)))
+        torch += ours
+    rest = held - torch
+    whole = figures.ours_is_unknown and not figures.used_splits
+    labels = {"process_and_others": "this process + others"} if whole else {}
+    parts += [
+        Slice(key, labels.get(key, LABELS[key]), as_old_as(size, figures.total))
+        for key, size in _rest(figures, rest, used, gap)
+    ]
+    if isinstance(figures.others, Absent) and not figures.ours_is_unknown and used is None:
+        parts.append(_slice("others", figures.others))
+    if driver or not isinstance(figures.driver, Absent):
+        parts.append(_aged("driver", driver, figures.total))
+    if used is not None:
+        label = "available" if figures.unified else LABELS["free"]
+        parts.append(Slice("free", label, as_old_as(free, figures.total)))
+    return tuple(parts)
+
+
+def _used_and_free(figures: GpuFigures, room: int) -> tuple[int | None, int, int]:
+    """What is used, what is free, and what is neither; the used is ``None`` where not known."""
+    free = value_of(figures.free)
+    used = value_of(figures.used)
+    if used is None:
+        if free is None:
+            return None, 0, 0
+        used = room - clip(free, 0, room)
+    used = clip(used, 0, room)
+    left = room - used
+    free = left if free is None else clip(free, 0, left)
+    return used, free, left - free
+
+
+def _torch_parts(figures: GpuFigures, held: int) -> list[Slice]:
+    torch = figures.torch
+    if not figures.used_splits:
+        return [_slice(key, _undivided(figures)) for key in ("allocated", "cached")]
+    if isinstance(torch.allocated, Absent) or isinstance(torch.reserved, Absent):
+        absent = torch.allocated if isinstance(torch.allocated, Absent) else torch.reserved
+        return [_slice("allocated", absent), _slice("cached", absent)]
+    allocated = clip(torch.allocated.value, 0, held)
+    kept = clip(value_of(cached(torch)), 0, held - allocated)
+    parts = [_slice("allocated", Value(allocated)), _slice("cached", Value(kept))]
+    workspace = clip(value_of(workspace_or_none(torch)), 0, held - allocated - kept)
+    return [*parts, _slice("workspace", Value(workspace))] if workspace else parts
+
+
+def _rest(figures: GpuFigures, rest: int, used: int | None, gap: int) -> list[tuple[str, int]]:
+    """Who holds what this process is not known to hold."""
+    if used is None:
+        return [("unknown", rest)]
+    if figures.ours_is_unknown:
+        parts = [("process_and_others", rest)]
+        nobody = gap
+    else:
+        # Where not all of them say what they hold, all of the rest is theirs.
+        others = clip(value_of(figures.others), 0, rest) if figures.others_known else rest
+        parts = [("others", others)]
+        nobody = rest - others + gap
+    return [*parts, ("unattributed", nobody)] if nobody else parts
+
+
+def _without_total(figures: GpuFigures) -> tuple[Slice, ...]:
+    return (
+        _slice("allocated", figures.torch.allocated),
+        _slice("cached", cached(figures.torch)),
+        _slice("context", context(figures)),
+        _slice("others", figures.others),
+    )
+
+
+def _slice(key: str, size: Reading[int]) -> Slice:
+    return Slice(key, LABELS[key], size)
+
+
+def _aged(key: str, size: int, like: Reading[int]) -> Slice:
+    return _slice(key, as_old_as(size, like))
+
+
+def explain_gpu(
+    figures: GpuFigures, slices: tuple[Slice, ...], would_free: Reading[int]
+) -> tuple[str, ...]:
+    """Why nvidia-smi shows more than ``torch.cuda.memory_allocated()``.
+
+    Args:
+        figures: what the sources say.
+        slices: how they were laid out.
+        would_free: what emptying the cache returns at most.
+    """
+    parts = {part.key: part for part in slices}
+    return tuple(
+        sentence
+        for sentence in (
+            _opening(figures),
+            _cache(figures, would_free),
+            _workspace(parts),
+            _context(figures, parts),
+            _ours(figures, parts),
+            _others(figures, parts),
+            _unattributed(parts),
+            _driver(figures),
+            _unified(figures),
+        )
+        if sentence
+    )
+
+
+def _ended(reason: str) -> str:
+    """A reason as the end of a sentence; one that asks has its mark already."""
+    return reason if reason.endswith("?") else f"{reason}."
+
+
+def _bytes(parts: dict[str, Slice], key: str) -> int | None:
+    part = parts.get(key)
+    return value_of(part.bytes) if part else None
+
+
+def _opening(figures: GpuFigures) -> str:
+    used, allocated = value_of(figures.used), figures.torch.allocated
+    if used is None:
+        why = figures.used.reason if isinstance(figures.used, Absent) else ""
+        return f"How much of the device is used is not known: {_ended(why)}"
+    if figures.unified:
+        shown = f"{text.size(used)} of the memory shared with the host is in use"
+    elif figures.source == NVML:
+        shown = f"nvidia-smi shows {text.size(used)} in use"
+    else:
+        shown = f"the driver reports {text.size(used)} in use"
+    shown = shown[0].upper() + shown[1:] if figures.source == MEM_GET_INFO else shown
+    if isinstance(allocated, Absent):
+        if figures.holds_nothing and figures.our_processes:
+            return f"{shown}; none of it is the worker's: {_ended(allocated.reason)}"
+        if figures.holds_nothing:
+            return f"{shown}, none of it the runner's: {_ended(allocated.reason)}"
+        return f"{shown}; torch's share of it is not known: {_ended(allocated.reason)}"
+    size = text.size(allocated.value)
+    if isinstance(allocated, Stale) and not figures.used_splits:
+        when = "earlier" if allocated.age_s is None else f"{text.old(allocated.age_s)} ago"
+        return f"{shown}; live tensors were {size} {when}: {_ended(allocated.reason)}"
+    if isinstance(allocated, Stale):
+        return f"{shown}; live tensors were {size} of it: {_ended(allocated.reason)}"
+    return f"{shown}; live tensors are {size} of it (torch allocated)."
+
+
+def _cache(figures: GpuFigures, would_free: Reading[int]) -> str:
+    kept, reserved = value_of(cached(figures.torch)), value_of(figures.torch.reserved)
+    if kept is None or reserved is None or not figures.used_splits:
+        return ""
+    if kept <= 0:
+        return "torch's cache is empty: it has reserved no more than the tensors hold."
+    sentence = (
+        f"{text.size(kept)} is torch's cache: freed, but kept for the next tensors "
+        f"(reserved {text.size(reserved)})"
+    )
+    free = value_of(would_free)
+    if free is None:
+        return f"{sentence}."
+    if free == 0:
+        return f"{sentence}; emptying it would return nothing, live tensors sit in every segment."
+    return f"{sentence}; emptying it would return up to {text.size(free)}."
+
+
+def _workspace(parts: dict[str, Slice]) -> str:
+    size = _bytes(parts, "workspace")
+    if not size:
+        return ""
+    return f"torch has given {text.size(size)} to cuBLAS as its workspace, while the run lasts."
+
+
+def _context(figures: GpuFigures, parts: dict[str, Slice]) -> str:
+    both = _bytes(parts, "process_and_others")
+    if both is not None:
+        what = "CUDA context" if figures.used_splits else "memory"
+        unknown = figures.ours if figures.holds_nothing else figures.process
+        reason = unknown.reason if isinstance(unknown, Absent) else ""
+        return (
+            f"{text.size(both)} is this process's {what} and other processes together; "
+            f"the split is not known: {_ended(reason)}"
+        )
+    context = _bytes(parts, "context")
+    if context:
+        return (
+            f"{text.size(context)} is this process's CUDA context, kernels and libraries "
+            "(cuBLAS, cuDNN, NCCL), which torch does not count."
+        )
+    process = _bytes(parts, "process")
+    if not process:
+        return ""
+    if figures.used_splits:
+        return f"{text.size(process)} is this process: its CUDA context at the least."
+    return f"{text.size(process)} is this process, torch's share of it included."
+
+
+def _ours(figures: GpuFigures, parts: dict[str, Slice]) -> str:
+    ours = _bytes(parts, "ours")
+    if not ours:
+        return ""
+    whose = text.count(figures.our_processes, "other process", "other processes")
+    return (
+        f"{text.size(ours)} is held by {whose} of this program: ranks, or workers that are ending."
+    )
+
+
+def _others(figures: GpuFigures, parts: dict[str, Slice]) -> str:
+    others = _bytes(parts, "others")
+    if not others:
+        return ""
+    if figures.unified:
+        return f"{text.size(others)} is held by other programs, on the GPU or on the host."
+    if figures.other_processes:
+        whose = text.count(figures.other_processes, "other process", "other processes")
+        return f"{text.size(others)} is held by {whose}."
+    return f"{text.size(others)} is held by others."
+
+
+def _unattributed(parts: dict[str, Slice]) -> str:
+    size = _bytes(parts, "unattributed")
+    return f"{text.size(size)} is in use, but no process is said to hold it." if size else ""
+
+
+def _driver(figures: GpuFigures) -> str:
+    driver = value_of(figures.driver)
+    if not driver:
+        return ""
+    return f"{text.size(driver)} is reserved by the driver and not part of the used figure."
+
+
+def _unified(figures: GpuFigures) -> str:
+    if not figures.unified:
+        return ""
+    return (
+        "This device has unified memory: the total is the host's, and what is available includes "
+        "what the host can take back from its file cache."
+    )
+
+
+def explain_host(
+    used: int, unique: int | None, resident: int | None, kept: int | None, why_not: str
+) -> tuple[str, ...]:
+    """Who holds the host's memory.
+
+    Args:
+        used: bytes of the host that are not available.
+        unique: of the worker alone; ``None`` where not known.
+        resident: of the worker, shared parts included.
+        kept: freed, but kept by the C library's heap.
+        why_not: why the worker's figures are absent, if they are.
+    """
+    sentences = [f"The host has {text.size(used)} in use."]
+    if unique is not None and resident is not None:
+        shared = max(0, resident - unique)
+        sentences.append(
+            f"{text.size(unique)} is the runner's alone and would be free if it ended; "
+            f"{text.size(shared)} more it shares, as torch's libraries."
+        )
+    elif resident is not None:
+        sentences.append(f"{text.size(resident)} is resident in the runner, shared parts included.")
+    elif why_not:
+        sentences.append(f"The runner's part is not known: {_ended(why_not)}")
+    if kept:
+        sentences.append(
+            f"Its heap keeps {text.size(kept)} that is free; emptying it would return up to that."
+        )
+    return tuple(sentences)

@@ -1,0 +1,354 @@
+"""The figures of a GPU's memory as their sources give them, each with its reason or its age."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from tui.core.text import numbers as text
+from tui.devices.memory.model import (
+    WORKER,
+    Absent,
+    Reading,
+    Value,
+    Whose,
+    aged,
+    derive,
+    reading,
+    value_of,
+)
+from tui.devices.monitor.messages import Device, GpuProcess, Sample, process_of
+from tui.devices.state.devices import Basis, DeviceView
+from tui.devices.state.history import stale_after
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import TorchMemory
+
+NVML = "NVML"
+MEM_GET_INFO = "torch mem_get_info"
+HOST = "operating system"
+DERIVED = "derived"
+MOVED = "torch has reserved or given back memory since NVML was read"
+"""Why what NVML says is not split by what torch says."""
+
+
+@frozen
+class TorchFigures:
+    """The caching allocator's, of the worker that lives now."""
+
+    requested: Reading[int]
+    allocated: Reading[int]
+    active: Reading[int]
+    stuck: Reading[int]
+    """Free, but in segments that are partly in use: cannot be returned (inactive split)."""
+    reserved: Reading[int]
+    workspace: Reading[int]
+    """Of what is reserved, given to cuBLAS: neither a tensor's nor free."""
+
+
+@frozen
+class GpuFigures:
+    """Everything that is known of a GPU's memory before it is laid out as a bar."""
+
+    total: Reading[int]
+    used: Reading[int]
+    free: Reading[int]
+    driver: Reading[int]
+    source: str
+    """Who says what is used and free."""
+    total_source: str
+    """Who says what the total is, and the driver's part of it."""
+    torch: TorchFigures
+    process: Reading[int]
+    """What NVML says the worker holds."""
+    ours: Reading[int]
+    """The sum over the other processes that this program started."""
+    our_processes: int
+    others: Reading[int]
+    """The sum over the processes that are not this program's."""
+    other_processes: int | None
+    unified: bool
+    whose: Whose = WORKER
+    basis: Basis = "one moment"
+    """Whose moment the figures are of; those of the other are not subtracted from them."""
+
+    @property
+    def ours_is_unknown(self) -> bool:
+        """The program holds memory here, but NVML does not say how much."""
+        if isinstance(self.ours, Absent) and self.our_processes:
+            return True
+        return isinstance(self.process, Absent) and not isinstance(self.torch.reserved, Absent)
+
+    @property
+    def holds_nothing(self) -> bool:
+        """The worker has not touched the device, or there is no worker."""
+        return isinstance(self.process, Absent) and isinstance(self.torch.reserved, Absent)
+
+    @property
+    def process_splits(self) -> bool:
+        """What NVML says of the process and what torch says of itself are of one moment."""
+        return self.basis == "one moment"
+
+    @property
+    def used_splits(self) -> bool:
+        """What is used and what torch says of itself are of one moment."""
+        return self.basis != "NVML"
+
+    @property
+    def others_known(self) -> bool:
+        return not isinstance(self.others, Absent)
+
+
+def gather(
+    view: DeviceView,
+    sample: Sample | None,
+    torch: TorchMemory | None,
+    worker_pid: int | None,
+    now: float,
+    basis: Basis = "one moment",
+    ended: bool = False,
+    whose: Whose = WORKER,
+) -> GpuFigures:
+    """Collect the figures of one GPU.
+
+    Args:
+        view: the device.
+        sample: the monitor's newest; ``None`` before the first.
+        torch: the allocator's figures, of whichever worker.
+        worker_pid: the worker whose figures are wanted; those of another are not used.
+        now: Unix time, to tell old figures from current ones.
+        basis: whose moment they are of; those that are not of it are absent, or old.
+        ended: the worker has ended.
+        whose: the words for the process.
+    """
+    live = torch if torch is not None and torch.pid == worker_pid else None
+    figures = torch_figures(live, _why_no_torch(view, worker_pid), whose)
+    if live is not None and view.nvml is not None and view.nvml.lost:
+        figures = _old(figures, now - live.at, "the device no longer answers")
+    elif live is not None and ended:
+        figures = _old(figures, now - live.at, whose.ended)
+    elif live is not None and basis == "NVML":
+        figures = _old(figures, now - live.at, whose.busy)
+    total, used, free, driver, source = _device(view, sample, live, now)
+    holders = _holders(view, sample, worker_pid, live is not None, now)
+    if ended and not whose.pinned and view.nvml is not None:
+        # The number may be another process's, and its own memory is the device's again.
+        holders = replace(_holders(view, sample, None, False, now), process=Absent(whose.ended))
+    total_source = source
+    if live is not None and live.device_free is not None and basis == "torch":
+        # All of torch's moment; total and driver do not change.
+        free, source = Value(live.device_free), MEM_GET_INFO
+        free = aged(free, now - live.at, whose.ended) if ended else free
+        used = _used_by(free, total, driver)
+        holders = _Holders(_MOVING, _MOVING, 0, _MOVING, None)
+    return GpuFigures(
+        total=total,
+        used=used,
+        free=free,
+        driver=driver,
+        source=source,
+        total_source=total_source,
+        torch=figures,
+        process=holders.process,
+        ours=holders.ours,
+        our_processes=holders.our_processes,
+        others=holders.others,
+        other_processes=holders.other_processes,
+        unified=bool(view.nvml and view.nvml.memory.unified),
+        whose=whose,
+        basis=basis,
+    )
+
+
+def _used_by(free: Reading[int], total: Reading[int], driver: Reading[int]) -> Reading[int]:
+    """What is used where so much is free."""
+    kept = value_of(driver) or 0
+    return derive(lambda whole, left: max(0, whole - kept - left), total, free)
+
+
+def torch_figures(torch: TorchMemory | None, why_not: str, whose: Whose = WORKER) -> TorchFigures:
+    """The allocator's figures as readings."""
+    if torch is None:
+        nothing = Absent(why_not)
+        return TorchFigures(*(nothing for _ in fields(TorchFigures)))
+    # The cudaMallocAsync backend counts neither of these two: its zeros mean nothing.
+    uncounted = "not counted by torch's cudaMallocAsync backend"
+    counts = torch.allocated == 0 or torch.active > 0
+    asked = torch.allocated == 0 or torch.requested > 0
+    return TorchFigures(
+        requested=Value(torch.requested) if asked else Absent(uncounted),
+        allocated=Value(torch.allocated),
+        active=Value(torch.active) if counts else Absent(uncounted),
+        stuck=Value(torch.inactive_split) if counts else Absent(uncounted),
+        reserved=Value(torch.reserved),
+        workspace=reading(torch.workspace, whose.no_workspace),
+    )
+
+
+def _old(figures: TorchFigures, age_s: float, reason: str) -> TorchFigures:
+    return TorchFigures(
+        *(aged(getattr(figures, item.name), age_s, reason) for item in fields(TorchFigures))
+    )
+
+
+def device_age(device: Device, sample: Sample, now: float) -> float:
+    """Seconds since the device's figures were read."""
+    return max(0.0, now - (device.read_at or sample.at))
+
+
+def why_old(sample: Sample) -> str:
+    """Why the figures of a sample have grown old."""
+    if sample.nvml_silent_s is not None:
+        return "NVML does not answer"
+    return "the monitor has sent nothing since"
+
+
+def _why_no_torch(view: DeviceView, worker_pid: int | None) -> str:
+    if view.torch is None:
+        return view.unpaired or "torch has not said yet which devices it sees"
+    if worker_pid is None:
+        return "no worker is running"
+    if view.nvml is not None and process_of(view.nvml, worker_pid) is not None:
+        return "torch has not said that it holds anything on this device"
+    return "the runner has not used this device yet"
+
+
+_Memory = tuple[Reading[int], Reading[int], Reading[int], Reading[int], str]
+
+
+def _device(
+    view: DeviceView, sample: Sample | None, torch: TorchMemory | None, now: float
+) -> _Memory:
+    device = view.nvml
+    if device is not None and sample is not None and device.memory.unified:
+        return _unified(sample, now)
+    if device is not None and sample is not None and device.memory.total:
+        age = device_age(device, sample, now)
+
+        def take(value: int | None, path: str) -> Reading[int]:
+            read = reading(value, device.unavailable.get(path))
+            return aged(read, age, why_old(sample)) if age > stale_after(sample) else read
+
+        memory = device.memory
+        return (
+            take(memory.total, "memory.total"),
+            take(memory.used, "memory.used"),
+            take(memory.free, "memory.free"),
+            take(memory.driver_reserved, "memory.driver_reserved"),
+            NVML,
+        )
+    if device is not None and device.lost:
+        gone = Absent(device.lost)
+        return gone, gone, gone, gone, NVML
+    no_driver = Absent("torch does not tell it apart from what is used")
+    if torch is not None and torch.device_total and torch.device_free is not None:
+        age = now - torch.at
+
+        def seen(value: int) -> Reading[int]:
+            # The worker asks while it runs something; other processes do not wait for that.
+            why = "the worker has not asked since"
+            return aged(Value(value), age, why) if age > stale_after(sample) else Value(value)
+
+        used = seen(torch.device_total - torch.device_free)
+        free = seen(torch.device_free)
+        return Value(torch.device_total), used, free, no_driver, MEM_GET_INFO
+    nothing = Absent(_why_no_memory(view, sample))
+    total = view.torch_device.total_memory if view.torch_device else None
+    return (Value(total) if total else nothing), nothing, nothing, nothing, MEM_GET_INFO
+
+
+def _why_no_memory(view: DeviceView, sample: Sample | None) -> str:
+    if view.nvml is not None:
+        return view.nvml.unavailable.get("memory.total", "NVML gives no total")
+    if sample is None:
+        return "waiting for the monitor"
+    return view.unpaired or "NVML does not list this device"
+
+
+def _unified(sample: Sample, now: float) -> _Memory:
+    host = sample.host.memory
+    age = now - sample.at
+
+    def take(value: int) -> Reading[int]:
+        return (
+            aged(Value(value), age, why_old(sample)) if age > stale_after(sample) else Value(value)
+        )
+
+    driver = Absent("unified memory: part of what the host uses")
+    return take(host.total), take(host.total - host.available), take(host.available), driver, HOST
+
+
+@frozen
+class _Holders:
+    """What NVML says that each process holds: the worker, what else is ours, all others."""
+
+    process: Reading[int]
+    ours: Reading[int]
+    our_processes: int
+    others: Reading[int]
+    other_processes: int | None
+
+
+_MOVING = Absent(MOVED, "moving")
+
+
+def _holders(
+    view: DeviceView,
+    sample: Sample | None,
+    worker_pid: int | None,
+    holds: bool,
+    now: float,
+) -> _Holders:
+    device = view.nvml
+    if device is None or sample is None or device.processes is None:
+        reason = _why_no_memory(view, sample)
+        if device is not None:
+            reason = device.unavailable.get("processes", "NVML lists no processes here")
+        nothing = Absent(reason)
+        return _Holders(nothing, nothing, 0, nothing, None)
+    worker = process_of(device, worker_pid)
+    rest = tuple(row for row in device.processes if row is not worker)
+    ours = tuple(row for row in rest if row.ours)
+    strangers = tuple(row for row in rest if not row.ours)
+    process: Reading[int]
+    if worker is not None:
+        process = reading(worker.memory, worker.unavailable.get("memory"))
+    elif holds:
+        process = Absent(
+            f"NVML does not list our pid {worker_pid}: in a container it lists the host's pids"
+        )
+        # The worker may well be among the listed ones, under the number that the host gives it.
+        unknown = Absent(process.reason)
+        return _Holders(process, _sum(ours), len(ours), unknown, len(strangers))
+    else:
+        process = Absent(_why_no_torch(view, worker_pid))
+    age = device_age(device, sample, now)
+    own, others = _sum(ours), _sum(strangers)
+    if age > stale_after(sample):
+        why = why_old(sample)
+        process, own, others = aged(process, age, why), aged(own, age, why), aged(others, age, why)
+    return _Holders(process, own, len(ours), others, len(strangers))
+
+
+def _sum(rows: tuple[GpuProcess, ...]) -> Reading[int]:
+    silent = [row for row in rows if row.memory is None]
+    known = sum(row.memory for row in rows if row.memory is not None)
+    if silent:
+        reason = silent[0].unavailable.get("memory", "NVML does not give their memory")
+        floor = f"at least {text.size(known)}" if known else "none is known"
+        return Absent(f"{len(silent)} of {len(rows)} give no figure, {floor}: {reason}")
+    return Value(known)
+
+
+def cached(figures: TorchFigures) -> Reading[int]:
+    """Reserved, and neither allocated nor given to cuBLAS."""
+    return derive(
+        lambda reserved, allocated, workspace: reserved - allocated - workspace,
+        figures.reserved,
+        figures.allocated,
+        workspace_or_none(figures),
+    )
+
+
+def workspace_or_none(figures: TorchFigures) -> Reading[int]:
+    """The part of cuBLAS; zero where it is not told apart, for it is counted as allocated then."""
+    absent = isinstance(figures.workspace, Absent) and not isinstance(figures.reserved, Absent)
+    return Value(0) if absent else figures.workspace

@@ -1,0 +1,288 @@
+"""The full account of a GPU's memory."""
+
+from __future__ import annotations
+
+from tui.core.text import numbers as text
+from tui.devices.memory.explain import context, explain_gpu, lay_out
+from tui.devices.memory.figures import (
+    DERIVED,
+    NVML,
+    GpuFigures,
+    TorchFigures,
+    cached,
+    gather,
+    workspace_or_none,
+)
+from tui.devices.memory.model import (
+    WORKER,
+    Absent,
+    Counter,
+    Gauge,
+    Reading,
+    Term,
+    Value,
+    Whose,
+    chain_breaks,
+    derive,
+    pinned_term,
+    reading,
+    value_of,
+)
+from tui.devices.monitor.messages import Sample
+from tui.devices.state.devices import Basis, DeviceView
+from tui.devices.state.history import MemoryPoint
+from workloads.protocol.messages import TorchMemory
+
+CHAIN = ("requested", "allocated", "active", "reserved", "process", "used", "total")
+_CAUSES = {
+    "allocated": "the allocator's own figures do not fit together",
+    "active": "the allocator's own figures do not fit together",
+    "reserved": "the allocator's own figures do not fit together",
+    "process": "NVML's figure lags behind, or in a container that pid is another process's",
+    "used": "NVML's figures lag behind, or memory that processes share is counted for each",
+    "total": "the memory is oversubscribed, or the figures are of different moments",
+}
+
+
+def gpu_gauge(
+    view: DeviceView,
+    sample: Sample | None,
+    torch: TorchMemory | None,
+    worker_pid: int | None,
+    sampled_peak: MemoryPoint,
+    now: float,
+    basis: Basis = "one moment",
+    ended: bool = False,
+    whose: Whose = WORKER,
+) -> Gauge:
+    """Account for a GPU.
+
+    Args:
+        view: the device.
+        sample: the monitor's newest; ``None`` before the first.
+        torch: the allocator's figures, of whichever worker.
+        worker_pid: the worker whose figures are wanted.
+        sampled_peak: the highest that was sampled since the last reset.
+        now: Unix time.
+        basis: whose moment the account is of.
+        ended: the worker has ended.
+        whose: the words for the process.
+    """
+    live = torch if torch is not None and torch.pid == worker_pid else None
+    figures = gather(view, sample, torch, worker_pid, now, basis, ended, whose)
+    slices = lay_out(figures)
+    terms = _terms(figures)
+    if whose.pinned:
+        terms = (*terms, pinned_term(_pinned(live, figures.torch.reserved)))
+    by_key = {term.key: term for term in terms}
+    warnings = _breaks(figures, by_key)
+    warnings += _sums(figures)
+    counters = _counters(live, figures.torch.reserved)
+    warnings += _events(live, whose)
+    would_free = releasable(figures.torch)
+    return Gauge(
+        total=figures.total,
+        slices=slices,
+        terms=terms,
+        peaks=_peaks(live, figures, sampled_peak),
+        counters=counters,
+        would_free=would_free,
+        warnings=tuple(warnings),
+        explanation=explain_gpu(figures, slices, would_free),
+        whose=whose,
+        unified=figures.unified,
+    )
+
+
+def _breaks(figures: GpuFigures, terms: dict[str, Term]) -> list[str]:
+    """What does not fit together; torch's figures are not held against NVML's of another moment."""
+    at = CHAIN.index("process")
+    chains = (CHAIN,) if figures.process_splits else (CHAIN[:at], CHAIN[at:])
+    return [
+        warning
+        for chain in chains
+        for warning in chain_breaks(tuple(terms[key] for key in chain), _CAUSES)
+    ]
+
+
+def releasable(torch: TorchFigures) -> Reading[int]:
+    """Whole free segments: at most this, since private pools may hold some of them."""
+    active = torch.allocated if isinstance(torch.active, Absent) else torch.active
+    stuck = Value(0) if isinstance(torch.stuck, Absent) else torch.stuck
+    return derive(
+        lambda reserved, used, stuck, workspace: max(0, reserved - used - stuck - workspace),
+        torch.reserved,
+        active,
+        stuck,
+        workspace_or_none(torch),
+    )
+
+
+def _difference(larger: Reading[int], smaller: Reading[int]) -> Reading[int]:
+    return derive(lambda a, b: a - b, larger, smaller)
+
+
+def _terms(figures: GpuFigures) -> tuple[Term, ...]:
+    torch, source, from_torch = figures.torch, figures.source, figures.whose.source
+    spare = derive(
+        lambda used, *held: max(0, used - sum(held)),
+        figures.used,
+        Value(0) if figures.holds_nothing else figures.process,
+        figures.ours,
+        figures.others,
+    )
+    return (
+        Term("requested", "requested", torch.requested, from_torch, "asked for by live tensors"),
+        Term(
+            "rounding",
+            "rounding",
+            _difference(torch.active, torch.requested),
+            DERIVED,
+            "active - requested: sizes are rounded up to 512 bytes",
+        ),
+        Term("allocated", "allocated", torch.allocated, from_torch, "held by live tensors"),
+        Term(
+            "pending",
+            "pending free",
+            _difference(torch.active, torch.allocated),
+            DERIVED,
+            "active - allocated: freed, but a stream may still use it",
+        ),
+        Term("active", "active", torch.active, from_torch, "allocated or pending free"),
+        Term(
+            "stuck",
+            "cached, stuck",
+            torch.stuck,
+            from_torch,
+            "inactive split: free parts of segments that are in use",
+        ),
+        Term(
+            "releasable",
+            "cached, releasable",
+            releasable(torch),
+            DERIVED,
+            "reserved - active - stuck - workspace: whole free segments",
+        ),
+        Term(
+            "workspace",
+            "cuBLAS workspace",
+            torch.workspace,
+            from_torch,
+            "given to cuBLAS for each handle and stream, while a run lasts",
+        ),
+        Term("cached", "cached", cached(torch), DERIVED, "reserved - allocated - workspace"),
+        Term("reserved", "reserved", torch.reserved, from_torch, "what torch's allocator holds"),
+        Term(
+            "context",
+            "context",
+            context(figures),
+            DERIVED,
+            "this process - reserved: CUDA context, kernels, libraries",
+        ),
+        Term("process", "this process", figures.process, NVML, figures.whose.about),
+        *_ours(figures),
+        Term("others", "others", figures.others, NVML, figures.whose.others),
+        Term(
+            "unattributed",
+            "unattributed",
+            spare,
+            DERIVED,
+            "device used, but no process is said to hold it",
+        ),
+        _used(figures),
+        Term(
+            "driver",
+            "driver reserved",
+            figures.driver,
+            figures.total_source,
+            "kept by the driver for itself",
+        ),
+        Term("free", "free", figures.free, source, "what any process may still take"),
+        Term("total", "total", figures.total, figures.total_source, ""),
+    )
+
+
+def _ours(figures: GpuFigures) -> tuple[Term, ...]:
+    if not figures.our_processes:
+        return ()
+    about = "what else this program started: ranks, workers that are ending"
+    return (Term("ours", "ours", figures.ours, NVML, about),)
+
+
+def _used(figures: GpuFigures) -> Term:
+    if figures.unified:
+        return Term("used", "host used", figures.used, figures.source, "GPU and host together")
+    about = "without what the driver reserves"
+    if isinstance(figures.driver, Absent):
+        about = "with what the driver reserves"
+    return Term("used", "device used", figures.used, figures.source, about)
+
+
+def _sums(figures: GpuFigures) -> list[str]:
+    process, used = value_of(figures.process), value_of(figures.used)
+    ours, others = value_of(figures.ours), value_of(figures.others)
+    if ours is None or others is None or used is None or (process or 0) + ours + others <= used:
+        return []
+    if process is not None and process > used:
+        return []  # said by the chain already
+    both = text.size((process or 0) + ours + others)
+    return [
+        f"the processes' figures add up to {both}, more than device used {text.size(used)}: "
+        "memory that they share is counted for each"
+    ]
+
+
+def _pinned(torch: TorchMemory | None, like: Reading[int]) -> Reading[int]:
+    reason = like.reason if isinstance(like, Absent) else "this torch does not count it"
+    return reading(torch.pinned if torch else None, reason)
+
+
+def _counters(torch: TorchMemory | None, like: Reading[int]) -> tuple[Counter, ...]:
+    reason = like.reason if isinstance(like, Absent) else None
+    return (
+        Counter(
+            "alloc retries",
+            reading(torch.alloc_retries if torch else None, reason),
+            "times that torch had to return its whole cache to find room",
+        ),
+        Counter(
+            "out of memory",
+            reading(torch.ooms if torch else None, reason),
+            "allocations that failed for want of memory",
+        ),
+    )
+
+
+def _events(torch: TorchMemory | None, whose: Whose) -> list[str]:
+    found = []
+    if torch is not None and torch.ooms:
+        found.append(f"out of memory {text.count(torch.ooms, 'time')} since {whose.since}")
+    if torch is not None and torch.alloc_retries:
+        times = text.count(torch.alloc_retries, "time")
+        found.append(
+            f"torch returned its whole cache {times} to find room since {whose.since} "
+            "(alloc retries)"
+        )
+    return found
+
+
+def _peaks(
+    torch: TorchMemory | None, figures: GpuFigures, sampled: MemoryPoint
+) -> tuple[Term, ...]:
+    reason = figures.torch.reserved
+    why = reason.reason if isinstance(reason, Absent) else None
+    exact, seen = "torch, exact", f"{figures.source}, sampled"
+    not_seen = "not seen in any sample since the last reset"
+    return (
+        Term(
+            "allocated_peak",
+            "allocated",
+            reading(torch.allocated_peak if torch else None, why),
+            exact,
+        ),
+        Term(
+            "reserved_peak", "reserved", reading(torch.reserved_peak if torch else None, why), exact
+        ),
+        Term("process_peak", "this process", reading(sampled.process, not_seen), seen),
+        Term("used_peak", "device used", reading(sampled.used, not_seen), seen),
+    )

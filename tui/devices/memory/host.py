@@ -1,0 +1,195 @@
+"""The account of the host's memory, for the CPU as a device."""
+
+from __future__ import annotations
+
+from tui.devices.memory.explain import explain_host
+from tui.devices.memory.figures import DERIVED, HOST, why_old
+from tui.devices.memory.model import (
+    Absent,
+    Gauge,
+    Reading,
+    Slice,
+    Term,
+    Value,
+    aged,
+    as_old_as,
+    chain_breaks,
+    clip,
+    derive,
+    pinned_term,
+    reading,
+    value_of,
+)
+from tui.devices.monitor.messages import Sample, WatchedProcess
+from tui.devices.state.history import MemoryPoint, stale_after
+from workloads.protocol.messages import HostHeap
+
+HEAP = "C library"
+CHAIN = ("unique", "resident", "used", "total")
+_CAUSES = {"used": "the figures are of different moments"}
+
+
+def host_gauge(
+    sample: Sample | None,
+    heap: HostHeap | None,
+    worker_pid: int | None,
+    sampled_peak: MemoryPoint,
+    now: float,
+    pinned: int | None = None,
+) -> Gauge:
+    """Account for the host; its total is the bar.
+
+    Args:
+        sample: the monitor's newest; ``None`` before the first.
+        heap: the C library's heap, of whichever worker.
+        worker_pid: the worker that lives now; figures of another are not used.
+        sampled_peak: the highest that was sampled since the last reset.
+        now: Unix time.
+        pinned: bytes that the worker has pinned; ``None`` where no GPU makes it do that.
+    """
+    total, used, available = _host(sample, now)
+    unique, resident = _watched(sample, worker_pid, now)
+    live = heap if heap is not None and heap.pid == worker_pid else None
+    in_use, cached = _heap(live, worker_pid)
+    terms = _terms(
+        total=total,
+        used=used,
+        available=available,
+        unique=unique,
+        resident=resident,
+        in_use=in_use,
+        cached=cached,
+    )
+    by_key = {term.key: term for term in terms}
+    return Gauge(
+        total=total,
+        slices=_slices(total, available, unique, resident, worker_pid is not None),
+        terms=terms if pinned is None else (*terms, pinned_term(Value(pinned))),
+        peaks=_peaks(sampled_peak),
+        counters=(),
+        would_free=cached,
+        warnings=tuple(chain_breaks(tuple(by_key[key] for key in CHAIN), _CAUSES)),
+        explanation=_explanation(used, unique, resident, cached),
+    )
+
+
+def _host(sample: Sample | None, now: float) -> tuple[Reading[int], Reading[int], Reading[int]]:
+    if sample is None:
+        waiting = Absent("waiting for the monitor")
+        return waiting, waiting, waiting
+    memory = sample.host.memory
+    return (
+        _aged(Value(memory.total), sample, now),
+        _aged(Value(memory.total - memory.available), sample, now),
+        _aged(Value(memory.available), sample, now),
+    )
+
+
+def _aged(read: Reading[int], sample: Sample, now: float) -> Reading[int]:
+    age = now - sample.at
+    return aged(read, age, why_old(sample)) if age > stale_after(sample) else read
+
+
+def _watched(
+    sample: Sample | None, worker_pid: int | None, now: float
+) -> tuple[Reading[int], Reading[int]]:
+    if worker_pid is None:
+        nothing = Absent("no worker is running")
+        return nothing, nothing
+    process: WatchedProcess | None = None
+    if sample is not None:
+        process = next((item for item in sample.watched if item.pid == worker_pid), None)
+    if sample is None or process is None:
+        nothing = Absent("the monitor has not looked at the worker yet")
+        return nothing, nothing
+    return (
+        _aged(reading(process.unique, process.unavailable.get("unique")), sample, now),
+        _aged(reading(process.resident, process.unavailable.get("resident")), sample, now),
+    )
+
+
+def _heap(heap: HostHeap | None, worker_pid: int | None) -> tuple[Reading[int], Reading[int]]:
+    if heap is None:
+        why = "no worker is running" if worker_pid is None else "the runner has not said yet"
+        return Absent(why), Absent(why)
+    return (
+        reading(heap.in_use, heap.unavailable.get("in_use")),
+        reading(heap.cached, heap.unavailable.get("cached")),
+    )
+
+
+def _slices(
+    total: Reading[int],
+    available: Reading[int],
+    unique: Reading[int],
+    resident: Reading[int],
+    has_worker: bool,
+) -> tuple[Slice, ...]:
+    whole = value_of(total)
+    if whole is None or whole <= 0:
+        return (Slice("unique", "runner", unique), Slice("others", "others", total))
+    free = clip(value_of(available), 0, whole)
+    held = whole - free
+    parts: list[Slice] = []
+    ours = 0
+    if not isinstance(unique, Absent):
+        ours = clip(value_of(unique), 0, held)
+        parts.append(Slice("unique", "runner", as_old_as(ours, unique)))
+        if not isinstance(resident, Absent):
+            shared = clip(value_of(resident), ours, held) - ours
+            parts.append(Slice("shared", "shared", as_old_as(shared, resident)))
+            ours += shared
+    elif not isinstance(resident, Absent):
+        ours = clip(value_of(resident), 0, held)
+        parts.append(Slice("unique", "runner, resident", as_old_as(ours, resident)))
+    else:
+        parts.append(Slice("unique", "runner", unique))
+    label = "runner + others" if has_worker and isinstance(resident, Absent) and not ours else ""
+    key = "process_and_others" if label else "others"
+    parts.append(Slice(key, label or "others", as_old_as(held - ours, total)))
+    parts.append(Slice("free", "available", as_old_as(free, total)))
+    return tuple(parts)
+
+
+def _terms(
+    total: Reading[int],
+    used: Reading[int],
+    available: Reading[int],
+    unique: Reading[int],
+    resident: Reading[int],
+    in_use: Reading[int],
+    cached: Reading[int],
+) -> tuple[Term, ...]:
+    shared = derive(lambda whole, own: max(0, whole - own), resident, unique)
+    others = derive(lambda whole, ours: max(0, whole - ours), used, resident)
+    return (
+        Term("heap_in_use", "heap in use", in_use, HEAP, "what CPU tensors are allocated from"),
+        Term("heap_cached", "heap cached", cached, HEAP, "freed, but kept for the next"),
+        Term("unique", "runner, unique", unique, HOST, "would be free if it ended (USS)"),
+        Term("shared", "runner, shared", shared, DERIVED, "resident - unique: libraries"),
+        Term("resident", "runner, resident", resident, HOST, "RSS"),
+        Term("others", "others", others, DERIVED, "used - resident: programs and the kernel"),
+        Term("used", "host used", used, DERIVED, "total - available"),
+        Term("available", "available", available, HOST, "includes file cache to be taken back"),
+        Term("total", "total", total, HOST, "the cgroup's limit where that is lower"),
+    )
+
+
+def _peaks(sampled: MemoryPoint) -> tuple[Term, ...]:
+    source = f"{HOST}, sampled"
+    not_seen = "not seen in any sample since the last reset"
+    return (
+        Term("process_peak", "runner, resident", reading(sampled.process, not_seen), source),
+        Term("used_peak", "host used", reading(sampled.used, not_seen), source),
+    )
+
+
+def _explanation(
+    used: Reading[int], unique: Reading[int], resident: Reading[int], cached: Reading[int]
+) -> tuple[str, ...]:
+    known = value_of(used)
+    if known is None:
+        why = used.reason if isinstance(used, Absent) else ""
+        return (f"The host's memory is not known: {why}.",)
+    why_not = resident.reason if isinstance(resident, Absent) else ""
+    return explain_host(known, value_of(unique), value_of(resident), value_of(cached), why_not)

@@ -1,0 +1,178 @@
+"""What other processes hold of a GPU: NVML's figure, split by what is read of torch in each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tui.devices.allocators.messages import TorchProcess
+from tui.devices.memory.gpu import gpu_gauge
+from tui.devices.memory.model import (
+    OUTSIDE,
+    Absent,
+    Gauge,
+    OtherProcess,
+    Reading,
+    Value,
+    aged,
+    derive,
+    reading,
+    value_of,
+)
+from tui.devices.monitor.messages import GpuProcess, Sample, process_of
+from tui.devices.state.devices import DeviceView
+from tui.devices.state.history import MemoryPoint
+from tui.state.allocators import OLD_S, Allocator, Allocators
+from tui.state.store import Store
+
+OLD = "the watch has read nothing since"
+NO_TORCH = Absent("no CUDA build of torch is known to be loaded in it", "")
+
+
+def other_processes(
+    known: Allocators, view: DeviceView, worker_pid: int | None, now: float
+) -> tuple[OtherProcess, ...]:
+    """The torch processes on a device that are not this program's, the largest first.
+
+    Args:
+        known: what the watch reads.
+        view: the device.
+        worker_pid: this program's worker.
+        now: Unix time.
+    """
+    rows = view.nvml.processes if view.nvml else None
+    found = [
+        other_process(known, view, row, now)
+        for row in rows or ()
+        if not row.ours
+        and row.pid != worker_pid
+        and known.process(row.pid, row.started_at) is not None
+    ]
+    return tuple(sorted(found, key=lambda each: -(value_of(each.process) or 0)))
+
+
+def other_process(known: Allocators, view: DeviceView, row: GpuProcess, now: float) -> OtherProcess:
+    """What a process that NVML lists on a device holds there.
+
+    Args:
+        known: what the watch reads.
+        view: the device.
+        row: the process on it.
+        now: Unix time.
+    """
+    process = reading(row.memory, row.unavailable.get("memory"))
+    allocator = known.on(view.key, row.pid, row.started_at)
+    if allocator is not None:
+        return _split(allocator, view, process, row.command, now)
+    told = known.process(row.pid, row.started_at)
+    why = NO_TORCH if told is None else why_not(told)
+    return OtherProcess(
+        row.pid, row.command, None, process, *(why,) * 6, told.advice if told else ""
+    )
+
+
+def unplaced(allocator: Allocator, now: float) -> OtherProcess:
+    """What a process holds of a device that nobody can name.
+
+    Args:
+        allocator: of the process on it.
+        now: Unix time.
+    """
+    process = Absent(allocator.placed.why_no_process)
+    return _split(allocator, None, process, allocator.process.command, now)
+
+
+def why_not(told: TorchProcess) -> Absent:
+    """Why there are no figures of a process's allocator; its short form is one word."""
+    if told.reason:
+        return Absent(told.reason, told.word or "unread")
+    return Absent("its allocator is not tied to this device, or has not been read yet", "unread")
+
+
+def _split(
+    allocator: Allocator,
+    view: DeviceView | None,
+    process: Reading[int],
+    command: str | None,
+    now: float,
+) -> OtherProcess:
+    figures = allocator.figures
+
+    def seen(value: int) -> Reading[int]:
+        age = now - figures.at
+        read = Value(value)
+        return aged(read, age, allocator.ended or OLD) if _is_old(allocator, now) else read
+
+    context: Reading[int] = Absent(OUTSIDE.busy, "moving")
+    if isinstance(process, Absent):
+        context = process
+    elif view is not None:
+        moment = allocator.moment(view, now)
+        row = process_of(moment.device, figures.pid) if moment.device else None
+        if moment.basis == "one moment" and row is not None and row.memory is not None:
+            held = max(0, row.memory - figures.reserved)
+            context = derive(lambda _: held, seen(held))
+    return OtherProcess(
+        figures.pid,
+        command,
+        allocator.key,
+        process,
+        seen(figures.allocated),
+        seen(figures.reserved - figures.allocated),
+        context,
+        seen(figures.allocated_peak),
+        seen(figures.alloc_retries),
+        seen(figures.ooms),
+    )
+
+
+def _is_old(allocator: Allocator, now: float) -> bool:
+    return bool(allocator.ended) or now - allocator.figures.at > OLD_S
+
+
+def account_in(store: Store, allocator: Allocator, now: float) -> tuple[DeviceView, Gauge]:
+    """The device that a process is on, as far as that can be told, and the account of its memory.
+
+    Args:
+        store: what is known of the devices.
+        allocator: of the process on its device.
+        now: Unix time.
+    """
+    view = next((each for each in store.devices if each.key == allocator.placed.id), None)
+    peak = store.history.sampled_peak(view.key if view else "")
+    gauge = account_of(allocator, view, store.sample, peak, now)
+    return view or DeviceView(allocator.figures.device), gauge
+
+
+def account_of(
+    allocator: Allocator,
+    view: DeviceView | None,
+    sample: Sample | None,
+    device_peak: MemoryPoint,
+    now: float,
+) -> Gauge:
+    """The account of a device's memory for one process on it, as for this program's worker.
+
+    Args:
+        allocator: of the process on the device.
+        view: the device; ``None`` where it cannot be told which that is.
+        sample: the monitor's newest.
+        device_peak: the highest that was sampled of the device.
+        now: Unix time.
+    """
+    figures, peak = allocator.figures, replace(allocator.peak, used=device_peak.used)
+    if view is None:
+        nameless = DeviceView(figures.device, unpaired=allocator.placed.why_no_id)
+        return gpu_gauge(nameless, sample, figures, figures.pid, peak, now, whose=OUTSIDE)
+    moment = allocator.moment(view, now)
+    old = _is_old(allocator, now) and not allocator.ended
+    return gpu_gauge(
+        replace(view, nvml=moment.device),
+        moment.sample,
+        figures,
+        figures.pid,
+        peak,
+        now,
+        "NVML" if old else moment.basis,
+        bool(allocator.ended),
+        replace(OUTSIDE, busy=OLD) if old else OUTSIDE,
+    )

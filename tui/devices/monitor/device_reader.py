@@ -1,0 +1,360 @@
+"""Reads one device, or one MIG instance, into a :class:`Device`; the row of one that is lost."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from tui.devices.monitor import messages, processes
+from tui.devices.monitor.field_reader import FieldReader
+from tui.devices.monitor.messages import Clocks, Device, DeviceMemory, GpuProcess, Pcie, Utilization
+from tui.devices.monitor.nvml import Code, NoAnswer
+from tui.devices.monitor.processes import ListedProcess, ProcessOwners
+from workloads.protocol.frozen import frozen
+
+
+@frozen
+class Identity:
+    """What stays the same of a device for as long as the driver is up."""
+
+    id: str
+    """The UUID, ``GPU-…`` or ``MIG-…``; ``nvml:<index>`` where it is not known."""
+    index: int
+    name: str
+    pci_bus_id: str | None
+    parent: str | None = None
+    """For a MIG instance the id of its GPU."""
+
+
+def unknown_identity(index: int) -> Identity:
+    """The identity of a device that has never told it."""
+    return Identity(f"nvml:{index}", index, f"GPU {index}", None)
+
+
+def identity_of(device: Device) -> Identity:
+    """Which device a row is about."""
+    return Identity(
+        device.id, device.nvml_index, device.name, device.pci_bus_id, parent=device.parent
+    )
+
+
+def lost_device(identity: Identity, reason: str, *, read_at: float, lost_at: float) -> Device:
+    """A row without figures, each of them absent for one reason.
+
+    Args:
+        identity: Which device.
+        reason: Why it no longer answers, in one line.
+        read_at: Unix time of the reading that found it still lost.
+        lost_at: Unix time of the reading that first found it lost.
+    """
+    device = Device(
+        id=identity.id,
+        nvml_index=identity.index,
+        torch=None,
+        name=identity.name,
+        pci_bus_id=identity.pci_bus_id,
+        memory=DeviceMemory(None, None, None, None),
+        utilization=Utilization(None, None),
+        temperature_c=None,
+        power_w=None,
+        power_limit_w=None,
+        fan_percent=None,
+        clocks_mhz=Clocks(None, None),
+        pstate=None,
+        throttle=None,
+        pcie=Pcie(None, None),
+        ecc_uncorrected=None,
+        mig=None,
+        processes=None,
+        lost=reason,
+        lost_at=lost_at,
+        read_at=read_at,
+        parent=identity.parent,
+    )
+    return replace(device, unavailable=dict.fromkeys(absent_paths(device), reason))
+
+
+_NOT_FIGURES = frozenset({"torch", "lost", "lost_at", "parent"})
+
+
+def absent_paths(value: Any, prefix: str = "") -> list[str]:
+    """The dotted paths of all figures of a device that are absent."""
+    found = []
+    for item in fields(value):
+        part = getattr(value, item.name)
+        if is_dataclass(part):
+            found += absent_paths(part, f"{prefix}{item.name}.")
+        elif part is None and item.name not in _NOT_FIGURES:
+            found.append(prefix + item.name)
+    return found
+
+
+UNIFIED = "unified memory: shared with the host"
+_INTEGRATED = re.compile(r"\b(GB10|Orin|Xavier|Thor|Tegra|Jetson)\b", re.IGNORECASE)
+"""Names of devices that have no memory of their own (DGX Spark is a GB10)."""
+
+
+def device_memory(
+    answer: Any, *, name: str, mig: bool, host_total: int
+) -> tuple[DeviceMemory, dict[str, str]]:
+    """Turn NVML's memory info into figures and reasons.
+
+    Version 2 counts what the driver keeps for itself apart from ``used``; version 1 counts it
+    within, so ``driver_reserved`` is absent then and nothing is counted twice.
+
+    Args:
+        answer: pynvml's memory info, of version 1 or 2, or an :class:`NoAnswer`.
+        name: The device's name: an integrated GPU is told by it.
+        mig: MIG mode is on: nothing is said about unified memory then.
+        host_total: The machine's memory in bytes. A device with exactly that total has it in
+            common with the host, and its ``used`` would be the host's.
+    """
+    if not mig and _shares_the_host(answer, name, host_total):
+        return _nothing(UNIFIED, unified=True)
+    if isinstance(answer, NoAnswer):
+        return _nothing(answer.reason)
+    reserved = getattr(answer, "reserved", None)
+    figures = DeviceMemory(
+        total=int(answer.total),
+        used=int(answer.used),
+        free=int(answer.free),
+        driver_reserved=None if reserved is None else int(reserved),
+    )
+    if reserved is not None:
+        return figures, {}
+    return figures, {"memory.driver_reserved": "driver too old for this figure: part of used"}
+
+
+def _shares_the_host(answer: Any, name: str, host_total: int) -> bool:
+    integrated = _INTEGRATED.search(name) is not None
+    if isinstance(answer, NoAnswer):
+        return integrated and answer.code == Code.NOT_SUPPORTED
+    total = int(answer.total)
+    # Some drivers say success with the host's memory, rounded: only the name tells them apart.
+    return total in (0, host_total) or (integrated and abs(total - host_total) < host_total / 20)
+
+
+def _nothing(reason: str, unified: bool = False) -> tuple[DeviceMemory, dict[str, str]]:
+    paths = ("memory.total", "memory.used", "memory.free", "memory.driver_reserved")
+    return DeviceMemory(None, None, None, None, unified), dict.fromkeys(paths, reason)
+
+
+# nvml.h; an ABI, so no pynvml is needed to know them.
+_SLOWDOWN = 1
+_MEMORY_V2 = 0x02000028
+_PSTATE_UNKNOWN = 32
+
+_TRIES = 3
+"""How often memory and processes are read, at most, to have them of one moment."""
+
+
+class DeviceReader:
+    """Asks one device for its figures; what changes slowly is asked less often."""
+
+    def __init__(
+        self,
+        fields: FieldReader,
+        index: int,
+        owners: ProcessOwners,
+        host_total: int,
+        parent: str | None = None,
+    ) -> None:
+        """Bind to a device.
+
+        Args:
+            fields: Asks the device.
+            index: NVML's index; of the GPU, for a MIG instance.
+            owners: Looks up whose the processes are.
+            host_total: The machine's memory in bytes, to tell unified memory.
+            parent: For a MIG instance the id of its GPU.
+        """
+        self._fields = fields
+        self._index = index
+        self._owners = owners
+        self._host_total = host_total
+        self._parent = parent
+
+    @property
+    def handle(self) -> Any:
+        """NVML's handle of the device."""
+        return self._fields.handle
+
+    @property
+    def uninitialized(self) -> bool:
+        """Whether NVML said that it is not initialised, since the last :meth:`read` began."""
+        return self._fields.uninitialized
+
+    def read(self, at: float, slow: bool) -> Device:
+        """Read the device.
+
+        Args:
+            at: Unix time.
+            slow: Ask anew for the figures that change slowly.
+
+        Raises:
+            DeviceGoneError: the device is lost.
+        """
+        fields = self._fields
+        fields.begin(slow)
+        identity = self.identify()
+        mig = self._read_mig()
+        figures, listed, memory_read, moved = self._read_holders(identity.name)
+        plain = fields.figures(Device)
+        return Device(
+            id=identity.id,
+            nvml_index=identity.index,
+            torch=None,
+            name=identity.name,
+            pci_bus_id=identity.pci_bus_id,
+            memory=figures,
+            utilization=self._read_utilization(),
+            slowdown_c=self._read_slowdown(plain["temperature_c"]),
+            clocks_mhz=Clocks(**fields.figures(Clocks, "clocks_mhz.")),
+            pstate=self._read_pstate(),
+            throttle=self._read_throttle(),
+            pcie=Pcie(**fields.figures(Pcie, "pcie.")),
+            mig=mig,
+            processes=self._rows(listed, memory_read[0], figures.total),
+            read_at=at,
+            memory_read=memory_read,
+            memory_moved=moved,
+            parent=self._parent,
+            unavailable=fields.unavailable,
+            **plain,
+        )
+
+    def identify(self) -> Identity:
+        """What the device is called; asked until it is known, then remembered.
+
+        Raises:
+            DeviceGoneError: the device is lost.
+        """
+        fields = self._fields
+        uuid = fields.text("id", fields.ask_until_known("uuid", ("nvmlDeviceGetUUID",)))
+        name = fields.text("name", fields.ask_until_known("name", ("nvmlDeviceGetName",)))
+        bus = fields.ask_until_known("bus", ("nvmlDeviceGetPciInfo",))
+        return Identity(
+            id=uuid or f"nvml:{self._index}",
+            index=self._index,
+            name=name or f"GPU {self._index}",
+            pci_bus_id=fields.text(
+                "pci_bus_id", bus if isinstance(bus, NoAnswer) else _bus_id(bus)
+            ),
+            parent=self._parent,
+        )
+
+    def _read_mig(self) -> bool | None:
+        fields = self._fields
+        if self._parent is not None:
+            return True
+        answer = fields.ask_if_due("mig", ("nvmlDeviceGetMigMode",))
+        mig = None if fields.missing("mig", answer) else bool(answer[0])
+        if mig is not None:
+            if fields.mig is not None and mig != fields.mig:
+                # What a device supports depends on the mode.
+                self._fields.forget_refusals()
+            fields.mig = mig
+        return mig
+
+    def _read_holders(
+        self, name: str
+    ) -> tuple[DeviceMemory, list[ListedProcess] | None, tuple[float, float], bool]:
+        """The memory and the lists of who holds it, as of one moment.
+
+        Returns:
+            Both, the Unix times before and after, and whether the memory changed in between at
+            each of some tries.
+        """
+        fields, moved = self._fields, True
+        for _ in range(_TRIES):
+            began = time.time()
+            figures = self._read_memory(name)
+            listed, missing = processes.ask_lists(fields)
+            done = time.time()
+            fields.unavailable.update(missing)
+            moved = figures.used is not None and self._read_memory(name).used != figures.used
+            if not moved:
+                break
+        return figures, listed, (began, done), moved
+
+    def _read_memory(self, name: str) -> DeviceMemory:
+        answer = self._fields.ask(
+            "memory", ("nvmlDeviceGetMemoryInfo", _MEMORY_V2), ("nvmlDeviceGetMemoryInfo",)
+        )
+        figures, missing = device_memory(
+            answer, name=name, mig=bool(self._fields.mig), host_total=self._host_total
+        )
+        self._fields.unavailable.update(missing)
+        return figures
+
+    def _rows(
+        self, listed: list[ListedProcess] | None, listed_at: float, total: int | None
+    ) -> tuple[GpuProcess, ...] | None:
+        if listed is None:
+            return None
+        busy = processes.ask_busy(self._fields, listed_at) if listed else {}
+        mig = bool(self._fields.mig)
+        return processes.rows(
+            listed, self._owners, listed_at=listed_at, total=total, mig=mig, busy=busy
+        )
+
+    def _read_utilization(self) -> Utilization:
+        fields = self._fields
+        rates = fields.ask("utilization", ("nvmlDeviceGetUtilizationRates",))
+        if isinstance(rates, NoAnswer):
+            fields.missing("utilization.gpu", rates)
+            fields.missing("utilization.memory", rates)
+            return Utilization(None, None)
+        return Utilization(
+            fields.percent("utilization.gpu", rates.gpu),
+            fields.percent("utilization.memory", rates.memory),
+        )
+
+    def _read_slowdown(self, celsius: float | None) -> float | None:
+        """The threshold itself where the driver tells it, else by how far the device is below it.
+
+        For Ada and later NVML's manual announces the end of the first in favour of the second.
+        """
+        fields = self._fields
+        threshold = fields.ask_if_due("slowdown", ("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN))
+        if not isinstance(threshold, NoAnswer) and int(threshold) > 0:
+            return float(threshold)
+        margin = fields.ask("margin", ("nvmlDeviceGetMarginTemperature",))
+        if isinstance(margin, NoAnswer):
+            both = isinstance(threshold, NoAnswer) and margin.permanent
+            fields.missing("slowdown_c", threshold if both else margin)
+            return None
+        if celsius is None:
+            fields.unavailable["slowdown_c"] = "told relative to the temperature, which is n/a"
+            return None
+        return celsius + int(margin)
+
+    def _read_pstate(self) -> int | None:
+        fields = self._fields
+        state = fields.number(
+            "pstate", fields.ask_if_due("pstate", ("nvmlDeviceGetPerformanceState",))
+        )
+        if state != _PSTATE_UNKNOWN:
+            return state
+        fields.unavailable["pstate"] = "unknown to the driver"
+        return None
+
+    def _read_throttle(self) -> tuple[str, ...] | None:
+        mask = self._fields.ask(
+            "throttle",
+            ("nvmlDeviceGetCurrentClocksEventReasons",),
+            ("nvmlDeviceGetCurrentClocksThrottleReasons",),
+        )
+        return (
+            None if self._fields.missing("throttle", mask) else messages.throttle_reasons(int(mask))
+        )
+
+
+def _bus_id(info: Any) -> str | NoAnswer:
+    """The bus id as nvidia-smi prints it, ``00000000:18:00.0``."""
+    try:
+        return str(info.busId)
+    except UnicodeDecodeError:
+        return NoAnswer("the driver returned text that cannot be read")

@@ -1,0 +1,221 @@
+"""Reads one device's fields: each a value, or a reason for which there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any, Literal
+
+from tui.devices.monitor.nvml import TRY_THE_NEXT_WAY, Code, DeviceGoneError, NoAnswer, call
+from workloads.protocol.frozen import frozen
+
+Way = tuple[Any, ...]
+"""The name of a pynvml function and the arguments that follow the handle."""
+
+_NOT_AVAILABLE = 2**32 - 1
+"""NVML_VALUE_NOT_AVAILABLE for figures of 32 bits."""
+
+_NOT_UNDER_MIG = frozenset({"utilization", "process utilization"})
+"""What NVML's manual says is not to be had of a GPU in MIG mode."""
+
+_ALSO_OF_INSTANCES = frozenset({"processes.compute", "processes.graphics", "processes.mps"})
+"""What NVML offers for MIG instances too: a refusal has another reason."""
+
+
+@frozen
+class Asked:
+    """How NVML is asked for a figure: what :func:`tui.devices.monitor.messages.asked` was given."""
+
+    functions: tuple[str, ...]
+    """The preferred first."""
+    arguments: tuple[int, ...]
+    often: Literal["always", "if due", "until known"]
+    answer: Literal["number", "milliwatts", "text"]
+
+
+@cache
+def asked_of(record: type) -> Mapping[str, Asked]:
+    """How NVML is asked for the figures of a record, by the names of the fields that say it."""
+    return {item.name: Asked(**item.metadata) for item in fields(record) if item.metadata}
+
+
+class FieldReader:
+    """Asks one device for its fields.
+
+    Keeps what changes slowly and what is never answered, and notes under the path of each figure
+    why it has no value.
+    """
+
+    def __init__(
+        self, nvml: Any, handle: Any, on_answer: Callable[[], None], instance: bool = False
+    ) -> None:
+        """Bind to a device.
+
+        Args:
+            nvml: The pynvml module.
+            handle: A device handle, not null: NVML would crash the process.
+            on_answer: Called after each call that came back.
+            instance: The device is a MIG instance, not a whole GPU.
+
+        Raises:
+            DeviceGoneError: the handle is null.
+        """
+        if not handle:
+            raise DeviceGoneError("GPU is lost: the driver gave no handle for it")
+        self.handle = handle
+        self.unavailable: dict[str, str] = {}
+        """Reasons by the dotted path of the figure, since :meth:`begin`."""
+        self.uninitialized = False
+        """NVML said to at least one call since :meth:`begin` that it is not initialised."""
+        self.mig: bool | None = True if instance else None
+        """MIG mode is on; ``None`` while that is not known."""
+        self._nvml = nvml
+        self._on_answer = on_answer
+        self._instance = instance
+        self._slow_due = True
+        self._known: dict[str, Any] = {}
+        self._refused: dict[str, NoAnswer] = {}
+        self._first_way: dict[str, int] = {}
+
+    def begin(self, slow_due: bool) -> None:
+        """Begin another reading of the device.
+
+        Args:
+            slow_due: Ask again for what changes slowly.
+        """
+        self.unavailable = {}
+        self.uninitialized = False
+        self._slow_due = slow_due
+
+    def forget_refusals(self) -> None:
+        """Ask again for what was refused, as after a change of the device's mode."""
+        self._refused.clear()
+        self._first_way.clear()
+
+    # ---- asking ----
+
+    def ask(self, what: str, *ways: Way) -> Any:
+        """Ask for a field in the first way that works.
+
+        Args:
+            what: The field's name, under which a permanent refusal is remembered.
+            ways: Function name and arguments, the preferred first.
+
+        Returns:
+            pynvml's answer, or an :class:`NoAnswer`.
+
+        Raises:
+            DeviceGoneError: the whole device is lost.
+        """
+        if what in self._refused:
+            return self._with_mig(what, self._refused[what])
+        refusal: NoAnswer | None = None
+        for number in range(self._first_way.get(what, 0), len(ways)):
+            name, *args = ways[number]
+            answer = call(self._nvml, name, self.handle, *args)
+            self._on_answer()
+            if not isinstance(answer, NoAnswer):
+                self._first_way[what] = number
+                return answer
+            self.uninitialized |= answer.code == Code.UNINITIALIZED
+            # That the function is missing says less than what another way says of the device.
+            if refusal is None or refusal.code == Code.FUNCTION_NOT_FOUND:
+                refusal = answer
+            if answer.code not in TRY_THE_NEXT_WAY:
+                refusal = answer
+                break
+        if refusal is None:
+            raise ValueError(f"no way to ask for {what}")
+        if refusal.permanent:
+            self._refused[what] = refusal
+        return self._with_mig(what, refusal)
+
+    def ask_if_due(self, what: str, *ways: Way) -> Any:
+        """The same for what changes slowly: the earlier answer, unless slow fields are due."""
+        if self._slow_due:
+            self._known.pop(what, None)
+        return self.ask_until_known(what, *ways)
+
+    def ask_until_known(self, what: str, *ways: Way) -> Any:
+        """The same for what never changes: once there is an answer, it is that one."""
+        if what in self._known:
+            return self._known[what]
+        answer = self.ask(what, *ways)
+        # A refusal that may pass is not kept: it is asked again at the next reading.
+        if not isinstance(answer, NoAnswer):
+            self._known[what] = answer
+        return answer
+
+    def _with_mig(self, what: str, refusal: NoAnswer) -> NoAnswer:
+        """A refusal, with MIG as its reason where it is that."""
+        if not self.mig or what in _ALSO_OF_INSTANCES:
+            return refusal
+        if self._instance and refusal.code in (Code.NOT_SUPPORTED, Code.INVALID_ARGUMENT):
+            return replace(refusal, reason="not offered for a MIG instance")
+        if refusal.code == Code.NOT_SUPPORTED and what in _NOT_UNDER_MIG:
+            return replace(refusal, reason="not offered under MIG")
+        return refusal
+
+    # ---- answers as figures ----
+
+    def figures(self, record: type, prefix: str = "") -> dict[str, Any]:
+        """The figures of a record that are one answer of NVML each, by the names of its fields.
+
+        Args:
+            record: A device, or a part of one; its fields say how they are asked for.
+            prefix: What stands before a name in the path of the figure, as ``pcie.``.
+
+        Raises:
+            DeviceGoneError: the whole device is lost.
+        """
+        return {name: self._figure(prefix + name, how) for name, how in asked_of(record).items()}
+
+    def _figure(self, path: str, how: Asked) -> int | float | str | None:
+        ways = [(function, *how.arguments) for function in how.functions]
+        if how.often == "always":
+            answer = self.ask(path, *ways)
+        elif how.often == "if due":
+            answer = self.ask_if_due(path, *ways)
+        else:
+            answer = self.ask_until_known(path, *ways)
+        if how.answer == "number":
+            return self.number(path, answer)
+        if how.answer == "milliwatts":
+            return self.watts(path, answer)
+        return self.text(path, answer)
+
+    def missing(self, path: str, answer: Any) -> bool:
+        """Whether there is no answer; the reason is noted."""
+        if isinstance(answer, NoAnswer):
+            self.unavailable[path] = answer.reason
+            return True
+        return False
+
+    def text(self, path: str, answer: Any) -> str | None:
+        """A name, whatever bytes it is made of."""
+        if self.missing(path, answer):
+            return None
+        return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
+
+    def number(self, path: str, answer: Any) -> int | None:
+        """A whole number; NVML's "not available" is none."""
+        if self.missing(path, answer):
+            return None
+        if int(answer) == _NOT_AVAILABLE:
+            self.unavailable[path] = "the driver does not give it"
+            return None
+        return int(answer)
+
+    def watts(self, path: str, answer: Any) -> float | None:
+        """Power; NVML counts in milliwatts."""
+        milliwatts = self.number(path, answer)
+        return None if milliwatts is None else milliwatts / 1000
+
+    def percent(self, path: str, answer: Any) -> float | None:
+        """A share of time; above 100 it is one of the driver's garbage samples."""
+        percent = self.number(path, answer)
+        if percent is not None and percent > 100:
+            self.unavailable[path] = f"the driver gave {percent} %, which cannot be"
+            return None
+        return percent

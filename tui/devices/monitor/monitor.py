@@ -1,0 +1,349 @@
+"""The monitor's samples, at each tick or one: the host, read here, and what NVML's loop has."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import os
+import platform
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+
+from tui.core.child.inside import LEAST_INTERVAL_S, Cgroup, ParentChannel, complain
+from tui.devices.monitor.messages import (
+    MONITOR_REQUESTS,
+    Cpu,
+    GpuProcess,
+    Host,
+    HostMemory,
+    HostProcesses,
+    MonitorRequest,
+    Pace,
+    Sample,
+    Watch,
+    WatchedProcess,
+    WatchHost,
+)
+from tui.devices.monitor.nvml_loop import NvmlLoop
+from tui.devices.monitor.processes import ProcessOwners
+
+SHORTEST_LOAD = 0.05
+"""Seconds between two readings under which a load is noise: the kernel counts in ticks of 10 ms."""
+
+_FREQUENCY_EVERY = 5.0
+"""Seconds; the kernel takes long to tell the clock of each of many idle cores."""
+
+
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """What the CPU is called, in the words of the kernel, of macOS, or of Python.
+
+    Args:
+        cpuinfo: The kernel's description; on ARM it holds no name.
+    """
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() in ("model name", "Model", "cpu model") and value.strip():
+            return " ".join(value.split())
+    if sys.platform == "darwin":
+        brand = _sysctl("machdep.cpu.brand_string")
+        if brand:
+            return brand
+    return platform.processor() or platform.machine() or "unknown CPU"
+
+
+def _sysctl(name: str) -> str:
+    try:
+        done = subprocess.run(
+            ["/usr/sbin/sysctl", "-n", name],
+            capture_output=True,
+            text=True,
+            timeout=2,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+def cores_usable(cores: int, quota: float | None) -> int:
+    """How many cores this process may keep busy.
+
+    Args:
+        cores: All that there are.
+        quota: CPUs' worth of time that the cgroup allows; ``None`` where it does not limit.
+    """
+    allowed = cores
+    # Not on macOS.
+    affinity = getattr(os, "sched_getaffinity", None)
+    if affinity is not None:
+        allowed = len(affinity(0))
+    if quota is not None:
+        allowed = min(allowed, math.ceil(quota))
+    return max(1, allowed)
+
+
+class HostReader:
+    """Reads the host at each sample; a load is what happened since the sample before."""
+
+    def __init__(self, cgroup: Cgroup | None = None) -> None:
+        """Take the first reading, which the first load needs.
+
+        Args:
+            cgroup: The limits that hold for this process; found out if None.
+        """
+        self._cgroup = cgroup or Cgroup()
+        self._name = platform.node() or "this machine"
+        self._model = cpu_model()
+        self._cores = psutil.cpu_count(logical=True) or os.cpu_count() or 1
+        self._frequency: tuple[float, float | None, str] | None = None
+        psutil.cpu_percent(interval=None)
+        self._load_read_at = time.monotonic()
+        self._load: float | None = None
+
+    @property
+    def machine_memory(self) -> int:
+        """Bytes that the machine has, whatever the cgroup's limit is."""
+        return int(psutil.virtual_memory().total)
+
+    def read(self) -> Host:
+        return Host(name=self._name, cpu=self._read_cpu(), memory=self._read_memory())
+
+    def _read_cpu(self) -> Cpu:
+        unavailable: dict[str, str] = {}
+        now = time.monotonic()
+        if now - self._load_read_at >= SHORTEST_LOAD:
+            self._load = psutil.cpu_percent(interval=None)
+            self._load_read_at = now
+        if self._load is None:
+            unavailable["load_percent"] = "needs two looks: known with the next sample"
+        frequency, why_not = self._read_frequency(now)
+        if frequency is None:
+            unavailable["frequency_mhz"] = why_not
+        return Cpu(
+            model=self._model,
+            cores=self._cores,
+            cores_usable=cores_usable(self._cores, self._cgroup.cpus()),
+            load_percent=self._load,
+            frequency_mhz=frequency,
+            unavailable=unavailable,
+        )
+
+    def _read_frequency(self, now: float) -> tuple[float | None, str]:
+        if self._frequency is None or now - self._frequency[0] >= _FREQUENCY_EVERY:
+            self._frequency = (now, *_frequency())
+        return self._frequency[1:]
+
+    def _read_memory(self) -> HostMemory:
+        machine = psutil.virtual_memory()
+        limit = self._cgroup.memory()
+        if limit is None or limit.total >= machine.total:
+            return HostMemory(
+                int(machine.total), int(machine.total - machine.available), int(machine.available)
+            )
+        # The limit is a promise of the cgroup only: the machine may have less to give.
+        room = max(0, limit.total - limit.used)
+        return HostMemory(limit.total, limit.used, min(room, int(machine.available)))
+
+
+def _frequency() -> tuple[float | None, str]:
+    try:
+        answer = psutil.cpu_freq()
+    except (OSError, NotImplementedError, RuntimeError, AttributeError) as error:
+        return None, f"not given by this system: {error}"
+    # psutil writes 0 for "unknown", as on some virtual machines.
+    if answer is None or not answer.current:
+        return None, "not given by this system"
+    return float(answer.current), ""
+
+
+def watched_process(pid: int) -> WatchedProcess:
+    """The host memory of one process.
+
+    Args:
+        pid: Of this machine.
+    """
+    unavailable: dict[str, str] = {}
+    unique = resident = None
+    try:
+        process = psutil.Process(pid)
+        resident = int(process.memory_info().rss)
+        unique = int(process.memory_full_info().uss)
+    except psutil.ZombieProcess:
+        unavailable["unique"] = "zombie: it has ended"
+    except psutil.NoSuchProcess:
+        unavailable["unique"] = "no such process: it has ended"
+    except psutil.AccessDenied:
+        unavailable["unique"] = "needs root: not allowed to look at this process"
+    except (psutil.Error, OSError, ValueError, OverflowError) as error:
+        unavailable["unique"] = f"cannot be read: {error}"
+    if resident is None:
+        unavailable["resident"] = unavailable["unique"]
+    return WatchedProcess(pid, unique, resident, unavailable)
+
+
+LISTED = 40
+"""Processes that are named; the memory of all others is one sum."""
+
+
+class HostProcessReader:
+    """Reads the resident memory of every process that has some, and names the largest."""
+
+    def __init__(self) -> None:
+        # These PIDs are this namespace's own, whatever NVML's are.
+        self._owners = ProcessOwners(own_pids=False)
+
+    def read(self) -> HostProcesses:
+        """Read all processes of this PID namespace."""
+        sizes: list[tuple[int, int]] = []
+        hidden = 0
+        for process in psutil.process_iter():
+            try:
+                resident = int(process.memory_info().rss)
+            except psutil.NoSuchProcess:
+                continue  # it has ended since it was listed: it holds nothing
+            except (psutil.Error, OSError):
+                hidden += 1
+            else:
+                # A kernel's thread has none, and could not be ended either.
+                if resident:
+                    sizes.append((resident, process.pid))
+        largest = heapq.nlargest(LISTED, sizes)
+        now = time.time()
+        self._owners.keep_only(pid for _, pid in largest)
+        rows = tuple(self._row(pid, resident, now) for resident, pid in largest)
+        rest = sum(size for size, _ in sizes) - sum(size for size, _ in largest)
+        return HostProcesses(rows, len(sizes) - len(largest), rest, hidden)
+
+    def _row(self, pid: int, resident: int, now: float) -> GpuProcess:
+        owner = self._owners.look_up(pid, now)
+        load = self._owners.load(pid, owner)
+        return GpuProcess(
+            pid=pid,
+            user=owner.user,
+            command=owner.command,
+            memory=resident,
+            kind="resident",
+            started_at=owner.started_at,
+            ours=owner.ours,
+            cpu_percent=load.cpu_percent,
+            host_memory=resident,
+            parent=owner.parent,
+            unavailable={**owner.unavailable, **load.unavailable},
+        )
+
+
+MOST_WATCHED = 64
+"""Processes whose memory is read with each sample, at most."""
+
+_FIRST_WAIT = 1.0
+"""Seconds that the first sample waits for NVML, which takes long to start on some boxes."""
+
+ONLY_WAIT = 15.0
+"""Seconds that a single sample waits: without persistence mode each GPU takes seconds to wake."""
+
+LOAD_SPAN = 0.2
+"""Seconds between the two readings that a CPU load needs, where there is only one sample."""
+
+
+class Monitor:
+    """Takes the samples, and holds what is kept between them."""
+
+    def __init__(self, interval: float) -> None:
+        """Read the host, as the first load needs; NVML is not touched before :meth:`begin`.
+
+        Args:
+            interval: Seconds between samples.
+        """
+        self._host = HostReader()
+        self.interval = interval
+        self.sample_now = threading.Event()
+        """Set where the next sample is not to wait for its time."""
+        self._nvml = NvmlLoop(interval, self._host.machine_memory)
+        self._watched: tuple[int, ...] = ()
+        self._host_processes: HostProcessReader | None = None
+        """Only while they are asked for: reading them all takes some milliseconds."""
+
+    def take_request(self, request: MonitorRequest) -> None:
+        """Obey one request of the front end."""
+        if isinstance(request, WatchHost):
+            self._host_processes = HostProcessReader() if request.wanted else None
+        elif isinstance(request, Pace):
+            self._set_pace(request.seconds)
+        elif isinstance(request, Watch):
+            self._watched = tuple(dict.fromkeys(request.pids))[:MOST_WATCHED]
+
+    def _set_pace(self, seconds: float) -> None:
+        if not seconds >= LEAST_INTERVAL_S:
+            complain(f"not a request: an interval of {seconds} s")
+            return
+        self.interval = seconds
+        # The wait that goes on may be a long one.
+        self.sample_now.set()
+
+    def begin(self) -> None:
+        """Have NVML read while the caller does something else."""
+        self._nvml.request()
+
+    def sample(self, patience: float) -> Sample:
+        """Read everything.
+
+        Args:
+            patience: Seconds to wait for NVML; after that its newest figures must do.
+        """
+        self.begin()
+        self._nvml.wait(patience)
+        silent_s = self._nvml.silent_s()
+        at, host = time.time(), self._host.read()
+        nvml, processes = self._nvml.newest, self._host_processes
+        return Sample(
+            at=at,
+            took_s=nvml.took_s,
+            host=host,
+            driver=nvml.driver_while_silent(silent_s),
+            devices=nvml.devices,
+            watched=tuple(watched_process(pid) for pid in self._watched),
+            nvml_silent_s=silent_s,
+            problems=(nvml.problem,) if nvml.problem else (),
+            host_processes=processes.read() if processes is not None else None,
+            interval_s=self.interval,
+        )
+
+
+def serve(parent: ParentChannel, interval: float) -> None:
+    """Write a sample at each tick until the front end goes away.
+
+    Args:
+        parent: The front end.
+        interval: Seconds between samples.
+    """
+    monitor = Monitor(interval)
+    parent.listen(MONITOR_REQUESTS, monitor.take_request)
+    patience = _FIRST_WAIT
+    while True:
+        began = time.monotonic()
+        parent.send(monitor.sample(patience))
+        patience = min(monitor.interval, 1.0) / 2
+        monitor.sample_now.wait(max(0.0, began + monitor.interval - time.monotonic()))
+        monitor.sample_now.clear()
+
+
+def once(parent: ParentChannel) -> None:
+    """Write one sample.
+
+    Args:
+        parent: Takes it.
+    """
+    monitor = Monitor(interval=1.0)
+    monitor.begin()
+    time.sleep(LOAD_SPAN)
+    parent.send(monitor.sample(ONLY_WAIT))

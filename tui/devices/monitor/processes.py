@@ -1,0 +1,414 @@
+"""The processes that use a device: NVML's lists, one row for each PID, and who owns it here."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import field, replace
+from pathlib import Path
+
+import psutil
+
+from tui.core.text import secrets
+from tui.devices.monitor.field_reader import FieldReader
+from tui.devices.monitor.messages import GpuProcess, ParentProcess
+from tui.devices.monitor.nvml import Code, NoAnswer, on_windows_driver
+from workloads.protocol.frozen import frozen
+
+LONGEST_COMMAND = 2000
+"""Characters of a command line that are passed on; some launchers put a whole script there."""
+
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC
+"""Inode of /proc/self/ns/pid outside any container (Linux, PROC_PID_INIT_INO)."""
+
+_CLOCK_SLACK = 2.0
+"""Seconds that the start of a process may be off: the kernel gives its boot time in whole ones."""
+
+_USES_A_GPU = ("/dev/nvidia", "libcuda", "libnvidia-")
+
+
+@frozen
+class ProcessOwner:
+    """What this machine knows of one PID; ``unavailable`` says why it does not know the rest."""
+
+    user: str | None = None
+    command: str | None = None
+    started_at: float | None = None
+    """Unix time."""
+    ours: bool = False
+    """The program started it, itself or through a process that it started."""
+    parent: ParentProcess | None = None
+    """Who started it; ``None`` where that is not known, or is the system's first process."""
+    parent_pid: int | None = None
+    """The parent's PID, known or not: it changes where the parent ends."""
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@frozen
+class ProcessLoad:
+    """What a process takes of the host; ``unavailable`` says why something is not known."""
+
+    cpu_percent: float | None = None
+    """Processor time since it was last looked at; 100 is one core."""
+    resident: int | None = None
+    """Bytes."""
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@frozen
+class _Look:
+    """One look at a process's times."""
+
+    started_at: float
+    at: float
+    """Seconds on a clock that never goes back."""
+    cpu_s: float
+    load: ProcessLoad
+
+
+SHORTEST_LOAD_S = 0.05
+"""Seconds between two looks under which a load is noise: the kernel counts in ticks of 10 ms."""
+_TWO_LOOKS = "needs two looks: known with the next sample"
+
+
+def unknown_owner(reason: str, started_at: float | None = None) -> ProcessOwner:
+    """The owner of a PID of which nothing can be said, and why."""
+    absent = {"user": reason, "command": reason}
+    return ProcessOwner(None, None, started_at, unavailable=absent)
+
+
+def has_own_pids() -> bool:
+    """Whether this process lives in a PID namespace of its own, where NVML's PIDs may not fit."""
+    if sys.platform != "linux":
+        return False
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE
+    except OSError:
+        return False
+
+
+class ProcessOwners:
+    """Looks PIDs up, and remembers them for as long as they are the same process."""
+
+    def __init__(self, own_pids: bool | None = None, program: int | None = None) -> None:
+        """Start without any process.
+
+        Args:
+            own_pids: Whether PIDs here may differ from those that NVML gives; found out if None.
+            program: The PID whose descendants are the program's own; if None, who started us.
+        """
+        self.own_pids = has_own_pids() if own_pids is None else own_pids
+        self._program = os.getppid() if program is None else program
+        self._known: dict[int, ProcessOwner] = {}
+        self._looks: dict[int, _Look] = {}
+
+    def keep_only(self, pids: Iterable[int]) -> None:
+        """Forget every process that is not among ``pids``."""
+        wanted = set(pids)
+        self._known = {pid: owner for pid, owner in self._known.items() if pid in wanted}
+        self._looks = {pid: look for pid, look in self._looks.items() if pid in wanted}
+
+    def look_up(self, pid: int, listed_at: float) -> ProcessOwner:
+        """The owner of a process.
+
+        Args:
+            pid: As NVML gives it: the host's, which in a container may be another process here.
+            listed_at: Unix time at which NVML named it; a process that started later is another.
+        """
+        try:
+            process = psutil.Process(pid)
+            started_at = process.create_time()
+        except psutil.NoSuchProcess:
+            return unknown_owner(self._not_here())
+        except psutil.AccessDenied:
+            return unknown_owner("needs root: not allowed to look at this process")
+        except (psutil.Error, ValueError, OverflowError) as error:
+            return unknown_owner(f"cannot be looked up: {error}")
+        known = self._known.get(pid)
+        if known is not None and known.started_at == started_at:
+            parent_pid = _parent_pid(process)
+            if known.parent_pid != parent_pid:
+                # It is an orphan; whose it is stays as it was.
+                known = replace(known, parent=_parent(parent_pid), parent_pid=parent_pid)
+                self._known[pid] = known
+            return known
+        if started_at > listed_at + _CLOCK_SLACK:
+            return unknown_owner("the PID has been reused since NVML named it")
+        owner = self._read(process, started_at)
+        # Only what is complete is kept: a program may still exec, permissions may still change.
+        if not owner.unavailable:
+            self._known[pid] = owner
+        return owner
+
+    def _not_here(self) -> str:
+        if self.own_pids:
+            return "no such process here: in a container the PID is the host's"
+        return "no such process here: it has ended, is hidden from this user, or is a container's"
+
+    def _read(self, process: psutil.Process, started_at: float) -> ProcessOwner:
+        unavailable: dict[str, str] = {}
+        user = command = None
+        try:
+            user = process.username()
+        except psutil.Error as error:
+            unavailable["user"] = self._reason(error)
+        try:
+            command = _command(process)
+        except psutil.Error as error:
+            unavailable["command"] = self._reason(error)
+        zombie = unavailable.get("command", "").startswith("zombie")
+        if self.own_pids and not zombie:
+            doubt = _doubt(process.pid)
+            if doubt:
+                return unknown_owner(doubt)
+        ours = self._is_ours(process)
+        parent_pid = _parent_pid(process)
+        parent = _parent(parent_pid)
+        return ProcessOwner(user, command, started_at, ours, parent, parent_pid, unavailable)
+
+    def load(self, pid: int, owner: ProcessOwner) -> ProcessLoad:
+        """What the process takes of the host.
+
+        Args:
+            pid: Of this machine.
+            owner: What :meth:`look_up` has just said of it: where the PID is not tied to a process
+                here, its figures would be somebody else's.
+        """
+        if owner.started_at is None:
+            why = owner.unavailable.get("user", "not known")
+            return ProcessLoad(unavailable={"cpu_percent": why, "host_memory": why})
+        now, last = time.monotonic(), self._looks.get(pid)
+        if last is not None and last.started_at != owner.started_at:
+            last = None
+        if last is not None and now - last.at < SHORTEST_LOAD_S:
+            return last.load  # it is on several devices, and was looked at for the one before
+        try:
+            process = psutil.Process(pid)
+            with process.oneshot():
+                times, resident = process.cpu_times(), int(process.memory_info().rss)
+        except psutil.Error as error:
+            why = self._reason(error)
+            return ProcessLoad(unavailable={"cpu_percent": why, "host_memory": why})
+        cpu_s = times.user + times.system
+        load = ProcessLoad(None, resident, {"cpu_percent": _TWO_LOOKS})
+        if last is not None:
+            load = ProcessLoad(100 * max(0.0, cpu_s - last.cpu_s) / (now - last.at), resident)
+        self._looks[pid] = _Look(owner.started_at, now, cpu_s, load)
+        return load
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        """Whether the program started it.
+
+        A process whose parent has ended, as a rank whose torchrun was killed, is still in the
+        session of the child that it comes from.
+        """
+        try:
+            if self._descends(process):
+                return True
+            leader = os.getsid(process.pid)
+            return leader not in (0, process.pid) and self._descends(psutil.Process(leader))
+        except (psutil.Error, OSError):
+            return False
+
+    def _descends(self, process: psutil.Process) -> bool:
+        return any(each.pid == self._program for each in (process, *process.parents()))
+
+    def _reason(self, error: psutil.Error) -> str:
+        # ZombieProcess is a NoSuchProcess to psutil.
+        if isinstance(error, psutil.ZombieProcess):
+            return "zombie: it has ended, but its parent has not collected it"
+        if isinstance(error, psutil.NoSuchProcess):
+            return self._not_here()
+        if isinstance(error, psutil.AccessDenied):
+            return "needs root: not allowed to look at this process"
+        return str(error)
+
+
+def _parent_pid(process: psutil.Process) -> int | None:
+    try:
+        return int(process.ppid())
+    except psutil.Error:
+        return None
+
+
+def _parent(pid: int | None) -> ParentProcess | None:
+    """A parent by its PID; the system's first process adopts the orphans and started none."""
+    if pid is None or pid <= 1:
+        return None
+    try:
+        process = psutil.Process(pid)
+        return ParentProcess(pid, process.username(), _command(process), process.create_time())
+    except psutil.Error:
+        return None
+
+
+def _command(process: psutil.Process) -> str:
+    """Return a process's command line, its likely secrets masked before anybody else gets it."""
+    words = secrets.command_line(process.cmdline() or [process.name()])
+    text = " ".join(words).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return text if len(text) <= LONGEST_COMMAND else text[: LONGEST_COMMAND - 1] + "…"
+
+
+def _doubt(pid: int) -> str | None:
+    """Why a process of this container may not be the one that NVML means; None if it is.
+
+    The same number may belong to an unrelated process here; only one that has the NVIDIA driver
+    mapped can be meant.
+    """
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_bytes()
+    except OSError:
+        return "a container: cannot tell whether the PID is the host's"
+    if any(os.fsencode(mark) in maps for mark in _USES_A_GPU):
+        return None
+    return "a container: the PID is the host's, and not the process of that number here"
+
+
+_LISTS = {
+    "compute": "nvmlDeviceGetComputeRunningProcesses",
+    "graphics": "nvmlDeviceGetGraphicsRunningProcesses",
+    "mps": "nvmlDeviceGetMPSComputeRunningProcesses",
+}
+NO_SAMPLE = "the driver has no new sample of it: it has not used the multiprocessors of late"
+_NOT_AVAILABLE = 2**64 - 1
+"""NVML_VALUE_NOT_AVAILABLE where a binding passes it on as it is."""
+
+
+@frozen
+class ListedProcess:
+    """One entry of one of NVML's lists."""
+
+    pid: int
+    kind: str
+    memory: int | None
+    """Bytes, as NVML gives them; ``None`` or all ones where it does not."""
+
+
+def ask_lists(fields: FieldReader) -> tuple[list[ListedProcess] | None, dict[str, str]]:
+    """Ask for all lists; ``None`` only where neither compute nor graphics is to be had.
+
+    Returns:
+        The entries, and reasons under ``processes`` or ``processes.<kind>``.
+
+    Raises:
+        DeviceGoneError: the whole device is lost.
+    """
+    found: list[ListedProcess] = []
+    missing: dict[str, str] = {}
+    for kind, name in _LISTS.items():
+        # The name without a version is the newest that the binding knows; v2 is for old drivers.
+        answer = fields.ask(f"processes.{kind}", (name,), (f"{name}_v2",))
+        if isinstance(answer, NoAnswer):
+            missing[f"processes.{kind}"] = answer.reason
+            continue
+        for entry in answer:
+            memory = entry.usedGpuMemory
+            memory = None if memory is None else int(memory)
+            found.append(ListedProcess(int(entry.pid), kind, memory))
+    if "processes.compute" in missing and "processes.graphics" in missing and not found:
+        return None, {"processes": missing["processes.compute"]}
+    return found, missing
+
+
+SAMPLED_S = 2.0
+"""How old a sample of a process's utilisation may be. The driver takes them at its own pace, of a
+second at most: with less, some processes would be missing at times (XuehaiPan/nvitop#91)."""
+
+
+def ask_busy(fields: FieldReader, at: float) -> dict[int, float] | NoAnswer:
+    """How busy each process keeps the device: percent by PID, of each its newest sample.
+
+    Samples that are older than was asked for or above 100 % are the driver's garbage
+    (Syllo/nvtop#110) and left out. That there is no sample at all is an answer.
+
+    Args:
+        fields: Asks the device.
+        at: Unix time of the reading.
+
+    Raises:
+        DeviceGoneError: the whole device is lost.
+    """
+    since_us = int((at - SAMPLED_S) * 1e6)
+    answer = fields.ask("process utilization", ("nvmlDeviceGetProcessUtilization", since_us))
+    if isinstance(answer, NoAnswer):
+        return {} if answer.code == Code.NOT_FOUND else answer
+    # The newest comes last, and is what stays.
+    samples = sorted((int(each.timeStamp), int(each.pid), float(each.smUtil)) for each in answer)
+    return {pid: sm for taken_us, pid, sm in samples if taken_us >= since_us and sm <= 100}
+
+
+def rows(
+    listed: list[ListedProcess],
+    owners: ProcessOwners,
+    *,
+    listed_at: float,
+    total: int | None,
+    mig: bool,
+    busy: dict[int, float] | NoAnswer | None = None,
+) -> tuple[GpuProcess, ...]:
+    """One row for each PID, in NVML's order; none is left out for what is not known of it.
+
+    Args:
+        listed: NVML's entries, in which a PID may occur more than once.
+        owners: Looks up user and command.
+        listed_at: Unix time before NVML was asked.
+        total: The device's memory in bytes: a process cannot have more.
+        mig: MIG mode is on, which explains a missing figure.
+        busy: What :func:`ask_busy` gives.
+    """
+    by_pid: dict[int, list[ListedProcess]] = {}
+    for entry in listed:
+        by_pid.setdefault(entry.pid, []).append(entry)
+    result = []
+    for pid, entries in by_pid.items():
+        memory, why_not = _memory(entries, total, mig, owners.own_pids)
+        owner = owners.look_up(pid, listed_at)
+        load = owners.load(pid, owner)
+        unavailable = {**owner.unavailable, **load.unavailable}
+        sm = None if busy is None or isinstance(busy, NoAnswer) else busy.get(pid)
+        if sm is None:
+            unavailable["sm_percent"] = busy.reason if isinstance(busy, NoAnswer) else NO_SAMPLE
+        if why_not:
+            unavailable["memory"] = why_not
+        result.append(
+            GpuProcess(
+                pid=pid,
+                user=owner.user,
+                command=owner.command,
+                memory=memory,
+                kind="+".join(dict.fromkeys(entry.kind for entry in entries)),
+                started_at=owner.started_at,
+                ours=owner.ours,
+                sm_percent=sm,
+                cpu_percent=load.cpu_percent,
+                host_memory=load.resident,
+                parent=owner.parent,
+                unavailable=unavailable,
+            )
+        )
+    return tuple(result)
+
+
+def _memory(
+    entries: list[ListedProcess], total: int | None, mig: bool, own_pids: bool
+) -> tuple[int | None, str | None]:
+    """The memory of one PID: each list counts all that it holds, so the largest, never the sum."""
+    given = [
+        entry.memory
+        for entry in entries
+        if entry.memory is not None and entry.memory != _NOT_AVAILABLE
+    ]
+    possible = [memory for memory in given if total is None or memory <= total]
+    if possible:
+        return max(possible), None
+    if given:
+        return None, f"the driver gave {max(given)} bytes, more than the device has"
+    if mig:
+        return None, "not offered under MIG"
+    if on_windows_driver():
+        return None, "not given by the Windows driver (WDDM)"
+    if own_pids:
+        return None, "the driver does not give it: in a container the PIDs are the host's"
+    return None, "the driver does not give it"

@@ -1,0 +1,1 @@
+"""The tabs of memory and processes, and the panes of devices."""

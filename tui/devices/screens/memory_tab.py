@@ -1,0 +1,174 @@
+"""The memory tab: the full account of a device's memory; and that of a process among others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from tui.devices.memory import Gauge
+from tui.devices.memory.others import account_in
+from tui.devices.screens.panes import AccountPane
+from tui.devices.state.devices import DeviceView
+from tui.devices.views.device_detail import device_detail
+from tui.devices.views.history import whole_lines, whole_rows
+from tui.devices.views.memory import legend, title
+from tui.devices.views.memory_account import (
+    account_lines,
+    history_rows,
+    process_history,
+    process_lines,
+)
+from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen, has_others
+from tui.kit.commands.workbench_commands import PROCESS_MEMORY
+from tui.kit.lines import Line
+from tui.kit.pane import FittedView, FooterBar, LinesView
+from tui.state.allocators import Allocator
+from tui.state.events import Part
+from tui.state.store import Store
+
+SHARE = 3
+"""The histories take at most one in so many rows of the screen."""
+
+
+class MemoryView(AccountPane):
+    """Bar, history, every term with its source or its reason, peaks, processes, the device."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset(
+        {Part.MEMORY, Part.DEVICES, Part.SELECTION, Part.ALLOCATORS}
+    )
+    HELP = (
+        "Every figure of the selected device's memory with where it comes from. torch's allocator: "
+        "requested by tensors, rounded up to allocated; freed but perhaps still in use by a stream "
+        "(pending); freed parts of segments in use (stuck) and whole free segments (releasable) "
+        "make the cache; all of it, with the workspace that cuBLAS is given, is reserved. context "
+        "is this process by NVML less reserved. pinned host memory is not the device's. "
+        "Each figure must not be larger than the next of requested, allocated, active, reserved, "
+        "this process, device used, total; where one is, a warning says what may be the cause. The "
+        "histories are on fixed scales: a column of dots is the highest reading of its seconds, a "
+        "gap is where nothing was read. d selects the next device, e empties the cache, p resets "
+        "the peaks."
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float] = time.time,
+        *,
+        id: str | None = "memory-view",  # noqa: A002 (Textual's name)
+    ) -> None:
+        """Show the selected device of a store; arguments as of :class:`AccountPane`."""
+        super().__init__(store, clock, id=id)
+        self.legend = LinesView(self._legend)
+        self.legend.can_focus = False
+        self.history = FittedView(self.history_lines)
+
+    def compose(self) -> ComposeResult:
+        yield self.bar
+        yield self.legend
+        yield self.history
+        yield self.body
+
+    def _legend(self, cells: int) -> list[Line]:
+        return legend(self.gauge, cells)
+
+    def history_rows(self, cells: int, most: int) -> int:
+        """Rows of the histories, at most so many."""
+        return whole_rows(self.view, self.store.sample, cells, most)
+
+    def history_lines(self, cells: int, rows: int) -> list[Line]:
+        """The histories in so many rows."""
+        store = self.store
+        points = store.history.points(store.selected)
+        return whole_lines(self.view, points, store.sample, self.clock(), cells, rows)
+
+    def account_lines(self, cells: int) -> list[Line]:
+        """Every term with its source or its reason, then the device."""
+        facts = device_detail(self.view, self.store.sample, self.clock())
+        return account_lines(self.gauge, self.view, facts, self.store.worker_pid, cells)
+
+    def store_changed(self) -> None:
+        """Account anew; another device may have other histories."""
+        super().store_changed()
+        width, height = self.size
+        rows = len(self._legend(max(1, width - 1)))
+        self.legend.display = rows > 0
+        self.legend.styles.height = max(1, rows)
+        self.legend.rebuild()
+        rows = self.history_rows(width, height // SHARE)
+        self.history.display = rows > 0
+        if rows:
+            self.history.styles.height = rows
+        self.history.rebuild()
+
+
+class MemoryTab(CommandScreen):
+    """The tab that shows where the memory of the selected device is."""
+
+    TAB = "memory"
+    CSS_PATH = "memory.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.view = MemoryView(program.store, program.clock)
+
+    def looks_at_torch(self) -> bool:
+        """The account splits what other processes hold."""
+        return has_others(self.store)
+
+    def compose(self) -> ComposeResult:
+        yield self.header()
+        yield self.view
+        yield FooterBar(self.situation)
+
+
+class ProcessMemoryView(MemoryView):
+    """Bar, history, what the figures tell, every term with its source: of another process."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.MEMORY, Part.DEVICES, Part.ALLOCATORS})
+    HELP = (
+        "What torch's allocator holds in this process, read from outside: the statistics in its "
+        "memory, through /proc/PID/mem opened for reading. Nothing runs in the process and nothing "
+        "stops it. The figures are those of torch.cuda.memory_stats() since the process began; "
+        "what torch has given to cuBLAS is among the allocated. context is what NVML counts for "
+        "the process less reserved. Sentences tell what the figures carry over the time that they "
+        "were read. escape goes back to the processes."
+    )
+
+    def __init__(self, store: Store, clock: Callable[[], float], allocator: Allocator) -> None:
+        """Show one allocator.
+
+        Args:
+            store: what is known.
+            clock: Unix time now, to tell old figures.
+            allocator: of the process on its device.
+        """
+        self.allocator = allocator
+        super().__init__(store, clock, id=PROCESS_MEMORY)
+
+    def look(self) -> tuple[DeviceView, Gauge]:
+        """The device that the process is on, as far as that can be told, and the account."""
+        return account_in(self.store, self.allocator, self.clock())
+
+    def title(self, cells: int) -> str:
+        """Whose memory it is, and what is free of the device."""
+        return title(self.gauge, self.view, cells, f" of {self.allocator.process.pid}")
+
+    def history_rows(self, cells: int, most: int) -> int:  # noqa: ARG002 (they stand in one column)
+        """Rows of the process's histories, at most so many."""
+        return history_rows(most)
+
+    def history_lines(self, cells: int, rows: int) -> list[Line]:
+        """What the process held, in so many rows."""
+        points = self.allocator.points
+        return process_history(points, self.gauge, self.store.sample, self.clock(), cells, rows)
+
+    def account_lines(self, cells: int) -> list[Line]:
+        """What the figures tell, then every term, then the process."""
+        return process_lines(
+            self.allocator, self.gauge, self.view, self.store.worker_pid, self.clock(), cells
+        )

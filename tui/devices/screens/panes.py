@@ -1,0 +1,340 @@
+"""The panes above the table: what is in this box, and who holds the selected device's memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+
+from tui.devices.memory import Gauge, account
+from tui.devices.state.devices import DeviceView
+from tui.devices.state.history import MEAN_S, ORDERS, Order, figure, in_order
+from tui.devices.views.device_columns import DeviceColumns, columns, heading, order_at
+from tui.devices.views.devices import devices_title, row
+from tui.devices.views.history import block_lines, block_rows
+from tui.devices.views.memory import bar_line, body, title
+from tui.kit.lines import Line
+from tui.kit.lists import KeyedList
+from tui.kit.notices import notice_lines
+from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
+from tui.session.actions import Actions
+from tui.state.events import Part
+from tui.state.store import Store
+
+
+class DeviceList(KeyedList):
+    """Rows whose changing columns stand side by side, so that a sample redraws few cells."""
+
+    def __init__(self, store: Store, actions: Actions, clock: Callable[[], float]) -> None:
+        """Show a store's devices.
+
+        Args:
+            store: what is known.
+            actions: is asked to select a device.
+            clock: Unix time now.
+        """
+        super().__init__()
+        self._store = store
+        self._actions = actions
+        self._clock = clock
+        self._seen: int | None = None
+        self.order: Order = "index"
+        self._shown: tuple[str, ...] = ()
+
+    def sort_by(self, order: Order) -> None:
+        """Sort by something else, at once."""
+        self.order, self._shown = order, ()
+        self.rebuild()
+
+    def held(self) -> str:
+        """The selected device, which another pane may have selected too."""
+        return self._store.selected
+
+    def hold(self, key: str) -> None:
+        """Have the session select another device."""
+        if key != self._store.selected:
+            self._actions.select_device(key)
+
+    def otherwise(self) -> None:
+        """Nowhere: no other device is selected because one has gone."""
+
+    def row_keys(self) -> Sequence[str]:
+        """The devices in their order; while figures are close, the order that was shown."""
+        store = self._store
+        figures: dict[str, float | None] = {}
+        if self.order != "index" and store.sample:
+            since = store.sample.at - MEAN_S
+            figures = {
+                view.key: figure(view, store.history.since(view.key, since), self.order)
+                for view in store.devices
+            }
+        self._shown = in_order(store.devices, figures, self._shown, self.order)
+        return self._shown
+
+    def row_lines(self, cells: int) -> Sequence[Line]:
+        """A line for each device."""
+        store, now = self._store, self._clock()
+        plan = columns(store.devices, cells)
+        views = {view.key: view for view in store.devices}
+        return [
+            row(
+                views[key],
+                store.sample,
+                now,
+                plan,
+                selected=key == store.selected,
+                points=store.history.points(key) if plan.history else (),
+            )
+            for key in self._shown
+        ]
+
+    def rebuild(self) -> None:
+        """Make the lines anew; a device selected elsewhere comes into view."""
+        super().rebuild()
+        if self.cursor != self._seen:
+            self._seen = self.cursor
+            if self.cursor is not None:
+                self.bring_into_view(self.cursor)
+
+
+class DevicesHeading(LineBar):
+    """The names of the columns; a click on one sorts by it."""
+
+    def __init__(self, devices: DeviceList, store: Store, sort: Callable[[Order], None]) -> None:
+        """Stand above a list.
+
+        Args:
+            devices: the list, which is as wide as its columns.
+            store: what the list shows.
+            sort: is told what to sort by.
+        """
+        super().__init__(lambda _cells: heading(self._plan(), devices.order))
+        self._devices = devices
+        self._store = store
+        self._sort = sort
+
+    def _plan(self) -> DeviceColumns:
+        return columns(self._store.devices, self._devices.cells or self.size.width)
+
+    def on_click(self, event: events.Click) -> None:
+        """Sort by the column under the mouse."""
+        order = order_at(self._plan(), event.x)
+        if order is not None:
+            self._sort(order)
+
+
+class DevicesPane(AgingPane):
+    """Every device with torch's name beside NVML's figures, the CPU as one of them."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.DEVICES, Part.SELECTION})
+    HELP = (
+        "One line per device; up and down select the one that the memory pane and the table's GPU "
+        "column show. The name is torch's (cuda:0) where torch sees the device, else NVML's; they "
+        "are paired by UUID. The first bar is the share of time in which the device was busy, the "
+        "second the memory in use. A device within 10 degrees of its slowdown threshold is warm; "
+        "from 2 degrees below it, or while heat or a fault holds its clocks back, it is red; power "
+        "is marked at its cap. s sorts by index, load, memory or heat, as a click on a heading "
+        "does: a row moves up only once its mean of ten seconds is ahead of the row above it by "
+        "10 points of load, 2 points of memory or 3 degrees. Below the rows are the last minutes "
+        "of the selected device on fixed scales; a column of dots is the highest reading of its "
+        "seconds, a gap is where nothing was read. 'throttled' names NVML's reason for holding "
+        "the clocks back; where there is no room it stands in place of the memory bar. 'lost': "
+        "the device no longer answers. '12 s old': these are old figures. n/a: not known; the "
+        "memory screen (2) has the reason of each."
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        actions: Actions,
+        clock: Callable[[], float] = time.time,
+        *,
+        id: str | None = "devices",  # noqa: A002 (Textual's name)
+    ) -> None:
+        """Show a store's devices.
+
+        Args:
+            store: what is known.
+            actions: is asked to select a device.
+            clock: Unix time now, to tell old figures.
+            id: the widget's.
+        """
+        super().__init__(store, clock, id=id)
+        self.list = DeviceList(store, actions, clock)
+        self.notice = LinesView(self._notice)
+        self.notice.can_focus = False
+        self.heading = DevicesHeading(self.list, store, self.sort_by)
+        self.history = FittedView(self._history)
+
+    def compose(self) -> ComposeResult:
+        """What is wrong with looking itself, the devices, and the history of the selected one."""
+        yield self.notice
+        yield self.heading
+        yield self.list
+        yield self.history
+
+    def rows_wanted(self, history: int, notice: int = 1) -> int:
+        """Rows that the pane takes with its title, its headings and all devices.
+
+        Args:
+            history: rows of each figure of the history; none for none.
+            notice: rows that there are for what is wrong with looking.
+        """
+        devices = len(self.store.devices)
+        return 2 + self.notice_rows(notice) + devices + block_rows(self._view, history)
+
+    def sort_by(self, order: Order) -> None:
+        """Sort the rows."""
+        self.list.sort_by(order)
+        self.store_changed()
+
+    def next_order(self) -> None:
+        """Sort by the next of the orders."""
+        self.sort_by(ORDERS[(ORDERS.index(self.list.order) + 1) % len(ORDERS)])
+
+    def store_changed(self) -> None:
+        rows = len(self._notice(max(1, self.size.width - 1)))
+        self.notice.display = rows > 0
+        self.notice.styles.height = max(1, rows)
+        self._make_room(rows)
+        self.notice.rebuild()
+        self.heading.rebuild()
+        self.list.rebuild()
+        self.history.rebuild()
+        self._retitle()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Another width has room for other columns."""
+        self.call_after_refresh(self.store_changed)
+
+    @property
+    def _view(self) -> DeviceView:
+        return self.store.selected_device
+
+    def _make_room(self, notice: int) -> None:
+        """Devices come first; what is left is for the headings, then for the history.
+
+        Args:
+            notice: rows of what is wrong with looking.
+        """
+        devices = len(self.store.devices)
+        free = self.size.height - notice - devices if devices else 0
+        self.heading.display = free > 0
+        fitting = (rows for rows in (3, 2, 1) if block_rows(self._view, rows) < free)
+        rows = next(fitting, 0)
+        self.history.display = rows > 0
+        if rows:
+            self.history.styles.height = block_rows(self._view, rows)
+
+    def _history(self, cells: int, rows: int) -> list[Line]:
+        points = self.store.history.points(self.store.selected)
+        return block_lines(self._view, points, self.store.sample, self.clock(), cells, rows)
+
+    def notice_rows(self, most: int) -> int:
+        """Rows that what is wrong with looking takes.
+
+        Args:
+            most: that there are for it.
+        """
+        return len(self._notice_in(max(1, self.size.width - 1), most))
+
+    def _notice(self, cells: int) -> list[Line]:
+        # Devices come first, then their headings: without a GPU there are empty rows below them.
+        room = self.size.height - len(self.store.devices) - 1
+        return self._notice_in(cells, max(1, room))
+
+    def _notice_in(self, cells: int, rows: int) -> list[Line]:
+        return notice_lines(self.store.sample, self.store.monitor, self.clock(), cells, rows)
+
+    def _retitle(self) -> None:
+        folded = self.has_class("-folded")
+        width = self.size.width - ROOM
+        order = self.list.order
+        self.retitle(devices_title(self.store, self.clock(), width, folded=folded, order=order))
+
+
+class AccountPane(AgingPane):
+    """The account of the selected device's memory, as it was when the store last changed.
+
+    Args:
+        store: what is known.
+        clock: Unix time now, to tell old figures.
+        id: the widget's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float],
+        *,
+        id: str | None,  # noqa: A002 (Textual's name)
+    ) -> None:
+        super().__init__(store, clock, id=id)
+        self.view, self.gauge = self.look()
+        self.bar = LineBar(lambda cells: bar_line(self.gauge, cells))
+        self.body = LinesView(self.account_lines)
+
+    def look(self) -> tuple[DeviceView, Gauge]:
+        """The device whose memory is accounted for, and the account."""
+        view = self.store.selected_device
+        return view, account(self.store, view, self.clock())
+
+    def title(self, cells: int) -> str:
+        """What stands in the border."""
+        return title(self.gauge, self.view, cells)
+
+    def account_lines(self, cells: int) -> list[Line]:
+        """The figures in words; a subclass says which."""
+        raise NotImplementedError
+
+    def store_changed(self) -> None:
+        """Account anew and redraw what changed."""
+        # Together: a device that has gone meanwhile has no account by which to be drawn.
+        self.view, self.gauge = self.look()
+        self.bar.rebuild()
+        self.body.rebuild()
+        self.retitle(self.title(self.size.width - ROOM))
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Another size has other lines."""
+        self.call_after_refresh(self.store_changed)
+
+
+class MemoryPane(AccountPane):
+    """Bar, legend and figures of the selected device; the screen 2 has it all."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.MEMORY, Part.SELECTION, Part.ALLOCATORS})
+    HELP = (
+        "Where the selected device's memory is. allocated: live tensors of the worker, by torch. "
+        "cached: reserved by torch but not allocated. context: what NVML counts for the worker "
+        "less what torch reserved: CUDA context, kernels, libraries. cuBLAS: the workspace that "
+        "torch gives it while a run lasts. ours: what else this program started, as ranks. others: "
+        "other processes; those that use torch and may be read from outside are split below the "
+        "legend, and in the bar where there is room. moving: torch reserved or gave back memory "
+        "since NVML was read, so that the two figures are not subtracted. unattributed: used, but "
+        "by no process that NVML lists. driver: reserved by the driver. Peaks of allocated and "
+        "reserved are torch's and exact; those marked sampled come from one look a second and may "
+        "miss a peak. e empties the cache, p resets the peaks. pinned on the host: host memory "
+        "that torch keeps locked for copies, no part of the bar. n/a comes with its reason."
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float] = time.time,
+        *,
+        id: str | None = "memory",  # noqa: A002 (Textual's name)
+    ) -> None:
+        """Show the selected device of a store; arguments as of :class:`AccountPane`."""
+        super().__init__(store, clock, id=id)
+
+    def compose(self) -> ComposeResult:
+        yield self.bar
+        yield self.body
+
+    def account_lines(self, cells: int) -> list[Line]:
+        """The legend and the figures, shortened to fit."""
+        return body(self.gauge, self.view, cells, self.store.worker_pid)

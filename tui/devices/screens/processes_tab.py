@@ -1,0 +1,381 @@
+"""The processes tab: who holds the memory of the GPUs, or of the host, and what nobody does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.widgets import Input
+
+from tui.devices.memory.model import Absent
+from tui.devices.monitor.messages import GpuProcess
+from tui.devices.state.devices import CPU
+from tui.devices.views.device_detail import Holders, holders, remainder_lines
+from tui.devices.views.process_rows import ORDERS, Order, ProcessRow, process_rows
+from tui.devices.views.processes import (
+    columns,
+    heading,
+    order_at,
+    process_line,
+    selected_lines,
+    unread_notes,
+)
+from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
+from tui.kit.commands.command import Situation
+from tui.kit.dialogs import ConfirmScreen
+from tui.kit.lines import Line
+from tui.kit.lists import KeyedList, RowFilter
+from tui.kit.pane import AgingPane, FooterBar, LineBar, LinesView
+from tui.session.actions import Actions
+from tui.session.silence import refusal, terminate
+from tui.state.events import Part
+from tui.state.store import Store
+
+if TYPE_CHECKING:
+    from tui.devices.screens.memory_tab import ProcessMemoryView
+    from tui.state.allocators import Allocator
+
+
+class ProcessList(KeyedList):
+    """A line for each process; its cursor stays on the process."""
+
+    def __init__(
+        self,
+        found: Callable[[], Sequence[ProcessRow]],
+        of_host: Callable[[], bool],
+        torch: Callable[[], bool],
+        clock: Callable[[], float],
+    ) -> None:
+        """List what the owner has found.
+
+        Args:
+            found: the rows in their order.
+            of_host: whether they are the host's.
+            torch: whether any of them is known to use torch.
+            clock: Unix time now, to tell ages.
+        """
+        super().__init__()
+        self._found = found
+        self._of_host = of_host
+        self._torch = torch
+        self._clock = clock
+
+    @property
+    def selected(self) -> ProcessRow | None:
+        """The row under the cursor."""
+        key = self.key
+        return next((row for row in self._found() if row.key == key), None)
+
+    def row_keys(self) -> Sequence[str]:
+        """The rows in their order."""
+        return [row.key for row in self._found()]
+
+    def row_lines(self, cells: int) -> Sequence[Line]:
+        """A line for each: who runs it and what it holds."""
+        now, of_host, torch = self._clock(), self._of_host(), self._torch()
+        return [
+            process_line(row, now, cells, of_host=of_host, torch=torch) for row in self._found()
+        ]
+
+
+class ProcessesHeading(LineBar):
+    """The names of the columns; a click on one sorts by it."""
+
+    def __init__(self, pane: ProcessesPane) -> None:
+        super().__init__(self._heading)
+        self._pane = pane
+
+    def _heading(self, cells: int) -> Line:
+        pane = self._pane
+        cells = pane.table.cells or cells
+        return heading(pane.order, cells, of_host=pane.of_host, torch=pane.torch)
+
+    def on_click(self, event: events.Click) -> None:
+        """Sort by the column under the mouse."""
+        pane = self._pane
+        order = order_at(event.x, pane.table.cells, of_host=pane.of_host, torch=pane.torch)
+        if order is not None:
+            self._pane.sort_by(order)
+
+
+def _whose(row: GpuProcess, worker_pid: int | None) -> list[str]:
+    """What the end of one of our own processes means."""
+    if row.pid == worker_pid:
+        return ["It is this workbench's own worker: a run that goes on ends."]
+    return ["This workbench started it: what needs it ends."] if row.ours else []
+
+
+class ProcessesPane(AgingPane):
+    """Heading, rows with a cursor, the account of the selected device, the whole row."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset(
+        {Part.DEVICES, Part.SELECTION, Part.MEMORY, Part.ALLOCATORS}
+    )
+    HELP = (
+        "Who holds the memory of the GPUs, in one table; with the CPU selected, who holds that of "
+        "the host. The list is NVML's. sm is the share of time in which a process kept "
+        "multiprocessors busy, by NVML's newest sample; cpu is processor time, of which 100% is "
+        "one core; host is resident memory. Processes that one launcher started, as torchrun its "
+        "ranks, stand below it; its row has their sums. Below the table the selected device's "
+        "account adds up: the processes and what is unattributed make device used, which with the "
+        "driver's own part and what is free makes the total. Unattributed is memory of processes "
+        "that NVML does not name: in a container it sees the host's processes only with "
+        "--pid=host, and under MIG or the Windows driver it does not say how much each holds. On "
+        "the CPU the sizes are resident memory, which counts shared pages once for each process. d "
+        "selects the next device, s sorts by the next column, as a click on a heading does; sorted "
+        "by sm or cpu a row moves up once it is 10 points ahead of the row above it. / shows only "
+        "rows that have all the words typed. t ends the process under the cursor, after asking. "
+        "allocated, cached, context, peak, retries and ooms are of torch's allocator in the "
+        "process, read from outside: nothing runs in it. Where they cannot be read a word stands "
+        "in their place, and its sentence, with what would help, below the table. enter shows a "
+        "torch process's memory and its history."
+    )
+
+    def __init__(
+        self, store: Store, actions: Actions, clock: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__(store, clock, id="processes")
+        self._actions = actions
+        self.order: Order = "memory"
+        self.pattern = ""
+        self._open = False
+        self._watched = False
+        self._rows: tuple[ProcessRow, ...] = ()
+        self._account = self._look()
+        self._title = ProcessesHeading(self)
+        self.table = ProcessList(
+            lambda: self._rows, lambda: self.of_host, lambda: self.torch, clock
+        )
+        self.filter_line = RowFilter(
+            self, self.table, self._title, "words of a GPU, user or command", id="process-filter"
+        )
+        self._rest = LinesView(self._remainders)
+        self._whole = LinesView(lambda cells: selected_lines(self.table.selected, cells))
+        self._rest.can_focus = self._whole.can_focus = False
+        self._rest.add_class("foot")
+        self._whole.add_class("foot")
+
+    def compose(self) -> ComposeResult:
+        yield self._title
+        yield self.table
+        yield self._rest
+        yield self._whole
+
+    @property
+    def of_host(self) -> bool:
+        """Whether the host's processes are listed, not those of the GPUs."""
+        return self.store.selected == CPU
+
+    @property
+    def torch(self) -> bool:
+        """Whether any of the listed processes is known to use torch."""
+        return any(row.torch for row in self._rows)
+
+    @property
+    def allocator(self) -> Allocator | None:
+        """What torch holds in the process under the cursor; ``None`` where that is not read."""
+        row, known = self.table.selected, self.store.allocators
+        key = row.torch.key if row and row.torch else None
+        return known.find(key) if known is not None and key is not None else None
+
+    @property
+    def selected(self) -> GpuProcess | None:
+        """The process under the cursor; ``None`` on a row that is none that NVML lists."""
+        row = self.table.selected
+        return row.process if row else None
+
+    def sort_by(self, order: Order) -> None:
+        """Sort by a column."""
+        self.order, self._rows = order, ()
+        self.store_changed()
+
+    def next_order(self) -> None:
+        """Sort by the next column that is there."""
+        shown = [
+            column.order
+            for column in columns(self.table.cells, of_host=self.of_host, torch=self.torch)
+        ]
+        orders = [order for order in ORDERS if order in shown]
+        place = orders.index(self.order) if self.order in orders else -1
+        self.sort_by(orders[(place + 1) % len(orders)])
+
+    def store_changed(self) -> None:
+        """Read the list anew and draw what changed."""
+        self._watch()
+        self._account = self._look()
+        self.retitle(self._named())
+        self._title.rebuild()
+        self.table.rebuild()
+        self._rest.rebuild()
+        self._whole.rebuild()
+
+    def opened(self, is_open: bool) -> None:
+        """The tab was opened or left."""
+        self._open = is_open
+        self._watch()
+
+    # ---- the filter ----
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Narrow the table to what was typed."""
+        event.stop()
+        self.pattern = event.value.strip()
+        self.store_changed()
+
+    # ---- what is shown ----
+
+    def _named(self) -> str:
+        """The title."""
+        what = "Processes cpu" if self.of_host else "Processes"
+        filtered = f"   filter: {self.pattern} ({len(self._rows)})" if self.pattern else ""
+        return f"{what}, by {self.order}{filtered}"
+
+    def _remainders(self, cells: int) -> list[Line]:
+        return remainder_lines(self._account, self.store.selected_device.label, cells)
+
+    def _watch(self) -> None:
+        """Have the host's processes listed only while they are what is shown."""
+        wanted = self._open and self.of_host
+        if wanted != self._watched:
+            self._watched = wanted
+            self._actions.watch_host(wanted)
+
+    def _look(self) -> Holders:
+        store = self.store
+        self._rows = process_rows(
+            store.devices,
+            store.sample,
+            of_host=self.of_host,
+            worker_pid=store.worker_pid,
+            pattern=self.pattern,
+            order=self.order,
+            before=[row.key for row in self._rows],
+            allocators=store.allocators,
+            now=self.clock(),
+        )
+        found = holders(store.selected_device, store.sample, self.clock())
+        if store.allocators is None or self.of_host:
+            return found
+        return replace(found, notes=(*found.notes, *unread_notes(store.allocators)))
+
+    @on(ProcessList.Moved)
+    def _moved(self) -> None:
+        self._whole.rebuild()
+
+
+class ProcessesTab(CommandScreen):
+    """The tab that lists the processes and, after asking, ends one."""
+
+    TAB = "processes"
+    CSS_PATH = "processes.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.pane = ProcessesPane(program.store, program.actions, program.clock)
+        self.memory: ProcessMemoryView | None = None
+        """In place of the table: of the process that was chosen."""
+
+    def compose(self) -> ComposeResult:
+        yield self.header()
+        yield self.pane
+        yield FooterBar(self.situation)
+
+    def looks_at_torch(self) -> bool:
+        """Each row of a GPU's processes has its allocator's figures."""
+        return self.memory is not None or not self.pane.of_host
+
+    @on(ProcessList.Chosen)
+    def _chosen(self) -> None:
+        """Show the memory of the process under the cursor; where that is not read, say why."""
+        allocator, row = self.pane.allocator, self.pane.table.selected
+        if allocator is None:
+            if (
+                row is not None
+                and row.torch is not None
+                and isinstance(row.torch.allocated, Absent)
+            ):
+                why = row.torch.allocated.reason
+                self.notify(f"{row.pid}: {why}", severity="warning", markup=False)
+            elif row is not None and row.kind == "launcher":
+                self.notify("it started several: choose one of them", markup=False)
+            return
+        # Imported when it is first asked for: the list does not need it.
+        from tui.devices.screens.memory_tab import ProcessMemoryView
+
+        self.memory = ProcessMemoryView(self.store, self.program.clock, allocator)
+        self.mount(self.memory, after=self.pane)
+        self.pane.display = False
+        # The body scrolls; at once, so that the next key finds it.
+        self.set_focus(self.memory.body)
+        self.query_one(FooterBar).rebuild()
+
+    @on(ProcessList.Moved)
+    def _moved(self) -> None:
+        self.query_one(FooterBar).rebuild()
+
+    def situation(self) -> Situation:
+        """With whether a process that can be sent a signal is under the cursor, and the filter."""
+        now = super().situation()
+        return replace(
+            now,
+            pane=now.pane if self.memory is None else self.memory.id,
+            on_process=self.memory is None and self._process() is not None,
+            can_go_back=bool(self.pane.pattern) or self.memory is not None,
+        )
+
+    def _process(self) -> GpuProcess | None:
+        """The process under the cursor, where it can be sent a signal."""
+        row = self.pane.selected
+        return row if row is not None and refusal(row) is None else None
+
+    def resumed(self, event: events.ScreenResume) -> None:
+        """Catch up with what changed while another tab was open."""
+        self.pane.opened(True)
+        super().resumed(event)
+
+    @on(events.ScreenSuspend)
+    def _suspended(self) -> None:
+        self.pane.opened(False)
+
+    def action_sort_processes(self) -> None:
+        self.pane.next_order()
+
+    def action_filter(self) -> None:
+        if self.memory is None:
+            self.pane.filter_line.begin()
+
+    def action_go_back(self) -> None:
+        """Go back to the table from a process's memory, or drop the filter."""
+        if self.memory is not None:
+            memory, self.memory = self.memory, None
+            self.pane.display = True
+            self.set_focus(self.pane.table)
+            memory.remove()
+            self.pane.store_changed()
+            self.query_one(FooterBar).rebuild()
+            return
+        self.pane.filter_line.end(keep=False)
+
+    def action_end_process(self) -> None:
+        row = self._process()
+        if row is None:
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                problem = terminate(row)
+                words = problem or f"SIGTERM sent to {row.pid}; it ends when it is ready to"
+                self.notify(words, severity="warning" if problem else "information", markup=False)
+
+        words = [
+            f"{row.pid}  {row.user or 'unknown user'}  {row.command or 'unknown command'}",
+            *_whose(row, self.store.worker_pid),
+            "It gets SIGTERM: most programs end, and lose what they have not saved.",
+        ]
+        self.app.push_screen(ConfirmScreen(f"Terminate process {row.pid}?", words), answered)

@@ -1,0 +1,225 @@
+"""What each device did over the last minutes, when that is old, and their order by it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from tui.devices.monitor.messages import Sample, process_of
+from tui.devices.state.devices import CPU, DeviceView
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import TorchMemory
+
+MOST_POINTS = 900
+"""Points that are kept of each device: a quarter of an hour at one sample a second."""
+
+
+@frozen
+class MemoryPoint:
+    """Bytes at one moment; ``None`` where a figure was not known then."""
+
+    at: float
+    used: int | None = None
+    """The device's, by NVML, or by torch where there is no NVML; on the CPU the host's."""
+    process: int | None = None
+    """Ours, by NVML; on the CPU the worker's resident memory."""
+    allocated: int | None = None
+    reserved: int | None = None
+
+
+@frozen
+class Point(MemoryPoint):
+    """Memory, and how busy and how hot the device was."""
+
+    utilization: float | None = None
+    """Percent of the time in which it was busy; of the CPU, of all its cores."""
+    power: float | None = None
+    """Watts."""
+    temperature: float | None = None
+    """Degrees Celsius."""
+
+
+class History:
+    """One ring of :class:`Point` per device key, and the highest sampled values."""
+
+    def __init__(self) -> None:
+        self._rings: dict[str, deque[Point]] = {}
+        self._peaks: dict[str, MemoryPoint] = {}
+        self._torch: dict[str, TorchMemory] = {}
+
+    def points(self, key: str) -> Sequence[Point]:
+        """Oldest first, at most :data:`MOST_POINTS` of them."""
+        return self._rings.get(key, ())
+
+    def since(self, key: str, at: float) -> list[Point]:
+        """Those from a Unix time on, oldest first."""
+        found = list(itertools.takewhile(lambda point: point.at >= at, reversed(self.points(key))))
+        return found[::-1]
+
+    def sampled_peak(self, key: str) -> MemoryPoint:
+        """The highest value of each figure since the last reset; sampled, so a floor."""
+        return self._peaks.get(key, MemoryPoint(0.0))
+
+    def reset_peak(self, key: str) -> None:
+        """Start the sampled peaks of one device anew."""
+        self._peaks.pop(key, None)
+
+    def take_torch(self, event: TorchMemory, devices: tuple[DeviceView, ...]) -> None:
+        """Remember the allocator's figures for the next sample of the device."""
+        for view in devices:
+            if view.torch == event.device:
+                self._torch[view.key] = event
+
+    def take_sample(
+        self, sample: Sample, devices: tuple[DeviceView, ...], worker_pid: int | None
+    ) -> None:
+        """Add one point to every device."""
+        for view in devices:
+            point = self._point(view, sample, worker_pid)
+            ring = self._rings.setdefault(view.key, deque(maxlen=MOST_POINTS))
+            ring.append(point)
+            self._peaks[view.key] = higher(self._peaks.get(view.key), point)
+
+    def _point(self, view: DeviceView, sample: Sample, worker_pid: int | None) -> Point:
+        if view.key == CPU:
+            ours = [item.resident for item in sample.watched if item.pid == worker_pid]
+            host = sample.host
+            return Point(
+                sample.at,
+                used=host.memory.total - host.memory.available,
+                process=next(iter(ours), None),
+                utilization=host.cpu.load_percent,
+            )
+        point = Point(sample.at)
+        device = view.nvml
+        # While the driver is silent, a sample repeats figures that were read before: no news.
+        if device and not (sample.nvml_silent_s and device.read_at < sample.at - sample.interval_s):
+            row = process_of(device, worker_pid)
+            memory = device.memory
+            # Where the device shares the host's memory, that is what its bar shows.
+            used = sample.host.memory.used if memory.unified else memory.used
+            point = replace(
+                point,
+                used=used,
+                process=row.memory if row else None,
+                utilization=device.utilization.gpu,
+                power=device.power_w,
+                temperature=device.temperature_c,
+            )
+        torch = self._torch.get(view.key)
+        if torch is not None and torch.pid == worker_pid:
+            point = replace(point, allocated=torch.allocated, reserved=torch.reserved)
+            total, free = torch.device_total, torch.device_free
+            if view.nvml is None and total is not None and free is not None:
+                point = replace(point, used=total - free)
+        return point
+
+
+def higher(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:
+    """The higher of each figure, at the time of the second."""
+    if peak is None:
+        return point
+
+    def top(a: int | None, b: int | None) -> int | None:
+        return max((x for x in (a, b) if x is not None), default=None)
+
+    return MemoryPoint(
+        point.at,
+        top(peak.used, point.used),
+        top(peak.process, point.process),
+        top(peak.allocated, point.allocated),
+        top(peak.reserved, point.reserved),
+    )
+
+
+LATE_S = 2.0
+"""A sample may be this late, as on a busy machine, before its figures are called old."""
+USUAL_INTERVAL_S = 1.0
+
+
+def stale_after(sample: Sample | None) -> float:
+    """Seconds after which figures are no longer drawn as current.
+
+    Args:
+        sample: the monitor's newest, which says how far apart it takes them; ``None`` before the
+            first.
+    """
+    if sample is None:
+        return USUAL_INTERVAL_S + LATE_S
+    return max(sample.interval_s, sample.took_s) + LATE_S
+
+
+Order = Literal["index", "load", "memory", "heat"]
+ORDERS: tuple[Order, ...] = ("index", "load", "memory", "heat")
+MEAN_S = 10.0
+"""Seconds over which the mean of a figure is taken."""
+MARGINS: Mapping[Order, float] = {"load": 10.0, "memory": 2.0, "heat": 3.0}
+"""A row moves up only once its mean is ahead of the row above by more than this: points of percent
+of load and of memory, degrees Celsius of heat."""
+
+
+def figure(view: DeviceView, points: Sequence[Point], order: Order) -> float | None:
+    """What a device is sorted by: the mean of its last readings; ``None`` where none is known.
+
+    Args:
+        view: the device.
+        points: of the last :data:`MEAN_S` seconds.
+        order: percent of load, percent of memory in use, or degrees Celsius.
+    """
+    total = view.nvml.memory.total if view.nvml else None
+    found: list[float] = []
+    for point in points:
+        value = point.temperature if order == "heat" else point.utilization
+        if order == "memory":
+            value = 100 * point.used / total if point.used is not None and total else None
+        if value is not None:
+            found.append(value)
+    return sum(found) / len(found) if found else None
+
+
+def held(
+    before: Sequence[str], figures: Mapping[str, float | None], margin: float
+) -> tuple[str, ...]:
+    """The keys sorted from the highest figure down, kept as they were while figures are close.
+
+    Args:
+        before: the order that was shown; keys that are new are sorted in from the end.
+        figures: by key, in the order of those without a figure and of equal ones.
+        margin: how far a key must be ahead of the one above it to pass it.
+    """
+    order = [key for key in before if key in figures]
+    order += [key for key in figures if key not in order]
+    moved = True
+    while moved:
+        moved = False
+        for at in range(len(order) - 1):
+            above, below = figures[order[at]], figures[order[at + 1]]
+            passes = below is not None and (above is None or below > above + margin)
+            if passes:
+                order[at], order[at + 1] = order[at + 1], order[at]
+                moved = True
+    return tuple(order)
+
+
+def in_order(
+    views: Sequence[DeviceView],
+    figures: Mapping[str, float | None],
+    before: Sequence[str],
+    order: Order,
+) -> tuple[str, ...]:
+    """The keys of the devices in the order asked for, the CPU last: it is no rival of the GPUs.
+
+    Args:
+        views: the devices in the driver's order.
+        figures: of :func:`figure`, by key.
+        before: the order that was shown, empty where another has just been asked for.
+        order: what they are sorted by.
+    """
+    gpus = {view.key: figures.get(view.key) for view in views if view.key != CPU}
+    last = [view.key for view in views if view.key == CPU]
+    if order == "index":
+        return (*gpus, *last)
+    return (*held(before, gpus, MARGINS[order] if before else 0.0), *last)

@@ -1,0 +1,1 @@
+"""Devices, memory and processes as lines of text."""

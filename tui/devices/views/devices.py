@@ -1,0 +1,359 @@
+"""The rows of the devices pane as lines. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.devices.memory.figures import device_age
+from tui.devices.monitor.messages import HARMFUL_REASONS, Device, Sample
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.history import Order, Point, stale_after
+from tui.devices.views.device_columns import (
+    MARK,
+    MEMORY_LONG,
+    POWER_OF,
+    UTILISATION,
+    DeviceColumns,
+    cpu_model,
+    shared_name,
+    short_name,
+    width_of,
+)
+from tui.devices.views.history import drawn, figures
+from tui.kit.lines import Line, Span, TextStyle, fit, left, right
+from tui.kit.notices import notice
+from tui.state.store import Store
+
+WARM_C, HOT_C = 10.0, 2.0
+"""Degrees below the slowdown threshold from which a device is warm, and from which it is hot."""
+AT_CAP = 0.97
+"""Share of the power limit from which a device is at its cap: the driver holds it just below."""
+LOST_ROOM = 24
+"""Cells that the reason of a loss takes at least: with fewer there are no figures beside it."""
+FULL = 0.95
+"""Share of the memory in use from which the bar says so."""
+
+_GRAVEST_FIRST = (*HARMFUL_REASONS, "reliability", "board_limit", "sw_power_cap")
+
+
+def devices_title(
+    store: Store, now: float, width: int, *, folded: bool, order: Order = "index"
+) -> str:
+    """How many GPUs there are, of which kind; of a folded pane, what matters most in it.
+
+    Args:
+        store: what is known.
+        now: Unix time.
+        width: cells of the title.
+        folded: the rows are not on the screen.
+        order: what the rows are sorted by.
+    """
+    gpus = [view for view in store.devices if view.key != CPU]
+    name = shared_name(store.devices)
+    count = [text.count(len(gpus), "GPU")] if len(gpus) > 1 else []
+    kind = [fit(name, max(12, width // 3))] if name else []
+    unseen = gpus and store.environment and not any(view.torch for view in gpus)
+    seen = ["not seen by torch"] if unseen else []
+    sorted_by = [f"by {order}"] if order != "index" else []
+
+    def words(*parts: str) -> str:
+        return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _held_back(store)
+
+    # What is wrong with a GPU stands at the end; the heading marks the order too.
+    titles = [
+        words(*count, *kind, *seen, *sorted_by),
+        words(*count, *kind, *seen),
+        words(*count, *seen),
+        words(*count),
+    ]
+    title = next((each for each in titles if len(each) <= width), titles[-1])
+    if not folded:
+        return title
+    trouble = notice(store.sample, store.monitor, now)
+    if trouble:
+        return fit(f"{title}   {glyphs.GLYPHS.warning} {trouble}", width)
+    return fit(f"{title}   {_in_brief(store.selected_device, store.sample)}", width)
+
+
+def _in_brief(view: DeviceView, sample: Sample | None) -> str:
+    """A device in a few words."""
+    found = _used(view, sample)
+    use = text.percent(_load(view, sample))
+    return f"{view.label} {use} {text.size_pair(*found)}" if found else f"{view.label} {use}"
+
+
+def _held_back(store: Store) -> str:
+    """How many GPUs have their clocks held back, by heat or a fault and by their power cap."""
+    reasons = [throttling(view.nvml) for view in store.devices if view.nvml and not view.nvml.lost]
+    harmed = sum(bool(set(found) & set(HARMFUL_REASONS)) for found in reasons)
+    capped = sum(
+        "sw_power_cap" in found and not set(found) & set(HARMFUL_REASONS) for found in reasons
+    )
+    parts = [f"{harmed} throttled"] if harmed else []
+    parts += [f"{capped} at the power cap"] if capped else []
+    return "".join(f", {part}" for part in parts)
+
+
+def throttling(device: Device) -> tuple[str, ...]:
+    """Why the clocks are held back, the gravest first; being idle is no reason."""
+    reasons = [reason for reason in device.throttle or () if reason not in ("idle", "none")]
+    order = {reason: rank for rank, reason in enumerate(_GRAVEST_FIRST)}
+    return tuple(sorted(reasons, key=lambda reason: order.get(reason, len(order))))
+
+
+def short_reason(reason: str) -> str:
+    """``hw_thermal`` for ``hw_thermal_slowdown``; ``hw_slowdown`` stays, as it means something."""
+    return reason if reason == "hw_slowdown" else reason.removesuffix("_slowdown")
+
+
+def age(view: DeviceView, sample: Sample, now: float) -> float:
+    """Seconds since the figures of a row were read."""
+    return max(0.0, now - sample.at) if view.nvml is None else device_age(view.nvml, sample, now)
+
+
+def status(view: DeviceView, sample: Sample | None, now: float, width: int) -> Span:
+    """What is the matter with a device, in as many words as fit; empty where nothing is."""
+    device = view.nvml
+    parts: list[str] = []
+    style = TextStyle.NOTE
+    if sample is not None and (seconds := age(view, sample, now)) > stale_after(sample):
+        parts.append(f"{text.old(seconds)} old")
+    if device is not None and device.ecc_uncorrected:
+        parts.append(text.count(device.ecc_uncorrected, "ECC error"))
+        style = TextStyle.BAD
+    if device is not None and (reasons := throttling(device)):
+        parts.append(_throttled(reasons, width - len(", ".join([*parts, ""]))))
+        style = TextStyle.BAD if reasons[0] in HARMFUL_REASONS else style
+    return Span(fit(", ".join(parts), width), style)
+
+
+_IN_BRIEF = {
+    "hw_thermal_slowdown": "thermal",
+    "sw_thermal_slowdown": "thermal",
+    "hw_power_brake_slowdown": "brake",
+    "hw_slowdown": "slowdown",
+}
+"""For the narrowest rows, the word of NVML's that tells it from others; the whole reasons are in
+the memory tab."""
+
+
+def _throttled(reasons: tuple[str, ...], width: int) -> str:
+    first = short_reason(reasons[0])
+    more = f" +{len(reasons) - 1}" if len(reasons) > 1 else ""
+    forms = (
+        f"throttled: {', '.join(map(short_reason, reasons))}",
+        f"throttled: {first}{more}",
+        f"throttled: {first}",
+        f"{glyphs.GLYPHS.warning} {first}",
+        f"{glyphs.GLYPHS.warning}{_IN_BRIEF.get(reasons[0], first)}",
+    )
+    return next((form for form in forms if len(form) <= width), forms[-1])
+
+
+def lost(device: Device, now: float, width: int) -> Span:
+    """What stands in the row of a device that no longer answers."""
+    since = f" {text.age(now - device.lost_at)}" if device.lost_at is not None else ""
+    return Span(fit(f"lost{since}: {device.lost}", width), TextStyle.BAD)
+
+
+def heat(device: Device) -> TextStyle:
+    """Whether a device is held back by heat or a fault, or is near its slowdown threshold."""
+    if set(device.throttle or ()) & set(HARMFUL_REASONS):
+        return TextStyle.BAD
+    celsius, slowdown = device.temperature_c, device.slowdown_c
+    if celsius is None or slowdown is None or celsius < slowdown - WARM_C:
+        return TextStyle.PLAIN
+    return TextStyle.BAD if celsius >= slowdown - HOT_C else TextStyle.NOTE
+
+
+def strain(device: Device) -> TextStyle:
+    """How near the power drawn is to what is allowed; a brake by the power supply is a fault."""
+    reasons = device.throttle or ()
+    if "hw_power_brake_slowdown" in reasons:
+        return TextStyle.BAD
+    drawn_w, limit = device.power_w, device.power_limit_w
+    capped = drawn_w is not None and bool(limit) and drawn_w >= AT_CAP * (limit or 0)
+    return TextStyle.NOTE if capped or "sw_power_cap" in reasons else TextStyle.PLAIN
+
+
+def row(
+    view: DeviceView,
+    sample: Sample | None,
+    now: float,
+    plan: DeviceColumns,
+    *,
+    selected: bool,
+    points: Sequence[Point] = (),
+) -> Line:
+    """One device as one row.
+
+    Args:
+        view: the device.
+        sample: the monitor's newest; ``None`` before the first.
+        now: Unix time.
+        plan: the columns, the same for all rows.
+        selected: mark it as the one that the other panes show.
+        points: its history, oldest first.
+    """
+    mark = left(glyphs.GLYPHS.selected if selected else "", MARK)
+    style = TextStyle.STRONG if selected else TextStyle.PLAIN
+    device = view.nvml
+    if device is not None and not device.lost and heat(device) is TextStyle.BAD:
+        style = TextStyle.BAD
+    head = Span(mark + left(view.label, plan.label), style)
+    if device is not None and device.lost:
+        return (head, *_lost_row(view, device, now, plan, width_of(plan) - head.width))
+    stale = sample is not None and age(view, sample, now) > stale_after(sample)
+    quiet = stale or sample is None
+    state = status(view, sample, now, plan.status or plan.name or plan.filled)
+    parts = [head, *_cells(view, sample, plan, _name(view, sample), state, quiet=quiet)]
+    if plan.history:
+        load = figures(view, sample)[0]
+        (picture,) = drawn(points, load, sample, now, plan.history, 1)
+        parts.append(Span(f" {picture}", load.style))
+    return tuple(parts)
+
+
+def _cells(
+    view: DeviceView,
+    sample: Sample | None,
+    plan: DeviceColumns,
+    name: str,
+    state: Span,
+    *,
+    quiet: bool,
+) -> list[Span]:
+    """What follows the label. A status without a column takes the place of name or memory bar."""
+    device = view.nvml
+    usual = TextStyle.QUIET if quiet else TextStyle.PLAIN
+
+    def styled(style: TextStyle) -> TextStyle:
+        return TextStyle.QUIET if quiet else style
+
+    # A power cap is normal under load: its column is coloured, and the title counts it.
+    grave = bool(state.text) and not plan.status and (quiet or state.style is TextStyle.BAD)
+    found: list[Span] = []
+    if plan.name:
+        named = state if grave else Span(name, usual)
+        found.append(Span(f" {left(named.text, plan.name)}", named.style))
+    burning = device is not None and heat(device) is TextStyle.BAD
+    load = _load(view, sample)
+    if plan.load:
+        style = styled(TextStyle.BAD if burning else TextStyle.GOOD)
+        found.append(Span(f" {level(load, plan.load)}", style))
+    found.append(Span(f" {right(text.percent(load), UTILISATION)}", usual))
+    memory = _used(view, sample)
+    share = memory[0] / memory[1] if memory and memory[0] is not None and memory[1] else None
+    if plan.filled:
+        style = styled(TextStyle.NOTE if share and share >= FULL else TextStyle.ALLOCATED)
+        bar = Span(level(None if share is None else 100 * share, plan.filled), style)
+        if grave and not plan.name:
+            bar = Span(left(state.text, plan.filled), state.style)
+        found.append(Span(f" {bar.text}", bar.style))
+    found.append(Span(f" {right(_memory_text(memory, plan.memory), plan.memory)}", usual))
+    if view.key == CPU:
+        room = plan.temperature + plan.power + (plan.temperature > 0 and plan.power > 0)
+        cores = _cores(sample) if sample and room > plan.temperature else ""
+        found.append(Span(f" {right(cores, room)}" if room else "", usual))
+    else:
+        found += _heat_cells(device, plan, styled)
+    if plan.clocks:
+        clocks = device.clocks_mhz if device else None
+        words = _clocks(clocks.sm, clocks.memory) if clocks else ""
+        found.append(Span(f" {right(words, plan.clocks)}", usual))
+    if plan.status:
+        found.append(Span(f" {left(state.text, plan.status)}", state.style))
+    return found
+
+
+def _heat_cells(
+    device: Device | None, plan: DeviceColumns, styled: Callable[[TextStyle], TextStyle]
+) -> list[Span]:
+    found: list[Span] = []
+    if plan.temperature:
+        celsius = text.temperature(device.temperature_c if device else None)
+        style = styled(heat(device) if device else TextStyle.PLAIN)
+        found.append(Span(f" {right(celsius, plan.temperature)}", style))
+    if plan.power:
+        watts, limit = (device.power_w, device.power_limit_w) if device else (None, None)
+        words = text.power(watts, limit) if plan.power >= POWER_OF else text.watts(watts)
+        style = styled(strain(device) if device else TextStyle.PLAIN)
+        found.append(Span(f" {right(text.NA if watts is None else words, plan.power)}", style))
+    return found
+
+
+def _lost_row(
+    view: DeviceView, device: Device, now: float, plan: DeviceColumns, width: int
+) -> tuple[Span, ...]:
+    """Since when and why, in place of all figures but the last ones, which stand beside it."""
+    if view.before_loss is None:
+        return (Span(f" {left(lost(device, now, width - 1).text, width - 1)}", TextStyle.BAD),)
+    last = DeviceView(view.key, view.before_loss)
+    bare = replace(plan, name=0, status=0, clocks=0, history=0, filled=0, load=0)
+    figures_then = _cells(last, None, bare, "", Span(""), quiet=True)
+    tail = sum(cells + 1 for cells in (plan.clocks, plan.status, plan.history) if cells)
+    room = width - sum(span.width for span in figures_then) - tail - 1
+    if room < LOST_ROOM:
+        return (Span(f" {left(lost(device, now, width - 1).text, width - 1)}", TextStyle.BAD),)
+    reason = Span(f" {left(lost(device, now, room).text, room)}", TextStyle.BAD)
+    return (reason, *figures_then, Span(" " * tail))
+
+
+def _name(view: DeviceView, sample: Sample | None) -> str:
+    if view.key == CPU and sample is not None and view.torch_device is None:
+        return cpu_model(sample.host.cpu.model)
+    return short_name(view)
+
+
+def _cores(sample: Sample) -> str:
+    cpu = sample.host.cpu
+    if cpu.cores_usable == cpu.cores:
+        return text.count(cpu.cores, "core")
+    return f"{cpu.cores_usable}/{text.count(cpu.cores, 'core')}"
+
+
+def _load(view: DeviceView, sample: Sample | None) -> float | None:
+    if view.key == CPU:
+        return sample.host.cpu.load_percent if sample else None
+    return view.nvml.utilization.gpu if view.nvml else None
+
+
+def _used(view: DeviceView, sample: Sample | None) -> tuple[int | None, int | None] | None:
+    """What is used of how much; ``None`` where the device has no memory of its own."""
+    if view.key == CPU:
+        memory = sample.host.memory if sample else None
+        return (memory.used, memory.total) if memory else (None, None)
+    if view.nvml is None:
+        return (None, None)
+    return None if view.nvml.memory.unified else (view.nvml.memory.used, view.nvml.memory.total)
+
+
+def _memory_text(memory: tuple[int | None, int | None] | None, cells: int) -> str:
+    if memory is None:
+        return "unified"
+    if memory == (None, None):
+        return text.NA
+    pair = text.size_pair(*memory)
+    return pair if cells >= MEMORY_LONG else pair.replace(" ", "").replace("iB", "")
+
+
+def _clocks(sm: int | None, memory: int | None) -> str:
+    if sm is None and memory is None:
+        return text.NA
+    return f"{text.NA if sm is None else sm}/{text.NA if memory is None else memory} MHz"
+
+
+def level(percent: float | None, width: int) -> str:
+    """A bar of 0 to 100 % in parts of a cell; what is not known has no bar."""
+    if percent is None:
+        return " " * width
+    steps = glyphs.GLYPHS.horizontal
+    filled = round(max(0.0, min(percent, 100.0)) / 100 * width * len(steps))
+    if percent > 0:
+        filled = max(1, filled)
+    whole, part = divmod(filled, len(steps))
+    bar = steps[-1] * whole + (steps[part - 1] if part else "")
+    return bar.ljust(width)

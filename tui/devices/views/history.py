@@ -1,0 +1,256 @@
+"""What a device did over the last minutes, in braille dots on fixed scales. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.devices.monitor.messages import Sample
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.history import MemoryPoint, Point, stale_after
+from tui.kit.braille import ACROSS, braille, filled
+from tui.kit.lines import Line, Span, TextStyle, fit, left, right
+from workloads.protocol.frozen import frozen
+
+LABEL = 18
+"""Cells in front of a history: what is drawn, and its scale."""
+LEAST_COLUMN_S = 4.0
+"""Seconds that a column of dots stands for, at least: a picture that moves each second would cost
+the link as much as all figures do."""
+
+
+@frozen
+class Figure:
+    """One figure of a point of a history and its scale, from zero to ``full``."""
+
+    name: str
+    label: str
+    full: float | None
+    """``None``: not known, so that nothing can be drawn."""
+    full_text: str
+    style: TextStyle
+
+
+def figures(view: DeviceView, sample: Sample | None, *, torch: bool = False) -> list[Figure]:
+    """What has a history of a device, with the top of each scale.
+
+    Args:
+        view: the device.
+        sample: the monitor's newest; it knows the host's memory.
+        torch: what torch has reserved too.
+    """
+    device = view.nvml
+    total = device.memory.total if device else None
+    if total is None and view.torch_device is not None:
+        total = view.torch_device.total_memory
+    if sample and (view.key == CPU or (device and device.memory.unified)):
+        total = sample.host.memory.total
+    limit = device.power_limit_w if device else None
+    size = text.size_short(total)
+    found = [
+        Figure("utilization", "util", 100.0, "100 %", TextStyle.GOOD),
+        Figure("used", "memory", total, size, TextStyle.ALLOCATED),
+    ]
+    if torch and view.torch and view.key != CPU:
+        found.append(Figure("reserved", "reserved", total, size, TextStyle.CACHED))
+    if view.key != CPU:
+        found.append(Figure("power", "power", limit, text.watts(limit), TextStyle.CONTEXT))
+    return found
+
+
+def column_s(sample: Sample | None) -> float:
+    """Seconds of a column of dots: two samples at least, so that one that is late leaves no gap."""
+    pace = max(sample.interval_s, sample.took_s) if sample else 1.0
+    return max(LEAST_COLUMN_S, 2 * math.ceil(pace))
+
+
+def shares(
+    points: Sequence[MemoryPoint], figure: Figure, columns: int, seconds: float, until: float
+) -> list[float | None]:
+    """The highest value of each column as a share of the scale; ``None`` where none was sampled.
+
+    Columns begin at whole multiples of their seconds, and pairs of them at whole multiples of two,
+    so that the picture stands still until a cell is full.
+
+    Args:
+        points: oldest first.
+        figure: what of them, and its scale.
+        columns: how many there are to be; the last may still lie ahead.
+        seconds: that a column stands for.
+        until: Unix time in the last cell.
+    """
+    found: list[float | None] = [None] * columns
+    first = (math.floor(until / seconds / ACROSS) + 1) * ACROSS - columns
+    for point in reversed(points):
+        at = math.floor(point.at / seconds) - first
+        if at < 0:
+            break
+        value = getattr(point, figure.name)
+        if value is None or not figure.full or at >= columns:
+            continue
+        share = min(1.0, max(0.0, value / figure.full))
+        found[at] = max(share, found[at] or 0.0)
+    return found
+
+
+def drawn(
+    points: Sequence[MemoryPoint],
+    figure: Figure,
+    sample: Sample | None,
+    now: float,
+    cells: int,
+    rows: int,
+) -> list[str]:
+    """The dots of a history: a sampled zero is one dot high, a gap has none."""
+    seconds = column_s(sample)
+    columns = cells * ACROSS
+    found = shares(points, figure, columns, seconds, until(sample, now))
+    # A share above zero is drawn with a dot at least.
+    return braille(
+        filled([share if share is None else share or 1e-9 for share in found], rows), cells, rows
+    )
+
+
+def until(sample: Sample | None, now: float) -> float:
+    """Where a history ends: at the newest sample; at the present once nothing comes any more."""
+    if sample is None or now - sample.at > stale_after(sample):
+        return now
+    return sample.at
+
+
+def history_lines(
+    points: Sequence[MemoryPoint],
+    wanted: Sequence[Figure],
+    sample: Sample | None,
+    now: float,
+    *,
+    cells: int,
+    rows: int,
+) -> list[Line]:
+    """Figures below each other, the newest on the right, each with its scale in front.
+
+    Args:
+        points: of the device, oldest first.
+        wanted: what is drawn.
+        sample: the monitor's newest.
+        now: Unix time.
+        cells: width of a line.
+        rows: height of each figure.
+    """
+    room = max(0, cells - LABEL)
+    lines: list[Line] = []
+    for figure in wanted:
+        if figure.full is None:
+            words = f" {figure.label} {text.NA}: the end of its scale is not known"
+            lines += [(Span(left(fit(words, cells), cells), TextStyle.QUIET),)]
+            lines += [()] * (rows - 1)
+            continue
+        pictures = drawn(points, figure, sample, now, room, rows)
+        for row, picture in enumerate(pictures):
+            label = scale_label(figure, row, rows)
+            lines.append((Span(label, TextStyle.QUIET), Span(picture, figure.style)))
+    return lines
+
+
+def scale_label(figure: Figure, row: int, rows: int) -> str:
+    """What stands in front of a row: the name and the top of the scale, and its zero below."""
+    if rows == 1:
+        top = f"0{glyphs.GLYPHS.dash}{figure.full_text}"
+        return left(f" {left(figure.label, 8)} {top}"[:LABEL], LABEL)
+    words = figure.full_text if row == 0 else "0" if row == rows - 1 else ""
+    name = figure.label if row == 0 else ""
+    return f" {left(name, 8)}{right(words, LABEL - 10)} "
+
+
+def block_rows(view: DeviceView, rows: int) -> int:
+    """Rows of :func:`block_lines` with figures so high; none where they are none."""
+    return 1 + rows * len(figures(view, None)) if rows else 0
+
+
+def block_lines(
+    view: DeviceView,
+    points: Sequence[Point],
+    sample: Sample | None,
+    now: float,
+    cells: int,
+    height: int,
+) -> list[Line]:
+    """A device's histories under a line that says whose they are and how far back they reach.
+
+    Args:
+        view: the device.
+        points: its history, oldest first.
+        sample: the monitor's newest.
+        now: Unix time.
+        cells: width of a line.
+        height: lines in all.
+    """
+    wanted = figures(view, sample)
+    rows = max(1, (height - 1) // len(wanted))
+    return [
+        span_rule(view.label, sample, cells, cells),
+        *history_lines(points, wanted, sample, now, cells=cells, rows=rows),
+    ]
+
+
+BESIDE_FROM = 110
+"""Cells from which the histories of the memory tab stand side by side."""
+HIGHEST = 5
+"""Rows of a history, at most."""
+
+
+def whole_rows(view: DeviceView, sample: Sample | None, cells: int, most: int) -> int:
+    """Rows of :func:`whole_lines`: at most ``most``; none where not one row each has room."""
+    each = min(HIGHEST, (most - 1) // _deep(view, sample, cells))
+    return 1 + each * _deep(view, sample, cells) if each > 0 else 0
+
+
+def _deep(view: DeviceView, sample: Sample | None, cells: int) -> int:
+    """How many histories stand below each other."""
+    count = len(figures(view, sample, torch=True))
+    return -(-count // 2) if cells >= BESIDE_FROM else count
+
+
+def whole_lines(
+    view: DeviceView,
+    points: Sequence[Point],
+    sample: Sample | None,
+    now: float,
+    cells: int,
+    height: int,
+) -> list[Line]:
+    """All histories of a device, what torch has reserved among them; two side by side if wide.
+
+    Arguments as of :func:`block_lines`.
+    """
+    wanted = figures(view, sample, torch=True)
+    deep = _deep(view, sample, cells)
+    rows = max(1, (height - 1) // deep)
+    beside = len(wanted) > deep
+    room = (cells - 2) // 2 if beside else cells
+    first = history_lines(points, wanted[:deep], sample, now, cells=room, rows=rows)
+    other = history_lines(points, wanted[deep:], sample, now, cells=room, rows=rows)
+    gap = Span("  ")
+    other += [()] * (len(first) - len(other))
+    lines = [(*one, gap, *two) for one, two in zip(first, other, strict=True)] if beside else first
+    return [span_rule(view.label, sample, room, cells), *lines]
+
+
+def span_rule(whose: str, sample: Sample | None, room: int, cells: int) -> Line:
+    """A line across: over how long the histories below it reach, and whose they are.
+
+    Args:
+        whose: stands first; may be empty.
+        sample: the monitor's newest.
+        room: cells that one history has.
+        cells: width of the line.
+    """
+    seconds = column_s(sample)
+    span = text.duration(max(0, room - LABEL) * ACROSS * seconds)
+    name = f"{whose}, " if whose else ""
+    words = f"{name}last {span}, the highest of each {text.duration(seconds)}"
+    rule = glyphs.GLYPHS.rule
+    title = fit(f"{rule} {words} ", cells)
+    return (Span(title + rule * (cells - len(title)), TextStyle.QUIET),)

@@ -1,0 +1,380 @@
+"""The memory of a device as lines: bar, legend, figures. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.devices.memory import OTHER_PARTS, PINNED, Gauge, OtherProcess, Slice, Term
+from tui.devices.memory.model import Absent, Reading, Stale, Value, reading_text, value_of
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.views.device_columns import short_name
+from tui.kit.commands.registry import BY_ID, key_text
+from tui.kit.lines import Line, Span, TextStyle, fit, fit_line, flow, paragraph, width
+
+STYLES = {
+    "allocated": TextStyle.ALLOCATED,
+    "unique": TextStyle.ALLOCATED,
+    "cached": TextStyle.CACHED,
+    "workspace": TextStyle.CONTEXT,
+    "shared": TextStyle.CACHED,
+    "context": TextStyle.CONTEXT,
+    "process": TextStyle.CONTEXT,
+    "ours": TextStyle.CONTEXT,
+    "process_and_others": TextStyle.OTHERS,
+    "others": TextStyle.OTHERS,
+    **dict.fromkeys(OTHER_PARTS, TextStyle.OTHERS),
+}
+LEAST_SPLIT = 3
+"""Cells that another process must have in a bar for its parts to be told apart there."""
+OTHERS_SHOWN = 3
+"""Processes that the pane splits, at most; the memory tab has all."""
+EMPTY_KEY = key_text(BY_ID["empty_cache"].keys[0])
+FIGURES = {"reserved": "reserved_peak", "process": "process_peak", "used": "used_peak"}
+"""Terms of a GPU that the pane states, with their peaks."""
+HOST_FIGURES = {"resident": "process_peak", "used": "used_peak", "heap_in_use": None}
+
+
+# ---- bar ---------------------------------------------------------------------------------------
+
+
+def bar_cells(slices: Sequence[Slice], total: int, cells: int) -> list[tuple[str, int]]:
+    """How many cells each slice gets; they add up to ``cells``, and none that is not zero is lost.
+
+    Args:
+        slices: those whose size is known; they add up to ``total``.
+        total: bytes, above zero.
+        cells: width of the bar.
+    """
+    sizes = [(part.key, value_of(part.bytes) or 0) for part in slices]
+    shown = [(key, size) for key, size in sizes if size > 0]
+    least = 1 if len(shown) <= cells else 0
+    given = [max(least, size * cells // total) for _, size in shown]
+    remainders = [size * cells % total for _, size in shown]
+    while shown and sum(given) < cells:
+        best = max(range(len(shown)), key=lambda at: (remainders[at], shown[at][1]))
+        given[best] += 1
+        remainders[best] = -1
+    while sum(given) > cells:
+        widest = max(range(len(shown)), key=lambda at: (given[at], shown[at][1]))
+        given[widest] -= 1
+    return [(key, count) for (key, _), count in zip(shown, given, strict=True) if count]
+
+
+def bar_line(gauge: Gauge, cells: int) -> Line:
+    """The bar; where the total is not known, why."""
+    total = value_of(gauge.total)
+    if total is None or total <= 0:
+        reason = gauge.total.reason if isinstance(gauge.total, Absent) else "it is zero"
+        return (Span(fit(f"no bar, the total is not known: {reason}", cells), TextStyle.QUIET),)
+    fills = glyphs.GLYPHS.slices
+    return tuple(
+        Span(fills[key] * count, STYLES.get(key, TextStyle.REST))
+        for key, count in bar_cells(_with_others_split(gauge, total, cells), total, cells)
+    )
+
+
+def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
+    """The known slices; of the others, those with room for it in their parts, the largest first."""
+    found: list[Slice] = []
+    for part in gauge.known:
+        left = value_of(part.bytes) or 0
+        if part.key == "others":
+            for other in gauge.others:
+                held = sum(size for _, size in other.parts)
+                if held > left or held * cells < LEAST_SPLIT * total:
+                    continue
+                found += [Slice(key, "", Value(size)) for key, size in other.parts]
+                left -= held
+            part = replace(part, bytes=Value(left))
+        found.append(part)
+    return found
+
+
+def legend(gauge: Gauge, cells: int) -> list[Line]:
+    """Every known slice with its glyph and its bytes, on as few lines as can be.
+
+    Long units go before a second line does, then what is free, which the title says as well.
+    """
+    parts = [
+        part for part in gauge.known if part.key != "unattributed" or value_of(part.bytes) != 0
+    ]
+    held = [part for part in parts if part.key != "free"]
+    choices = ((parts, text.size), (parts, text.size_short), (held, text.size_short))
+    drawn = [
+        flow([_legend_item(part, say(value_of(part.bytes))) for part in chosen], cells)
+        for chosen, say in choices
+    ]
+    return min(drawn, key=len)
+
+
+def _legend_item(part: Slice, size: str) -> Line:
+    mark = Span(glyphs.GLYPHS.slices[part.key], STYLES.get(part.key, TextStyle.REST))
+    quiet = isinstance(part.bytes, Stale)
+    return (
+        mark,
+        Span(f" {part.label} "),
+        Span(size, TextStyle.QUIET if quiet else TextStyle.STRONG),
+    )
+
+
+def other_lines(others: Sequence[OtherProcess], cells: int, most: int | None = None) -> list[Line]:
+    """Another process a line: what torch in it holds, or in a word why that is not known.
+
+    Args:
+        others: the largest first.
+        cells: width of a line.
+        most: lines, at most; ``None`` for all.
+    """
+    shown = others if most is None or len(others) <= most else others[: most - 1]
+    found = [fit_line(_other_line(other), cells) for other in shown]
+    if len(shown) < len(others):
+        rest = text.count(len(others) - len(shown), "more torch process", "more torch processes")
+        found.append((Span(fit(f"{rest}: see the tabs {MORE}", cells), TextStyle.QUIET),))
+    return found
+
+
+PROCESSES = key_text(BY_ID["tab_processes"].keys[0])
+MORE = f"{key_text(BY_ID['tab_memory'].keys[0])} and {PROCESSES}"
+
+
+def _other_line(other: OtherProcess) -> Line:
+    head = (Span(f"{other.pid} ", TextStyle.STRONG),)
+    tail = (Span(f" {other.command or text.NA}", TextStyle.QUIET),)
+    figures = (other.allocated, other.cached, other.context)
+    if isinstance(other.allocated, Absent):
+        held = reading_text(other.process, text.size_short)
+        return (*head, Span(f"{held}, not split: {other.allocated.short}"), *tail)
+    spans: list[Span] = []
+    for key, size in zip(OTHER_PARTS, figures, strict=True):
+        label = key.removeprefix("other_")
+        style = TextStyle.QUIET if isinstance(size, Stale) else TextStyle.STRONG
+        spans += [
+            Span(glyphs.GLYPHS.slices[key], STYLES[key]),
+            Span(f" {label} "),
+            Span(f"{reading_text(size, text.size_short)} ", style),
+        ]
+    return (*head, *spans, *tail)
+
+
+# ---- figures -----------------------------------------------------------------------------------
+
+
+def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
+    """The figures under the bar: reserved, process, used with peaks, and what ``e`` would free."""
+    chosen = HOST_FIGURES if view.key == CPU else FIGURES
+    items: list[Line] = []
+    for key, peak_key in chosen.items():
+        term = gauge.term(key)
+        size = value_of(term.bytes)
+        if size is None:
+            continue
+        source = f" ({term.source})" if key == "used" and view.key != CPU else ""
+        peak = value_of(gauge.term(peak_key).bytes) if key == "reserved" and peak_key else None
+        note = f" (peak {text.size_short(peak)})" if peak is not None else source
+        items.append(
+            (Span(f"{term.label} "), Span(text.size_short(size), _age_style(term)), Span(note))
+        )
+    free = value_of(gauge.would_free)
+    if free is not None:
+        upper = f"up to {text.size_short(free)}" if free else "nothing"
+        if gauge.whose.frees:
+            items.append((Span(f"{gauge.whose.frees} {upper}"),))
+        else:
+            items.append((Span(EMPTY_KEY, TextStyle.KEY), Span(f" frees {upper}")))
+    return flow([*items, *_pinned_item(gauge), *peak_items(gauge)], cells)
+
+
+def _pinned_item(gauge: Gauge) -> list[Line]:
+    """What is pinned of the host's memory, where there is some; not a part of the bar."""
+    size = next((value_of(term.bytes) for term in gauge.terms if term.key == PINNED), None)
+    return (
+        [(Span("pinned on the host "), Span(text.size_short(size), TextStyle.STRONG))]
+        if size
+        else []
+    )
+
+
+def _age_style(term: Term) -> TextStyle:
+    """Old figures are drawn quietly, as in the legend."""
+    return TextStyle.QUIET if isinstance(term.bytes, Stale) else TextStyle.STRONG
+
+
+def peak_items(gauge: Gauge) -> list[Line]:
+    """The peaks that do not stand beside their figure, those by samples marked."""
+    items: list[Line] = []
+    for term in gauge.peaks:
+        size = value_of(term.bytes)
+        if size is None or term.key == "reserved_peak":
+            continue
+        how = " sampled" if "sampled" in term.source else ""
+        items.append((Span(f"peak {term.label} {text.size_short(size)}{how}"),))
+    return items
+
+
+def absences(gauge: Gauge, cells: int) -> list[Line]:
+    """What is not known, grouped by the reason; the slices speak for the terms made of them."""
+    found: dict[Absent, list[str]] = {}
+    for part in gauge.slices:
+        if isinstance(part.bytes, Absent):
+            found.setdefault(part.bytes, []).append(part.label)
+    said = {absent.reason for absent in found}
+    for term in gauge.terms:
+        if term.key in FIGURES and isinstance(term.bytes, Absent) and term.bytes.reason not in said:
+            found.setdefault(term.bytes, []).append(term.label)
+    return [
+        line
+        for absent, labels in found.items()
+        for line in paragraph(
+            f"{', '.join(labels)} {absent.short}: {absent.reason}", cells, TextStyle.QUIET
+        )
+    ]
+
+
+def warnings(gauge: Gauge, cells: int) -> list[Line]:
+    """What does not fit together."""
+    mark = f"{glyphs.GLYPHS.warning} "
+    return [
+        line
+        for warning in gauge.warnings
+        for line in paragraph(mark + warning, cells, TextStyle.BAD, indent="  ")
+    ]
+
+
+def explanation(gauge: Gauge, cells: int) -> list[Line]:
+    """Where the memory is, in sentences."""
+    return paragraph(" ".join(gauge.explanation), cells, TextStyle.QUIET)
+
+
+HOLDERS_SHOWN = 4
+
+
+def holder_lines(gauge: Gauge, view: DeviceView, cells: int, worker: int | None) -> list[Line]:
+    """Who else holds the memory by NVML, the largest first, but for those that are split above.
+
+    Args:
+        gauge: the account, which has those.
+        view: the device.
+        cells: width of a line.
+        worker: PID of the workbench's worker, whose memory stands among the figures.
+    """
+    told = {worker, *(other.pid for other in gauge.others)}
+    listed = (view.nvml.processes if view.nvml and not view.nvml.lost else None) or ()
+    found = [item for item in listed if not item.ours and item.pid not in told]
+    found.sort(key=lambda item: -1 if item.memory is None else item.memory, reverse=True)
+    shown = found if len(found) <= HOLDERS_SHOWN else found[: HOLDERS_SHOWN - 1]
+    lines = [
+        fit_line(
+            (
+                Span(f"{item.pid} {item.user or text.NA} "),
+                Span(text.size(item.memory), TextStyle.STRONG),
+                Span(f" {item.command or text.NA}", TextStyle.QUIET),
+            ),
+            cells,
+        )
+        for item in shown
+    ]
+    if len(shown) < len(found):
+        rest = text.count(len(found) - len(shown), "more process", "more processes")
+        lines.append((Span(fit(f"{rest}: see the tab {PROCESSES}", cells), TextStyle.QUIET),))
+    return lines
+
+
+def body(gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None) -> list[Line]:
+    """Everything under the bar, the most telling first; arguments as :func:`holder_lines` takes."""
+    return [
+        *legend(gauge, cells),
+        *other_lines(gauge.others, cells, OTHERS_SHOWN),
+        *absences(gauge, cells),
+        *warnings(gauge, cells),
+        *figures(gauge, view, cells),
+        *holder_lines(gauge, view, cells, worker),
+        *explanation(gauge, cells),
+    ]
+
+
+def title(gauge: Gauge, view: DeviceView, cells: int, whose: str = "") -> str:
+    """Device, free and total, and what must not be overlooked, as far as there is room."""
+    total = value_of(gauge.total)
+    spare = next((part for part in gauge.known if part.key == "free"), None)
+    sizes = f"total {reading_text(gauge.total, text.size)}"
+    if total is not None and spare is not None:
+        sizes = f"{text.size_pair(value_of(spare.bytes), total, ' of ')} {spare.label}"
+    if gauge.unified:
+        sizes += ", unified"
+    notes = []
+    if isinstance(gauge.total, Stale) and gauge.total.age_s is not None:
+        notes.append(f"{text.old(gauge.total.age_s)} old")
+    if gauge.warnings:
+        notes.append(f"{glyphs.GLYPHS.warning} {text.count(len(gauge.warnings), 'warning')}")
+    label = f"Memory{whose}   {view.label}"
+    name = "" if view.key == CPU else short_name(view)
+    short = sizes.replace(" GiB", "G")
+    for parts in (
+        (f"{label} {name}".rstrip(), sizes, *notes),
+        (label, sizes, *notes),
+        (label, *notes, short),
+    ):
+        full = "   ".join(parts)
+        if width((Span(full),)) <= cells:
+            return full
+    return fit("   ".join((label, *notes, short)), cells)
+
+
+# ---- absences -----------------------------------------------------------------------------------
+
+WOULD_FREE = f"{EMPTY_KEY} would free"
+
+
+def would_free_label(gauge: Gauge) -> str:
+    """What returns the cache of the process that the account is of."""
+    return gauge.whose.frees or WOULD_FREE
+
+
+Reasons = dict[Absent, list[str]]
+"""Labels of figures by why they are absent."""
+
+
+def shared_reasons(gauge: Gauge) -> Reasons:
+    """The reasons for which more than one figure is absent."""
+    figures: list[tuple[str, Reading[int]]] = [
+        *((term.label, term.bytes) for term in gauge.terms),
+        *((f"peak {term.label}", term.bytes) for term in gauge.peaks),
+        *((counter.label, counter.count) for counter in gauge.counters),
+        (would_free_label(gauge), gauge.would_free),
+    ]
+    found: Reasons = {}
+    for label, figure in figures:
+        if isinstance(figure, Absent):
+            found.setdefault(figure, []).append(label)
+    return {absent: labels for absent, labels in found.items() if len(labels) > 1}
+
+
+def without(gauge: Gauge, reasons: Reasons) -> Gauge:
+    """The account without the peaks and counters that are absent for these reasons."""
+    return replace(
+        gauge,
+        peaks=tuple(term for term in gauge.peaks if not absent_for(term.bytes, reasons)),
+        counters=tuple(each for each in gauge.counters if not absent_for(each.count, reasons)),
+    )
+
+
+def absent_for(figure: Reading[int], reasons: Reasons) -> bool:
+    """Whether it is absent for one of these reasons."""
+    return isinstance(figure, Absent) and figure in reasons
+
+
+def reason_lines(reasons: Reasons, cells: int) -> list[Line]:
+    """Each reason once, with the figures that it concerns."""
+    return [
+        row
+        for absent, labels in reasons.items()
+        for row in paragraph(
+            f"{'; '.join(labels)} {absent.short}: {absent.reason}",
+            cells,
+            TextStyle.QUIET,
+            indent="  ",
+        )
+    ]

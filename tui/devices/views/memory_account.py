@@ -1,0 +1,388 @@
+"""The full account of a memory: a device's, and a process's on it with its history. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.devices.allocators.messages import TorchProcess
+from tui.devices.memory import Gauge, Term
+from tui.devices.memory.model import Absent, Stale, reading_text, value_of
+from tui.devices.monitor.messages import GpuProcess, Sample
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.history import MemoryPoint
+from tui.devices.views.device_detail import Fact
+from tui.devices.views.history import Figure, history_lines, span_rule
+from tui.devices.views.memory import (
+    Reasons,
+    absent_for,
+    explanation,
+    other_lines,
+    reason_lines,
+    shared_reasons,
+    warnings,
+    without,
+    would_free_label,
+)
+from tui.kit.lines import (
+    Line,
+    Span,
+    TextStyle,
+    fit_line,
+    left,
+    paragraph,
+    right,
+    width,
+    wrap,
+)
+from tui.state.allocators import Allocator
+
+NAME_CELLS = 20
+SIZE = text.SIZE_WIDTH + 1
+BESIDE_FROM = 150
+"""Cells from which the device's facts stand beside the account."""
+ABOUT_FROM = 30
+"""Cells that a remark needs to stand on the line of its figure."""
+_SECTIONS = {
+    "requested": "torch's allocator",
+    "context": "process and device",
+    "heap_in_use": "heap of the runner",
+    "unique": "host",
+    "pinned": "host memory of the runner",
+}
+"""The headings, by the term that they stand before."""
+_SHORT = {
+    "torch memory_stats": "torch",
+    "torch mem_get_info": "torch",
+    "torch host_memory_stats": "torch",
+    "operating system": "system",
+    "operating system, sampled": "sampled",
+    "C library": "libc",
+    "read from outside": "torch",
+}
+HIGHEST_HISTORY = 4
+"""Rows of each history of a process, at most."""
+_HISTORIES = (
+    ("allocated", "alloc", TextStyle.ALLOCATED),
+    ("reserved", "reserved", TextStyle.CACHED),
+    ("process", "process", TextStyle.CONTEXT),
+)
+"""Figures of a point, their labels in front of a history, how they are drawn."""
+
+
+def account_lines(
+    gauge: Gauge,
+    view: DeviceView,
+    facts: list[Fact],
+    worker_pid: int | None,
+    cells: int,
+    about: str = "device",
+) -> list[Line]:
+    """Everything below the bar and its legend, to the facts of the device.
+
+    Args:
+        gauge: the account.
+        view: the device.
+        facts: what is known of the device itself.
+        about: what the facts are about.
+        worker_pid: marks our own process among those on the device.
+        cells: width of a line.
+    """
+    beside = cells >= BESIDE_FROM
+    main = cells * 3 // 5 if beside else cells
+    reasons = shared_reasons(gauge)
+    known = without(gauge, reasons)
+    found = [
+        *other_lines(gauge.others, main),
+        *warnings(gauge, main),
+        *explanation(gauge, main),
+        *_terms(gauge.terms, reasons, main),
+        *(_section("peaks", main) if known.peaks else ()),
+        *_term_rows(known.peaks, main),
+        *_counters(known, main),
+        *(() if absent_for(gauge.would_free, reasons) else _would_free(gauge, view, main)),
+        *(_section("not known", main) if reasons else ()),
+        *reason_lines(reasons, main),
+    ]
+    rest = cells - main - 2 if beside else cells
+    side = [*_facts(facts, about, rest), *_processes(view, worker_pid, rest)]
+    if not beside:
+        return [*found, *side]
+    return _beside(found, side, main)
+
+
+def _section(title: str, cells: int) -> list[Line]:
+    rule = glyphs.GLYPHS.rule * max(0, cells - len(title) - 1)
+    return [(), (Span(f"{title} ", TextStyle.STRONG), Span(rule, TextStyle.QUIET))]
+
+
+def _terms(terms: tuple[Term, ...], reasons: Reasons, cells: int) -> list[Line]:
+    """Under their headings; without those that are absent for a reason that is told elsewhere."""
+    sections: dict[str, list[Term]] = {}
+    title = ""
+    for term in terms:
+        title = _SECTIONS.get(term.key, title)
+        if not absent_for(term.bytes, reasons):
+            sections.setdefault(title, []).append(term)
+    found: list[Line] = []
+    for title, own in sections.items():
+        found += [*_section(title, cells), *_term_rows(tuple(own), cells)]
+    return found
+
+
+def _shared_age(terms: tuple[Term, ...]) -> Stale[int] | None:
+    """Why figures are old, where it is the same of more than one, and how old the oldest is."""
+    old = [term.bytes for term in terms if isinstance(term.bytes, Stale)]
+    if len(old) < 2 or len({each.reason for each in old}) > 1:
+        return None
+    return max(old, key=lambda each: each.age_s or 0.0)
+
+
+def _term_rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
+    """Label, bytes, source, and what it is or why it is absent."""
+    wide = cells >= 110
+    sources = [term.source if wide else _SHORT.get(term.source, term.source) for term in terms]
+    source_cells = max((len(source) for source in sources), default=0)
+    lead = NAME_CELLS + SIZE + 2 + source_cells + 2
+    shared = _shared_age(terms)
+    found: list[Line] = []
+    if shared is not None:
+        found += paragraph(f"in grey: {_age(shared)}", cells, TextStyle.QUIET, indent="  ")
+    for term, source in zip(terms, sources, strict=True):
+        absent = isinstance(term.bytes, Absent)
+        size = term.bytes.short if isinstance(term.bytes, Absent) else text.size(term.bytes.value)
+        style = TextStyle.QUIET if absent or isinstance(term.bytes, Stale) else TextStyle.STRONG
+        head: Line = (
+            Span(left(term.label, NAME_CELLS)),
+            Span(right(size, SIZE), style),
+            Span(f"  {left(source, source_cells)}", TextStyle.QUIET),
+        )
+        found += _with_remark(head, _remark(term, shared), lead, cells)
+    return found
+
+
+def _remark(term: Term, told: Stale[int] | None) -> str:
+    """What it is, or why it is absent or old; ``told`` is why all old ones are that."""
+    if isinstance(term.bytes, Absent):
+        return term.bytes.reason
+    if isinstance(term.bytes, Stale) and told is None:
+        return _age(term.bytes)
+    return term.about
+
+
+def _age(figure: Stale[int]) -> str:
+    age = f"{text.old(figure.age_s)} old" if figure.age_s is not None else "old"
+    return f"{age}: {figure.reason}"
+
+
+def _with_remark(head: Line, remark: str, lead: int, cells: int) -> list[Line]:
+    """The remark beside its figure, or under it where there is too little room."""
+    if not remark:
+        return [fit_line(head, cells)]
+    room = cells - lead
+    if room < ABOUT_FROM:
+        below = wrap(remark, max(1, cells - 2))
+        return [fit_line(head, cells), *((Span(f"  {row}", TextStyle.QUIET),) for row in below)]
+    first, *rest = wrap(remark, room)
+    more = [(Span(" " * lead + row, TextStyle.QUIET),) for row in rest]
+    return [(*head, Span(" " * (lead - width(head)) + first, TextStyle.QUIET)), *more]
+
+
+def _counters(gauge: Gauge, cells: int) -> list[Line]:
+    if not gauge.counters:
+        return []
+    found = _section(f"counted since {gauge.whose.since}", cells)
+    for counter in gauge.counters:
+        absent = isinstance(counter.count, Absent)
+        style = TextStyle.QUIET if absent else TextStyle.STRONG
+        head: Line = (
+            Span(left(counter.label, NAME_CELLS)),
+            Span(right(reading_text(counter.count, text.count), SIZE), style),
+        )
+        remark = counter.count.reason if isinstance(counter.count, Absent) else counter.about
+        found += _with_remark(head, remark, NAME_CELLS + SIZE + 2, cells)
+    return found
+
+
+def _would_free(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
+    free = gauge.would_free
+    if isinstance(free, Absent):
+        remark = free.reason
+    else:
+        remark = "what emptying the cache returns at most"
+        if view.key != CPU:
+            remark += "; private pools, as of CUDA graphs, may hold some of it"
+    head: Line = (
+        Span(left(would_free_label(gauge), NAME_CELLS)),
+        Span(right(reading_text(free, text.size), SIZE), TextStyle.STRONG),
+    )
+    return [*_section("cache", cells), *_with_remark(head, remark, NAME_CELLS + SIZE + 2, cells)]
+
+
+def _facts(facts: list[Fact], about: str, cells: int) -> list[Line]:
+    found = _section(about, cells)
+    absent: Reasons = {}
+    for label, value in facts:
+        if value.startswith(f"{text.NA}: "):
+            absent.setdefault(Absent(value.removeprefix(f"{text.NA}: ")), []).append(label)
+    shared = {why: labels for why, labels in absent.items() if len(labels) > 1}
+    for label, value in facts:
+        if Absent(value.removeprefix(f"{text.NA}: ")) in shared:
+            continue
+        head: Line = (Span(left(label, NAME_CELLS)),)
+        first, *rest = wrap(value, max(1, cells - NAME_CELLS))
+        found.append((*head, Span(first)))
+        found += [(Span(" " * NAME_CELLS + row),) for row in rest]
+    return [*found, *reason_lines(shared, cells)]
+
+
+def _processes(view: DeviceView, worker_pid: int | None, cells: int) -> list[Line]:
+    """Who is on the device, the largest first; who does not say how much comes last."""
+    if view.nvml is None:
+        return []
+    found = _section("processes on the device", cells)
+    processes = view.nvml.processes
+    if processes is None:
+        reason = view.nvml.unavailable.get("processes", "NVML lists no processes here")
+        return [*found, *paragraph(f"{text.NA}: {reason}", cells, TextStyle.QUIET)]
+    if not processes:
+        return [*found, (Span("none", TextStyle.QUIET),)]
+    reasons = Counter(
+        reason for process in processes for reason in set(process.unavailable.values())
+    )
+    shared = {reason: times for reason, times in reasons.items() if times > 1}
+    ordered = sorted(processes, key=lambda row: -1 if row.memory is None else row.memory)
+    for process in reversed(ordered):
+        found += _process(process, worker_pid, shared, cells)
+    for reason, times in shared.items():
+        words = f"{text.NA} of {text.count(times, 'process', 'processes')}: {reason}"
+        found += paragraph(words, cells, TextStyle.QUIET, indent="  ")
+    return found
+
+
+def _process(
+    process: GpuProcess, worker_pid: int | None, told: Collection[str], cells: int
+) -> list[Line]:
+    worker = process.pid == worker_pid and process.started_at is not None
+    ours = worker or process.ours
+    head: Line = (
+        Span(right(str(process.pid), 8), TextStyle.STRONG if ours else TextStyle.PLAIN),
+        Span(f" {left(process.user or text.NA, 11)}"),
+        Span(right(text.size(process.memory), SIZE), TextStyle.STRONG),
+        Span(f"  {left(process.kind, 8)}", TextStyle.QUIET),
+    )
+    what = "the runner's worker" if worker else process.command or text.NA
+    if ours and not worker:
+        what = f"of this workbench: {what}"
+    reasons = dict.fromkeys(process.unavailable.values())
+    remarks = [what, *(reason for reason in reasons if reason not in told)]
+    return _with_remark(head, "; ".join(remarks), width(head) + 1, cells)
+
+
+def _beside(main: list[Line], side: list[Line], cells: int) -> list[Line]:
+    """Two columns; the second starts two cells after the first."""
+    found: list[Line] = []
+    for at in range(max(len(main), len(side))):
+        near = fit_line(main[at], cells) if at < len(main) else ()
+        far = side[at] if at < len(side) else ()
+        gap = Span(" " * (cells + 2 - width(near)))
+        found.append((*near, gap, *far) if far else near)
+    return found
+
+
+# ---- a process's memory --------------------------------------------------------------------------
+
+
+def process_lines(
+    allocator: Allocator,
+    gauge: Gauge,
+    view: DeviceView,
+    worker_pid: int | None,
+    now: float,
+    cells: int,
+) -> list[Line]:
+    """What the figures tell over time, then every figure with its source or its reason.
+
+    Args:
+        allocator: of the process on the device.
+        gauge: the account.
+        view: the device.
+        worker_pid: this program's worker.
+        now: Unix time.
+        cells: width of a line.
+    """
+    found: list[Line] = []
+    if allocator.ended:
+        age = text.age(now - allocator.figures.at)
+        words = f"{allocator.ended}: these are its last figures, read {age}"
+        found += paragraph(words, cells, TextStyle.NOTE)
+    for finding in allocator.findings:
+        found += paragraph(f"{finding.text} ({finding.source})", cells, TextStyle.NOTE, indent="  ")
+    facts = process_facts(allocator.process, now)
+    return [*found, *account_lines(gauge, view, facts, worker_pid, cells, "process")]
+
+
+def process_facts(process: TorchProcess, now: float) -> list[Fact]:
+    """What is known of the process itself, with the reason of what is not."""
+
+    def said(name: str, value: object) -> str:
+        if value is not None:
+            return str(value)
+        return f"{text.NA}: {process.unavailable.get(name) or 'not known'}"
+
+    rank = process.rank
+    if rank is not None and process.world_size is not None:
+        rank_words: str | None = f"{rank} of {process.world_size}"
+    else:
+        rank_words = None if rank is None else str(rank)
+    age = None if process.start is None else text.old(max(0.0, now - process.start))
+    return [
+        ("pid", str(process.pid)),
+        ("command", said("command", process.command)),
+        ("user", said("user", process.user)),
+        ("running for", said("start", age)),
+        ("torch", said("torch", process.torch)),
+        ("rank", said("rank", rank_words)),
+        ("local rank", said("local_rank", process.local_rank)),
+        ("launcher", said("launcher", process.launcher)),
+        ("visible devices", said("visible_devices", process.visible_devices)),
+    ]
+
+
+def history_rows(most: int) -> int:
+    """Lines of :func:`process_history`, at most so many; none where one row each has no room."""
+    each = min(HIGHEST_HISTORY, (most - 1) // len(_HISTORIES))
+    return 1 + each * len(_HISTORIES) if each > 0 else 0
+
+
+def process_history(
+    points: Sequence[MemoryPoint],
+    gauge: Gauge,
+    sample: Sample | None,
+    now: float,
+    cells: int,
+    height: int,
+) -> list[Line]:
+    """What it held over the last minutes, on one scale: the device's memory, or its own peak.
+
+    Args:
+        points: oldest first.
+        gauge: its account.
+        sample: the monitor's newest.
+        now: Unix time.
+        cells: width of a line.
+        height: lines in all.
+    """
+    top = value_of(gauge.total) or value_of(gauge.term("reserved_peak").bytes)
+    wanted = [
+        Figure(name, label, top, text.size_short(top), style)
+        for name, label, style in _HISTORIES
+        if name != "process" or any(point.process is not None for point in points)
+    ]
+    rows = max(1, (height - 1) // len(wanted))
+    return [
+        span_rule("", sample, cells, cells),
+        *history_lines(points, wanted, sample, now, cells=cells, rows=rows),
+    ]

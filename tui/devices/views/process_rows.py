@@ -1,0 +1,373 @@
+"""The processes of all GPUs, or of the host, as the rows of one table: a tree, sorted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, get_args
+
+from tui.core.text import numbers as text
+from tui.devices.allocators.messages import TorchProcess
+from tui.devices.memory import OtherProcess
+from tui.devices.memory.model import Absent, Reading, derive, value_of
+from tui.devices.memory.others import other_process, unplaced
+from tui.devices.monitor.messages import Device, GpuProcess, ParentProcess, Sample
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.history import held
+from tui.state.allocators import Allocators
+from workloads.protocol.frozen import frozen
+
+Order = Literal[
+    "memory", "allocated", "cached", "peak", "sm", "cpu", "host", "gpu", "pid", "user", "age"
+]
+ORDERS: tuple[Order, ...] = get_args(Order)
+MARGINS: Mapping[Order, float] = {
+    "memory": 0.0,
+    "allocated": 0.0,
+    "cached": 0.0,
+    "peak": 0.0,
+    "sm": 10.0,
+    "cpu": 10.0,
+    "host": 0.0,
+}
+"""Orders from the highest figure down; a row moves up once it is ahead of the row above by more
+than this, so that shares of time, which change with each look, do not make rows jump."""
+
+LEAST_NOBODYS = 0.01
+"""Share of a device's memory above which what no process is known to hold has a row: an idle GPU
+has some megabytes in use. The account of the selected device has it in any case."""
+
+
+@frozen
+class ProcessRow:
+    """One line: a process on one device, a launcher with what it started, or what is nobody's."""
+
+    key: str
+    """The same number may be another process: with its start it is one process."""
+    gpu: str
+    """What the device is called; of a launcher, how many there are."""
+    pid: int | None
+    user: str | None
+    command: str
+    memory: int | None = None
+    """Bytes of the device; of the host, resident."""
+    sm_percent: float | None = None
+    cpu_percent: float | None = None
+    host_memory: int | None = None
+    started_at: float | None = None
+    kind: str = ""
+    torch: OtherProcess | None = None
+    """What its allocator holds, or why that is not known; ``None`` where torch is not in it."""
+    told: TorchProcess | None = None
+    """What is known of a torch process."""
+    process: GpuProcess | None = None
+    """What can be sent a signal; ``None`` for a launcher, and for what is nobody's."""
+    worker: bool = False
+    """It is this program's own worker."""
+    place: int = 0
+    """Of its device among the others."""
+    depth: int = 0
+    """How many rows above it are what started it."""
+
+
+def process_rows(
+    views: Sequence[DeviceView],
+    sample: Sample | None,
+    *,
+    of_host: bool,
+    worker_pid: int | None,
+    pattern: str,
+    order: Order,
+    before: Sequence[str],
+    allocators: Allocators | None = None,
+    now: float = 0.0,
+) -> tuple[ProcessRow, ...]:
+    """The rows in their order; what was started stands below what started it.
+
+    Args:
+        views: the devices in the driver's order.
+        sample: the monitor's newest; ``None`` before the first.
+        of_host: the host's processes, not those of the GPUs.
+        worker_pid: this program's worker.
+        pattern: words that a row must have, of its GPU, PID, user, command or its launcher's.
+        order: what they are sorted by; those whose value is not known come last.
+        before: the keys as they were shown; empty where another order has just been asked for.
+        allocators: of the torch processes, read from outside.
+        now: Unix time.
+    """
+    if sample is None:
+        return ()
+    if of_host:
+        listed = sample.host_processes.rows if sample.host_processes else ()
+        rows = [row_of(item, CPU, 0, worker_pid) for item in listed]
+        nobody: list[ProcessRow] = []
+    else:
+        rows, nobody = [], []
+        for place, view in enumerate(views):
+            device = last_known(view)
+            if device is None:
+                continue
+            own = [row_of(item, view.label, place, worker_pid) for item in device.processes or ()]
+            if allocators is not None:
+                own = [_with_torch(row, allocators, view, now) for row in own]
+            rows += own
+            nobody += _nobodys(view.label, place, device)
+        if allocators is not None:
+            rows += _unlisted(allocators, rows, len(views), now)
+    words = pattern.lower().split()
+    rows = [row for row in rows if _has(row, words)]
+    nobody = [row for row in nobody if _has(row, words)]
+    return (*_tree(rows, _sorter(order, before)), *nobody)
+
+
+def last_known(view: DeviceView) -> Device | None:
+    """A device as NVML gave it last: a lost one as it was before."""
+    device = view.nvml
+    return view.before_loss if device is not None and device.lost else device
+
+
+def row_of(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) -> ProcessRow:
+    """The row of a process; what belongs to this workbench is named as that.
+
+    Args:
+        item: the process on one device.
+        gpu: what the device is called.
+        place: of the device among the others.
+        worker_pid: this program's worker.
+    """
+    worker = item.pid == worker_pid and item.started_at is not None
+    command = "the workbench's worker" if worker else item.command or text.NA
+    return ProcessRow(
+        key=f"{gpu} {item.pid} {item.started_at}",
+        gpu=gpu,
+        pid=item.pid,
+        user=item.user,
+        command=f"of this workbench: {command}" if item.ours and not worker else command,
+        memory=item.memory,
+        sm_percent=item.sm_percent,
+        cpu_percent=item.cpu_percent,
+        host_memory=item.host_memory,
+        started_at=item.started_at,
+        kind=item.kind,
+        process=item,
+        worker=worker,
+        place=place,
+    )
+
+
+def _with_torch(
+    row: ProcessRow, allocators: Allocators, view: DeviceView, now: float
+) -> ProcessRow:
+    """A row of NVML's with what is read of torch in it."""
+    told = allocators.process(row.pid, row.started_at)
+    if told is None or row.process is None:
+        return row
+    return replace(row, torch=other_process(allocators, view, row.process, now), told=told)
+
+
+def _unlisted(
+    allocators: Allocators, rows: Sequence[ProcessRow], place: int, now: float
+) -> list[ProcessRow]:
+    """The torch processes that NVML does not list, as in a container: on a GPU without a name."""
+    found = []
+    shown = {row.told.pid for row in rows if row.told}
+    for each in allocators.read():
+        process, placed = each.process, each.placed
+        if each.ended or process.ours or process.pid in shown:
+            continue
+        item = GpuProcess(
+            pid=process.pid,
+            user=process.user,
+            command=process.command,
+            memory=None,
+            kind="",
+            started_at=process.start,
+            parent=process.launched_by,
+            unavailable={**_owner_reasons(process), "memory": placed.why_no_process},
+        )
+        row = row_of(item, text.NA, place, None)
+        key = f"{each.figures.device} {row.key}"
+        found.append(replace(row, key=key, torch=unplaced(each, now), told=process))
+    return found
+
+
+def _owner_reasons(process: TorchProcess) -> dict[str, str]:
+    names = ("user", "command")
+    return {name: process.unavailable[name] for name in names if name in process.unavailable}
+
+
+def unattributed(device: Device) -> int | None:
+    """Bytes in use less what the processes of the list hold; negative where they share some."""
+    used = device.memory.used
+    if used is None:
+        return None
+    return used - sum(row.memory or 0 for row in device.processes or ())
+
+
+def _nobodys(gpu: str, place: int, device: Device) -> list[ProcessRow]:
+    rest = unattributed(device)
+    if rest is None or rest <= LEAST_NOBODYS * (device.memory.total or 0):
+        return []
+    words = "unattributed: of processes that NVML does not list, and the driver's part"
+    key = f"{gpu} unattributed"
+    return [ProcessRow(key, gpu, None, None, words, memory=rest, place=place)]
+
+
+def _has(row: ProcessRow, words: Sequence[str]) -> bool:
+    item = row.process
+    parent = item.parent.command if item and item.parent else ""
+    found = f"{row.gpu} {row.pid or ''} {row.user or ''} {row.command} {parent or ''}".lower()
+    if item and item.command:
+        found += item.command.lower()
+    return all(word in found for word in words)
+
+
+# ---- the tree ----------------------------------------------------------------------------------
+
+_Sort = Callable[[list[ProcessRow]], list[ProcessRow]]
+_Identity = tuple[float, int]
+"""When a process started, and its PID."""
+
+
+def _tree(rows: list[ProcessRow], in_order: _Sort) -> list[ProcessRow]:
+    """Each process below the one that started it; a launcher of several has a row of its own."""
+    top, below, launched = _linked(rows)
+    for found in launched:
+        if len({row.pid for row in found}) == 1:
+            top += found
+        else:
+            launcher = _launcher(found)
+            top.append(launcher)
+            below[launcher.key] = found
+    made: list[ProcessRow] = []
+
+    def put(siblings: list[ProcessRow], depth: int) -> None:
+        for row in in_order(siblings):
+            made.append(replace(row, depth=depth))
+            put(below.get(row.key, []), depth + 1)
+
+    put(top, 0)
+    return made
+
+
+def _linked(
+    rows: list[ProcessRow],
+) -> tuple[list[ProcessRow], dict[str, list[ProcessRow]], list[list[ProcessRow]]]:
+    """Rows without a parent, those below another row by its key, and those of one launcher each."""
+    first: dict[_Identity, ProcessRow] = {}
+    for row in rows:
+        if row.pid is not None and row.started_at is not None:
+            first.setdefault((row.started_at, row.pid), row)
+    top: list[ProcessRow] = []
+    below: dict[str, list[ProcessRow]] = {}
+    launched: dict[_Identity, list[ProcessRow]] = {}
+    for row in rows:
+        parent = row.process.parent if row.process else None
+        if parent is None:
+            top.append(row)
+            continue
+        identity = (parent.started_at, parent.pid)
+        # Who starts another was there before: no row can come to stand below itself.
+        if identity in first and identity < (row.started_at or 0.0, row.pid or 0):
+            below.setdefault(first[identity].key, []).append(row)
+        else:
+            launched.setdefault(identity, []).append(row)
+    return top, below, list(launched.values())
+
+
+def _launcher(ranks: list[ProcessRow]) -> ProcessRow:
+    """The row of what started several: what they hold together, each process counted once."""
+    parent = _parent_of(ranks[0])
+    once = list({row.pid: row for row in ranks}.values())
+    gpus = {row.gpu for row in ranks}
+    return ProcessRow(
+        key=f"launcher {parent.pid} {parent.started_at}",
+        gpu=next(iter(gpus)) if len(gpus) == 1 else text.count(len(gpus), "GPU"),
+        pid=parent.pid,
+        user=parent.user,
+        command=f"{parent.command or text.NA}",
+        memory=_sum(row.memory for row in ranks),
+        torch=_torch_of(parent, ranks),
+        cpu_percent=_sum(row.cpu_percent for row in once),
+        host_memory=_sum(row.host_memory for row in once),
+        started_at=parent.started_at,
+        kind="launcher",
+        place=min(row.place for row in ranks),
+    )
+
+
+def _torch_of(parent: ParentProcess, ranks: Sequence[ProcessRow]) -> OtherProcess | None:
+    """What the allocators of several processes hold together."""
+    read = [row.torch for row in ranks if row.torch and row.torch.key is not None]
+    if not read:
+        return None
+
+    def total(name: str) -> Reading[int]:
+        parts: list[Reading[int]] = [getattr(each, name) for each in read]
+        return derive(lambda *sizes: sum(sizes), *parts)
+
+    no_peak = Absent("the peaks of several processes are of different moments", "")
+    return OtherProcess(
+        parent.pid,
+        parent.command,
+        None,
+        total("process"),
+        total("allocated"),
+        total("cached"),
+        total("context"),
+        no_peak,
+        total("retries"),
+        total("ooms"),
+    )
+
+
+def _parent_of(row: ProcessRow) -> ParentProcess:
+    if row.process is None or row.process.parent is None:
+        raise ValueError(f"{row.key} has no parent")
+    return row.process.parent
+
+
+def _sum(values: object) -> int | None:
+    known = [value for value in values if value is not None]  # type: ignore[attr-defined]
+    return sum(known) if known else None
+
+
+# ---- the order ---------------------------------------------------------------------------------
+
+
+def _sorter(order: Order, before: Sequence[str]) -> _Sort:
+    def in_order(rows: list[ProcessRow]) -> list[ProcessRow]:
+        rows = sorted(rows, key=lambda row: (row.pid or 0, row.place))
+        if order in MARGINS:
+            figures = {row.key: figure(row, order) for row in rows}
+            margin = MARGINS[order] if before else 0.0
+            by_key = {row.key: row for row in rows}
+            return [by_key[key] for key in held(before if margin else (), figures, margin)]
+        return sorted(rows, key=lambda row: _place(row, order))
+
+    return in_order
+
+
+def figure(row: ProcessRow, order: Order) -> float | None:
+    """What a row is sorted by, where that is a figure."""
+    values = {
+        "memory": row.memory,
+        "allocated": value_of(row.torch.allocated) if row.torch else None,
+        "cached": value_of(row.torch.cached) if row.torch else None,
+        "peak": value_of(row.torch.peak) if row.torch else None,
+        "sm": row.sm_percent,
+        "cpu": row.cpu_percent,
+        "host": row.host_memory,
+    }
+    return values.get(order)
+
+
+def _place(row: ProcessRow, order: Order) -> tuple[bool, str | float, int]:
+    """Where a row belongs: the unknown last, equal ones by their device."""
+    if order == "user":
+        return row.user is None, row.user or "", row.place
+    if order == "age":
+        return row.started_at is None, row.started_at or 0.0, row.place
+    if order == "gpu":
+        return False, float(row.place), row.place
+    return row.pid is None, float(row.pid or 0), row.place

@@ -1,0 +1,1 @@
+"""Building blocks of screens: lines, tables, plots, panes, lists, dialogs, keys, the terminal."""

@@ -1,0 +1,109 @@
+"""Dots as characters: a cell holds two columns and four rows of them. Pure.
+
+A dot is ``(x, y)`` with x from the left and y from the top, both from 0. Where a terminal draws
+ASCII alone, a cell becomes the character that looks most like its dots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tui.core.text import glyphs
+
+ACROSS, DOWN = 2, 4
+"""Dots of a cell."""
+Dot = tuple[int, int]
+Cell = tuple[int, int]
+"""Column and row, from the left and from the top."""
+
+_BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""Of each row's two dots in the Unicode block that starts at U+2800."""
+_LEFT, _RIGHT = (sum(pair[side] for pair in _BITS) for side in (0, 1))
+_DENSE = 6
+"""Dots from which ASCII draws a filled cell."""
+
+
+def bits(dots: Iterable[Dot], columns: int, rows: int) -> dict[Cell, int]:
+    """The dots of each cell that has any; what lies outside is left out.
+
+    Args:
+        dots: to draw, in any order, also twice.
+        columns: width in cells.
+        rows: height in cells.
+    """
+    found: dict[Cell, int] = {}
+    for x, y in dots:
+        column, row = x // ACROSS, y // DOWN
+        if 0 <= column < columns and 0 <= row < rows:
+            found[column, row] = found.get((column, row), 0) | _BITS[y % DOWN][x % ACROSS]
+    return found
+
+
+def character(cell: int) -> str:
+    """A cell's dots as one character; without any, a blank."""
+    if not cell:
+        return " "
+    return _ascii(cell) if glyphs.GLYPHS.ascii else chr(0x2800 + cell)
+
+
+def _ascii(cell: int) -> str:
+    if cell.bit_count() >= _DENSE:
+        return "#"
+    lit = [row for row, pair in enumerate(_BITS) if cell & sum(pair)]
+    if lit[-1] - lit[0] >= 2:
+        left = [row for row, pair in enumerate(_BITS) if cell & pair[0]]
+        right = [row for row, pair in enumerate(_BITS) if cell & pair[1]]
+        if left and right and left[0] != right[0]:
+            return "/" if left[0] > right[0] else "\\"
+        return "|"
+    return "'" if lit[-1] <= 1 else "." if lit[0] >= 2 else "-"
+
+
+def braille(dots: Iterable[Dot], columns: int, rows: int) -> list[str]:
+    """The dots as ``rows`` lines of ``columns`` cells each."""
+    cells = bits(dots, columns, rows)
+    return [
+        "".join(character(cells.get((column, row), 0)) for column in range(columns))
+        for row in range(rows)
+    ]
+
+
+def segment(start: Dot, end: Dot) -> Iterator[Dot]:
+    """The dots from one to the other, both with it, without a gap."""
+    (x0, y0), (x1, y1) = start, end
+    steps = max(abs(x1 - x0), abs(y1 - y0))
+    if not steps:
+        yield start
+        return
+    for step in range(steps + 1):
+        yield x0 + round((x1 - x0) * step / steps), y0 + round((y1 - y0) * step / steps)
+
+
+def filled(shares: Sequence[float | None], rows: int) -> Iterator[Dot]:
+    """A column of dots from below for each share of the height: a history, two values a cell.
+
+    Args:
+        shares: 0.0 to 1.0; above zero there is at least one dot, and for ``None`` there is none.
+        rows: height in cells.
+    """
+    high = rows * DOWN
+    for x, share in enumerate(shares):
+        if share is not None and share > 0:
+            for y in range(max(1, min(high, round(share * high)))):
+                yield x, high - 1 - y
+
+
+def between(lower: Sequence[float], upper: Sequence[float], rows: int) -> Iterator[Dot]:
+    """The dots between two shares of the height in each column: a layer of a stack.
+
+    Layers that lie on each other share no dot.
+
+    Args:
+        lower: 0.0 to 1.0, one for each column of dots.
+        upper: as many, none below its ``lower``.
+        rows: height in cells.
+    """
+    high = rows * DOWN
+    for x, (low, top) in enumerate(zip(lower, upper, strict=True)):
+        for y in range(round(low * high), min(high, round(top * high))):
+            yield x, high - 1 - y

@@ -1,0 +1,164 @@
+"""What tabs there are, what a command is, and the situation that decides whether it is valid.
+
+Each tab has a door in :mod:`tui.app.tabs`, which opens it. No Textual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import Literal
+
+from workloads.protocol.frozen import frozen
+
+
+@frozen
+class Tab:
+    """One tab."""
+
+    id: str
+    """Of its mode, and of its screen's ``TAB``."""
+    key: str
+    title: str
+    short: str
+    """The title where the header is narrow."""
+    help: str
+    """One sentence."""
+
+
+TABS = (
+    Tab("workbench", "1", "Workbench", "Work", "Show the workbench."),
+    Tab("memory", "2", "Memory", "Mem", "Show the memory of the devices."),
+    Tab(
+        "snapshot",
+        "3",
+        "Snapshot",
+        "Snap",
+        "Show the allocator snapshot that is read, or open one.",
+    ),
+    Tab(
+        "processes",
+        "4",
+        "Processes",
+        "Proc",
+        "Show who holds the memory of the selected device.",
+    ),
+    Tab("watch", "5", "Watch", "Watch", "Show a run under the watch, or the runs that are kept."),
+    Tab("results", "6", "Results", "Results", "Show what was measured earlier, and compare it."),
+)
+
+Group = Literal[
+    "Runs",
+    "Demo",
+    "Backend",
+    "Devices and memory",
+    "Snapshot",
+    "Watch",
+    "Results",
+    "Replay",
+    "Screen",
+    "Program",
+]
+
+# Where commands are offered: the ids of the tabs.
+WORKBENCH = ("workbench",)
+SNAPSHOT = ("snapshot",)
+PROCESSES = ("processes",)
+WATCH = ("watch",)
+RESULTS = ("results",)
+DEMO = ("demo",)
+"""Commands of the demo alone may have keys that mean something else elsewhere."""
+EVERYWHERE = tuple(tab.id for tab in TABS)
+NAMES = {**{tab.id: tab.title for tab in TABS}, "demo": "Demo"}
+"""What each is called on the screen."""
+SWITCH = "switch_mode"
+"""The framework's action that opens a tab."""
+
+
+@frozen
+class Situation:
+    """What decides which commands are valid now."""
+
+    tab: str = "workbench"
+    pane: str | None = None
+    """Id of the pane that has the focus."""
+    runner_usable: bool = True
+    has_workloads: bool = True
+    has_selection: bool = True
+    """A workload, not the heading of a group, is under the table's cursor, or a result is."""
+    pending: bool = True
+    has_switches: bool = True
+    has_worker: bool = True
+    """A process holds memory of workloads."""
+    on_process: bool = True
+    """A process that can be sent a signal is under the cursor of the processes tab."""
+    can_go_back: bool = False
+    """A pane has the screen, or the table is filtered."""
+    readonly: bool = False
+    typing: bool = False
+    """Letters go into a field, so that no plain key is a command."""
+    snapshot: bool = False
+    """An allocator snapshot is read."""
+    snapshot_loading: bool = False
+    """A reader reads one."""
+    snapshot_ooms: bool = False
+    """The device that is looked at ran out of memory in it."""
+    replay: bool = False
+    """A recording is played."""
+
+
+Rule = Callable[[Situation], bool]
+
+
+def always(_now: Situation) -> bool:
+    return True
+
+
+@frozen
+class Command:
+    """One thing that can be asked for."""
+
+    id: str
+    keys: tuple[str, ...]
+    """Textual's names; the first is the one shown."""
+    label: str
+    """A word or two for the footer."""
+    help: str
+    """One sentence."""
+    group: Group
+    tabs: tuple[str, ...] = ("workbench", "memory", "processes")
+    asks: bool = False
+    """Changes something, here or in the runner: not offered with ``--readonly``."""
+    replays: bool = False
+    """Moves through a recording: offered where one is played, and nowhere else."""
+    now: Rule = field(default=always, compare=False)
+    """Whether it is valid, where it is offered at all."""
+    opens_field: bool = False
+    """What is typed next goes into a field: the key is taken before all others, so that nothing
+    typed in the same breath goes to where the focus was."""
+    footer: int | None = None
+    """Place in the footer; ``None`` for commands that are not shown there."""
+    target: Literal["screen", "app"] = "screen"
+    """What has the method of the action: the screen of each of its tabs, or the program."""
+    opens: str = ""
+    """The tab that it opens, by an action of the framework's, which all tabs share."""
+
+    @property
+    def action(self) -> str:
+        """The action as Textual's bindings name it."""
+        called = f"{SWITCH}('{self.opens}')" if self.opens else self.id
+        return f"{self.target}.{called}"
+
+    def offered(self, now: Situation) -> bool:
+        """It belongs to what is on the screen."""
+        fits = not (self.asks and now.readonly) and (now.replay or not self.replays)
+        return now.tab in self.tabs and fits
+
+    def valid(self, now: Situation) -> bool:
+        """Whether the command would do something now."""
+        typed = self.opens_field and now.typing
+        return self.offered(now) and self.now(now) and not typed
+
+    def check(self, now: Situation) -> bool | None:
+        """What Textual's ``check_action`` gives: ``None`` where it is offered but not valid."""
+        return self.valid(now) or (None if self.offered(now) else False)

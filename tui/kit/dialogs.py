@@ -1,0 +1,205 @@
+"""Dialogs: the box they stand in, the help, the palette, and what is asked before an act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.containers import Container
+from textual.content import Content
+from textual.widget import Widget
+
+from tui.kit.closing import Dialog
+from tui.kit.command_screen import front_of
+from tui.kit.commands.command import Command, Situation
+from tui.kit.commands.registry import BY_ID, COMMANDS, keys_text
+from tui.kit.lines import Line, paragraph
+from tui.kit.lists import CursorView
+from tui.kit.pane import LinesView, Pane
+from tui.kit.screen_frame import help_lines
+
+if TYPE_CHECKING:
+    pass
+
+TITLES = {
+    "devices": "Devices",
+    "memory": "Memory",
+    "memory-view": "Memory",
+    "processes": "Processes",
+    "workloads": "Workloads",
+    "backend": "Backends",
+    "detail": "Detail",
+    "log": "Log",
+    "verdict": "Verdict",
+    "timeline": "Timeline",
+    "sites": "Sites",
+    "map": "Map",
+    "difference": "Difference",
+    "snapshot": "Snapshot",
+    "kept-runs": "Runs that are kept",
+    "watched-run": "Run",
+    "watched-memory": "Memory of a process",
+    "watched-output": "Output",
+    "results": "Results",
+    "comparison": "Results compared",
+    "past": "A workload over time",
+    "demo": "Demo",
+}
+"""What each pane is called in the help, by its id."""
+DIALOG_STYLES = Path(__file__).with_name("dialog.tcss")
+
+
+def box(title: str, keys: str, *parts: Widget) -> Container:
+    """The frame of a dialog.
+
+    Args:
+        title: stands above; data in it is text, not markup.
+        keys: the keys that lead out of it, below.
+        parts: what it holds, from the top down.
+    """
+    frame = Container(*parts, classes="dialog")
+    frame.border_title = Content(title)
+    frame.border_subtitle = Content(keys)
+    return frame
+
+
+R = TypeVar("R")
+
+
+class BesideCursor(Dialog[R]):
+    """A dialog about what is under the cursor, which it leaves in sight."""
+
+    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
+
+    @on(events.Mount)
+    def _place(self) -> None:
+        front = front_of(self.app)
+        about = front.focused if front is not None else None
+        if about is None:
+            return
+        row = about.region.y
+        if isinstance(about, CursorView) and about.cursor is not None:
+            row += about.cursor - about.scroll_offset.y
+        self.set_class(2 * row >= self.app.size.height, "-above")
+
+
+class HelpScreen(Dialog[None]):
+    """A scrolling text; any of the keys that lead in lead out."""
+
+    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,f1", "dismiss_help", show=False)
+    ]
+
+    def __init__(self, pane: Pane | None, now: Situation) -> None:
+        """Explain where one comes from.
+
+        Args:
+            pane: the one that had the focus.
+            now: what was on the screen.
+        """
+        super().__init__()
+        self._pane = pane
+        self._now = now
+
+    def compose(self) -> ComposeResult:
+        """A box around the text."""
+        yield box("Help", "escape closes", LinesView(self._help))
+
+    def _help(self, cells: int) -> list[Line]:
+        pane = self._pane
+        about = (pane.HELP or "") if pane else ""
+        title = TITLES.get(pane.id or "", "This pane") if pane else ""
+        return help_lines(title, about, cells, self._now)
+
+    def action_dismiss_help(self) -> None:
+        self.dismiss()
+
+
+class ConfirmScreen(BesideCursor[bool]):
+    """Only ``y`` says yes; enter does not, because it is pressed without thinking.
+
+    Args:
+        question: the title.
+        words: what will happen, a paragraph each.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", show=False),
+        Binding("n,escape,q", "answer(False)", show=False),
+    ]
+
+    def __init__(self, question: str, words: Sequence[str]) -> None:
+        super().__init__()
+        self._question = question
+        self._words = tuple(words)
+
+    def compose(self) -> ComposeResult:
+        """A box around the words."""
+        words = LinesView(self._lines, id="message")
+        yield box(self._question, "y yes   n or escape no", words)
+
+    def _lines(self, cells: int) -> list[Line]:
+        return [row for text in self._words for row in paragraph(text, cells)]
+
+    def action_answer(self, yes: bool) -> None:
+        self.dismiss(yes)
+
+
+LEAST_SCORE = 0.01
+"""Of a command whose help has the words: below all whose names match."""
+
+
+class WorkbenchCommands(Provider):
+    """Finds commands by the words of their labels and helps."""
+
+    def _valid(self) -> list[Command]:
+        front = front_of(self.app)
+        if front is None:
+            return []
+        now = front.situation()
+        found = [each for each in COMMANDS if each.id != "command_palette" and each.valid(now)]
+        # Who looks for a snapshot need not know first which tab opens one.
+        return found if now.tab == "snapshot" else [*found, BY_ID["snapshot_open"]]
+
+    async def discover(self) -> Hits:
+        """All that are valid, before anything is typed."""
+        for command in self._valid():
+            yield DiscoveryHit(command_title(command), self._run(command), help=command.help)
+
+    async def search(self, query: str) -> Hits:
+        """Find the valid commands that match what is typed."""
+        matcher = self.matcher(query)
+        words = query.lower().split()
+        for command in self._valid():
+            score = matcher.match(command_title(command))
+            # Letters strewn over a sentence say nothing: in it the words themselves are looked for.
+            if not score and all(word in command.help.lower() for word in words):
+                score = LEAST_SCORE
+            if score > 0:
+                shown = matcher.highlight(command_title(command))
+                yield Hit(score, shown, self._run(command), help=command.help)
+
+    def _run(self, command: Command) -> Callable[[], Coroutine[Any, Any, bool]]:
+        # It has closed when the command is done: the screen is the one that it lay over.
+        return partial(self._do, command)
+
+    async def _do(self, command: Command) -> bool:
+        front = front_of(self.app)
+        if front is not None and front.TAB not in command.tabs:
+            self.app.switch_mode(command.tabs[0])
+        return await self.app.run_action(command.action)
+
+
+def command_title(command: Command) -> str:
+    """Its name in words, with the key that does the same."""
+    words = command.id.replace("_", " ")
+    keys = keys_text(command)
+    return f"{words} ({keys})" if keys else words

@@ -1,0 +1,369 @@
+"""Lines of text with styles: what the pure views give and what :class:`LinesView` draws.
+
+A view says what a piece of text *is* (bad, quiet, strong), the widget decides how that looks. Text
+that is data can hold anything, so every span is made harmless where it is built.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import overload
+
+from rich import cells
+from rich.cells import set_cell_size
+
+from tui.core.text import glyphs
+from tui.core.text.glyphs import clean
+from workloads.protocol.frozen import frozen
+
+
+def cell_len(text: str) -> int:
+    """Cells of a terminal's row that a text takes.
+
+    What is plain is counted here: the library keeps the 4096 texts that it measured last, and the
+    pieces of a paragraph that is being wrapped do not come again.
+    """
+    if text.isascii() and text.isprintable():
+        return len(text)
+    return cells.cell_len(text)
+
+
+class TextStyle(enum.Enum):
+    """What a span is; never the only bearer of a meaning."""
+
+    PLAIN = "plain"
+    STRONG = "strong"
+    QUIET = "quiet"
+    GOOD = "good"
+    NOTE = "note"
+    BAD = "bad"
+    KEY = "key"
+    CURSOR = "cursor"
+    ALLOCATED = "allocated"
+    CACHED = "cached"
+    CONTEXT = "context"
+    OTHERS = "others"
+    REST = "rest"
+    LAYER_A = "layer a"
+    LAYER_B = "layer b"
+    LAYER_C = "layer c"
+    LAYER_D = "layer d"
+    LAYER_E = "layer e"
+    LAYER_F = "layer f"
+    LAYER_REST = "layer of the rest"
+    FULL_LAYER_A = "full layer a"
+    FULL_LAYER_B = "full layer b"
+    FULL_LAYER_C = "full layer c"
+    FULL_LAYER_D = "full layer d"
+    FULL_LAYER_E = "full layer e"
+    FULL_LAYER_F = "full layer f"
+    FULL_LAYER_REST = "full layer of the rest"
+    ON_LAYER_A = "on layer a"
+    ON_LAYER_B = "on layer b"
+    ON_LAYER_C = "on layer c"
+    ON_LAYER_D = "on layer d"
+    ON_LAYER_E = "on layer e"
+    ON_LAYER_F = "on layer f"
+    ON_LAYER_REST = "on the layer of the rest"
+
+
+LAYERS = (
+    TextStyle.LAYER_A,
+    TextStyle.LAYER_B,
+    TextStyle.LAYER_C,
+    TextStyle.LAYER_D,
+    TextStyle.LAYER_E,
+    TextStyle.LAYER_F,
+)
+"""Of the areas of a stacked chart, from the first layer on."""
+FULL_LAYERS = (
+    TextStyle.FULL_LAYER_A,
+    TextStyle.FULL_LAYER_B,
+    TextStyle.FULL_LAYER_C,
+    TextStyle.FULL_LAYER_D,
+    TextStyle.FULL_LAYER_E,
+    TextStyle.FULL_LAYER_F,
+)
+"""Of cells that a layer fills."""
+ON_LAYERS = (
+    TextStyle.ON_LAYER_A,
+    TextStyle.ON_LAYER_B,
+    TextStyle.ON_LAYER_C,
+    TextStyle.ON_LAYER_D,
+    TextStyle.ON_LAYER_E,
+    TextStyle.ON_LAYER_F,
+)
+"""Of letters on a layer's area."""
+
+
+@frozen
+class Span:
+    """A piece of a line in one style."""
+
+    text: str
+    style: TextStyle = TextStyle.PLAIN
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", clean(self.text))
+
+    @property
+    def width(self) -> int:
+        """Cells that it takes."""
+        return cell_len(self.text)
+
+
+Line = tuple[Span, ...]
+
+
+class LinesOnDemand(Sequence[Line]):
+    """Lines that are made when they are looked at: of a long table few are in view.
+
+    Args:
+        count: how many there are.
+        make: makes one, from its place.
+    """
+
+    def __init__(self, count: int, make: Callable[[int], Line]) -> None:
+        self._places = range(count)
+        self._made = functools.cache(make)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Line]: ...
+
+    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
+        places = self._places[index]
+        return self._made(places) if isinstance(places, int) else list(map(self._made, places))
+
+
+def line(*parts: str | Span) -> Line:
+    """A line of the parts; strings are plain."""
+    return tuple(Span(part) if isinstance(part, str) else part for part in parts)
+
+
+def plain(spans: Line) -> str:
+    """The line as text."""
+    return "".join(span.text for span in spans)
+
+
+def width(spans: Line) -> int:
+    """Cells that the line takes."""
+    return sum(span.width for span in spans)
+
+
+def fit(text: str, cells: int) -> str:
+    """Cut to ``cells`` and say so with an ellipsis; wide characters count as two."""
+    text = clean(text)
+    if cell_len(text) <= cells:
+        return text
+    mark = glyphs.GLYPHS.ellipsis
+    if cells <= len(mark):
+        return mark[: max(0, cells)]
+    return set_cell_size(text, cells - len(mark)).rstrip() + mark
+
+
+def left(text: str, cells: int) -> str:
+    """Cut or fill on the right to exactly ``cells``."""
+    return set_cell_size(fit(text, cells), max(0, cells))
+
+
+def right(text: str, cells: int) -> str:
+    """Cut or fill on the left to exactly ``cells``."""
+    fitted = fit(text, cells)
+    return " " * (cells - cell_len(fitted)) + fitted
+
+
+def fit_line(spans: Line, cells: int) -> Line:
+    """The line cut to ``cells``, with an ellipsis where something was left out."""
+    if width(spans) <= cells:
+        return spans
+    kept: list[Span] = []
+    room = cells
+    for span in spans:
+        if span.width > room or (span.width == room and span is not spans[-1]):
+            kept.append(Span(fit(span.text + " " * (room + 1), room), span.style))
+            break
+        kept.append(span)
+        room -= span.width
+    return tuple(kept)
+
+
+def wrap(text: str, cells: int, indent: str = "") -> list[str]:
+    """Break at blanks, and inside words that are longer than a line.
+
+    Args:
+        text: one paragraph.
+        cells: width of a line.
+        indent: put before every line but the first.
+    """
+    lines: list[str] = []
+    current = ""
+    for word in clean(text).split():
+        start = indent if lines else ""
+        candidate = f"{current} {word}" if current.strip() else f"{start}{word}"
+        if cell_len(candidate) <= cells:
+            current = candidate
+            continue
+        if current.strip():
+            lines.append(current)
+        current = f"{indent if lines else ''}{word}"
+        while cell_len(current) > cells:
+            head = _head(current, max(cells, len(indent) + 2))
+            if head == current:
+                break
+            lines.append(head)
+            current = indent + current[len(head) :]
+    if current.strip() or not lines:
+        lines.append(current)
+    return lines
+
+
+def _head(text: str, cells: int) -> str:
+    """As much of the beginning as fits."""
+    taken = 0
+    for index, character in enumerate(text):
+        taken += cell_len(character)
+        if taken > cells:
+            return text[:index]
+    return text
+
+
+def paragraph(
+    text: str, cells: int, style: TextStyle = TextStyle.PLAIN, indent: str = "", label: str = ""
+) -> list[Line]:
+    """Wrapped text in one style, with an optional strong label before the first line."""
+    rows = wrap(label + text, cells, indent)
+    lines: list[Line] = [(Span(row, style),) for row in rows]
+    if label and rows[0].startswith(clean(label)):
+        lines[0] = (Span(label, TextStyle.STRONG), Span(rows[0][len(label) :], style))
+    return lines
+
+
+def flow(parts: Iterable[Line], cells: int, gap: str = "  ", indent: str = "") -> list[Line]:
+    """Set parts one after the other and start a new line where one does not fit.
+
+    Args:
+        parts: never broken inside unless one is longer than a whole line.
+        cells: width of a line.
+        gap: between two parts on the same line.
+        indent: before every line but the first.
+    """
+    lines: list[Line] = []
+    current: Line = ()
+    indent = indent if 2 * len(indent) < cells else ""
+    for part in parts:
+        if not part:
+            continue
+        joined = (*current, Span(gap), *part) if current else part
+        if current and width(joined) > cells:
+            lines.append(current)
+            joined = (Span(indent), *part) if indent else part
+        current = joined
+        while width(current) > cells:
+            head, current = _split(current, cells)
+            lines.append(head)
+            current = (Span(indent), *current) if indent else current
+    if current:
+        lines.append(current)
+    return lines
+
+
+def _split(spans: Line, cells: int) -> tuple[Line, Line]:
+    """Break a line that is too long, at a blank where there is one."""
+    text = plain(spans)
+    head = _head(text, cells) or text[:1]
+    blank = head.rfind(" ")
+    at = blank if blank > len(head) // 2 else len(head)
+    first: list[Span] = []
+    rest: list[Span] = []
+    for span in spans:
+        taken, remaining = span.text[:at], span.text[at:]
+        at -= len(taken)
+        if taken:
+            first.append(Span(taken, span.style))
+        if remaining:
+            rest.append(Span(remaining.lstrip() if not rest else remaining, span.style))
+    return tuple(first), tuple(rest)
+
+
+def verbatim(entry: str, cells: int, style: TextStyle = TextStyle.PLAIN) -> list[Line]:
+    """A line of a log, of code or of a traceback: as it stands, or wrapped where it is too long."""
+    words = clean(entry.expandtabs(4))
+    whole = line(Span(f"  {words}".rstrip(), style))
+    if width(whole) <= cells:
+        return [whole]
+    indent = " " * min(2 + len(words) - len(words.lstrip()), max(0, cells // 3))
+    rows = wrap(words, max(1, cells - len(indent) - 2))
+    starts = [indent, *[f"{indent}  "] * (len(rows) - 1)]
+    return [line(Span(start + row, style)) for start, row in zip(starts, rows, strict=True)]
+
+
+@frozen
+class Change:
+    """Cells of one row that differ: from ``start`` up to, not including, ``end``."""
+
+    row: int
+    start: int
+    end: int
+
+
+GAP_BYTE, SWITCH_BYTE = 10, 9
+"""What it costs a terminal's link to go on at another place of a row, and to change the style."""
+
+
+def changes(old: Sequence[Line], new: Sequence[Line], cells: int) -> list[Change]:
+    """The rows that differ and where; several places of a row, where what lies between costs more.
+
+    Args:
+        old: the lines that are on the screen.
+        new: the lines that are to be.
+        cells: width of a line.
+    """
+    found: list[Change] = []
+    for row in range(max(len(old), len(new))):
+        before = old[row] if row < len(old) else ()
+        after = new[row] if row < len(new) else ()
+        if before == after:
+            continue
+        found += [Change(row, start, end) for start, end in _differing(before, after, cells)]
+    return found
+
+
+def _differing(before: Line, after: Line, cells: int) -> list[tuple[int, int]]:
+    if any(span.width != len(span.text) for span in (*before, *after)):
+        # Some character takes other than one cell, so that columns cannot be counted.
+        return [(0, cells)]
+    old = [(character, span.style) for span in before for character in span.text]
+    new = [(character, span.style) for span in after for character in span.text]
+    if max(len(old), len(new)) > cells:
+        # Where the line is cut, its last cell is an ellipsis.
+        shared = min(len(old), len(new))
+        start = next((at for at in range(shared) if old[at] != new[at]), shared)
+        return [(min(start, cells - 1), cells)]
+    blank = (" ", TextStyle.PLAIN)
+    length = max(len(old), len(new))
+    old += [blank] * (length - len(old))
+    new += [blank] * (length - len(new))
+    runs: list[tuple[int, int]] = []
+    for at in range(length):
+        if old[at] == new[at]:
+            continue
+        if runs and _cost(new[runs[-1][1] : at + 1]) <= GAP_BYTE:
+            runs[-1] = (runs[-1][0], at + 1)
+        else:
+            runs.append((at, at + 1))
+    return runs
+
+
+def _cost(drawn: Sequence[tuple[str, TextStyle]]) -> int:
+    """Bytes of what stays as it is, in front of the last of these cells, which changes."""
+    switches = sum(one[1] is not two[1] for one, two in itertools.pairwise(drawn))
+    return sum(len(text.encode()) for text, _ in drawn[:-1]) + SWITCH_BYTE * switches

@@ -1,0 +1,359 @@
+"""Panes, and the widgets that draw in them the lines that a function makes for the present size.
+
+A pane shows parts of the store and is told when those changed. One line stands in a bar (headings,
+the header, the footer), many are scrolled, or fill what room there is. Only the cells that changed
+are drawn anew: a redraw costs the link what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.content import Content
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBarRender
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.kit.commands.command import Situation
+from tui.kit.commands.registry import in_footer
+from tui.kit.lines import Line, changes
+from tui.kit.screen_frame import command_at, footer, header_line, tab_at
+from tui.kit.styles import strip_of
+from tui.state.events import Part
+from tui.state.store import Store
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+ROOM = 4
+"""Cells of the top border that a title cannot have: corners, rules and blanks."""
+
+
+class Pane(Container):
+    """A bordered, focusable part of a screen that shows parts of the store."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset()
+
+    def __init__(self, store: Store, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(id=id)
+        self.store = store
+        self._words = ""
+        self._retitling = False
+
+    def retitle(self, words: str) -> None:
+        """Write the title into the border; data in it is text, not markup."""
+        title = f" {words} "
+        if title != self._words:
+            self._words = title
+            self._retitling = True
+            self.border_title = Content(title)
+            self._retitling = False
+
+    def refresh(
+        self,
+        *regions: Region,
+        repaint: bool = True,
+        layout: bool = False,
+        recompose: bool = False,
+    ) -> Self:
+        """Draw again; a new title takes the top border alone, not all that stands below it."""
+        if self._retitling and not regions:
+            left, top = self.content_offset
+            regions = (Region(-left, -top, self.outer_size.width, 1),)
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    @property
+    def keys_go_to(self) -> Widget | None:
+        """The part that gets the focus when the pane does; ``None`` until its parts are made."""
+        parts: list[Widget] = [self, *self.query(Widget)]
+        return next((part for part in parts if part.can_focus and part.display), None)
+
+    def store_changed(self) -> None:
+        """Draw anew what depends on the store; called at most a few times a second."""
+
+
+class AgingPane(Pane):
+    """Tells old figures by a clock; it is told to draw where they grow old."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float],
+        *,
+        id: str | None = None,  # noqa: A002 (Textual's name)
+    ) -> None:
+        """Show a store.
+
+        Args:
+            store: what is known.
+            clock: Unix time now, to tell old figures.
+            id: the widget's.
+        """
+        super().__init__(store, id=id)
+        self.clock = clock
+
+    def on_mount(self) -> None:
+        self.store_changed()
+
+
+class PaneRow(Container):
+    """Panes that share a row of a screen; it is ``-open`` where one of them is."""
+
+    def __init__(self, *panes: Pane, id: str) -> None:  # noqa: A002 (Textual's name)
+        """Hold the panes that have a place; the first frame does not wait for the others."""
+        super().__init__(*(pane for pane in panes if pane.display), id=id, classes="row")
+        self._panes = panes
+        self.mark_open()
+
+    def add_rest(self) -> None:
+        """Add the panes that the first frame had no place for."""
+        for place, pane in enumerate(self._panes):
+            if not pane.is_attached:
+                self.mount(pane, before=place if place < len(self.children) else None)
+
+    def mark_open(self) -> bool:
+        """Follow what the panes are, without working out the styles; whether that is a change."""
+        return switch_classes(self, {"-open": any(pane.has_class("-open") for pane in self._panes)})
+
+
+def pane_of(widget: Widget | None) -> Pane | None:
+    """The pane that a widget is or lies in."""
+    if widget is None:
+        return None
+    return next((node for node in widget.ancestors_with_self if isinstance(node, Pane)), None)
+
+
+def switch_classes(node: Widget, classes: dict[str, bool]) -> bool:
+    """Set classes without working out the styles anew; whether any has changed."""
+    before = set(node.classes)
+    node.update_classes(classes, update=False)
+    return before != set(node.classes)
+
+
+def set_height(widget: Widget, rows: int | None) -> None:
+    """Give it so many rows; ``None`` leaves its height to the style sheet."""
+    if rows is None:
+        widget.styles.clear_rule("height")
+    else:
+        widget.styles.height = rows
+
+
+class LineBar(Widget):
+    """A widget of one line, of which only what has changed is drawn."""
+
+    def __init__(
+        self,
+        build: Callable[[int], Line],
+        *,
+        id: str | None = None,  # noqa: A002 (Textual's name)
+    ) -> None:
+        super().__init__(id=id)
+        self._build = build
+        self._line: Line = ()
+
+    def rebuild(self) -> None:
+        """Make the line anew; drawn only if it differs."""
+        if not self.size.width:
+            return
+        old, self._line = self._line, self._build(self.size.width)
+        for change in changes([old], [self._line], self.size.width):
+            self.refresh(Region(change.start, 0, change.end - change.start, 1))
+
+    def render_line(self, y: int) -> Strip:
+        if not self._line:
+            # The first frame is drawn before the event that tells of the width.
+            self._line = self._build(self.size.width)
+        return strip_of(self._line if y == 0 else (), self.size.width, self.rich_style)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """The line depends on the width."""
+        self.rebuild()
+
+
+class HeaderBar(LineBar):
+    """What is measured on, what the runner does, and the tabs; a click on a tab opens it."""
+
+    def __init__(
+        self, store: Store, tab: str, note: Callable[[], str] = str, *, readonly: bool = False
+    ) -> None:
+        """Show a store.
+
+        Args:
+            store: what is known.
+            tab: the one that is open.
+            note: what is said before all else.
+            readonly: nothing is offered that asks the runner for something, and this is said.
+        """
+        super().__init__(self._header)
+        self._store = store
+        self._tab = tab
+        self._note = note
+        self._readonly = readonly
+
+    def _header(self, cells: int) -> Line:
+        return header_line(
+            self._store, self._tab, cells, readonly=self._readonly, note=self._note()
+        )
+
+    def on_click(self, event: events.Click) -> None:
+        """Open the tab under the mouse."""
+        tab = tab_at(self._store, event.x, self.size.width, self._tab)
+        if tab is not None:
+            self.app.switch_mode(tab)
+
+
+class FooterBar(LineBar):
+    """The keys of the commands that are valid now; a click on one runs it."""
+
+    def __init__(self, situation: Callable[[], Situation]) -> None:
+        super().__init__(self._footer)
+        self._situation = situation
+
+    def _footer(self, cells: int) -> Line:
+        return footer(self._situation(), cells)
+
+    async def on_click(self, event: events.Click) -> None:
+        """Run the command under the mouse."""
+        commands = in_footer(self._situation())
+        command = command_at(event.x, commands, self.size.width)
+        if command is not None:
+            await self.app.run_action(command.action)
+
+
+class LinesView(ScrollView, can_focus=True):
+    """Draws lines and scrolls them; how they come about is the owner's business."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k", "scroll_up", show=False),
+        Binding("j", "scroll_down", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+    ]
+
+    def __init__(
+        self,
+        build: Callable[[int], Sequence[Line]],
+        *,
+        id: str | None = None,  # noqa: A002 (Textual's name)
+        stick_to_end: bool = False,
+    ) -> None:
+        super().__init__(id=id)
+        self._build = build
+        self._stick_to_end = stick_to_end
+        self._was_left = False
+        """Somebody has scrolled away from the end."""
+        self._lines: Sequence[Line] = []
+        self._cells = 0
+        self._base = Style()
+
+    @property
+    def cells(self) -> int:
+        """Width of a line; the scroll bar's column is kept free."""
+        return self.scrollable_content_region.width
+
+    def rebuild(self) -> None:
+        """Make the lines anew and redraw those that differ."""
+        cells = self.cells
+        if cells <= 0:
+            return
+        old, old_cells = self._lines, self._cells
+        self._lines, self._cells = self._build(cells), cells
+        if self.virtual_size != Size(cells, len(self._lines)):
+            self.virtual_size = Size(cells, len(self._lines))
+        if self._stick_to_end and not self._was_left:
+            self.scroll_end(animate=False)
+        if old_cells != cells:
+            self.refresh()
+            return
+        top = self.scroll_offset.y
+        view = slice(top, top + self.size.height)
+        regions = [
+            Region(change.start, change.row, change.end - change.start, 1)
+            for change in changes(old[view], self._lines[view], cells)
+        ]
+        if regions:
+            self.refresh(*regions)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Scrolling up leaves the end until it is reached again; lines that are added do not."""
+        super().watch_scroll_y(old_value, new_value)
+        before_end = new_value < self.max_scroll_y
+        self._was_left = before_end and (self._was_left or new_value < old_value)
+
+    def line_style(self, _index: int) -> Style | None:
+        """What is laid over a whole line."""
+        return None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw the rows of a part of the viewport."""
+        # Worked out once for all of them: it is the most costly part of a row.
+        self._base = self.rich_style
+        if self._cells != self.cells:
+            # The frame that follows a new width is drawn before the event that tells of it.
+            self._cells = self.cells
+            self._lines = self._build(self.cells)
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one row of the viewport."""
+        index = y + self.scroll_offset.y
+        spans = self._lines[index] if index < len(self._lines) else ()
+        return strip_of(spans, self.size.width, self._base, self.line_style(index))
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Lines depend on the width."""
+        self.rebuild()
+
+    def on_mount(self) -> None:
+        """The first lines, where the width is known already."""
+        self.rebuild()
+
+
+class AsciiScrollBar(ScrollBarRender):
+    """The thumb moves by whole cells and is told apart by its background."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
+    HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8
+    BLANK_GLYPH: ClassVar[str] = " "
+
+
+class FittedView(Widget):
+    """Lines made for the present size, of which only what has changed is drawn."""
+
+    def __init__(self, build: Callable[[int, int], Sequence[Line]]) -> None:
+        """Draw what a function makes.
+
+        Args:
+            build: is given the cells of a line and how many lines there are.
+        """
+        super().__init__()
+        self._build = build
+        self._lines: Sequence[Line] = ()
+
+    def rebuild(self) -> None:
+        """Make the lines anew; drawn only where they differ."""
+        cells, rows = self.size
+        if not cells or not rows or not self.display:
+            return
+        old, self._lines = self._lines, self._build(cells, rows)
+        regions = [
+            Region(change.start, change.row, change.end - change.start, 1)
+            for change in changes(old, self._lines, cells)
+        ]
+        if regions:
+            self.refresh(*regions)
+
+    def render_line(self, y: int) -> Strip:
+        spans = self._lines[y] if y < len(self._lines) else ()
+        return strip_of(spans, self.size.width, self.rich_style)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """The columns depend on the size."""
+        self.rebuild()

@@ -1,0 +1,321 @@
+"""Curves over an axis as lines of text, in braille dots or in ASCII. Pure.
+
+Drawn here because no library does it at this cost: drawille is AGPL, uniplot and textual-plot need
+NumPy, and plotext is a compiled module with one global figure that takes 0.4 s to import.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from tui.core.text import glyphs
+from tui.core.text.glyphs import clean
+from tui.core.text.numbers import quantity
+from tui.kit import braille
+from tui.kit.braille import ACROSS, DOWN, Cell, Dot
+from tui.kit.lines import Line, Span, TextStyle, cell_len, flow, line, right
+from tui.kit.scale import Labels, Scale, labels
+from workloads.protocol.frozen import frozen
+
+HEIGHT = 9
+"""Rows between the edges where nobody asks for others."""
+LEAST_ROOM = 12
+"""Fewer cells than that between the edges show no curve."""
+LEAST_CELLS = 24
+"""Width below which points are better told than drawn."""
+_SPARSE = 3
+"""Cells a point from which each has its mark."""
+_MARK_EVERY = 10
+_TICK_ROWS, _TICK_CELLS = 2, 9
+"""What a tick takes of a wall and of a floor."""
+CURVE_STYLES = (
+    TextStyle.ALLOCATED,
+    TextStyle.OTHERS,
+    TextStyle.CONTEXT,
+    TextStyle.CACHED,
+    TextStyle.GOOD,
+    TextStyle.BAD,
+)
+
+
+@frozen
+class Curve:
+    """Points of one thing."""
+
+    name: str
+    """In the legend; an empty one is left out of it."""
+    points: tuple[tuple[float, float | None], ...]
+    """Where and how much; ``None`` or a value that is no number leaves a gap."""
+    mark: str = ""
+    """At the points; told apart without colour. Empty: the line alone."""
+    style: TextStyle = TextStyle.KEY
+    joined: bool = True
+    """A line goes from one point to the next."""
+
+
+@frozen
+class Level:
+    """A line straight across: a limit."""
+
+    name: str
+    value: float
+    start: float | None = None
+    """The place from which on it holds; ``None`` for all of the axis."""
+
+
+@frozen
+class Event:
+    """A line straight up: something that happened there."""
+
+    name: str
+    """Empty: its sign alone."""
+    place: float
+
+
+@frozen
+class Axis:
+    """What runs along an edge."""
+
+    name: str
+    unit: str
+    scale: Scale
+
+
+@frozen
+class Plot:
+    """What is drawn in one frame."""
+
+    across: Axis
+    upright: Axis
+    curves: tuple[Curve, ...]
+    levels: tuple[Level, ...] = ()
+    events: tuple[Event, ...] = ()
+    title: str = ""
+
+
+def mark_of(number: int) -> str:
+    """The mark of a plot's curve by its number from 0; they repeat when they are used up."""
+    return glyphs.GLYPHS.marks[number % len(glyphs.GLYPHS.marks)]
+
+
+def style_of(number: int) -> TextStyle:
+    """The style of a plot's curve by its number from 0."""
+    return CURVE_STYLES[number % len(CURVE_STYLES)]
+
+
+def plot_lines(plot: Plot, cells: int, height: int = HEIGHT) -> list[Line]:
+    """The legend, the frame with its curves, and the axis below it.
+
+    Args:
+        plot: with at least one place and value.
+        cells: width of a line; at least :data:`LEAST_CELLS`.
+        height: rows between the edges; at least two.
+    """
+    wall = labels(plot.upright.scale, plot.upright.unit, height // _TICK_ROWS + 1)
+    gutter = min(wall.cells, cells - LEAST_ROOM - 1)
+    room = cells - gutter - 1
+    floor = labels(plot.across.scale, plot.across.unit, room // _TICK_CELLS + 1)
+    canvas = _Canvas(plot, room, height)
+    told = canvas.name_levels()
+    rows = _heading(plot, (wall, floor), told, cells)
+    if plot.events:
+        rows += _event_lines(plot, canvas, gutter, cells)
+    texts = {canvas.row(value): text for value, text in wall.ticks}
+    for number in range(height):
+        edge = glyphs.GLYPHS.wall_tick if number in texts else glyphs.GLYPHS.wall
+        lead = Span(right(texts.get(number, ""), gutter) + edge, TextStyle.QUIET)
+        rows.append((lead, *canvas.line(number)))
+    return rows + _floor_lines(canvas, floor, gutter)
+
+
+class _Canvas:
+    """The cells between the edges, as they are filled."""
+
+    def __init__(self, plot: Plot, room: int, height: int) -> None:
+        self.plot, self.room, self.height = plot, room, height
+        self.bits: dict[Cell, int] = {}
+        self.styles: dict[Cell, TextStyle] = {}
+        self.marks: dict[Cell, tuple[str, TextStyle]] = {}
+        for event in plot.events:
+            x, _ = self.dot(event.place, plot.upright.scale.low)
+            self._draw(((x, y) for y in range(0, height * DOWN, 2)), TextStyle.QUIET)
+        for level in plot.levels:
+            start = plot.across.scale.low if level.start is None else level.start
+            first, y = self.dot(start, level.value)
+            # Two cells drawn and one left out, so that it is no curve.
+            dashes = (x for x in range(first, room * ACROSS) if x // ACROSS % 3 != 2)
+            self._draw(((x, y) for x in dashes), TextStyle.NOTE)
+        for curve in plot.curves:
+            self._draw(self._dots(curve), curve.style)
+        for curve in plot.curves:
+            self._mark(curve)
+
+    def dot(self, place: float, value: float) -> Dot:
+        """The dot of a point; what lies outside the range stands at its edge."""
+        x = self.plot.across.scale.share(place) * (self.room * ACROSS - 1)
+        y = (1 - self.plot.upright.scale.share(value)) * (self.height * DOWN - 1)
+        return round(x), round(y)
+
+    def column(self, place: float) -> int:
+        return self.dot(place, self.plot.upright.scale.low)[0] // ACROSS
+
+    def row(self, value: float) -> int:
+        return self.dot(self.plot.across.scale.low, value)[1] // DOWN
+
+    def _draw(self, dots: Iterator[Dot], style: TextStyle) -> None:
+        for cell, drawn in braille.bits(dots, self.room, self.height).items():
+            self.bits[cell] = self.bits.get(cell, 0) | drawn
+            self.styles[cell] = style
+
+    def _dots(self, curve: Curve) -> Iterator[Dot]:
+        before: Dot | None = None
+        for place, value in curve.points:
+            if value is None or not math.isfinite(value):
+                before = None  # a gap stays one
+                continue
+            here = self.dot(place, value)
+            yield from braille.segment(before if before and curve.joined else here, here)
+            before = here
+
+    def _mark(self, curve: Curve) -> None:
+        if not curve.mark:
+            return
+        gap = 0 if len(curve.points) * _SPARSE <= self.room or not curve.joined else _MARK_EVERY
+        last = -gap
+        for place, value in curve.points:
+            if value is None or not math.isfinite(value):
+                continue
+            x, y = self.dot(place, value)
+            cell = (x // ACROSS, y // DOWN)
+            if cell[0] - last < gap:
+                continue
+            last = cell[0]
+            there = self.marks.get(cell, (curve.mark, curve.style))[0]
+            mark = curve.mark if there == curve.mark else glyphs.GLYPHS.shared
+            self.marks[cell] = (mark, curve.style)
+
+    def name_levels(self) -> list[Level]:
+        """Write each level's name at an end of its row; gives those that hide a curve there."""
+        told = []
+        for level in self.plot.levels:
+            row, name = self.row(level.value), clean(level.name)
+            # Above its line where there is a row, so that the line stays whole.
+            rows = [row - 1, row + 1] if row else [row + 1]
+            starts = [self.room - cell_len(name) - 1, 1]
+            free = [
+                (start, at)
+                for at in rows
+                for start in starts
+                if at < self.height and self._is_free(start, at, cell_len(name))
+            ]
+            if not free or len(name) != cell_len(name):
+                told.append(level)
+                continue
+            start, at = free[0]
+            for offset, letter in enumerate(name):
+                self.marks[start + offset, at] = (letter, TextStyle.NOTE)
+        return told
+
+    def _is_free(self, start: int, row: int, cells: int) -> bool:
+        if start < 0 or start + cells > self.room:
+            return False
+        columns = range(start - 1, start + cells + 1)
+        return not any((c, row) in self.bits or (c, row) in self.marks for c in columns)
+
+    def line(self, row: int) -> Line:
+        """One row, neighbours of one style in one span."""
+        spans: list[tuple[str, TextStyle]] = []
+        for column in range(self.room):
+            cell = (column, row)
+            drawn = braille.character(self.bits.get(cell, 0))
+            text, style = self.marks.get(cell, (drawn, self.styles.get(cell, TextStyle.PLAIN)))
+            if spans and (spans[-1][1] is style or text == " "):
+                spans[-1] = (spans[-1][0] + text, spans[-1][1])
+            else:
+                spans.append((text, style))
+        spans[-1] = (spans[-1][0].rstrip(), spans[-1][1])
+        return tuple(Span(text, style) for text, style in spans)
+
+
+def _heading(
+    plot: Plot, units: tuple[Labels, Labels], told: Sequence[Level], cells: int
+) -> list[Line]:
+    """What the axes are, once each, and whose mark is whose."""
+    wall, floor = units
+    axes = Span(_axes_words(plot, wall.unit, floor.unit), TextStyle.QUIET)
+    parts: list[Line] = [line(Span(clean(plot.title), TextStyle.STRONG)), line(axes)]
+    parts += [
+        line(Span(f"{curve.mark or glyphs.GLYPHS.rule * 2} ", curve.style), clean(curve.name))
+        for curve in plot.curves
+        if curve.name
+    ]
+    for level in told:
+        value = quantity(level.value, plot.upright.unit)
+        sample = glyphs.GLYPHS.interval.line * 2
+        parts.append(line(Span(f"{sample} {level.name} {value}", TextStyle.NOTE)))
+    shown = [part for part in parts if any(span.text for span in part)]
+    if plot.title:
+        return flow(shown, cells, gap="   ", indent="  ")
+    return [line("  ", *row) for row in flow(shown, cells - 2, gap="   ", indent="  ")]
+
+
+LOG_WORDS = {
+    (True, True): "(log scales)",
+    (True, False): "(vertical log scale)",
+    (False, True): "(horizontal log scale)",
+}
+"""By whether the axis upright and the one across are logarithmic."""
+
+
+def _axes_words(plot: Plot, upright: str, across: str) -> str:
+    """``ms over n (log scales)``, ``GiB over time in s``, ``ms (horizontal log scale)``."""
+    first = " in ".join(filter(None, (clean(plot.upright.name), upright)))
+    then = " in ".join(filter(None, (clean(plot.across.name), across)))
+    log = (plot.upright.scale.logarithmic, plot.across.scale.logarithmic)
+    # What has no name and no unit is named by the title alone.
+    words = (first, f"over {then}" if then else "", LOG_WORDS.get(log, ""))
+    return " ".join(filter(None, words))
+
+
+def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[Line]:
+    """A row with a sign above each event and as many of their names as fit; then the others."""
+    signs = {canvas.column(event.place) for event in plot.events}
+    row = [glyphs.GLYPHS.unfolded if at in signs else " " for at in range(canvas.room)]
+    others: list[Line] = []
+    for event in plot.events:
+        name = clean(event.name)
+        if not name:
+            continue
+        column, size = canvas.column(event.place), cell_len(name)
+        for start in (column + 2, column - 1 - size):
+            reach = range(start - 1, start + size + 1)
+            inside = start >= 0 and start + size <= canvas.room and size == len(name)
+            near = [at for at in reach if 0 <= at < canvas.room and at != column]
+            if inside and all(row[at] == " " for at in near):
+                row[start : start + size] = name
+                break
+        else:
+            where = quantity(event.place, plot.across.unit)
+            others.append(line(Span(f"{glyphs.GLYPHS.unfolded} {where} {name}", TextStyle.NOTE)))
+    top = line(" " * (gutter + 1), Span("".join(row).rstrip(), TextStyle.NOTE))
+    return [*(line("  ", *one) for one in flow(others, cells - 2, gap="   ")), top]
+
+
+def _floor_lines(canvas: _Canvas, floor: Labels, gutter: int) -> list[Line]:
+    """The lower edge with its ticks, and below it as many of their numbers as fit."""
+    edge = [glyphs.GLYPHS.rule] * canvas.room
+    names = [" "] * canvas.room
+    end = -1
+    for value, text in floor.ticks:
+        column = canvas.column(value)
+        edge[column] = glyphs.GLYPHS.tick
+        start = max(0, min(canvas.room - len(text), column - len(text) // 2))
+        if start > end and start + len(text) <= canvas.room:
+            names[start : start + len(text)] = text
+            end = start + len(text)
+    pad = " " * gutter
+    return [
+        line(Span(f"{pad}{glyphs.GLYPHS.corner}{''.join(edge)}", TextStyle.QUIET)),
+        line(Span(f"{pad} {''.join(names)}".rstrip(), TextStyle.QUIET)),
+    ]

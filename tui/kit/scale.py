@@ -1,0 +1,307 @@
+"""The axis of a plot: its range, labels and unit; the line on which a ratio is drawn. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tui.core.text import glyphs
+from tui.core.text.numbers import RATES, place
+from tui.kit.lines import Line, Span, TextStyle, cell_len, line
+from workloads.protocol.frozen import frozen
+
+LOGARITHMIC_FROM = 10.0
+"""Ratio of the largest to the smallest value from which steps are ratios, not differences."""
+_STEPS = (1.0, 2.0, 5.0, 10.0)
+_PARTS = 5
+"""Steps, at the most, that an axis from zero is rounded to."""
+_LEAST, _MOST = 1e-140, 1e140
+"""Sizes between which an axis reaches: ratios and products of two such floats are finite."""
+_NEAR = 1e-9
+"""A value that lies this share beside a round one is that one."""
+
+
+@frozen
+class Scale:
+    """A range of values along an axis."""
+
+    low: float
+    high: float
+    logarithmic: bool = False
+    doubling: bool = False
+    """Its round values are powers of two: sizes that are doubled from one to the next."""
+
+    def share(self, value: float) -> float:
+        """How far along the value stands: 0.0 at the low end, 1.0 at the high one."""
+        if self.high == self.low:
+            return 0.5
+        if self.logarithmic:
+            if value <= 0:
+                return 0.0
+            whole = math.log(self.high / self.low)
+            return min(1.0, max(0.0, math.log(value / self.low) / whole))
+        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+
+    def holds(self, value: float) -> bool:
+        """Whether the value lies in the range."""
+        return self.low * (1 - _NEAR) <= value <= self.high * (1 + _NEAR)
+
+    def ticks(self, most: int, unit: float = 1.0) -> tuple[float, ...]:
+        """Round values in the range, evenly apart, the lowest first; at least one.
+
+        Args:
+            most: how many at the most; at least two are tried for.
+            unit: in which they are to be round: of bytes 1024 to a power.
+        """
+        most = max(2, most)
+        if self.logarithmic:
+            found = self._powers(most)
+            if len(found) >= 2:
+                return found
+        return self._even(most, unit)
+
+    def _powers(self, most: int) -> tuple[float, ...]:
+        base = 2.0 if self.doubling else 10.0
+        first = math.ceil(math.log(self.low, base) - _NEAR)
+        last = math.floor(math.log(self.high, base) + _NEAR)
+        count = max(0, last - first + 1)
+        if not self.doubling:
+            for steps in ((1.0, 2.0, 5.0), (1.0, 3.0)):
+                fine = [
+                    step * base**power for power in range(first - 1, last + 1) for step in steps
+                ]
+                inside = tuple(value for value in fine if self.holds(value))
+                if 2 <= len(inside) <= most:
+                    return inside
+        every = max(1, math.ceil(count / most))
+        return tuple(base**power for power in range(first, last + 1, every))
+
+    def _even(self, most: int, unit: float) -> tuple[float, ...]:
+        span = (self.high - self.low) / unit
+        if not span:
+            return (self.low,)
+        step = above(span / most)
+        while True:
+            first = math.ceil(self.low / unit / step - _NEAR)
+            last = math.floor(self.high / unit / step + _NEAR)
+            if last - first < most:
+                break
+            step = above(step * 1.5)
+        return tuple(number * step * unit for number in range(first, last + 1)) or (self.low,)
+
+
+def _power_of_ten(value: float) -> float:
+    return 10.0 ** math.floor(math.log10(value))
+
+
+def _within_reach(value: float) -> float:
+    """The value, where it is too large or too near to zero for an axis the next that is not."""
+    if abs(value) < _LEAST:
+        return 0.0
+    return min(_MOST, max(-_MOST, value))
+
+
+def below(value: float) -> float:
+    """The largest of 1, 2, 5 times a power of ten that is not above it; ``value`` above zero."""
+    power = _power_of_ten(value)
+    return max(
+        (step * power for step in _STEPS if step * power <= value * (1 + _NEAR)), default=power
+    )
+
+
+def above(value: float) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that is not below it; ``value`` above zero."""
+    power = _power_of_ten(value)
+    return min(step * power for step in _STEPS if step * power >= value * (1 - _NEAR))
+
+
+def scale_for(values: Sequence[float], unit: str = "") -> Scale:
+    """A scale with round ends for values: by ratios where they span many, else from zero.
+
+    Args:
+        values: finite, at least one; below 1e-140 they count as zero, above 1e140 as that.
+        unit: theirs, in which the ends are round.
+    """
+    low, high = _within_reach(min(values)), _within_reach(max(values))
+    if low > 0 and high / low >= LOGARITHMIC_FROM:
+        return Scale(below(low), above(high), True)
+    most = max(high, -low)
+    if not most:
+        return Scale(0.0, 1.0)
+    factor = max((one for one, _ in units_of(unit) if one <= most), default=1.0)
+    step = above(most / factor / _PARTS) * factor
+    ends = [math.floor(low / step + _NEAR) * step, math.ceil(high / step - _NEAR) * step]
+    return Scale(min(0.0, ends[0]), max(0.0, ends[1]))
+
+
+def places_scale(places: Sequence[float]) -> Scale:
+    """A scale for what was chosen: from the first to the last, by ratios where they grow so."""
+    low, high = _within_reach(min(places)), _within_reach(max(places))
+    doubling = all(value > 0 and math.log2(value).is_integer() for value in places)
+    return Scale(low, high, low > 0 and high / low >= 4, doubling)
+
+
+# ---- one unit for an axis ----------------------------------------------------------------------
+
+_DECIMAL = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"))
+_BINARY = tuple((1024.0**power, f"{prefix}iB") for power, prefix in enumerate("?KMGTP") if power)
+
+
+def units_of(unit: str) -> tuple[tuple[float, str], ...]:
+    """What a unit may be written in: factors, the smallest first, with their words."""
+    if unit in ("s", "second", "seconds"):
+        micro = f"{glyphs.GLYPHS.micro}s"
+        return ((1e-9, "ns"), (1e-6, micro), (1e-3, "ms"), (1.0, "s"))
+    if unit in ("byte", "bytes", "B"):
+        return ((1.0, "B"), *_BINARY)
+    word = RATES.get(unit, unit)
+    if word in ("B/s", "FLOP/s", "FLOP"):
+        return tuple((factor, prefix + word) for factor, prefix in _DECIMAL)
+    if word.endswith("/s"):
+        return tuple((factor, f"{prefix} {word}".strip()) for factor, prefix in _DECIMAL)
+    return ((1.0, word),)
+
+
+@frozen
+class Labels:
+    """The ticks of an axis with their numbers, all in one unit."""
+
+    unit: str
+    ticks: tuple[tuple[float, str], ...]
+    """Value and text, the lowest value first."""
+
+    @property
+    def cells(self) -> int:
+        """Of the longest number."""
+        return max(len(text) for _, text in self.ticks)
+
+
+def labels(scale: Scale, unit: str, most: int) -> Labels:
+    """The ticks of an axis in one unit, so that their numbers are short.
+
+    Args:
+        scale: of the axis.
+        unit: of its values.
+        most: ticks, at the most.
+    """
+    found = []
+    units = units_of(unit)
+    for factor, word in units:
+        ticks = scale.ticks(most, factor)
+        texts = [place(_rounded(tick / factor)) for tick in ticks]
+        found.append(Labels(word, tuple(zip(ticks, texts, strict=True))))
+    reach = max(map(abs, (scale.low, scale.high)))
+    # None in which all numbers would be below one.
+    found = [item for item, (factor, _) in zip(found, units, strict=True) if factor <= reach] or [
+        found[0]
+    ]
+    if not scale.logarithmic:
+        return found[-1]
+    # Of equal lengths the larger unit.
+    return min(
+        reversed(found), key=lambda item: (item.cells, len("".join(text for _, text in item.ticks)))
+    )
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.12g}")
+
+
+# ---- a ratio and its interval --------------------------------------------------------------------
+
+_REACHES = (1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
+"""Ratios at the ends of a line around one; the other end is the inverse."""
+LEAST_LINE = 9
+"""Cells of a line that shows something."""
+
+
+def ratio_line(ratio: float, interval: tuple[float, float] | None, cells: int) -> Line:
+    """A ratio and its confidence interval on a line around 1, where both are the same.
+
+    Twice as fast lies as far from 1 as half as fast.
+
+    Args:
+        ratio: above zero.
+        interval: of it; ``None`` where there are too few pairs for one.
+        cells: width of a line; none is drawn where that is too little.
+    """
+    reach = reach_of([(ratio, interval)])
+    slower, faster = ends_of(reach)
+    room = _odd_cells(cells - cell_len(slower) - cell_len(faster) - 2)
+    if room < LEAST_LINE:
+        return ()
+    drawn = interval_line(ratio, interval, room, reach)
+    return line(Span(f"{slower} ", TextStyle.QUIET), *drawn, Span(f" {faster}", TextStyle.QUIET))
+
+
+def reach_of(ratios: Sequence[tuple[float, tuple[float, float] | None]]) -> float:
+    """The ratio at the right end of a line that has room for all of these; the left is its inverse.
+
+    Args:
+        ratios: each with its interval; at least one.
+    """
+    values = [end for ratio, interval in ratios for end in (ratio, *_low_high(ratio, interval))]
+    farthest = max(max(value, 1 / value) for value in map(_within_ratios, values))
+    return next((one for one in _REACHES if one >= farthest), above(farthest))
+
+
+def ends_of(reach: float) -> tuple[str, str]:
+    """What stands beside the ends of a line: ``slower 0.909x``, ``1.1x faster``."""
+    return f"slower {place(_short_ratio(1 / reach))}x", f"{place(_short_ratio(reach))}x faster"
+
+
+def interval_line(
+    ratio: float,
+    interval: tuple[float, float] | None,
+    cells: int,
+    reach: float,
+    *,
+    named: bool = True,
+) -> Line:
+    """The line alone, without its ends.
+
+    Args:
+        ratio: above zero.
+        interval: as of :func:`ratio_line`.
+        cells: width; of an even one the last cell is left free, for the middle is a cell.
+        reach: the ratio at its right end.
+        named: write 1x beside the middle.
+    """
+    low, high = map(_within_ratios, _low_high(ratio, interval))
+    ratio = _within_ratios(ratio)
+    room = _odd_cells(cells)
+    scale = Scale(1 / reach, reach, True)
+    chars = glyphs.GLYPHS.interval
+    drawn = [(chars.line, TextStyle.QUIET)] * room
+    ends = [round(scale.share(value) * (room - 1)) for value in (low, high)]
+    middle = room // 2
+    if named:
+        # Named on the side that the interval leaves free.
+        name = middle - 2 if ends[0] > middle - 3 else middle + 1
+        drawn[name], drawn[name + 1] = ("1", TextStyle.QUIET), ("x", TextStyle.QUIET)
+    drawn[middle] = (chars.one, TextStyle.STRONG)
+    style = TextStyle.NOTE if low <= 1 <= high else TextStyle.KEY
+    for at in range(ends[0], ends[1] + 1):
+        inner = chars.one_inside if at == middle else chars.inside
+        drawn[at] = (inner, style)
+    if interval is not None:
+        drawn[ends[0]], drawn[ends[1]] = (chars.low, style), (chars.high, style)
+    drawn[round(scale.share(ratio) * (room - 1))] = (glyphs.GLYPHS.marks[0], style)
+    return tuple(Span(text, style) for text, style in drawn)
+
+
+def _low_high(ratio: float, interval: tuple[float, float] | None) -> tuple[float, float]:
+    return interval if interval is not None and interval[0] > 0 else (ratio, ratio)
+
+
+def _within_ratios(value: float) -> float:
+    return min(_MOST, max(1 / _MOST, value))
+
+
+def _odd_cells(cells: int) -> int:
+    """An odd number has a middle, which is 1."""
+    return cells - (1 - cells % 2)
+
+
+def _short_ratio(value: float) -> float:
+    return float(f"{value:.3g}")

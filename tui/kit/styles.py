@@ -1,0 +1,178 @@
+"""How text looks: the sixteen colours of the terminal and its attributes, nothing else.
+
+Which of the sixteen a terminal draws well depends on what it draws them on: the dark half of them
+is hard to read on black, the bright half on white. A truecolor theme draws the sixteen from the
+palettes here, chosen by WCAG 2.2's contrast ratio: at least 4.5:1 on the backgrounds of Textual's
+own themes.
+"""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.terminal_theme import TerminalTheme
+from textual.strip import Strip
+
+from tui.kit.lines import (
+    FULL_LAYERS,
+    LAYERS,
+    ON_LAYERS,
+    Line,
+    Span,
+    TextStyle,
+    fit_line,
+    width,
+)
+
+
+def _layers(*colours: str) -> dict[TextStyle, Style]:
+    """Areas of colours, and letters on them in the background's colour.
+
+    A full cell has the colour behind its block too: fonts leave lines between blocks.
+    """
+    return {
+        **{style: Style(color=name) for style, name in zip(LAYERS, colours, strict=True)},
+        **{
+            style: Style(color=name, bgcolor=name)
+            for style, name in zip(FULL_LAYERS, colours, strict=True)
+        },
+        **{
+            style: Style(color=name, reverse=True)
+            for style, name in zip(ON_LAYERS, colours, strict=True)
+        },
+    }
+
+
+SHARED = {
+    TextStyle.PLAIN: Style(),
+    TextStyle.STRONG: Style(bold=True),
+    TextStyle.CURSOR: Style(reverse=True),
+    # Decoration, not text: how faint this is differs from terminal to terminal.
+    TextStyle.REST: Style(dim=True),
+    TextStyle.LAYER_REST: Style(dim=True),
+    TextStyle.FULL_LAYER_REST: Style(dim=True, reverse=True),
+    TextStyle.ON_LAYER_REST: Style(dim=True, reverse=True),
+}
+ON_DARK = {
+    **SHARED,
+    **_layers("cyan", "bright_yellow", "bright_magenta", "green", "bright_blue", "bright_red"),
+    TextStyle.QUIET: Style(),
+    TextStyle.GOOD: Style(color="green"),
+    TextStyle.NOTE: Style(color="bright_yellow"),
+    TextStyle.BAD: Style(color="bright_red", bold=True),
+    TextStyle.KEY: Style(color="cyan"),
+    TextStyle.ALLOCATED: Style(color="cyan"),
+    TextStyle.CACHED: Style(color="bright_blue"),
+    TextStyle.CONTEXT: Style(color="bright_magenta"),
+    TextStyle.OTHERS: Style(color="bright_yellow"),
+}
+"""In the terminal's own colours, on black or nearly so. Faint text is below 4.5:1 in most."""
+ON_LIGHT = {
+    **SHARED,
+    **_layers("blue", "magenta", "red", "cyan", "green", "bright_black"),
+    TextStyle.QUIET: Style(),
+    TextStyle.GOOD: Style(),
+    TextStyle.NOTE: Style(color="magenta"),
+    TextStyle.BAD: Style(color="red", bold=True),
+    TextStyle.KEY: Style(color="blue"),
+    TextStyle.ALLOCATED: Style(color="blue"),
+    TextStyle.CACHED: Style(color="magenta"),
+    TextStyle.CONTEXT: Style(color="red"),
+    TextStyle.OTHERS: Style(),
+}
+"""In the terminal's own colours, on white: green, yellow and cyan are not to be read there."""
+IN_TRUECOLOR = {**ON_DARK, TextStyle.QUIET: Style(dim=True)}
+"""In a theme with colours of its own, which also says how faint faint is."""
+UPRIGHT = Style(reverse=False)
+PALE = (TextStyle.QUIET, TextStyle.GOOD, TextStyle.KEY)
+"""Reversed, these would be patches in a row: a colour behind letters is for what is wrong."""
+
+
+Triplet = tuple[int, int, int]
+
+
+def _palette_theme(background: Triplet, foreground: Triplet, eight: list[Triplet]) -> TerminalTheme:
+    """Bright colours are the same: what is bold is told by its weight."""
+    return TerminalTheme(background, foreground, eight, eight)
+
+
+PALETTE_ON_DARK = _palette_theme(
+    (18, 18, 18),
+    (224, 224, 224),
+    [
+        (18, 18, 18),
+        (255, 150, 150),
+        (126, 231, 135),
+        (255, 216, 102),
+        (148, 190, 255),
+        (232, 165, 242),
+        (111, 215, 232),
+        (224, 224, 224),
+    ],
+)
+PALETTE_ON_LIGHT = _palette_theme(
+    (224, 224, 224),
+    (31, 31, 31),
+    [
+        (31, 31, 31),
+        (160, 0, 25),
+        (0, 95, 0),
+        (115, 70, 0),
+        (0, 64, 176),
+        (139, 0, 139),
+        (0, 90, 102),
+        (90, 90, 90),
+    ],
+)
+"""What a truecolor theme draws the sixteen from: where it is light on dark, and dark on light."""
+
+
+class _Present:
+    """The present styles; every line asks when it is drawn."""
+
+    styles = ON_DARK
+
+
+def use(*, native: bool, dark: bool) -> None:
+    """Draw for a theme from now on.
+
+    Args:
+        native: it takes the terminal's own colours.
+        dark: it is light on dark.
+    """
+    _Present.styles = (ON_DARK if dark else ON_LIGHT) if native else IN_TRUECOLOR
+
+
+def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) -> Strip:
+    """A drawn line that is exactly ``cells`` wide.
+
+    Args:
+        spans: the line; what does not fit ends in an ellipsis.
+        cells: width of the widget.
+        base: the widget's own style.
+        over: laid over all of the line.
+    """
+    fitted = fit_line(spans, cells)
+    filled = (*fitted, Span(" " * (cells - width(fitted))))
+    over = over or Style()
+    segments: list[Segment] = []
+    text, style = "", Style()
+    # Equal styles become one segment: each costs the link some twenty bytes.
+    for span in filled:
+        own = _Present.styles[span.style]
+        if over.reverse and _is_bar(span.text):
+            own += UPRIGHT
+        else:
+            own = over if over.reverse and span.style in PALE else own + over
+        if own != style and text:
+            segments.append(Segment(text, base + style))
+            text = ""
+        text, style = text + span.text, own
+    if text:
+        segments.append(Segment(text, base + style))
+    return Strip(segments, cells)
+
+
+def _is_bar(text: str) -> bool:
+    """Whether it is drawn with parts of cells: reversed, a bar of 20 % would be one of 80 %."""
+    return any("\u2580" <= sign <= "\u259f" or "\u2800" < sign <= "\u28ff" for sign in text)

@@ -1,0 +1,158 @@
+"""A workload's tables as lines: aligned where they fit, else a row at a time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tui.core.text.glyphs import clean
+from tui.core.text.numbers import quantity
+from tui.kit.lines import (
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    flow,
+    left,
+    line,
+    paragraph,
+    right,
+    wrap,
+)
+from workloads.protocol.results import Table
+
+GAP = 2
+INDENT = 2
+NARROWEST = 12
+"""Cells that a column of text keeps when its cells are wrapped."""
+
+
+def table_lines(table: Table, unavailable: Mapping[str, str], cells: int) -> list[Line]:
+    """The whole table, no cell of it cut.
+
+    Args:
+        table: to show.
+        unavailable: reasons by dotted path; those of this table are told below it.
+        cells: width of a line.
+    """
+    rows = paragraph(table.title or table.name, cells, TextStyle.STRONG)
+    if not table.rows:
+        rows += [line(" " * INDENT, Span("no rows yet", TextStyle.QUIET))]
+    else:
+        texts = [
+            [
+                clean(quantity(cell, column.unit))
+                for cell, column in zip(row, table.columns, strict=True)
+            ]
+            for row in table.rows
+        ]
+        rows += _aligned(table, texts, cells) or _row_by_row(table, texts, cells)
+    return rows + reason_lines(f"tables.{table.name}", unavailable, cells)
+
+
+def reason_lines(path: str, unavailable: Mapping[str, str], cells: int) -> list[Line]:
+    """Why values of a table or a chart are missing, one paragraph per reason.
+
+    Args:
+        path: of the table or the chart; reasons stand under it and below it.
+        unavailable: reasons by dotted path.
+        cells: width of a line.
+    """
+    names: dict[str, list[str]] = {}
+    for key, reason in unavailable.items():
+        if key == path or key.startswith(f"{path}."):
+            names.setdefault(reason, []).append(key[len(path) + 1 :].replace("_", " "))
+    rows: list[Line] = []
+    for reason, which in names.items():
+        words = f"{', '.join(filter(None, which))} n/a: {reason}".strip()
+        rows += [
+            line(" " * INDENT, *row) for row in paragraph(words, cells - INDENT, TextStyle.QUIET)
+        ]
+    return rows
+
+
+# ---- side by side ------------------------------------------------------------------------------
+
+
+def _aligned(table: Table, texts: list[list[str]], cells: int) -> list[Line]:
+    """The table in columns, or nothing where it does not fit."""
+    numeric = [_is_numeric(table, place) for place in range(len(table.columns))]
+    names = [clean(column.name) for column in table.columns]
+    widths = _widths(names, texts, numeric, cells - INDENT)
+    if widths is None:
+        return []
+    headings = [wrap(name, width) for name, width in zip(names, widths, strict=True)]
+    height = max(map(len, headings))
+    rows: list[Line] = []
+    for level in range(height):
+        # Headings of one line stand on the lowest, above their cells.
+        parts = [["", *heading][max(0, level - height + len(heading) + 1)] for heading in headings]
+        rows.append(_row(parts, widths, numeric, TextStyle.QUIET))
+    for cells_of_row in texts:
+        wrapped = [
+            [text] if number else wrap(text, width)
+            for text, width, number in zip(cells_of_row, widths, numeric, strict=True)
+        ]
+        for level in range(max(map(len, wrapped))):
+            parts = [column[level] if level < len(column) else "" for column in wrapped]
+            rows.append(_row(parts, widths, numeric, TextStyle.PLAIN))
+    return rows
+
+
+def _is_numeric(table: Table, place: int) -> bool:
+    return any(isinstance(row[place], (int, float)) for row in table.rows) and not any(
+        isinstance(row[place], str) for row in table.rows
+    )
+
+
+def _widths(
+    names: list[str], texts: list[list[str]], numeric: list[bool], room: int
+) -> list[int] | None:
+    """Cells of each column: headings in one line if possible, then in several, then texts too."""
+    room -= GAP * (len(names) - 1)
+    content = [max(cell_len(row[place]) for row in texts) for place in range(len(names))]
+    whole = [max(pair) for pair in zip(content, map(cell_len, names), strict=True)]
+    if sum(whole) <= room:
+        return whole
+    words = [max((cell_len(word) for word in name.split()), default=0) for name in names]
+    narrow = [max(pair) for pair in zip(content, words, strict=True)]
+    if sum(narrow) <= room:
+        return narrow
+    least = [
+        width if number else max(word, min(width, NARROWEST))
+        for width, word, number in zip(narrow, words, numeric, strict=True)
+    ]
+    if sum(least) > room:
+        return None
+    spare = room - sum(least)
+    # The columns share what there is, the longest texts first.
+    for place in sorted(range(len(names)), key=lambda place: least[place] - narrow[place]):
+        more = min(spare, narrow[place] - least[place])
+        least[place] += more
+        spare -= more
+    return least
+
+
+def _row(parts: list[str], widths: list[int], numeric: list[bool], style: TextStyle) -> Line:
+    fields = [
+        right(part, width) if number else left(part, width)
+        for part, width, number in zip(parts, widths, numeric, strict=True)
+    ]
+    return (Span(" " * INDENT + (" " * GAP).join(fields).rstrip(), style),)
+
+
+# ---- one row at a time -------------------------------------------------------------------------
+
+
+def _row_by_row(table: Table, texts: list[list[str]], cells: int) -> list[Line]:
+    """Each row as its first cell and, below it, the others by name."""
+    rows: list[Line] = []
+    names = [clean(column.name) for column in table.columns]
+    for first, *others in texts:
+        rows += [line("  ", *row) for row in paragraph(first, cells - INDENT, TextStyle.KEY)]
+        named = [
+            line(Span(f"{name} ", TextStyle.QUIET), value)
+            for name, value in zip(names[1:], others, strict=True)
+            if value
+        ]
+        rows += [line("    ", *row) for row in flow(named, max(1, cells - 4), gap="   ")]
+    return rows

@@ -1,0 +1,127 @@
+"""``gpu-workbench replay``: the screens over a recording."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui.cli.options import Subcommand, add_screen
+from tui.cli.output import Failure, UsageError, say
+from tui.cli.values import resolve
+from tui.cli.workbench import check_terminal, prepare_screen
+from tui.core import interrupt
+from tui.recordings.lines import RecordingError, RecordingSummary, look_through
+from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from tui.cli.options import Parser
+    from tui.core.settings import Value
+
+DEMO = "demo.jsonl.gz"
+"""The recording that comes with the program, beside the code that plays it."""
+DEMO_SNAPSHOT = "demo_out_of_memory.pickle.gz"
+"""The snapshot of a run in it that has run out of memory."""
+
+
+@frozen
+class ReplayOptions:
+    """What to play, and how fast."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    names: Sequence[str] = ()
+    """Of files: one, or none with ``shipped``."""
+    shipped: bool = False
+    """The recording that comes with the program."""
+    speed: float = 1.0
+    """Times the speed of life; infinite to wait for nothing."""
+    loop: bool = False
+
+
+def add_options(parser: Parser) -> None:
+    """The recording, its speed, and how the screen looks."""
+    add_screen(parser)
+    parser.add_argument("names", nargs="*", metavar="FILE", help="a recording")
+    parser.add_argument(
+        "--demo",
+        dest="shipped",
+        action="store_true",
+        help="the recording that comes with the program: simulated GPUs, invented times",
+    )
+    parser.add_argument(
+        "--speed",
+        type=speed,
+        metavar="X",
+        help="times the speed of life, or max: wait for nothing",
+    )
+    parser.add_argument("--loop", action="store_true", help="start again at the end")
+
+
+def speed(text: str) -> float:
+    """``2``, ``0.5`` or ``max``, which is infinite.
+
+    Raises:
+        UsageError: it is none of them.
+    """
+    try:
+        value = math.inf if text == "max" else float(text)
+    except ValueError:
+        value = math.nan
+    if not value > 0 or (math.isinf(value) and text != "max"):
+        raise UsageError(f"--speed {text}: give a number above 0, such as 2 or 0.5, or max")
+    return value
+
+
+def replay(options: ReplayOptions) -> int:
+    """Play a recording on the terminal; returns the exit code.
+
+    Raises:
+        UsageError: no file is named, there is no terminal, or it cannot place text.
+    """
+    if len(options.names) + options.shipped != 1:
+        raise UsageError("replay: name a recording, or give --demo for the one that comes with it")
+    if not options.shipped:
+        return _play(Path(options.names[0]), options)
+    place = files("tui.recordings")
+    with as_file(place / DEMO) as path, as_file(place / DEMO_SNAPSHOT) as snapshot:
+        return _play(path, options, snapshot)
+
+
+def _play(path: Path, options: ReplayOptions, snapshot: Path | None = None) -> int:
+    try:
+        found = look_through(path)
+    except RecordingError as error:
+        raise Failure(str(error)) from error
+    return _show(found, options, snapshot)
+
+
+def _show(found: RecordingSummary, options: ReplayOptions, snapshot: Path | None) -> int:
+    check_terminal()
+    interrupt.end_at_once()
+    chosen, problems = resolve(options.given)
+    prepare_screen(chosen)
+    # The door to the screens: what they read when they are imported is set by now.
+    from tui.app.replay import ReplayApp
+    from tui.cli.values import with_theme
+    from tui.recordings.replay import ReplaySession
+
+    chosen, problems = with_theme(chosen, problems)
+    session = ReplaySession(found, options.speed, loop=options.loop)
+    app = ReplayApp(session, theme=str(chosen.value("theme")), snapshot=snapshot)
+    app.hears_signals = True
+    app.run(mouse=bool(chosen.value("mouse")))
+    for problem in problems:
+        say(problem)
+    return app.return_code or 0
+
+
+SUBCOMMAND = Subcommand(
+    "play a recording as if live, on any machine; make one with --record",
+    ReplayOptions,
+    add_options,
+    replay,
+    place=80,
+)

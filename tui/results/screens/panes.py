@@ -1,0 +1,328 @@
+"""The panes of the results tab: the list, two sets beside each other, one workload over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual import on
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input
+
+from tui.kit.lines import Line, LinesOnDemand, TextStyle, paragraph
+from tui.kit.lists import KeyedList, RowFilter
+from tui.kit.pane import LineBar, LinesView, Pane
+from tui.results.store.compare import Question
+from tui.results.store.look import Listed, Past, Sides
+from tui.results.store.records import Row
+from tui.results.views import comparison as comparison
+from tui.results.views import result_list as listing
+from tui.results.views.result_list import ORDERS, Order
+from tui.state.store import Store
+
+LIST, COMPARISON, PAST = "results", "comparison", "past"
+"""The ids of the panes."""
+
+
+class ResultList(KeyedList):
+    """A line for each result; its cursor stays on the result."""
+
+    class Moved(KeyedList.Moved):
+        """Another result is under the cursor."""
+
+    class Chosen(KeyedList.Chosen):
+        """Enter, or a click on the result under the cursor."""
+
+    def __init__(self, pane: ResultsPane, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._pane = pane
+        self._clock = clock
+        self._columns: listing.Columns | None = None
+        self._of: list[Row] = []
+        """The results that the columns were worked out for."""
+        self._wide = 0
+        """And the width."""
+
+    @property
+    def selected(self) -> Row | None:
+        """The result under the cursor."""
+        at, rows = self.cursor, self._pane.rows
+        return rows[at] if at is not None and at < len(rows) else None
+
+    def row_keys(self) -> Sequence[str]:
+        """The ids of the results in their order."""
+        return [row.id for row in self._pane.rows]
+
+    def columns(self) -> listing.Columns | None:
+        """Those that fit; worked out anew where there are other results or another width."""
+        pane, cells = self._pane, max(1, self.cells)
+        if pane.found is None:
+            return None
+        if self._columns is None or self._of is not pane.rows or self._wide != cells:
+            self._of, self._wide = pane.rows, cells
+            self._columns = listing.columns_of(pane.found, pane.rows, cells, self._clock())
+        return self._columns
+
+    def row_lines(self, cells: int) -> Sequence[Line]:
+        """The lines, each made when it is looked at."""
+        pane, chosen = self._pane, self.columns()
+        if chosen is None or pane.found is None:
+            return []
+        rows = pane.rows
+        if not rows and pane.pattern.strip() and pane.found.all:
+            return listing.no_match(pane.pattern, pane.found.all, cells)
+        return LinesOnDemand(
+            len(rows), lambda at: listing.row_line(chosen, at, rows[at], pane.letter(rows[at]))
+        )
+
+
+class ResultsPane(Pane):
+    """What is kept, the newest first; below it what is under the cursor, in full."""
+
+    HELP = (
+        "What was measured earlier, on this box and on those whose results were imported. / narrows"
+        " the list by words as in results compare: box=alpha, device=cuda, driver=580, torch=2.12,"
+        " tag=nightly, workload=matmul, since:7d, before:2026-01-31; any other word is to be in the"
+        " workload's name, or its device, its status, a tag or the beginning of its id. space marks"
+        " two results, the first is A. A result stands for all that was measured in exactly its"
+        " environment: box, GPU, driver, torch, flags, threads and what else is told below the"
+        " list. c compares A's environment with B's over all workloads that both have; where both"
+        " are of one environment, their sessions. enter shows the workload over time. t gives the"
+        " marked results, or the one under the cursor, a name, x deletes them, after asking. The"
+        " list is read anew when the tab is opened."
+    )
+
+    class Narrowed(Message):
+        """Other words are typed into the filter."""
+
+    def __init__(self, store: Store, clock: Callable[[], float], *, keeps: bool) -> None:
+        """Show nothing yet.
+
+        Args:
+            store: what is known.
+            clock: Unix time now.
+            keeps: this session puts what it measures into the store of results.
+        """
+        super().__init__(store, id=LIST)
+        self._keeps = keeps
+        self.found: Listed | None = None
+        self.rows: list[Row] = []
+        self.marked: list[Row] = []
+        """At most two: A, then B."""
+        self.order: Order = ORDERS[0]
+        self.pattern = ""
+        self._sentence: tuple[str, TextStyle] = ("reading the kept results", TextStyle.QUIET)
+        self.table = ResultList(self, clock)
+        self._heading = LineBar(self._heading_line)
+        self._said = LinesView(lambda cells: paragraph(self._sentence[0], cells, self._sentence[1]))
+        self._whole = LinesView(
+            lambda cells: listing.selected_lines(self.table.selected, self.found, cells)
+        )
+        self._said.can_focus = self._whole.can_focus = False
+        self._said.add_class("foot")
+        self._whole.add_class("foot")
+        self.filter_line = RowFilter(
+            self,
+            self.table,
+            self._said,
+            "words, or box=… driver=… torch=… tag=… since:7d before:DATE",
+            id="result-filter",
+        )
+
+    def compose(self) -> ComposeResult:
+        yield self._said
+        yield self._heading
+        yield self.table
+        yield self._whole
+
+    @property
+    def keys_go_to(self) -> Widget:
+        """The list: a filter that was kept is typed into when that is asked for."""
+        return self.table
+
+    def on_mount(self) -> None:
+        self.redraw()
+
+    def say(self, words: str, style: TextStyle = TextStyle.PLAIN) -> None:
+        """Have a sentence above the list, or none."""
+        self._sentence = (words, style)
+        self.redraw()
+
+    def show(self, found: Listed) -> None:
+        """List other results; the marks stay."""
+        self.found = found
+        self._sort()
+
+    def clear(self) -> None:
+        """List nothing: what there is cannot be read."""
+        self.found, self.rows = None, []
+        self.redraw()
+
+    def next_order(self) -> None:
+        """Sort by the next of the orders."""
+        self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+        self._sort()
+
+    def _sort(self) -> None:
+        self.rows = listing.ordered(self.found.rows, self.order) if self.found else []
+        self.redraw()
+
+    def letter(self, row: Row) -> str:
+        """A or B where it is marked."""
+        for letter, marked in zip(listing.LETTERS, self.marked, strict=False):
+            if marked.id == row.id:
+                return letter
+        return ""
+
+    def mark(self) -> None:
+        """Mark the result under the cursor, or take its mark away; the cursor goes on."""
+        row = self.table.selected
+        if row is None:
+            return
+        kept = [one for one in self.marked if one.id != row.id]
+        # A third takes the place of the second: what it is compared with stays.
+        self.marked = kept if len(kept) < len(self.marked) else [*kept[:1], row]
+        self.table.action_move(1)
+        self.redraw()
+
+    def chosen(self) -> list[Row]:
+        """The marked results, or the one under the cursor."""
+        row = self.table.selected
+        return list(self.marked) or ([row] if row is not None else [])
+
+    def redraw(self) -> None:
+        """Make all of it anew."""
+        if not self.is_attached:
+            return
+        self.retitle(
+            listing.title(self.found, self.order, self.pattern, self.marked, keeps=self._keeps)
+        )
+        self._said.display = bool(self._sentence[0])
+        has_list = self.found is not None and self.found.all > 0
+        self._heading.display = self._whole.display = has_list
+        for part in (self._said, self._heading, self.table, self._whole):
+            part.rebuild()
+
+    def _heading_line(self, _cells: int) -> Line:
+        chosen = self.table.columns()
+        return listing.heading(chosen) if chosen is not None else ()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Narrow the list to what was typed."""
+        event.stop()
+        self.pattern = event.value
+        self.post_message(self.Narrowed())
+
+    @on(ResultList.Moved)
+    def _moved(self) -> None:
+        self._whole.rebuild()
+
+
+class QuestionList(KeyedList):
+    """A line for each workload that both sides have."""
+
+    class Moved(KeyedList.Moved):
+        """Another workload is under the cursor."""
+
+    class Chosen(KeyedList.Chosen):
+        """Enter, or a click on the workload under the cursor."""
+
+    def __init__(self, found: Sides) -> None:
+        super().__init__()
+        self._found = found
+
+    @property
+    def question(self) -> Question | None:
+        """The workload under the cursor."""
+        at = self.cursor
+        return None if at is None else self._found.compared.questions[at]
+
+    def row_keys(self) -> Sequence[str]:
+        """The workloads in their order."""
+        return list(map(comparison.key_of, self._found.compared.questions))
+
+    def row_lines(self, cells: int) -> Sequence[Line]:
+        """Both times, the verdict, the interval."""
+        questions = self._found.compared.questions
+        if not questions:
+            return paragraph(comparison.NONE_SHARED, cells, TextStyle.NOTE)
+        chosen = comparison.sides_columns(self._found, cells)
+        return [comparison.question_line(one, chosen) for one in questions]
+
+
+class ComparisonPane(Pane):
+    """A line a workload with the ratio and its interval drawn; below it what differs."""
+
+    HELP = (
+        "B beside A, a line for each workload that both have: the median of the runs of each side"
+        " and how many they are, what B is, and the ratio with its 95 % interval, all on one scale."
+        " Right of 1 B is faster. The unit is the run: below three a side it is unclear. A mark"
+        " after the verdict: some of the runs were throttled or have other warnings, which stand"
+        " below for the workload under the cursor, with what its environments differ in. enter"
+        " shows the workload over time, escape goes back."
+    )
+
+    def __init__(self, store: Store, found: Sides) -> None:
+        super().__init__(store, id=COMPARISON)
+        self.found = found
+        self.table = QuestionList(found)
+        self._sides = LinesView(lambda cells: comparison.sides_lines(found, cells))
+        self._foot = LinesView(
+            lambda cells: comparison.foot_lines(found, self.table.question, cells)
+        )
+        for part in (self._sides, self._foot):
+            part.can_focus = False
+            part.add_class("foot")
+
+    @property
+    def keys_go_to(self) -> Widget:
+        """The list, from the first on."""
+        return self.table
+
+    def compose(self) -> ComposeResult:
+        yield self._sides
+        yield LineBar(self._heading_line)
+        yield self.table
+        yield self._foot
+
+    def on_mount(self) -> None:
+        self.retitle(comparison.sides_title(self.found))
+
+    def _heading_line(self, cells: int) -> Line:
+        return comparison.sides_heading(
+            comparison.sides_columns(self.found, self.table.cells or cells)
+        )
+
+    @on(QuestionList.Moved)
+    def _moved(self) -> None:
+        self._foot.rebuild()
+
+
+class PastPane(Pane):
+    """The runs of one workload over time, and where driver or torch changed."""
+
+    HELP = (
+        "Each run of this workload on this GPU and box, with the same parameters and flags: its"
+        " median over the time at which it ended. A line straight up: from there on another driver"
+        " or torch. Below, for each of those, the median of its runs and how much they vary. escape"
+        " goes back."
+    )
+
+    def __init__(self, store: Store, found: Past, clock: Callable[[], float]) -> None:
+        super().__init__(store, id=PAST)
+        self.found = found
+        self.body = LinesView(
+            lambda cells: comparison.history_lines(found, clock(), cells, self.body.size.height)
+        )
+
+    @property
+    def keys_go_to(self) -> Widget:
+        """What scrolls."""
+        return self.body
+
+    def compose(self) -> ComposeResult:
+        yield self.body
+
+    def on_mount(self) -> None:
+        self.retitle(comparison.history_title(self.found))

@@ -1,0 +1,320 @@
+"""The results tab: what is kept, two environments beside each other, a workload over time.
+
+The store is read and written in a thread: neither its size nor another program that holds it stops
+the screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import ClassVar, TypeVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
+from textual.worker import Worker
+
+from tui.core.text.numbers import count
+from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
+from tui.kit.commands.command import Situation
+from tui.kit.dialogs import DIALOG_STYLES, BesideCursor, ConfirmScreen, box
+from tui.kit.lines import TextStyle
+from tui.kit.pane import FooterBar, Pane
+from tui.results.screens.panes import (
+    ComparisonPane,
+    PastPane,
+    QuestionList,
+    ResultList,
+    ResultsPane,
+)
+from tui.results.store import look
+from tui.results.store.database import path
+from tui.results.store.records import Row
+from tui.results.store.selection import SelectionError
+from tui.results.store.store_file import StoreError
+from tui.results.views.result_list import NO_STORE, NOTHING_KEPT, READONLY, REPLAY
+from tui.results.views.results import name_of
+
+T = TypeVar("T")
+READING, WRITING = "reading what was measured", "writing"
+"""What is said while the store is asked."""
+_TOLD = 5
+"""Results that a question before a deletion names."""
+
+
+class ResultsTab(CommandScreen):
+    """The list; in its place a comparison or a history."""
+
+    TAB = "results"
+    CSS_PATH = "results.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        keeps = program.keeps_results or program.readonly
+        self.pane = ResultsPane(program.store, program.clock, keeps=keeps)
+        self._over: list[Pane] = []
+        """What stands in place of the list, the last one on top."""
+        self._place = path()
+
+    def compose(self) -> ComposeResult:
+        yield self.header()
+        yield self.pane
+        yield FooterBar(self.situation)
+
+    def situation(self) -> Situation:
+        """With whether a result is under the cursor, and whether there is a way back."""
+        now = super().situation()
+        return replace(
+            now,
+            pane=self._top.id,
+            has_selection=not self._over and self.pane.table.selected is not None,
+            can_go_back=bool(self._over) or bool(self.pane.pattern),
+        )
+
+    # ---- reading ----
+
+    def resumed(self, event: events.ScreenResume) -> None:
+        """Read the list anew: there may be more since the tab was left."""
+        super().resumed(event)
+        self.load()
+
+    def load(self) -> None:
+        """Read the list, in place of a reading that goes on."""
+        if self.program.replay:
+            self.pane.say(REPLAY)
+            return
+        # The function and not its coroutine: where the end comes first, nothing is left unawaited.
+        _: Worker[None] = self.run_worker(self._load, group="list", exclusive=True)
+
+    async def _load(self) -> None:
+        pattern = self.pane.pattern
+        try:
+            found = await self._asked(
+                lambda: look.listed(
+                    self._place, pattern, self.program.clock(), traceless=self.program.readonly
+                )
+            )
+        except SelectionError as error:
+            # What is being typed is not finished: the list stays as it was.
+            self.pane.say(str(error), TextStyle.QUIET)
+            return
+        except StoreError as error:
+            self.pane.clear()
+            self.pane.say(str(error), TextStyle.NOTE)
+            return
+        self.pane.show(found)
+        self.pane.say("" if found.all else self._why_empty())
+        self.query_one(FooterBar).rebuild()
+
+    def _why_empty(self) -> str:
+        program = self.program
+        words = READONLY if program.readonly else NOTHING_KEPT
+        words = words if program.keeps_results or program.readonly else NO_STORE
+        return words.format(place=self._place)
+
+    async def _asked(self, ask: Callable[[], T]) -> T:
+        return await asyncio.to_thread(ask)
+
+    async def _told(self, ask: Callable[[], T], doing: str) -> T | None:
+        """What the store answers; where it cannot, that is said and nothing else happens.
+
+        Args:
+            ask: the question, asked in a thread.
+            doing: what is said meanwhile.
+        """
+        self.pane.say(doing, TextStyle.QUIET)
+        try:
+            return await self._asked(ask)
+        except (StoreError, SelectionError) as error:
+            self.notify(str(error), severity="warning", markup=False)
+            return None
+        finally:
+            self.pane.say("")
+
+    @on(ResultsPane.Narrowed)
+    def _narrowed(self) -> None:
+        self.load()
+
+    @on(ResultList.Moved)
+    def _moved(self) -> None:
+        self.query_one(FooterBar).rebuild()
+
+    # ---- what stands in place of the list ----
+
+    @property
+    def _top(self) -> Pane:
+        return self._over[-1] if self._over else self.pane
+
+    async def _put_over(self, pane: Pane) -> None:
+        below = self._top
+        self._over.append(pane)
+        # A key may come while it is being mounted, and take it away again.
+        below.display = False
+        await self.mount(pane, after=below)
+        if self._top is pane:
+            self.set_focus(pane.keys_go_to)
+        self.query_one(FooterBar).rebuild()
+
+    @on(ResultList.Chosen)
+    def _result_chosen(self) -> None:
+        row = self.pane.table.selected
+        if row is not None and not self._over:
+            self._show_past(row)
+
+    @on(QuestionList.Chosen)
+    def _question_chosen(self) -> None:
+        top = self._top
+        if isinstance(top, ComparisonPane) and (question := top.table.question) is not None:
+            self._show_past(question.b.rows[-1])
+
+    def _show_past(self, row: Row) -> None:
+        if row.median_s is None:
+            self.notify("it has no time: there is nothing to show over time", markup=False)
+            return
+        readonly = self.program.readonly
+
+        async def show() -> None:
+            found = await self._told(
+                lambda: look.past(self._place, row, traceless=readonly), READING
+            )
+            if found is not None:
+                await self._put_over(PastPane(self.store, found, self.program.clock))
+
+        _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
+
+    def action_compare_results(self) -> None:
+        """Compare what the two marked results stand for."""
+        if len(self.pane.marked) < 2:
+            words = "mark two results with space: c compares what was measured where they were"
+            self.notify(words, markup=False)
+            return
+        a, b = self.pane.marked
+        readonly = self.program.readonly
+
+        async def show() -> None:
+            found = await self._told(
+                lambda: look.sides(self._place, a, b, traceless=readonly), READING
+            )
+            if found is not None:
+                await self._put_over(ComparisonPane(self.store, found))
+
+        _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
+
+    async def action_go_back(self) -> None:
+        """Go back to what stood here before, or drop the filter."""
+        # What is still being read is not wanted any more.
+        self.workers.cancel_group(self, "over")
+        if not self._over:
+            self.pane.filter_line.end(keep=False)
+            return
+        top = self._over.pop()
+        self._top.display = True
+        self.set_focus(self._top.keys_go_to)
+        self.query_one(FooterBar).rebuild()
+        # The next that is put here may be of the same kind, and no two have one name.
+        await top.remove()
+
+    # ---- the list ----
+
+    def action_filter(self) -> None:
+        if not self._over:
+            self.pane.filter_line.begin()
+
+    def action_sort_results(self) -> None:
+        """Sort by the next of the orders."""
+        self.pane.next_order()
+
+    def action_mark_result(self) -> None:
+        """Mark the result under the cursor."""
+        self.pane.mark()
+        self.query_one(FooterBar).rebuild()
+
+    def action_tag_results(self) -> None:
+        """Give the marked results, or the one under the cursor, a name."""
+        rows = self.pane.chosen()
+
+        def answered(name: str | None) -> None:
+            if name is not None:
+                told = f"{count(len(rows), 'result')} tagged {name}"
+                self._change(lambda: look.tag(self._place, rows, name), told)
+
+        if rows:
+            self.app.push_screen(TagScreen(len(rows)), answered)
+
+    def action_delete_results(self) -> None:
+        """Forget the marked results, or the one under the cursor, after asking."""
+        rows = self.pane.chosen()
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                gone = {row.id for row in rows}
+                self.pane.marked = [row for row in self.pane.marked if row.id not in gone]
+                told = f"{count(len(rows), 'result')} deleted"
+                self._change(lambda: look.delete(self._place, rows), told)
+
+        if rows:
+            words = [*_named(rows), "They cannot be had back; an export keeps a copy."]
+            question = f"Delete {count(len(rows), 'result')}?"
+            self.app.push_screen(ConfirmScreen(question, words), answered)
+
+    def _change(self, change: Callable[[], None], told: str) -> None:
+        async def work() -> None:
+            def done() -> bool:
+                change()
+                return True
+
+            if await self._told(done, WRITING):
+                self.notify(told, markup=False)
+                self.load()
+
+        _: Worker[None] = self.run_worker(work, group="change")
+
+
+def _named(rows: Sequence[Row]) -> list[str]:
+    """The first of them, a line each."""
+    words = [
+        f"{row.id[:8]}  {name_of(row.workload, row.parameters)} on {row.device}"
+        for row in rows[:_TOLD]
+    ]
+    return [*words, f"and {len(rows) - _TOLD} more"] if len(rows) > _TOLD else words
+
+
+class TagScreen(BesideCursor["str | None"]):
+    """Gives back a name, or ``None``.
+
+    Args:
+        many: results that are to have it.
+    """
+
+    CSS_PATH = DIALOG_STYLES
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
+
+    def __init__(self, many: int) -> None:
+        super().__init__()
+        self._many = many
+        self.field = Input(placeholder="a name, as in before-upgrade")
+        self.field.cursor_blink = False
+
+    def compose(self) -> ComposeResult:
+        """The field in a box."""
+        yield box(
+            f"Tag {count(self._many, 'result')}", "enter gives it   escape leaves", self.field
+        )
+
+    def on_mount(self) -> None:
+        """Type into it."""
+        self.field.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Take the name."""
+        event.stop()
+        if event.value.strip():
+            self.dismiss(event.value.strip())
+
+    def action_cancel(self) -> None:
+        """Leave everything as it was."""
+        self.dismiss(None)

@@ -1,0 +1,410 @@
+"""Two sets of results laid side by side, and what of earlier sessions a run is held to.
+
+Of earlier sessions: only what was measured here and on the same GPU, as another box's results may
+be in the store too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tui.core.text import glyphs
+from tui.core.text.numbers import megahertz
+from tui.results.store.database import Database
+from tui.results.store.records import Facts, Kept, Row, place, row_of
+from tui.results.store.selection import Selection, SelectionError
+from tui.results.store.sessions import sessions_of
+from tui.results.store.statistics import (
+    FEWEST_SESSIONS,
+    LEVEL,
+    Answer,
+    Spread,
+    answers,
+    ratio_of_sessions,
+    spread,
+    typical_s,
+)
+from tui.runs.state.runs import Against, EarlierResult
+from workloads.measure.estimates import THRESHOLD
+from workloads.protocol.frozen import frozen
+from workloads.protocol.results import Setting, Verdict
+
+UNKNOWN = "not known"
+IDLE = "idle"
+"""The monitor's word for a GPU that had nothing to do, as between two blocks."""
+Environments = Mapping[str, Facts]
+
+
+@frozen
+class Side:
+    """The runs of one workload on one side, the oldest first."""
+
+    rows: tuple[Row, ...]
+    sessions: tuple[tuple[float, ...], ...]
+    """The medians of the runs in seconds, by session, the oldest first."""
+    typical_s: float
+    """Seconds: what the side is shown as, and what the ratio is made of."""
+
+    @property
+    def marked(self) -> int:
+        """Runs that something is to be said against."""
+        return sum(bool(row.marks) for row in self.rows)
+
+    @property
+    def mark(self) -> str:
+        """What that is, for one of them: of the newest, where it was throttled before all else."""
+        return next((row.marks[0] for row in reversed(self.rows) if row.marks), "")
+
+    @property
+    def processes(self) -> int:
+        """Runners that the runs came from."""
+        return len({row.process for row in self.rows})
+
+
+@frozen
+class Difference:
+    """A fact that the two sides do not share; that it is the cause is not said."""
+
+    name: str
+    a: tuple[str, ...]
+    """Its values, the most frequent first."""
+    b: tuple[str, ...]
+
+
+@frozen
+class Question:
+    """One workload with one setting, on both sides."""
+
+    workload: str
+    devices: tuple[str, str]
+    """Of A and of B."""
+    parameters: str
+    a: Side
+    b: Side
+    answer: Answer
+    differences: tuple[Difference, ...]
+    spread: Spread | None
+    """How much this workload varies from run to run where nothing differs; looked for only where
+    a side has too few sessions."""
+
+
+@frozen
+class Compared:
+    """All that A and B have in common."""
+
+    questions: tuple[Question, ...]
+    only: tuple[int, int]
+    """Workloads that A alone has, and B alone."""
+
+    @property
+    def asked(self) -> int:
+        """Questions that there are sessions enough for."""
+        return sum(question.answer.ratio.p_value is not None for question in self.questions)
+
+    @property
+    def false_alone(self) -> float:
+        """False alarms to expect at most, were nothing corrected."""
+        return LEVEL * self.asked
+
+    @property
+    def short(self) -> tuple[Question, ...]:
+        """Those with fewer than :data:`FEWEST_SESSIONS` sessions on a side."""
+        return tuple(
+            one for one in self.questions if min(one.answer.ratio.sessions) < FEWEST_SESSIONS
+        )
+
+    @property
+    def slower(self) -> tuple[Question, ...]:
+        """Where B is slower."""
+        return tuple(one for one in self.questions if one.answer.verdict == "slower")
+
+
+def compare(
+    a: Sequence[Row],
+    b: Sequence[Row],
+    facts: Environments,
+    history: Callable[[], Sequence[Row]] = tuple,
+) -> Compared:
+    """Compare two sets of results.
+
+    Only runs that ended well are compared; those that were throttled are marked and stay.
+
+    Args:
+        a: the first set.
+        b: the second.
+        facts: what they were measured on, by hash.
+        history: gives further results of the same boxes; asked where a side has too few
+            sessions, to tell how much they vary from run to run.
+
+    Raises:
+        SelectionError: a result is in both sets.
+    """
+    twice = {row.id for row in a} & {row.id for row in b}
+    if twice:
+        shared = f"{len(twice)} results are in both A and B, {min(twice)} for one"
+        if len(twice) == 1:
+            shared = f"{min(twice)} is in both A and B"
+        raise SelectionError(f"{shared}: a result cannot be held against itself")
+    of_a, of_b = _timed(a), _timed(b)
+    pairs, only = _paired(of_a, of_b, facts)
+    found = answers([ratio_of_sessions(one.sessions, other.sessions) for one, other in pairs])
+    few = any(answer.ratio.p_value is None for answer in found)
+    known = _spreads({row.id: row for row in (*history(), *of_a, *of_b)}.values()) if few else {}
+    questions = [
+        Question(
+            workload=one.rows[0].workload,
+            devices=(one.rows[0].device, other.rows[0].device),
+            parameters=one.rows[0].parameters,
+            a=one,
+            b=other,
+            answer=answer,
+            differences=(*differences(one, other, facts), *conditions_apart(one, other)),
+            spread=known.get(_setting(one.rows[0])),
+        )
+        for (one, other), answer in zip(pairs, found, strict=True)
+    ]
+    questions.sort(key=lambda one: (one.workload, one.devices, one.parameters))
+    return Compared(tuple(questions), only)
+
+
+def _timed(rows: Iterable[Row]) -> list[Row]:
+    found = [row for row in rows if row.status == "ok" and row.median_s]
+    found.sort(key=lambda row: row.at)
+    return found
+
+
+def _setting(row: Row) -> tuple[str, str, str]:
+    return row.workload, row.device, row.parameters
+
+
+def _paired(
+    a: Sequence[Row], b: Sequence[Row], facts: Environments
+) -> tuple[list[tuple[Side, Side]], tuple[int, int]]:
+    """The runs of A and of B that answer one question, and how many groups are left on each side.
+
+    First those that agree in workload, device, parameters and flags. Of what is left those that
+    agree in all but the flags, and then in all but the device's number, where each side has one
+    group alone: of two it could not be told which is meant.
+    """
+    used = {row.environment for row in (*a, *b)}
+    flags = {key: facts[key].flags for key in used}
+    boxes = {key: facts[key].values.get("box", "") for key in used}
+    ways: tuple[Callable[[Row], Hashable], ...] = (
+        lambda row: (*_setting(row), flags[row.environment]),
+        _setting,
+        lambda row: (row.workload, row.device.partition(":")[0], row.parameters),
+    )
+    left_a, left_b = _grouped(a, ways[0]), _grouped(b, ways[0])
+    pairs = []
+    for way in ways:
+        by_a, by_b = _alone(left_a, way), _alone(left_b, way)
+        for key in [key for key in by_a if key in by_b]:
+            one, other = by_a[key], by_b[key]
+            left_a.remove(one)
+            left_b.remove(other)
+            pairs.append((_side(one, other, boxes), _side(other, one, boxes)))
+    return pairs, (len(left_a), len(left_b))
+
+
+def _side(rows: tuple[Row, ...], others: Sequence[Row], boxes: dict[str, str]) -> Side:
+    sessions = tuple(
+        tuple(row.median_s for row in session if row.median_s)
+        for session in sessions_of(rows, others, boxes)
+    )
+    return Side(rows, sessions, typical_s(sessions))
+
+
+def _grouped(rows: Sequence[Row], key: Callable[[Row], Hashable]) -> list[tuple[Row, ...]]:
+    groups: dict[Hashable, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return [tuple(group) for group in groups.values()]
+
+
+def _alone(
+    groups: Sequence[tuple[Row, ...]], key: Callable[[Row], Hashable]
+) -> dict[Hashable, tuple[Row, ...]]:
+    """Groups by a key that no other of them has."""
+    counted = Counter(key(group[0]) for group in groups)
+    return {key(group[0]): group for group in groups if counted[key(group[0])] == 1}
+
+
+def _spreads(rows: Iterable[Row]) -> dict[tuple[str, str, str], Spread]:
+    """By workload, device and parameters, how much runs of one environment vary."""
+    groups: dict[tuple[str, str, str], dict[str, list[float]]] = {}
+    for row in rows:
+        if row.median_s and row.status == "ok":
+            of_setting = groups.setdefault(_setting(row), {})
+            of_setting.setdefault(row.environment, []).append(row.median_s)
+    found = {key: spread(list(group.values())) for key, group in groups.items()}
+    return {key: one for key, one in found.items() if one is not None}
+
+
+def differences(a: Side, b: Side, facts: Environments) -> tuple[Difference, ...]:
+    """The facts that two sides do not share, those that matter most first."""
+    of_a, of_b = _values(a, facts), _values(b, facts)
+    names = sorted({*of_a, *of_b}, key=place)
+    return tuple(
+        Difference(name, mine, theirs)
+        for name in names
+        if {*(mine := of_a.get(name, (UNKNOWN,)))} != {*(theirs := of_b.get(name, (UNKNOWN,)))}
+    )
+
+
+def difference(one: Difference) -> str:
+    """``driver 570.1 → 580.2``."""
+    sides = (", ".join(texts) for texts in (one.a, one.b))
+    return f"{one.name} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
+
+
+def conditions_apart(a: Side, b: Side) -> tuple[Difference, ...]:
+    """What was sampled of the GPU while it ran, where that is not the same on both sides."""
+    clocks = [[row.clock_mhz for row in side.rows if row.clock_mhz] for side in (a, b)]
+    if not all(clocks):
+        return ()
+    found = []
+    of_a, of_b = map(statistics.median, clocks)
+    if abs(math.log(of_a / of_b)) > math.log1p(THRESHOLD):
+        found.append(Difference("SM clock", (megahertz(of_a),), (megahertz(of_b),)))
+    held = [sorted({word for row in side.rows for word in row.limits} - {IDLE}) for side in (a, b)]
+    if held[0] != held[1]:
+        words_a, words_b = (tuple(words) or ("nothing",) for words in held)
+        found.append(Difference("clocks held down by", words_a, words_b))
+    return tuple(found)
+
+
+def _values(side: Side, facts: Environments) -> dict[str, tuple[str, ...]]:
+    """The values of each fact over the runs of a side, the most frequent first."""
+    counted = Counter(row.environment for row in side.rows)
+    found: dict[str, Counter[str]] = {}
+    names = {name for key in counted for name in (*facts[key].values, *facts[key].unknown)}
+    for key, count in counted.items():
+        for name in names:
+            text = facts[key].values.get(name, UNKNOWN)
+            found.setdefault(name, Counter())[text] += count
+    return {name: tuple(text for text, _ in texts.most_common()) for name, texts in found.items()}
+
+
+BUSY_S = 1.0
+"""A look does not hold up the end of a program for longer."""
+
+
+def earlier_results(
+    place: Path, box: str, before: float, *, traceless: bool
+) -> tuple[EarlierResult, ...]:
+    """The newest of each workload, GPU and parameters that was measured on a box.
+
+    Args:
+        place: the store's file.
+        box: its name.
+        before: Unix time; what ended later is not asked for.
+        traceless: as of :class:`Database`.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    with Database(place, busy_s=BUSY_S, traceless=traceless) as database, database.moment():
+        environments: dict[str, list[str]] = {}
+        facts = database.facts()
+        for key, one in facts.items():
+            if one.values.get("box") == box:
+                environments.setdefault(gpu_of(one), []).append(key)
+        found = []
+        for gpu, keys in environments.items():
+            rows = database.newest(keys, before)
+            asked = database.asked(rows)
+            found += [
+                _earlier(row, gpu, asked.get(row.number, {}), facts[row.environment])
+                for row in rows
+                # A row of the store that cannot be true has failed.
+                if row.status == "ok" and row.median_s is not None
+            ]
+    return tuple(found)
+
+
+def gpu_of(facts: Facts) -> str:
+    """The UUID of the GPU, of several the first; empty where none is known."""
+    return facts.values.get("gpu uuid", "").partition(", ")[0]
+
+
+def _earlier(row: Row, gpu: str, asked: Mapping[str, Setting], facts: Facts) -> EarlierResult:
+    assert row.median_s is not None
+    used = json.loads(row.parameters)
+    return EarlierResult(
+        workload=row.workload,
+        gpu=gpu,
+        asked={**used, **asked},
+        used=used,
+        at=row.at,
+        median_s=row.median_s,
+        ci95_s=row.ci95_s,
+        driver=facts.values.get("driver", ""),
+        torch=facts.values.get("torch", ""),
+    )
+
+
+def held_against(
+    place: Path, runs: Sequence[Kept], before: float, *, traceless: bool
+) -> Against | None:
+    """Runs of this session beside the earlier ones that answer the same question.
+
+    Those are of one environment: of the newest that had the same flags, else of the newest.
+
+    Args:
+        place: the store's file.
+        runs: of one workload with one setting in one environment, the newest last; not empty.
+        before: Unix time at which this session began.
+        traceless: as of :class:`Database`.
+
+    Returns:
+        ``None`` where there are none.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    newest = runs[-1]
+    mine = [row_of(one) for one in runs]
+    with Database(place, busy_s=BUSY_S, traceless=traceless) as database, database.moment():
+        facts = database.facts()
+        facts[newest.facts.hash] = newest.facts
+        known = database.rows(Selection(workload=newest.record.workload, before=before))
+    alike = [row for row in known if _is_alike(row, mine[-1], facts)]
+    if not alike:
+        return None
+    same = (row for row in alike if facts[row.environment].flags == newest.facts.flags)
+    environment = next(same, alike[0]).environment
+    earlier = [row for row in alike if row.environment == environment]
+    return _against(compare(earlier, mine, facts, lambda: alike), earlier[0].at)
+
+
+def _is_alike(row: Row, mine: Row, facts: Mapping[str, Facts]) -> bool:
+    here, there = facts[mine.environment], facts[row.environment]
+    return (
+        row.status == "ok"
+        and bool(row.median_s)
+        and row.parameters == mine.parameters
+        and row.device.partition(":")[0] == mine.device.partition(":")[0]
+        and there.values.get("box") == here.values.get("box")
+        and gpu_of(there) == gpu_of(here)
+    )
+
+
+def _against(found: Compared, at: float) -> Against | None:
+    if not found.questions:
+        return None
+    question = found.questions[0]
+    verdict: Verdict = question.answer.verdict
+    return Against(
+        at=at,
+        verdict=verdict,
+        ratio=question.answer.ratio.value,
+        ci95=question.answer.ratio.ci95,
+        runs=question.answer.ratio.runs,
+        varies=question.spread.share if question.spread else None,
+        differences=tuple(map(difference, question.differences)),
+    )

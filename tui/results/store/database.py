@@ -1,0 +1,392 @@
+"""The file that results are kept in: SQLite, which several programs may have open at once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tui.core import reports
+from tui.results.store.records import Facts, Kept, Record, Row, canonical, row_of
+from tui.results.store.selection import Everything, Selection, where
+from tui.results.store.store_file import StoreError, explained, opened
+from tui.results.store.validity import (
+    NO_FACTS,
+    ImpossibleError,
+    facts_from_store,
+    parse_finite,
+    row_from_store,
+    same_content,
+)
+from workloads.protocol import wire
+from workloads.protocol.results import Setting
+
+BUSY_S = 5.0
+"""For so long it is waited for another program that writes."""
+_AT_ONCE = 500
+"""Values in one question, of which older libraries take 999."""
+_ROW = (
+    "r.number, r.id, r.kind, r.at, r.process, r.workload, r.device, r.parameters, r.status,"
+    " r.median_s, r.low_s, r.high_s, r.environment, r.marks, r.said,"
+    " r.clock_mhz, r.limits"
+)
+_TAGS = "(SELECT name, number FROM tags WHERE typeof(name) = 'text')"
+"""SQLite stores a value of any type in any column."""
+
+
+def path() -> Path:
+    """The file of this user."""
+    return reports.folder() / "results.sqlite3"
+
+
+class Database:
+    """An open store; to be used by one thread.
+
+    Args:
+        place: the file.
+        writing: make it where it is not there, and bring it to the newest version; without it
+            nothing is written, and a file that is not there is the same as an empty one.
+        busy_s: for how long to wait for another program that writes.
+        traceless: read and leave no trace: no lock, no file beside it, no newer version.
+
+    Raises:
+        StoreError: it cannot be opened, is damaged, or is of a newer version than this program.
+    """
+
+    def __init__(
+        self,
+        place: Path,
+        *,
+        writing: bool = False,
+        busy_s: float = BUSY_S,
+        traceless: bool = False,
+    ) -> None:
+        self.place = place
+        self._writing = writing
+        self._facts: dict[str, Facts] | None = None
+        self._connection: sqlite3.Connection | None = None
+        with self._explained():
+            if writing:
+                reports.make_private_folder(place.parent)
+                # Made here and not by SQLite: who runs what is nobody else's to read.
+                place.touch(mode=0o600)
+            if writing or place.exists():
+                self._connection = opened(
+                    place, writing=writing, traceless=traceless, busy_s=busy_s
+                )
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise explained(self.place, error) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._connection
+        if connection is None or not self._writing:
+            raise StoreError(f"{self.place}: it is opened to be read")
+        with self._explained():
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    # ---- change ----
+
+    def add(self, kept: Iterable[Kept]) -> int:
+        """Keep records, all or none; returns how many of them were not there yet.
+
+        Raises:
+            StoreError: they cannot be kept, or one of them has the id of another.
+        """
+        self._facts = None
+        new = 0
+        with self._transaction() as connection:
+            for one in kept:
+                number, is_new = _put(connection, one)
+                new += is_new
+                if not is_new:
+                    self._check_same(connection, number, one)
+                connection.executemany(
+                    "INSERT OR IGNORE INTO tags VALUES (?, ?)",
+                    [(_storable(tag), number) for tag in one.tags],
+                )
+        return new
+
+    def _check_same(self, connection: sqlite3.Connection, number: int, one: Kept) -> None:
+        """Compare a record with the one of its id that is there already.
+
+        Raises:
+            StoreError: they are two.
+        """
+        found = connection.execute(
+            "SELECT b.body, e.facts, e.unknown FROM bodies b JOIN results r USING (number)"
+            " JOIN environments e ON e.hash = r.environment WHERE b.number = ?",
+            (number,),
+        ).fetchone()
+        same = False
+        if found is not None:
+            with suppress(ImpossibleError, wire.WireError):
+                record = wire.from_plain(Record, parse_finite(str(found[0]).encode()))
+                same = same_content(Kept(record, facts_from_store(*found[1:])), one)
+        if not same:
+            raise StoreError(
+                f"{self.place}: {one.record.id} is there with different content; nothing is taken "
+                "in: one of the two was changed after it was measured"
+            )
+
+    def tag(self, numbers: Sequence[int], name: str) -> None:
+        """Give records a name, which they may share with others.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        with self._transaction() as connection:
+            connection.executemany(
+                "INSERT OR IGNORE INTO tags VALUES (?, ?)",
+                [(_storable(name), number) for number in numbers],
+            )
+
+    def delete(self, numbers: Sequence[int]) -> None:
+        """Forget records, and what no other record was measured on.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        self._facts = None
+        with self._transaction() as connection:
+            connection.executemany(
+                "DELETE FROM results WHERE number = ?", [(number,) for number in numbers]
+            )
+            connection.execute(
+                "DELETE FROM environments WHERE NOT EXISTS"
+                " (SELECT 1 FROM results WHERE environment = hash)"
+            )
+
+    # ---- look ----
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """All that is asked within sees the store as it is at the first, whatever others write.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        if self._connection is not None:
+            with self._explained():
+                self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._connection is not None and self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def _ask(self, query: str, values: Sequence[object] = ()) -> list[Any]:
+        if self._connection is None:
+            return []
+        with self._explained():
+            return self._connection.execute(query, [*map(_storable, values)]).fetchall()
+
+    def facts(self) -> dict[str, Facts]:
+        """All that anything was measured on, by hash."""
+        if self._facts is None:
+            found = self._ask("SELECT hash, facts, unknown FROM environments")
+            self._facts = _KnownFacts(
+                (hash_, facts_from_store(facts, unknown)) for hash_, facts, unknown in found
+            )
+        return self._facts
+
+    def count(self, wanted: Selection = Everything) -> int:
+        """How many records there are."""
+        where, values = self._where(wanted)
+        found = self._ask(f"SELECT count(*) FROM results r {where}", values)
+        return int(found[0][0]) if found else 0
+
+    def rows(self, wanted: Selection = Everything, limit: int | None = None) -> list[Row]:
+        """Records, the newest first.
+
+        Args:
+            wanted: which.
+            limit: of how many; ``None`` for all.
+        """
+        where, values = self._where(wanted)
+        most = "" if limit is None else f" LIMIT {limit}"
+        order = "ORDER BY r.at DESC, r.number DESC"
+        return [
+            row_from_store(found)
+            for found in self._ask(f"SELECT {_ROW} FROM results r {where} {order}{most}", values)
+        ]
+
+    def newest(self, environments: Sequence[str], before: float | None = None) -> list[Row]:
+        """The newest run that ended well of each workload, device and parameters.
+
+        Args:
+            environments: hashes of the facts that it was measured on, one of these.
+            before: Unix time; of runs that ended earlier.
+        """
+        marks = ",".join("?" * len(environments))
+        until = "" if before is None else "AND at < ?"
+        # Of the columns beside a maximum SQLite gives those of the row that has it.
+        found = self._ask(
+            "SELECT number, workload, device, parameters, max(at) FROM results"
+            " WHERE kind = 'run' AND status = 'ok' AND median_s IS NOT NULL"
+            # The sign keeps it to the index of the settings, which has all that is asked for.
+            f" AND +environment IN ({marks}) {until} GROUP BY workload, device, parameters",
+            [*environments, *(() if before is None else (before,))],
+        )
+        numbers = [number for number, *_ in found]
+        return [
+            row_from_store(one)
+            for first in range(0, len(numbers), _AT_ONCE)
+            for one in self._numbered(numbers[first : first + _AT_ONCE])
+        ]
+
+    def asked(self, rows: Sequence[Row]) -> dict[int, dict[str, Setting]]:
+        """The parameters that runs were asked for with, by their numbers.
+
+        Of a parameter that is left to the workload the row has what was chosen.
+        """
+        found: dict[int, dict[str, Setting]] = {}
+        numbers = [row.number for row in rows]
+        for first in range(0, len(numbers), _AT_ONCE):
+            some = numbers[first : first + _AT_ONCE]
+            marks = ",".join("?" * len(some))
+            for number, body in self._ask(
+                f"SELECT number, body FROM bodies WHERE number IN ({marks})", some
+            ):
+                found[number] = _parameters_asked(body)
+        return found
+
+    def _numbered(self, numbers: Sequence[int]) -> list[Any]:
+        marks = ",".join("?" * len(numbers))
+        return self._ask(f"SELECT {_ROW} FROM results r WHERE r.number IN ({marks})", numbers)
+
+    def kept(self, row: Row) -> Kept:
+        """The whole of a record.
+
+        Raises:
+            StoreError: it is not there any more, or cannot be read as what it was written as.
+        """
+        found = self._ask("SELECT body FROM bodies WHERE number = ?", (row.number,))
+        if not found:
+            raise StoreError(f"{self.place}: {row.id} is not there any more")
+        named = f"SELECT name FROM {_TAGS} WHERE number = ? ORDER BY name"
+        tags = self._ask(named, (row.number,))
+        try:
+            record = wire.from_plain(Record, parse_finite(str(found[0][0]).encode()))
+        except (ImpossibleError, wire.WireError) as error:
+            raise StoreError(f"{self.place}: {row.id} cannot be read: {error}") from error
+        return Kept(record, self.facts()[row.environment], tuple(name for (name,) in tags))
+
+    def tags(self) -> dict[str, int]:
+        """The names that were given, and to how many records."""
+        return dict(self._ask(f"SELECT name, count(*) FROM {_TAGS} GROUP BY name ORDER BY name"))
+
+    def tags_of(self, rows: Sequence[Row]) -> dict[int, tuple[str, ...]]:
+        """The tags of records, by their numbers."""
+        wanted = {row.number for row in rows}
+        found: dict[int, list[str]] = {}
+        for name, number in self._ask(f"SELECT name, number FROM {_TAGS} ORDER BY name"):
+            if number in wanted:
+                found.setdefault(number, []).append(name)
+        return {number: tuple(names) for number, names in found.items()}
+
+    def ids(self, beginning: str) -> list[str]:
+        """Ids that begin so; of many some."""
+        end = f"{beginning}g"
+        return [
+            found
+            for (found,) in self._ask(
+                "SELECT id FROM results WHERE id >= ? AND id < ? LIMIT 5", (beginning, end)
+            )
+        ]
+
+    def _where(self, wanted: Selection) -> tuple[str, list[object]]:
+        return where(wanted, self.facts() if wanted.facts else {})
+
+
+class _KnownFacts(dict[str, Facts]):
+    """Facts by their hash; a hash that a damaged store does not have has none."""
+
+    def __missing__(self, _hash: str) -> Facts:
+        return NO_FACTS
+
+
+def _put(connection: sqlite3.Connection, kept: Kept) -> tuple[int, bool]:
+    """Write a record unless it is there; returns its number, and whether it is new."""
+    record, facts = kept.record, kept.facts
+    connection.execute(
+        "INSERT OR IGNORE INTO environments VALUES (?, ?, ?)",
+        (facts.hash, canonical(facts.values), canonical(facts.unknown)),
+    )
+    row = row_of(kept, said(record))
+    values = map(
+        _storable,
+        [
+            row.id,
+            row.kind,
+            row.at,
+            row.process,
+            record.sweep,
+            row.workload,
+            row.device,
+            row.parameters,
+            row.status,
+            row.median_s,
+            *(row.ci95_s or (None, None)),
+            row.environment,
+            canonical(row.marks) if row.marks else "",
+            row.said,
+            row.clock_mhz,
+            canonical(row.limits) if row.limits else "",
+        ],
+    )
+    added = f"INSERT OR IGNORE INTO results VALUES (NULL{', ?' * 17})"
+    written = connection.execute(added, [*values])
+    is_new = written.rowcount == 1
+    ((number,),) = connection.execute("SELECT number FROM results WHERE id = ?", (record.id,))
+    if is_new:
+        connection.execute("INSERT INTO bodies VALUES (?, ?)", (number, canonical(record)))
+    return int(number), is_new
+
+
+def _storable(value: object) -> object:
+    """Text without halves of characters, which strangers may send and SQLite does not take."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+
+def _parameters_asked(body: Any) -> dict[str, Setting]:
+    """The parameters in a body; none where it cannot be read."""
+    try:
+        record: Record = wire.from_plain(Record, parse_finite(str(body).encode()))
+    except (ImpossibleError, wire.WireError):
+        return {}
+    return record.run.parameters if record.run is not None else {}
+
+
+def said(record: Record) -> str:
+    """What a list says of a record that has no time of its own."""
+    compared = record.comparison
+    if compared is not None and compared.ratio is not None:
+        return f"{compared.flag}: {compared.verdict}, {compared.ratio:.3g}x"
+    return (record.reason or "") if record.median_s is None or record.status != "ok" else ""

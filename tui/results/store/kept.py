@@ -1,0 +1,392 @@
+"""Records of results: made of what a session knows, written to a file and read from one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from tui.core.text.redact import HOST, Redactor, whole_words, with_texts
+from tui.devices.state.devices import CPU
+from tui.results.store.records import (
+    Facts,
+    Kept,
+    Record,
+    canonical,
+    facts_of,
+    facts_of_output,
+    id_of,
+)
+from tui.results.store.validity import (
+    MOST_ITEMS,
+    ImpossibleError,
+    check_kept,
+    count_separators,
+    parse_finite,
+    same_content,
+)
+from tui.runs.state.runs import CompareState, Conditions, RunState
+from tui.state.store import Store
+from workloads.protocol import wire
+from workloads.protocol.frozen import frozen
+from workloads.protocol.results import Comparison, Environment, RunResult
+
+
+def kept_of(
+    state: RunState | CompareState, store: Store, process: str, sweep: str = ""
+) -> Kept | None:
+    """What is kept of a run or a comparison.
+
+    Args:
+        state: as the store has it, its conditions included.
+        store: the devices and the environment.
+        process: what stands for the runner's process among all that there ever were.
+        sweep: what stands for the sweep that a run belongs to; empty for none.
+
+    Returns:
+        ``None`` of one that measured nothing and did not fail.
+    """
+    if isinstance(state, RunState):
+        result = state.result
+        if result is None or not is_kept(result):
+            return None
+        ended = result.ended_at or (result.time.measured_to if result.time else time.time())
+        facts = _facts(store, devices_of(result), result.flags)
+        record = run_record(
+            result,
+            ended,
+            process=process,
+            sweep=sweep,
+            budget=state.request.budget,
+            conditions=state.conditions,
+        )
+        return Kept(record, facts)
+    compared = state.comparison
+    if compared is None or not state.done:
+        return None
+    if not compared.pair_ratios and compared.status != "failed":
+        return None
+    ended = max((end for _, end in compared.measured), default=time.time())
+    record = Record(
+        id=id_of(compared, ended),
+        kind="comparison",
+        at=ended,
+        process=process,
+        sweep="",
+        workload=compared.workload,
+        device=compared.device,
+        parameters=compared.parameters,
+        status=compared.status,
+        reason=compared.reason,
+        budget=state.request.budget,
+        conditions=state.conditions,
+        comparison=compared,
+    )
+    return Kept(record, _facts(store, devices_of(compared), state.request.flags))
+
+
+def is_kept(result: RunResult) -> bool:
+    """Whether there is something to keep: a time, or that it failed."""
+    return result.time is not None or result.status == "failed"
+
+
+def run_record(
+    result: RunResult,
+    ended: float,
+    *,
+    process: str,
+    sweep: str = "",
+    budget: str = "",
+    conditions: Conditions | None,
+) -> Record:
+    """The record of a run.
+
+    Args:
+        result: its end.
+        ended: Unix time of it.
+        process: as :func:`kept_of` takes it.
+        sweep: likewise.
+        budget: that it was given; empty where that is not known.
+        conditions: under which it ran; ``None`` where they are not known.
+    """
+    return Record(
+        id=id_of(result, ended),
+        kind="run",
+        at=ended,
+        process=process,
+        sweep=sweep,
+        workload=result.workload,
+        device=result.device,
+        parameters={**result.parameters, **result.chosen},
+        status=result.status,
+        reason=result.reason,
+        budget=budget,
+        conditions=conditions,
+        run=result,
+    )
+
+
+def devices_of(result: RunResult | Comparison) -> tuple[str, ...]:
+    """The devices that worked, in torch's words."""
+    if isinstance(result, Comparison):
+        return result.devices or (result.device,)
+    names = dict.fromkeys(name for span in result.spans for name in span.devices)
+    return tuple(dict.fromkeys((result.device, *(name for name in names if name != CPU))))
+
+
+def _facts(store: Store, devices: tuple[str, ...], flags: dict[str, bool]) -> Facts:
+    return facts_of(store.environment, store.sample, store.devices, devices, flags)
+
+
+FORMAT = "gpu-workbench results"
+VERSION = 1
+"""Of the lines; raised when an older program would misread them. See docs/results.md."""
+RUN_SCHEMA = 1
+"""Of ``run --json``, whose output can be taken in too."""
+LONGEST_LINE = 16 * 1024 * 1024
+"""Bytes of a line, and of what ``run --json`` printed."""
+MOST_RESULTS = 100_000
+"""Results of a file; so many take half a gigabyte of memory."""
+MOST_SEPARATORS = 20_000_000
+"""Separators of values in a file; a result has some 120."""
+LONGEST_FILE = 256 * 1024 * 1024
+"""Bytes of a file; a result has some 10 kB."""
+_TOO_LONG = f"it is longer than {LONGEST_LINE >> 20} MiB: no results; nothing is taken in"
+
+
+class ExchangeError(ValueError):
+    """A file holds no results, or a line of it cannot be read; one line, with the file's name."""
+
+
+_OWN_WORDS = (
+    "id", "kind", "workload", "device", "devices", "status", "budget", "process", "sweep", "flag",
+    "flags", "verdict", "time", "spans", "run", "comparison",
+)  # fmt: skip
+"""Fields of a record and of a result that hold no words of others."""
+T = TypeVar("T", Record, RunResult, Comparison)
+
+
+@frozen
+class _Line:
+    """One result in a file."""
+
+    record: Record
+    facts: Facts
+    tags: tuple[str, ...] = ()
+
+
+# ---- written to a file -------------------------------------------------------------------------
+
+
+def lines_of(kept: Iterable[Kept]) -> Iterator[str]:
+    """A head and a line for each result, without their ends."""
+    yield canonical({"format": FORMAT, "version": VERSION})
+    for one in kept:
+        yield canonical(_Line(one.record, one.facts, one.tags))
+
+
+class Redaction:
+    """Takes out of results who measured them: user names, the box, what names the GPU.
+
+    The same box is the same in all results of one export: ``host``, ``host 2`` and so on, in the
+    order in which they come. Its name is taken out of other texts too.
+
+    Args:
+        boxes: the names of all boxes that the results are of.
+        home: our own home directory.
+    """
+
+    def __init__(self, boxes: Iterable[str], home: Path | None = None) -> None:
+        self._users = Redactor([f"/home/{(home or Path.home()).name}/"])
+        self._boxes = whole_words(boxes, within=r"\w-")
+        self._named: dict[tuple[str, str], str] = {}
+
+    def __call__(self, kept: Kept) -> Kept:
+        """The result without them; its id is that of its content, which mostly stays."""
+        record = self._own_words_kept(kept.record)
+        record = replace(
+            record,
+            run=record.run and self._own_words_kept(record.run),
+            comparison=record.comparison and self._own_words_kept(record.comparison),
+        )
+        record = replace(record, id=_id_after(kept.record, record))
+        return replace(kept, record=record, facts=self.facts(kept.facts))
+
+    def _own_words_kept(self, one: T) -> T:
+        """A record or its result with other texts, but for what are words of ours.
+
+        A box may be called ``cpu``. The id stays, so that it is taken in once wherever it comes
+        from.
+        """
+        changed = with_texts(one, self._text, keys=False)
+        kept = {name: getattr(one, name) for name in _OWN_WORDS if hasattr(one, name)}
+        return replace(changed, **kept)
+
+    def facts(self, facts: Facts) -> Facts:
+        """The facts without them."""
+        values = {
+            name: self._stand_in(name, text) if name in ("box", "gpu uuid") else self._text(text)
+            for name, text in facts.values.items()
+        }
+        return replace(facts, values=values)
+
+    def _text(self, text: str) -> str:
+        text = self._users(text)
+        return text if self._boxes is None else self._boxes.sub(HOST, text)
+
+    def _stand_in(self, name: str, text: str) -> str:
+        key = (name, text)
+        if key not in self._named:
+            before = sum(of == name for of, _ in self._named)
+            word = HOST if name == "box" else "GPU"
+            self._named[key] = word if before == 0 else f"{word} {before + 1}"
+        return self._named[key]
+
+
+def _id_after(before: Record, after: Record) -> str:
+    """The id of a changed record: another one only where what it is made of has changed."""
+    made = [(record.run or record.comparison, record.at, record.id) for record in (before, after)]
+    ids = [id_of(measured, at) if measured else own for measured, at, own in made]
+    return before.id if ids[0] == ids[1] else ids[1]
+
+
+# ---- read from a file --------------------------------------------------------------------------
+
+
+def read_file(path: Path) -> list[Kept]:
+    """Read the results of a file: exported ones, or what ``run --json`` printed.
+
+    Raises:
+        ExchangeError: it holds neither, is too large, or a line of it cannot be true; the text
+            names the line and the reason.
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        head = _read_bounded(path, 1, file)
+        parsed = _parsed(head)
+        if isinstance(parsed, dict) and parsed.get("format") == FORMAT:
+            _check_version(path, "version", parsed.get("version"), VERSION)
+            return _read_lines(path, file, len(head))
+        rest = file.read(LONGEST_LINE + 1 - len(head))
+    if len(head) + len(rest) > LONGEST_LINE:
+        raise ExchangeError(f"{path}: {_TOO_LONG}")
+    whole = _parsed(head + rest)
+    if isinstance(whole, dict) and "results" in whole and "environment" in whole:
+        _check_version(path, "schema", whole.get("schema"), RUN_SCHEMA)
+        try:
+            parse_finite(head + rest)
+            found = _of_run(path, whole)
+            for one in found:
+                check_kept(one)
+        except ImpossibleError as error:
+            raise ExchangeError(f"{path}: {error}; nothing is taken in") from error
+        return found
+    raise ExchangeError(
+        f"{path}: it holds no results: give what results export or run --json wrote"
+    )
+
+
+def _read_bounded(path: Path, number: int, file: BinaryIO) -> bytes:
+    line = file.readline(LONGEST_LINE + 1)
+    if len(line) > LONGEST_LINE:
+        raise ExchangeError(f"{path}: line {number}: {_TOO_LONG}")
+    return line
+
+
+def _read_lines(path: Path, file: BinaryIO, read: int) -> list[Kept]:
+    found: list[Kept] = []
+    numbers: dict[str, int] = {}
+    number = 1
+    separators = 0
+    while text := _read_bounded(path, number + 1, file):
+        number, read = number + 1, read + len(text)
+        separators += count_separators(text)
+        if read > LONGEST_FILE or separators > MOST_SEPARATORS or len(found) == MOST_RESULTS:
+            limits = f"{LONGEST_FILE >> 20} MiB, {MOST_RESULTS} results or {MOST_SEPARATORS} values"
+            raise _too_large(path, f"line {number}: it is larger than {limits}")
+        if not text.strip():
+            continue
+        one = _read_line(path, number, text)
+        first = numbers.setdefault(one.record.id, len(found))
+        if first < len(found) and not same_content(found[first], one):
+            raise ExchangeError(
+                f"{path}: line {number}: {one.record.id} is there twice with different content; "
+                "nothing is taken in"
+            )
+        found.append(one)
+    return found
+
+
+def _too_large(path: Path, why: str) -> ExchangeError:
+    return ExchangeError(f"{path}: {why}; export fewer results at a time; nothing is taken in")
+
+
+def _parsed(text: bytes) -> Any:
+    if count_separators(text) > MOST_ITEMS:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _check_version(path: Path, name: str, found: object, known: int) -> None:
+    if type(found) is not int or found < 1:
+        raise ExchangeError(f"{path}: {name} {found!r} is none; nothing is taken in")
+    if found > known:
+        raise ExchangeError(
+            f"{path}: {name} {found}, and this program knows {known}; install the newer"
+            " gpu-workbench"
+        )
+
+
+def _read_line(path: Path, number: int, text: bytes) -> Kept:
+    try:
+        line = wire.from_plain(_Line, parse_finite(text))
+        found = Kept(line.record, line.facts, line.tags)
+        check_kept(found)
+    except (ImpossibleError, wire.WireError) as error:
+        raise ExchangeError(
+            f"{path}: line {number} is damaged: {error}; nothing is taken in"
+        ) from error
+    return found
+
+
+def _of_run(path: Path, whole: dict[str, Any]) -> list[Kept]:
+    """What ``run --json`` printed, as far as it measured something or failed."""
+    try:
+        environment = wire.from_plain(Environment | None, whole["environment"], "environment")
+        results = wire.from_plain(tuple[dict[str, Any], ...], whole["results"], "results")
+        runs = [
+            (
+                wire.from_plain(RunResult, one, f"results[{place}]"),
+                wire.from_plain(
+                    Conditions | None, one.get("conditions"), f"results[{place}].conditions"
+                ),
+            )
+            for place, one in enumerate(results)
+        ]
+    except wire.WireError as error:
+        raise ExchangeError(f"{path}: {error}; nothing is taken in") from error
+    # Whoever printed it ran them in one process; the file stands for that.
+    process = id_of(runs[0][0], 0.0) if runs else ""
+    return [
+        _kept_of_run(result, seen, environment, process)
+        for result, seen in runs
+        if is_kept(result) and result.ended_at is not None
+    ]
+
+
+def _kept_of_run(
+    result: RunResult, seen: Conditions | None, environment: Environment | None, process: str
+) -> Kept:
+    facts = facts_of_output(environment, devices_of(result), result.flags)
+    driver = (seen.versions if seen else {}).get("driver")
+    if driver is not None and "driver" in facts.unknown:
+        unknown = {name: why for name, why in facts.unknown.items() if name != "driver"}
+        facts = Facts({**facts.values, "driver": driver}, unknown)
+    ended = result.ended_at or 0.0
+    return Kept(run_record(result, ended, process=process, conditions=seen), facts)

@@ -1,0 +1,230 @@
+"""Which results are meant: what people type, as conditions on records and facts, and in SQL."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import time
+from collections.abc import Mapping, Sequence
+
+from tui.results.store.records import VERSIONS, Facts
+from workloads.protocol.frozen import frozen
+
+_SPAN = re.compile(r"(\d+)\s*(min|[hdw])")
+_SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_FACTS = {
+    "box": "box",
+    "gpu": "gpu",
+    "uuid": "gpu uuid",
+    "driver": "driver",
+    "cuda": "cuda",
+    "cudnn": "cudnn",
+    "torch": "torch",
+    "python": "python",
+    "cpu": "cpu",
+    "kernel": "kernel",
+}
+"""Names of facts as they are typed."""
+FORMS = (
+    "an id, a tag, box=…, gpu=…, driver=…, torch=…, workload=…, device=…, before:DATE, since:DATE"
+)
+
+
+class SelectionError(ValueError):
+    """What was typed selects nothing that there can be; one line."""
+
+
+@frozen
+class Selection:
+    """All of these hold; what is empty holds always."""
+
+    facts: tuple[tuple[str, str], ...] = ()
+    tags: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    """Beginnings of ids, of which one is enough."""
+    before: float | None = None
+    """Unix time."""
+    since: float | None = None
+    workload: str = ""
+    device: str = ""
+    """``cuda`` is all of that kind."""
+    processes: tuple[str, ...] = ()
+    """One of these."""
+    environments: tuple[str, ...] = ()
+    """Hashes of facts, one of these."""
+    words: tuple[str, ...] = ()
+    """Each is in the workload's name, or is its device, its status, a tag or an id's beginning."""
+
+
+Everything = Selection()
+
+
+def both(one: Selection, other: Selection) -> Selection:
+    """What is selected by both.
+
+    Raises:
+        SelectionError: they name two workloads or two devices.
+    """
+    for name in ("workload", "device"):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        if mine and theirs and mine != theirs:
+            raise SelectionError(f"{name} {mine} and {name} {theirs}: give one of them")
+    if one.ids and other.ids:
+        raise SelectionError("two ids select nothing together")
+    earliest = [moment for moment in (one.before, other.before) if moment is not None]
+    latest = [moment for moment in (one.since, other.since) if moment is not None]
+    return Selection(
+        facts=(*one.facts, *other.facts),
+        tags=(*one.tags, *other.tags),
+        ids=one.ids or other.ids,
+        before=min(earliest, default=None),
+        since=max(latest, default=None),
+        workload=one.workload or other.workload,
+        device=one.device or other.device,
+        processes=one.processes or other.processes,
+        environments=one.environments or other.environments,
+        words=(*one.words, *other.words),
+    )
+
+
+def read(text: str, now: float | None = None) -> tuple[Selection, tuple[str, ...]]:
+    """Read what was typed, parts of which are divided by commas: ``box=a,torch=2.13``.
+
+    Args:
+        text: as typed.
+        now: Unix time; of dates that count back from it.
+
+    Returns:
+        What it selects, and the words in it that are ids or tags: the store knows which.
+
+    Raises:
+        SelectionError: a part that is of no known form.
+    """
+    found, words = Everything, []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, equals, value = part.partition("=")
+        before, colon, date = part.partition(":")
+        if equals and name in _FACTS and value:
+            found = both(found, Selection(facts=((_FACTS[name], value),)))
+        elif equals and name in ("workload", "device") and value:
+            one = Selection(workload=value) if name == "workload" else Selection(device=value)
+            found = both(found, one)
+        elif equals and name == "tag" and value:
+            found = both(found, Selection(tags=(value,)))
+        elif colon and before in ("before", "since"):
+            at = moment(date, now)
+            one = Selection(before=at) if before == "before" else Selection(since=at)
+            found = both(found, one)
+        elif equals or colon:
+            raise SelectionError(f"{part}: give {FORMS}")
+        else:
+            words.append(part)
+    if found == Everything and not words:
+        raise SelectionError(f"nothing is named: give {FORMS}")
+    return found, tuple(words)
+
+
+def moment(text: str, now: float | None = None) -> float:
+    """A date (``2026-11-20``, ``2026-11-20T14:30``) or an age (``7d``, ``12h``) as Unix time.
+
+    Args:
+        text: as typed; a date is in local time.
+        now: Unix time.
+
+    Raises:
+        SelectionError: it is neither.
+    """
+    if span := _SPAN.fullmatch(text.strip()):
+        present = time.time() if now is None else now
+        return present - int(span[1]) * _SECONDS[span[2]]
+    try:
+        return datetime.datetime.fromisoformat(text.strip()).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise SelectionError(
+            f"{text}: give a date such as 2026-11-20 or an age such as 90d, 12h, 30min"
+        ) from None
+
+
+def selects(wanted: Selection, facts: Facts) -> bool:
+    """Whether something was measured on what is wanted."""
+    return all(_matches(name, value, facts.values.get(name)) for name, value in wanted.facts)
+
+
+def _matches(name: str, wanted: str, known: str | None) -> bool:
+    if known is None:
+        return False
+    if name in VERSIONS:
+        if name == "kernel":
+            known = known.rpartition(" ")[2]
+        # Its first parts: 2.1 is no 2.12.
+        return re.match(rf"{re.escape(wanted)}(?![\w])", known) is not None
+    if name in ("gpu", "cpu"):
+        return wanted.lower() in known.lower()
+    return wanted == known
+
+
+_WORD = """(
+    instr(lower(r.workload), ?) OR r.device = ? OR instr(r.device, ?) = 1 OR r.status = ?
+    OR instr(r.id, ?) = 1 OR r.number IN (SELECT number FROM tags WHERE name = ?)
+)"""
+"""A word that was typed: a part of a workload's name, or what else a result is known by."""
+
+
+def where(wanted: Selection, facts: Mapping[str, Facts]) -> tuple[str, list[object]]:
+    """The condition on ``results r``, from its ``WHERE`` on, and its values.
+
+    Args:
+        wanted: the selection; one of everything gives no condition.
+        facts: all that there are, by hash; looked at where facts are wanted.
+    """
+    found = [*_of_facts(wanted, facts), *_of_time(wanted), *_of_names(wanted)]
+    texts = [str(text) for text, *_ in found]
+    values = [value for _, *these in found for value in these]
+    return (f"WHERE {' AND '.join(texts)}" if texts else ""), values
+
+
+Condition = tuple[object, ...]
+"""A text, and the values in it."""
+
+
+def _one_of(column: str, values: Sequence[object]) -> Condition:
+    return f"{column} IN ({','.join('?' * len(values))})", *values
+
+
+def _of_facts(wanted: Selection, facts: Mapping[str, Facts]) -> list[Condition]:
+    found = []
+    if wanted.facts:
+        hashes = [key for key, one in facts.items() if selects(wanted, one)]
+        found.append(_one_of("r.environment", hashes))
+    if wanted.environments:
+        found.append(_one_of("r.environment", wanted.environments))
+    return found
+
+
+def _of_time(wanted: Selection) -> list[Condition]:
+    found: list[Condition] = []
+    if wanted.before is not None:
+        found.append(("r.at < ?", wanted.before))
+    if wanted.since is not None:
+        found.append(("r.at >= ?", wanted.since))
+    return found
+
+
+def _of_names(wanted: Selection) -> list[Condition]:
+    found: list[Condition] = [
+        ("r.number IN (SELECT number FROM tags WHERE name = ?)", tag) for tag in wanted.tags
+    ]
+    if wanted.ids:
+        texts = ["r.id >= ? AND r.id < ?"] * len(wanted.ids)
+        ends = [end for one in wanted.ids for end in (one, f"{one}g")]
+        found.append((f"({' OR '.join(texts)})", *ends))
+    if wanted.workload:
+        found.append(("r.workload = ?", wanted.workload))
+    if wanted.device:
+        found.append(("(r.device = ? OR r.device LIKE ?)", wanted.device, f"{wanted.device}:%"))
+    if wanted.processes:
+        found.append(_one_of("r.process", wanted.processes))
+    for word in wanted.words:
+        low = word.lower()
+        found.append((_WORD, low, low, f"{low}:", low, low, word))
+    return found

@@ -1,0 +1,343 @@
+"""What can be true of a result: finite numbers, times of this century, names of a name's length.
+
+A file to be imported is refused where it holds anything else, and a row that stands in a store all
+the same is shown as far as it can be true.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import Any
+
+from tui.results.store.records import Facts, Kept, Record, Row, canonical, digest, id_of
+from workloads.protocol.results import Comparison, RunResult, Timing
+
+FIRST_S = 946_684_800.0
+"""2000-01-01, Unix time; a result of an earlier time has a wrong clock."""
+AHEAD_S = 86_400.0
+"""How far another machine's clock may be ahead of this one's."""
+LEAST_MEASURED, MOST_MEASURED = 1e-12, 1e12
+"""Of durations in seconds (a picosecond to 30 000 years), of their ratios, and of clocks in MHz."""
+LONGEST_NAME = 200
+"""Characters of a name: of a workload, device, parameter, flag, fact or tag."""
+LONGEST_TEXT = 20_000
+"""Characters of any other text."""
+MOST_ITEMS = 1_000_000
+"""Values in one result."""
+DEEPEST = 24
+"""Levels in one result."""
+LARGEST = 1 << 63
+"""Integers are smaller; SQLite holds no larger ones."""
+UNKNOWN_TIME = 0.0
+"""Stands in a row for a time that cannot be true."""
+_SAME_WORDS = ("gpu", "driver", "cuda", "cudnn", "torch", "python")
+"""Facts that no redaction changes, but for the name of a machine in them."""
+
+
+class ImpossibleError(ValueError):
+    """A value that no measurement gives; the text says which and why."""
+
+
+def is_time(at: object) -> bool:
+    """Whether a Unix time lies between 2000 and tomorrow."""
+    return isinstance(at, (int, float)) and FIRST_S <= at <= time.time() + AHEAD_S
+
+
+def parse_finite(text: bytes) -> Any:
+    """Parse JSON whose numbers are finite.
+
+    Raises:
+        ImpossibleError: it is no JSON, too deep, or holds a number that is not finite or too large.
+    """
+    # Before it is parsed: a list of small numbers takes forty times the memory of its text.
+    if count_separators(text) > MOST_ITEMS:
+        raise ImpossibleError(f"it has more than {MOST_ITEMS} values")
+    try:
+        found = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ImpossibleError("it is nested too deeply") from None
+    except ImpossibleError:
+        raise
+    except ValueError as error:
+        raise ImpossibleError(str(error)) from error
+    _check_values(found)
+    return found
+
+
+def count_separators(text: bytes) -> int:
+    """Count what divides or opens values, which there are no more of than this and one."""
+    return sum(map(text.count, (b",", b"[", b"{")))
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ImpossibleError(f"{name} is no finite number")
+
+
+def _check_values(found: Any) -> None:
+    waiting, count = [(found, 0)], 0
+    while waiting:
+        value, level = waiting.pop()
+        count += 1
+        if count > MOST_ITEMS:
+            raise ImpossibleError(f"it has more than {MOST_ITEMS} values")
+        if level > DEEPEST:
+            raise ImpossibleError(f"it has more than {DEEPEST} levels")
+        _check_value(value)
+        if isinstance(value, list):
+            waiting += [(item, level + 1) for item in value]
+        elif isinstance(value, dict):
+            for name in value:
+                _check_length("a name", name, LONGEST_NAME)
+            waiting += [(item, level + 1) for item in value.values()]
+
+
+def _check_value(value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ImpossibleError("a number is too large")
+    if isinstance(value, int) and not -LARGEST <= value < LARGEST:
+        raise ImpossibleError(f"a number has {value.bit_length()} bits")
+    if isinstance(value, str):
+        _check_length("a text", value, LONGEST_TEXT)
+
+
+def _check_length(what: str, text: str, most: int) -> None:
+    if len(text) > most:
+        raise ImpossibleError(f"{what} has {len(text)} characters, of at most {most}")
+
+
+def check_kept(kept: Kept) -> None:
+    """Check a result that comes from elsewhere.
+
+    Raises:
+        ImpossibleError: something in it cannot be, or its id is not that of its content.
+    """
+    record = kept.record
+    measured = record.run if record.kind == "run" else record.comparison
+    if measured is None:
+        raise ImpossibleError(f"it is a {record.kind} without one")
+    if record.run is not None and record.comparison is not None:
+        raise ImpossibleError("it is a run and a comparison at once")
+    _check_time("at", record.at)
+    for name in ("workload", "device", "process", "sweep", "budget"):
+        _check_length(name, getattr(record, name), LONGEST_NAME)
+    for tag in kept.tags:
+        _check_length("a tag", tag, LONGEST_NAME)
+    if (measured.workload, measured.device) != (record.workload, record.device):
+        raise ImpossibleError("workload or device is not that of what was measured")
+    if measured.status != record.status:
+        raise ImpossibleError("its status is not that of what was measured")
+    if record.run is not None:
+        _check_run(record.run)
+    if record.comparison is not None:
+        _check_comparison(record.comparison)
+    expected = id_of(measured, record.at)
+    if record.id != expected:
+        raise ImpossibleError(f"its id is {record.id[:40]!r}, and its content has {expected}")
+
+
+def _check_time(name: str, at: float) -> None:
+    if not is_time(at):
+        raise ImpossibleError(f"{name} = {at!r} is no time between 2000 and tomorrow")
+
+
+def _check_positive(name: str, value: float | None) -> None:
+    if value is not None and value <= 0:
+        raise ImpossibleError(f"{name} = {value!r} is not above zero")
+
+
+def _is_measurable(value: float) -> bool:
+    """Whether a duration in seconds, a ratio of two or a clock can have been measured."""
+    return LEAST_MEASURED <= value <= MOST_MEASURED
+
+
+def _check_measured(name: str, value: float | None) -> None:
+    if value is not None and not _is_measurable(value):
+        limits = f"between {LEAST_MEASURED:g} and {MOST_MEASURED:g}"
+        raise ImpossibleError(f"{name} = {value!r} is not above zero, {limits}")
+
+
+def _check_not_negative(name: str, value: float | None) -> None:
+    if value is not None and value < 0:
+        raise ImpossibleError(f"{name} = {value!r} is below zero")
+
+
+def _check_run(run: RunResult) -> None:
+    for name in ("started_at", "ended_at"):
+        at = getattr(run, name)
+        if at is not None:
+            _check_time(name, at)
+    if run.time is not None:
+        _check_timing(run.time)
+    for owner, part in (("rates", run.rates), ("memory", run.memory)):
+        for name, value in vars(part).items():
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                _check_not_negative(f"{owner}.{name}", value)
+    if run.limit is not None:
+        _check_positive("limit.value", run.limit.value)
+        _check_not_negative("limit.fraction", run.limit.fraction)
+
+
+def _check_timing(timed: Timing) -> None:
+    for name in ("median_s", "q1_s", "q3_s", "min_s"):
+        _check_measured(name, getattr(timed, name))
+    for name in ("measured_from", "measured_to"):
+        _check_time(name, getattr(timed, name))
+    for seconds in (*timed.block_times_s, *(timed.ci95_s or ())):
+        _check_measured("a time", seconds)
+    if timed.ci95_s is not None and timed.ci95_s[0] > timed.ci95_s[1]:
+        raise ImpossibleError("ci95_s has its ends the wrong way round")
+
+
+def _check_comparison(compared: Comparison) -> None:
+    _check_measured("ratio", compared.ratio)
+    for ratio in (*compared.pair_ratios, *(compared.ci95 or ())):
+        _check_measured("a ratio", ratio)
+    for arm in compared.arms:
+        _check_measured("arm.median_s", arm.median_s)
+    for began, ended in compared.measured:
+        _check_time("measured", began)
+        _check_time("measured", ended)
+
+
+def same_content(one: Kept, other: Kept) -> bool:
+    """Whether two results of one id agree in all that a redaction leaves as it is."""
+    facts, others = one.facts.values, other.facts.values
+    known = [name for name in _SAME_WORDS if name in facts and name in others]
+    told = all(facts[name] == others[name] for name in known)
+    return told and fingerprint(one.record) == fingerprint(other.record)
+
+
+def fingerprint(record: Record) -> str:
+    """A digest of the numbers that were measured, in their order; texts may be redacted.
+
+    What was seen beside a run, such as its conditions, is not in all that tells of it.
+    """
+    numbers: list[object] = []
+    waiting: list[Any] = [json.loads(canonical(record.run or record.comparison))]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [value[name] for name in sorted(value)]
+        elif isinstance(value, list):
+            waiting += value
+        elif not isinstance(value, str):
+            numbers.append(value)
+    return digest(numbers)
+
+
+# ---- what a store holds all the same -----------------------------------------------------------
+
+
+def row_from_store(found: tuple[Any, ...]) -> Row:
+    """Make a row of a store's columns, whatever they hold.
+
+    Args:
+        found: number, id, kind, at, process, workload, device, parameters, status, median_s,
+            low_s, high_s, environment, marks, said, clock_mhz and limits.
+
+    Returns:
+        The row. What cannot be true is left out: it then counts as failed, with the reason.
+    """
+    number, id_, kind, at, process, workload, device, parameters, status, *rest = found
+    median, low, high, environment, marks, told, clock, limits = rest
+    wrong: list[str] = []
+    if not is_time(at):
+        wrong.append(f"its time is {_shown(at)}")
+        at = UNKNOWN_TIME
+    times = [_seconds(value, name, wrong) for name, value in _named(median, low, high)]
+    if status not in ("ok", "failed", "skipped", "cancelled"):
+        wrong.append(f"its status is {_shown(status)}")
+    if kind not in ("run", "comparison"):
+        wrong.append(f"its kind is {_shown(kind)}")
+    median, low, high = times
+    row = Row(
+        number=number,
+        id=_name(id_),
+        kind="comparison" if kind == "comparison" else "run",
+        at=float(at),
+        process=_name(process),
+        workload=_name(workload),
+        device=_name(device),
+        parameters=_parameters(parameters, wrong),
+        status=status if status in ("skipped", "cancelled") else "failed" if wrong else status,
+        median_s=median,
+        ci95_s=None if low is None or high is None else (low, high),
+        environment=_name(environment),
+        marks=_texts(marks, "marks", wrong),
+        said=_name(told, LONGEST_TEXT),
+        clock_mhz=clock if isinstance(clock, (int, float)) and _is_measurable(clock) else None,
+        limits=_texts(limits, "limits", wrong),
+    )
+    if not wrong:
+        return row
+    reason = f"n/a: this row of the store cannot be true: {'; '.join(wrong)}"
+    values = {**vars(row), "status": "failed", "said": reason, "marks": (reason, *row.marks)}
+    return Row(**values)
+
+
+def _named(median: Any, low: Any, high: Any) -> tuple[tuple[str, Any], ...]:
+    return (("median", median), ("interval's low end", low), ("interval's high end", high))
+
+
+def _seconds(value: Any, name: str, wrong: list[str]) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, (int, float)) and _is_measurable(value):
+        return float(value)
+    wrong.append(f"its {name} is {_shown(value)}")
+    return None
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:40]
+
+
+def _name(value: Any, most: int = LONGEST_NAME) -> str:
+    text = value if isinstance(value, str) else _shown(value)
+    return text if len(text) <= most else f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _parameters(value: Any, wrong: list[str]) -> str:
+    try:
+        found = parse_finite(value.encode()) if isinstance(value, str) else None
+        if isinstance(found, dict) and all(
+            isinstance(each, (bool, int, float, str)) for each in found.values()
+        ):
+            return str(value)
+    except ImpossibleError:
+        pass
+    wrong.append("its parameters cannot be read")
+    return "{}"
+
+
+def _texts(value: Any, name: str, wrong: list[str]) -> tuple[str, ...]:
+    if value in ("", None):
+        return ()
+    try:
+        found = parse_finite(value.encode()) if isinstance(value, str) else None
+    except ImpossibleError:
+        found = None
+    if isinstance(found, list) and all(isinstance(each, str) for each in found):
+        return tuple(_name(each, LONGEST_TEXT) for each in found)
+    wrong.append(f"its {name} cannot be read")
+    return ()
+
+
+NO_FACTS = Facts({}, {"box": "what it was measured on cannot be read in the store"})
+"""Of a result whose environment is damaged or missing."""
+
+
+def facts_from_store(facts: Any, unknown: Any) -> Facts:
+    """Make facts of a store's columns, whatever they hold."""
+    try:
+        values, why = (parse_finite(str(each).encode()) for each in (facts, unknown))
+    except ImpossibleError:
+        return NO_FACTS
+    if not all(
+        isinstance(each, dict) and all(isinstance(text, str) for text in each.values())
+        for each in (values, why)
+    ):
+        return NO_FACTS
+    return Facts(values, why)

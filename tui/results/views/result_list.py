@@ -1,0 +1,217 @@
+"""Kept results as a list of lines, with the columns that fit, and one of them in full. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.kit.lines import (
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    fit_line,
+    flow,
+    left,
+    line,
+    paragraph,
+)
+from tui.results.store.look import Listed
+from tui.results.store.records import Row, place
+from tui.results.views.results import date, name_of, outcome, when
+from workloads.protocol.frozen import frozen
+
+Order = Literal["newest", "workload", "time"]
+ORDERS: tuple[Order, ...] = ("newest", "workload", "time")
+"""In the order in which a key goes through them."""
+LETTERS = ("A", "B")
+"""Of the two results that are marked."""
+
+_LEAD = 2
+_GAP = 2
+_MOST = {"workload": 44, "result": 30, "tags": 24, "gpu": 24}
+"""Cells that a column may take, where it is not a number's."""
+_LEAST = {"workload": 18, "result": 12}
+_FACTS = ("box", "gpu", "driver", "torch")
+"""Facts that have columns where the results differ in them."""
+_DROPPED_FIRST = ("gpu", "tags", "box", "driver", "torch", "device")
+"""Left out in this order where there is no room; what is under the cursor is told in full below."""
+
+
+def ordered(rows: Sequence[Row], order: Order) -> list[Row]:
+    """Rows, which come with the newest first, in an order; what has no time comes last."""
+    if order == "workload":
+        return sorted(rows, key=lambda row: (row.workload, row.parameters, row.device))
+    if order == "time":
+        return sorted(rows, key=lambda row: -(row.median_s or 0.0))
+    return list(rows)
+
+
+@frozen
+class Columns:
+    """What a list shows of its rows, and in how many cells."""
+
+    cells: dict[str, int]
+    """By the names of the columns, in their order."""
+    texts: dict[str, tuple[str, ...]]
+    """Of each row, by the names of the columns."""
+
+
+def columns_of(found: Listed, rows: Sequence[Row], room: int, now: float) -> Columns:
+    """The columns that fit.
+
+    Args:
+        found: what is listed.
+        rows: in their order.
+        room: cells of a line.
+        now: Unix time.
+    """
+    texts: dict[str, tuple[str, ...]] = {
+        "when": tuple(when(row.at, now) for row in rows),
+        "workload": tuple(name_of(row.workload, row.parameters) for row in rows),
+        "device": tuple(row.device for row in rows),
+        "result": tuple(_result(row) for row in rows),
+    }
+    for name in _FACTS:
+        values = tuple(found.facts[row.environment].values.get(name, text.NA) for row in rows)
+        if len({*values}) > 1:
+            texts[name] = values
+    if found.tags:
+        texts["tags"] = tuple(", ".join(found.tags.get(row.number, ())) for row in rows)
+    cells = {
+        name: min(
+            max(cell_len(name), *map(cell_len, values)) if values else cell_len(name),
+            _MOST.get(name, 1000),
+        )
+        for name, values in texts.items()
+    }
+
+    def over() -> int:
+        return _LEAD + sum(cells.values()) + _GAP * (len(cells) - 1) - room
+
+    for name in _DROPPED_FIRST:
+        shrunk = sum(max(0, cells[each] - least) for each, least in _LEAST.items())
+        if over() > shrunk and name in cells:
+            del cells[name]
+    for name, least in _LEAST.items():
+        cells[name] = max(least, cells[name] - max(0, over()))
+    # What is left over goes to the names, which tell two settings apart.
+    longest = max((cell_len(name) for name in texts["workload"]), default=0)
+    cells["workload"] = max(cells["workload"], min(longest, cells["workload"] - over()))
+    return Columns(cells, texts)
+
+
+def _result(row: Row) -> str:
+    mark = f"{glyphs.GLYPHS.warning} " if row.marks else ""
+    return f"{mark}{outcome(row)}"
+
+
+def heading(chosen: Columns) -> Line:
+    """The names of the columns."""
+    words = (" " * _GAP).join(left(name, size) for name, size in chosen.cells.items())
+    return (Span(" " * _LEAD + words, TextStyle.QUIET),)
+
+
+def row_line(chosen: Columns, at: int, row: Row, mark: str) -> Line:
+    """One result.
+
+    Args:
+        chosen: the columns.
+        at: its place among the rows.
+        row: the result.
+        mark: its letter where it is marked; else empty.
+    """
+    spans = [Span(left(mark, _LEAD), TextStyle.KEY)]
+    for number, (name, cells) in enumerate(chosen.cells.items()):
+        gap = " " * _GAP if number else ""
+        words = gap + left(chosen.texts[name][at], cells)
+        style = _style(name, row)
+        if spans[-1].style is style:
+            spans[-1] = Span(spans[-1].text + words, style)
+        else:
+            spans.append(Span(words, style))
+    return tuple(spans)
+
+
+def _style(name: str, row: Row) -> TextStyle:
+    if name == "result" and row.status == "failed":
+        return TextStyle.BAD
+    if name == "result" and row.marks:
+        return TextStyle.NOTE
+    return TextStyle.QUIET if name == "when" else TextStyle.PLAIN
+
+
+def title(
+    found: Listed | None, order: Order, pattern: str, marked: Sequence[Row], *, keeps: bool
+) -> str:
+    """How many there are, how they are narrowed and sorted, what is marked."""
+    words = ["Results"]
+    if found is not None and found.all:
+        shown, many = len(found.rows), found.matching
+        newest = f"the newest {shown} of " if shown < many else ""
+        words.append(f"{newest}{many}" + (f" of {found.all}" if many < found.all else ""))
+    if pattern.strip():
+        words.append(f"filter: {pattern.strip()}")
+    if order != ORDERS[0]:
+        words.append(f"by {order}")
+    if marked:
+        words.append(f"{text.count(len(marked), 'result')} marked")
+    if not keeps:
+        words.append("this session keeps none (--no-store)")
+    return "   ".join(words)
+
+
+def selected_lines(row: Row | None, found: Listed | None, cells: int) -> list[Line]:
+    """The result under the cursor: its outcome, what is to be said against it, all facts."""
+    if row is None or found is None:
+        return []
+    facts = found.facts[row.environment]
+    first = line(
+        Span(name_of(row.workload, row.parameters), TextStyle.STRONG),
+        f" on {row.device}  {outcome(row)}",
+    )
+    second = f"{row.id[:8]}, {row.kind} of {date(row.at)}"
+    tags = found.tags.get(row.number, ())
+    if tags:
+        second += f", tags: {', '.join(tags)}"
+    rows = [fit_line(first, cells), fit_line(line(Span(second, TextStyle.QUIET)), cells)]
+    for mark in row.marks:
+        rows += paragraph(f"{glyphs.GLYPHS.warning} {mark}", cells, TextStyle.NOTE)
+    told = [*sorted(facts.values.items(), key=lambda item: place(item[0]))]
+    parts = [line(Span(f"{name} ", TextStyle.QUIET), value) for name, value in told]
+    parts += [
+        line(Span(f"{name} not known: {why}", TextStyle.QUIET))
+        for name, why in facts.unknown.items()
+    ]
+    return rows + flow(parts, cells, gap="  ")
+
+
+NOTHING_KEPT = (
+    "No results are kept yet: what is run here, by r or R in the workbench, by gpu-workbench run or"
+    " by compare, is kept in {place}. Results of another box come in by gpu-workbench results"
+    " import FILE."
+)
+NO_STORE = (
+    "No results are kept, and this session keeps none: it was started with --no-store. Without it"
+    " they would be kept in {place}."
+)
+READONLY = (
+    "No results are kept, and this session keeps none: it was started with --readonly. Without it"
+    " they would be kept in {place}."
+)
+REPLAY = (
+    "This is a recording: nothing of it is kept, and the results that are kept on this box are not"
+    " shown in it. gpu-workbench results lists those."
+)
+
+
+def no_match(pattern: str, all_: int, cells: int) -> list[Line]:
+    """What stands in place of the list where a filter leaves nothing of it."""
+    words = (
+        f"None of {text.count(all_, 'result')} matches {pattern.strip()}: each word is to be in"
+        " the workload's name, or its device, status or tag, or a condition as in box=alpha,"
+        " driver=580, torch=2.12, since:7d, before:2026-01-31. Escape drops the filter."
+    )
+    return paragraph(words, cells, TextStyle.NOTE)

@@ -1,0 +1,359 @@
+"""Kept results as the commands print them, in words that the results tab has too. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from tui.core.text import numbers as text
+from tui.results.store.advice import interleave_command, run_command
+from tui.results.store.compare import (
+    UNKNOWN,
+    Compared,
+    Difference,
+    Environments,
+    Question,
+    Side,
+    difference,
+)
+from tui.results.store.records import Facts, Kept, Row, place
+from tui.results.store.sessions import GAP_S
+from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, spread
+from tui.results.store.validity import is_time
+from tui.runs.state.parameters import short
+from tui.runs.views.backend import between
+from workloads.protocol.results import Column, Table
+
+SHORT_ID = 8
+"""Digits of an id that are shown; as many as are needed name one."""
+_SHOWN = ("box", "gpu", "driver", "torch")
+"""Facts that a list has columns for, where its results differ in them."""
+
+
+def name_of(workload: str, parameters: str) -> str:
+    """A workload with its parameters in a few words."""
+    return f"{workload} {short(json.loads(parameters))}".strip()
+
+
+def when(at: float, now: float | None = None) -> str:
+    """Local time to the minute; of another year than this the date alone.
+
+    Args:
+        at: Unix time; n/a where it cannot be one.
+        now: likewise; the present where it is not given.
+    """
+    if not is_time(at):
+        return text.NA
+    local = datetime.datetime.fromtimestamp(at)
+    present = datetime.datetime.fromtimestamp(time.time() if now is None else now)
+    return f"{local:%m-%d %H:%M}" if local.year == present.year else f"{local:%Y-%m-%d}"
+
+
+def date(at: float) -> str:
+    """Local date and time to the minute; n/a for what cannot be one."""
+    return f"{datetime.datetime.fromtimestamp(at):%Y-%m-%d %H:%M}" if is_time(at) else text.NA
+
+
+# ---- a list ------------------------------------------------------------------------------------
+
+
+def list_table(
+    rows: Sequence[Row],
+    facts: Environments,
+    tags: Mapping[int, Sequence[str]],
+    total: int | None = None,
+) -> Table:
+    """Results, a line each; what all of them share is told once, in the title.
+
+    Args:
+        rows: that are shown.
+        facts: by hash.
+        tags: by the rows' numbers.
+        total: how many there are, where more than are shown.
+    """
+    values = {
+        name: [facts[row.environment].values.get(name, "") for row in rows] for name in _SHOWN
+    }
+    differ = [name for name in _SHOWN if len({*values[name]}) > 1]
+    shared = [
+        f"{name} {values[name][0]}"
+        for name in _SHOWN
+        if rows and name not in differ and values[name][0]
+    ]
+    columns: list[tuple[str, Callable[[int], str]]] = [
+        ("id", lambda number: rows[number].id[:SHORT_ID]),
+        ("when", lambda number: when(rows[number].at)),
+        ("workload", lambda number: name_of(rows[number].workload, rows[number].parameters)),
+        ("device", lambda number: rows[number].device),
+        ("result", lambda number: outcome(rows[number])),
+    ]
+    columns += [
+        (name, lambda number, name=name: values[name][number])  # type: ignore[misc]
+        for name in differ
+    ]
+    if tags:
+        columns.append(("tags", lambda number: ", ".join(tags.get(rows[number].number, ()))))
+    if any(row.marks for row in rows):
+        columns.append(("", lambda number: _warned(rows[number])))
+    many = text.count(len(rows), "result")
+    if total is not None and total > len(rows):
+        many = f"the newest {len(rows)} of {text.count(total, 'result')}"
+    return Table(
+        "results",
+        ", ".join((many, *shared)),
+        tuple(Column(name) for name, _ in columns),
+        tuple(tuple(cell(number) for _, cell in columns) for number in range(len(rows))),
+    )
+
+
+def _warned(row: Row) -> str:
+    return text.count(len(row.marks), "warning") if row.marks else ""
+
+
+def outcome(row: Row) -> str:
+    """Its time with its interval, or why it has none."""
+    if row.median_s is None:
+        return row.said if row.kind == "comparison" else f"{row.status}: {row.said}"
+    words = _time(row)
+    return words if row.status == "ok" else f"{words} {row.status}"
+
+
+def _time(row: Row) -> str:
+    if row.ci95_s is None or not row.median_s:
+        return text.seconds(row.median_s)
+    half = (row.ci95_s[1] - row.ci95_s[0]) / 2 / row.median_s
+    return f"{text.seconds(row.median_s, half)} {text.spread(half)}"
+
+
+# ---- two sets ----------------------------------------------------------------------------------
+
+
+def compare_table(found: Compared) -> Table:
+    """A line for each workload: both times, the verdict, the ratio and its interval.
+
+    The ratio and the interval are the speed of B over that of A in every line.
+    """
+    names = ("workload", "device", "A (runs/sessions)", "B (runs/sessions)")
+    return Table(
+        "compare",
+        f"{text.count(len(found.questions), 'workload')} on both sides",
+        tuple(map(Column, (*names, "B is", "speed B/A", "95% interval"))),
+        tuple(_question(one) for one in found.questions),
+    )
+
+
+def _question(one: Question) -> tuple[str, ...]:
+    ratio = one.answer.ratio
+    return (
+        name_of(one.workload, one.parameters),
+        " | ".join(dict.fromkeys(one.devices)),
+        side(one.a),
+        side(one.b),
+        one.answer.verdict + (f" ({ratio.alone} alone)" if one.answer.corrected else ""),
+        text.ratio(ratio.value),
+        between(*ratio.ci95) if ratio.ci95 else "",
+    )
+
+
+def side(one: Side) -> str:
+    """``2.71 ms (15/3)``: the time that the ratio is made of, how many runs and sessions."""
+    return f"{text.seconds(one.typical_s)} ({len(one.rows)}/{len(one.sessions)})"
+
+
+def verdict(one: Question) -> str:
+    """``faster: 1.04x``, ``slower: 0.91x``, ``unclear: 1.02x``: the speed of B over that of A."""
+    return f"{one.answer.verdict}: {text.ratio(one.answer.ratio.value)}"
+
+
+def notes(one: Question) -> list[str]:
+    """Why it is unclear, and what is to be said against its runs."""
+    ratio = one.answer.ratio
+    lines = []
+    if min(ratio.sessions) < FEWEST_SESSIONS:
+        lines.append(f"unclear: {_sessions(one)}; {varies(one.spread)}")
+    elif one.answer.corrected:
+        lines.append(
+            f"its interval alone says {ratio.alone}; Holm's correction for all that are asked at"
+            " once says it can be chance, so it is unclear"
+        )
+    for letter, side in (("A", one.a), ("B", one.b)):
+        if side.marked:
+            lines.append(
+                f"{letter}: {side.marked} of {text.count(len(side.rows), 'run')} with warnings,"
+                f" such as {side.mark}"
+            )
+        if len(side.rows) >= FEWEST and side.processes == 1:
+            lines.append(
+                f"{letter}: all runs are of one process; what differs from process to process is"
+                " not in the interval"
+            )
+    return lines
+
+
+def _sessions(one: Question) -> str:
+    """``one session per side (5 and 5 runs), of 3 that a verdict takes``."""
+    ratio = one.answer.ratio
+    (runs_a, runs_b), (a, b) = ratio.runs, ratio.sessions
+    sessions = f"{text.count(a, 'session')} of A and {b} of B"
+    if a == b:
+        sessions = f"{'one session' if a == 1 else f'{a} sessions'} per side"
+    return f"{sessions} ({runs_a} and {runs_b} runs), of {FEWEST_SESSIONS} that a verdict takes"
+
+
+def varies(found: Spread | None) -> str:
+    """How much runs of the same vary, for an answer that there are too few of."""
+    if found is None:
+        return "how much it varies from run to run is not known"
+    runs = text.count(found.runs, "run")
+    return f"it varies by {text.spread(found.share)} from run to run ({runs})"
+
+
+def _where(one: Question, among: Compared) -> str:
+    """What is told of a question that no other is called."""
+    alike = [other for other in among.questions if other.workload == one.workload]
+    if len(alike) == 1:
+        return one.workload
+    device = " | ".join(dict.fromkeys(one.devices))
+    return f"{name_of(one.workload, one.parameters)} on {device}"
+
+
+def shared_differences(found: Compared) -> tuple[Difference, ...]:
+    """What B differs from A in whichever workload is looked at."""
+    if not found.questions:
+        return ()
+    shared = {*found.questions[0].differences}
+    for question in found.questions:
+        shared &= {*question.differences}
+    return tuple(one for one in found.questions[0].differences if one in shared)
+
+
+def own_differences(one: Question, shared: Sequence[Difference]) -> tuple[Difference, ...]:
+    """What the two sides differ in at this workload, beside what they do at every one."""
+    return tuple(each for each in one.differences if each not in shared)
+
+
+def compare_notes(found: Compared) -> list[str]:
+    """What stands below the table: differences, notes, and what the verdicts hold for."""
+    lines: list[str] = []
+    shared = shared_differences(found)
+    if found.questions:
+        words = ", ".join(map(difference, shared)) or "none that is known"
+        lines.append(f"differences (not causes) of B from A: {words}")
+    for question in found.questions:
+        own = [difference(one) for one in own_differences(question, shared)]
+        said = [f"differs in {', '.join(own)}"] if own else []
+        said += notes(question)
+        lines += [f"{_where(question, found)}: {words}" for words in said]
+    return lines + closing(found)
+
+
+def closing(found: Compared) -> list[str]:
+    """What the verdicts hold for together, and what could not be compared."""
+    lines = []
+    if found.short:
+        lines.append(_next_session(found.short))
+    if found.asked > 1:
+        corrected = sum(one.answer.corrected for one in found.questions)
+        lines.append(
+            f"{found.asked} questions were asked at once, each with the 95% interval that it has"
+            " alone; by Holm's correction the clearest is called a difference at a chance of"
+            f" 5%/{found.asked}, the next at 5%/{found.asked - 1} and so on, so that one such"
+            " table in twenty at most shows any by chance; without it"
+            f" {found.false_alone:.1f} false alarms were to be expected"
+            + (f"; it makes {corrected} of them unclear" if corrected else "")
+        )
+    if any(found.only):
+        lines.append(f"on one side alone: {found.only[0]} of A, {found.only[1]} of B")
+    return lines
+
+
+def _next_session(short: Sequence[Question]) -> str:
+    """The command that adds a session to the first that has too few."""
+    first = short[0]
+    further = f", likewise for {text.count(len(short) - 1, 'other')}" if len(short) > 1 else ""
+    together = interleave_command(first)
+    again = f"{run_command(first)}, {GAP_S / 60:.0f} minutes after the last run or later"
+    if together is not None:
+        return f"to add sessions, alternate A and B: {together}; or one side: {again}{further}"
+    return f"to add a session to a side, run there: {again}{further}"
+
+
+# ---- one result --------------------------------------------------------------------------------
+
+
+def show_lines(kept: Kept, said: str) -> list[str]:
+    """One result with its conditions and all facts.
+
+    Args:
+        kept: the result.
+        said: its outcome in a line.
+    """
+    record, facts = kept.record, kept.facts
+    lines = [
+        f"{record.id}  {record.kind} of {date(record.at)}",
+        f"{record.workload} {short(record.parameters)} on {record.device}  {said}",
+    ]
+    timed = record.run.time if record.run else None
+    if timed is not None:
+        low, high = (text.seconds(end(timed.block_times_s, default=None)) for end in (min, max))
+        lines.append(
+            f"{text.count(timed.blocks, 'block')} of {low} to {high} a call,"
+            f" {text.count(timed.calls, 'call')}"
+        )
+    if kept.tags:
+        lines.append(f"tags: {', '.join(kept.tags)}")
+    lines += [f"warning: {mark}" for mark in record.marks]
+    seen = record.conditions
+    if seen is not None and seen.samples:
+        lines.append(
+            f"{text.count(seen.samples, 'sample')}:"
+            f" SM clock {text.megahertz(seen.sm_clock_mhz_median)},"
+            f" power at most {text.watts(seen.power_w_max)}, temperature at most"
+            f" {text.temperature(seen.temperature_c_max)}"
+        )
+    lines += [f"{name}: {facts.values[name]}" for name in sorted(facts.values, key=place)]
+    return lines + [f"{name}: {UNKNOWN}: {why}" for name, why in facts.unknown.items()]
+
+
+# ---- for an issue --------------------------------------------------------------------------------
+
+
+def markdown_lines(rows: Sequence[Row], facts: Environments) -> list[str]:
+    """A table of Markdown: a line for each workload and environment, the environments below it."""
+    groups: dict[tuple[str, str, str, str], list[Row]] = {}
+    for row in rows:
+        if row.median_s and row.status == "ok":
+            key = (row.workload, row.parameters, row.device, row.environment)
+            groups.setdefault(key, []).append(row)
+    used = list(dict.fromkeys(key[3] for key in groups))
+    lines = [
+        "| workload | device | median | runs | from run to run | environment |",
+        "| --- | --- | ---: | ---: | ---: | --- |",
+    ]
+    for (workload, parameters, device, environment), group in sorted(groups.items()):
+        times = sorted(row.median_s for row in group if row.median_s)
+        varied = spread([times])
+        cells = (
+            name_of(workload, parameters),
+            device,
+            text.seconds(times[(len(times) - 1) // 2]),
+            str(len(times)),
+            text.spread(varied.share) if varied else f"fewer than {FEWEST} runs",
+            str(used.index(environment) + 1),
+        )
+        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+    for number, environment in enumerate(used, 1):
+        lines += ["", f"{number}. {_cell(_told(facts[environment]))}"]
+    return lines
+
+
+def _told(facts: Facts) -> str:
+    values = [f"{name} {facts.values[name]}" for name in sorted(facts.values, key=place)]
+    return ", ".join([*values, *(f"{name} {UNKNOWN}" for name in facts.unknown)])
+
+
+def _cell(words: str) -> str:
+    """Text that ends no cell and begins no markup."""
+    return "".join(f"\\{letter}" if letter in "|\\`*_<>[]" else letter for letter in words)

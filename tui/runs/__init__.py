@@ -1,0 +1,1 @@
+"""Runs of workloads: parameters, sweeps, flags, limits."""

@@ -1,0 +1,195 @@
+"""``gpu-workbench compare``: two settings of a backend flag, and whether it mattered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from tui.cli.headless import (
+    INTERVAL_S,
+    Waiter,
+    chosen,
+    devices_to_use,
+    say_problems,
+    set_parameters,
+)
+from tui.cli.options import (
+    Subcommand,
+    add_budget,
+    add_common,
+    add_devices,
+    add_no_store,
+    add_parameters,
+)
+from tui.cli.output import (
+    Failure,
+    ProgressLine,
+    UsageError,
+    not_known,
+    print_json,
+    print_text,
+    run_to_exit,
+    say,
+)
+from tui.cli.results_store import keeper_for
+from tui.cli.values import python_to_use
+from tui.devices.state.devices import CPU
+from tui.session.session import Session
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import Budget
+
+if TYPE_CHECKING:
+    from tui.cli.options import Parser
+    from tui.core.settings import Value
+
+Flag = tuple[str, tuple[bool, bool]]
+"""A flag's name and the two settings that are compared."""
+
+
+@frozen
+class CompareOptions:
+    """What to compare, where and for how long."""
+
+    flag: Flag
+    names: Sequence[str]
+    """Of one workload."""
+    given: Mapping[str, Value] = field(default_factory=dict)
+    files: Sequence[str] = ()
+    """Of workloads that the user brings; absolute paths."""
+    json: bool = False
+    devices: Sequence[str] = ()
+    """One of torch's names; empty for the first that the flag acts on."""
+    pairs: int | None = None
+    """How often each setting is timed; ``None`` for as often as it takes."""
+    parameters: Sequence[tuple[str, str]] = ()
+    """Names and the values as they were typed, of which the last of a name counts."""
+    budget: Budget = "normal"
+    store: bool = True
+    """Keep the result for later."""
+
+
+def add_options(parser: Parser) -> None:
+    """The workload, the flag, and how it is timed."""
+    add_common(parser)
+    parser.add_argument("names", nargs=1, metavar="NAME", help="a workload")
+    parser.add_argument(
+        "--flag",
+        type=flag_setting,
+        required=True,
+        metavar="F=A,B",
+        help="such as cudnn.benchmark=off,on",
+    )
+    add_devices(parser, "D", "cpu, cuda:0, … (default: the first that the flag acts on)")
+    parser.add_argument("--pairs", type=int, metavar="N", help="how often each setting is timed")
+    add_parameters(parser)
+    add_budget(parser)
+    add_no_store(parser)
+
+
+def flag_setting(text: str) -> Flag:
+    """``cudnn.benchmark=off,on`` as a name and two values.
+
+    Raises:
+        UsageError: it is not of that form.
+    """
+    name, _, values = text.partition("=")
+    words = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+    parts = [part.strip().lower() for part in values.split(",")]
+    if not name or len(parts) != 2 or any(part not in words for part in parts):
+        raise UsageError(f"--flag {text}: give a name and two settings, such as {name}=off,on")
+    return name.strip(), (words[parts[0]], words[parts[1]])
+
+
+def compare(options: CompareOptions) -> int:
+    """Compare two settings; returns the exit code, 1 if the comparison failed.
+
+    Raises:
+        UsageError: what is named cannot be compared.
+    """
+    if options.pairs is not None and options.pairs < 1:
+        raise UsageError(f"--pairs {options.pairs}: at least 1")
+    return run_to_exit(_compare(python_to_use(options.given).path, options))
+
+
+async def _compare(python: str, options: CompareOptions) -> int:
+    # The door to the views, which bring Rich's table of characters.
+    from tui.cli.command_output import comparison_as_json, comparison_going_on, comparison_text
+    from tui.runs.views.backend import backend
+
+    flag, settings = options.flag
+    # As in a run, the monitor tells of a GPU's clocks; beside the CPU it would be in the way.
+    on_cpu = set(options.devices) == {CPU} or backend(flag) == "oneDNN"
+    keeper = keeper_for(wanted=options.store)
+    session = Session(python, None if on_cpu else INTERVAL_S, options.files, keeper=keeper)
+    waiter, progress = Waiter(session), ProgressLine()
+    await session.start()
+    try:
+        if await waiter.ready(progress):
+            say_problems(session.store.hello)
+            name = chosen(session.store, options.names)[0]
+            set_parameters(session, [name], dict(options.parameters))
+            session.request_comparison(
+                name,
+                _device(session, flag, options.devices),
+                flag,
+                settings,
+                pairs=options.pairs,
+                budget=options.budget,
+            )
+            store = session.store
+            done = await waiter.until(
+                lambda: not store.pending(),
+                lambda: progress.show_going_on(
+                    comparison_going_on(next(iter(store.comparisons.values()))), store.runner
+                ),
+            )
+            if not done:
+                await waiter.finish(progress)
+        progress.clear()
+    finally:
+        await session.stop()
+    for problem in keeper.problems if keeper else ():
+        say(problem)
+    states = [state for state in session.store.comparisons.values() if state.comparison]
+    found = [state.comparison for state in states if state.comparison]
+    for state in states:
+        if options.json:
+            print_json(comparison_as_json(session.store.environment, state), "compare")
+        else:
+            print_text(comparison_text(state), "compare.txt")
+    if not found and waiter.signalled is None:
+        raise Failure("the comparison ended before it began")
+    failed = not found or found[0].status == "failed"
+    return waiter.exit_code(1 if failed else 0)
+
+
+def _device(session: Session, flag: str, wanted: Sequence[str]) -> str:
+    """The torch device to compare on: the one that is wanted, or the first that the flag acts on.
+
+    Raises:
+        UsageError: there is no such flag, or several devices are wanted.
+        Failure: there is no such device.
+    """
+    environment = session.store.environment
+    flags = {known.name: known for known in environment.flags} if environment else {}
+    if flag not in flags:
+        raise UsageError(not_known("flag", flag, list(flags)))
+    if len(wanted) > 1:
+        raise UsageError("compare takes one --device")
+    if wanted:
+        return devices_to_use(session, wanted)[0]
+    device = session.store.device_for_flag(flag)
+    if device is None:
+        reason = flags[flag].unavailable or "there is no device that it acts on"
+        raise Failure(f"{flag} has no effect here: {reason}")
+    return device
+
+
+SUBCOMMAND = Subcommand(
+    "two settings of a backend flag: does it matter?",
+    CompareOptions,
+    add_options,
+    compare,
+    place=60,
+)

@@ -1,0 +1,114 @@
+"""``run --interleave A B``: two settings that take turns, each turn a session of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from tui.cli.output import Failure, UsageError, not_known
+from tui.cli.results_store import opened
+from tui.cli.values import python_at
+from tui.state.events import FlagSet
+from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from tui.results.store.compare import Compared
+    from tui.session.session import Session
+
+FORMS = "python=PATH, a flag such as cudnn.benchmark=on, or a VARIABLE=value; several with commas"
+TURNS = 4
+"""Of each side, unless another number is asked for: so many sessions find a shift of 5 %."""
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_FLAG = re.compile(r"[a-z]\w*\.\w+")
+_ON_OFF = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+
+
+@frozen
+class Arm:
+    """What one of the two sides is run with."""
+
+    text: str
+    """As it was typed."""
+    python: str = ""
+    """A path; empty for the Python of all runs."""
+    flags: Mapping[str, bool] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def apply_flags(self, session: Session) -> None:
+        """Set the flags for the runs that are queued from here on.
+
+        Args:
+            session: whose runner is ready.
+
+        Raises:
+            UsageError: torch has no such flag here.
+        """
+        environment = session.store.environment
+        known = [flag.name for flag in environment.flags] if environment else []
+        for name, value in self.flags.items():
+            if name not in known:
+                raise UsageError(f"--interleave {self.text}: {not_known('flag', name, known)}")
+            session.apply(FlagSet(name, value))
+
+
+def parse_arm(text: str) -> Arm:
+    """Parse one side of ``--interleave``.
+
+    Args:
+        text: ``NAME=VALUE``, several of them divided by commas.
+
+    Raises:
+        UsageError: a part is of no known form, or names no program.
+    """
+    python, flags, variables = "", {}, {}
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise UsageError(f"--interleave {text}: give {FORMS}")
+        if name == "python":
+            python = python_at(value, "--interleave python")
+        elif _FLAG.fullmatch(name) and value.lower() in _ON_OFF:
+            flags[name] = _ON_OFF[value.lower()]
+        elif _VARIABLE.fullmatch(name) and "\0" not in value:
+            variables[name] = value
+        else:
+            raise UsageError(f"--interleave {text}: {part.strip()}: give {FORMS}")
+    return Arm(text, python, flags, variables)
+
+
+def parse_arms(texts: Sequence[str]) -> tuple[Arm, Arm]:
+    """Parse both sides.
+
+    Raises:
+        UsageError: as :func:`parse_arm`, or both are the same.
+    """
+    a, b = map(parse_arm, texts)
+    if (a.python, a.flags, a.variables) == (b.python, b.flags, b.variables):
+        raise UsageError(f"--interleave {a.text} {b.text}: both sides are the same")
+    return a, b
+
+
+def compare_turns(a: Iterable[str], b: Iterable[str], problems: Sequence[str]) -> Compared:
+    """Compare what both sides measured.
+
+    Args:
+        a: the runners of A, as the keepers named them.
+        b: those of B.
+        problems: why something was not kept.
+
+    Raises:
+        Failure: the store cannot be read, or not all was kept.
+    """
+    from tui.results.store.look import compared
+    from tui.results.store.selection import Selection
+
+    if problems:
+        raise Failure("--interleave: nothing is compared: not all results are kept")
+    with opened() as database:
+        sides = [
+            database.rows(Selection(processes=names)) if names else []
+            for names in (tuple(a), tuple(b))
+        ]
+        return compared(database, *sides)

@@ -1,0 +1,156 @@
+"""``gpu-workbench list``: the catalogue. The runner says it before it imports torch."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from tui.cli.headless import say_problems
+from tui.cli.options import Subcommand, add_common
+from tui.cli.output import Failure, ProgressLine, print_json, print_text, run_to_exit
+from tui.cli.values import python_to_use
+from tui.core.child.launch import too_many_files
+from tui.core.child.process import ChildProcess, Garbage
+from tui.core.text.glyphs import rows_of_text
+from tui.runs.state.parameters import allowed, text_of
+from tui.session import supervisors
+from tui.session.silence import reading
+from tui.session.supervisors import runner_command
+from workloads.protocol import messages
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import Event
+from workloads.protocol.results import WorkloadInfo
+
+if TYPE_CHECKING:
+    from tui.core.settings import Value
+
+
+@frozen
+class ListOptions:
+    """Whose catalogue, and how it is printed."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    files: Sequence[str] = ()
+    """Of workloads that the user brings; absolute paths."""
+    json: bool = False
+
+
+def list_catalogue(options: ListOptions) -> int:
+    """Print the workloads by group; returns the exit code, 1 if a file could not be read."""
+    python = python_to_use(options.given).path
+
+    async def work() -> int:
+        hello = await catalogue(python, options.files)
+        say_problems(hello)
+        if options.json:
+            print_json({"workloads": [_plain(info) for info in hello.workloads]})
+        else:
+            print_text(as_text(hello.workloads))
+        return 1 if hello.problems else 0
+
+    return run_to_exit(work())
+
+
+async def catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
+    """The workloads of a Python's runner, and what is wrong with the user's files.
+
+    Args:
+        python: that runs the workloads.
+        files: of workloads that the user brings.
+
+    Raises:
+        Failure: it does not start, or says something else.
+    """
+    child: ChildProcess[Event] = ChildProcess(runner_command(python, files), messages.EVENTS)
+    progress = ProgressLine()
+    telling: asyncio.Task[None] | None = None
+    try:
+        await child.start()
+        telling = asyncio.create_task(_tell_silence(files, progress))
+        async for event in child.events():
+            if isinstance(event, messages.Hello):
+                return event
+            if isinstance(event, Garbage):
+                raise Failure(f"{python}: the runner says {event.line!r}: {event.reason}")
+    except OSError as error:
+        if too_many_files(error):
+            raise
+        raise Failure(f"{python}: {error.strerror}; give --python the path of a Python") from error
+    finally:
+        if telling is not None:
+            telling.cancel()
+        progress.clear()
+        child.kill()
+        ended = await child.ended()
+    last = "; ".join(child.stderr.last(1))
+    raise Failure(f"{python}: the runner ended before it said what it can run: {ended} {last}")
+
+
+async def _tell_silence(files: Sequence[str], progress: ProgressLine) -> None:
+    """Say that the runner, just started, is still silent; for as long as it is not cancelled."""
+    started = time.monotonic()
+    while files:
+        waited = time.monotonic() - started
+        if waited > supervisors.SILENT_S:
+            found = reading(files, waited)
+            progress.show_silence(f"{found.reason}; {found.advice}")
+        await asyncio.sleep(max(1.0, supervisors.SILENT_S - waited))
+
+
+def _plain(info: WorkloadInfo) -> dict[str, object]:
+    parameters = {
+        item.name: {
+            "default": item.default,
+            "choices": list(item.choices) or None,
+            "minimum": item.minimum,
+            "maximum": item.maximum,
+            "auto": item.auto,
+            "about": item.about,
+        }
+        for item in info.parameters
+    }
+    return {
+        "name": info.name,
+        "group": info.group,
+        "title": info.title,
+        "about": info.about,
+        "parameters": parameters,
+        "needs": list(info.needs),
+        "devices": list(info.devices),
+    }
+
+
+def _by_group(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadInfo]]:
+    """Groups in the order of their first appearance, each with its workloads."""
+    groups: dict[str, list[WorkloadInfo]] = {}
+    for info in infos:
+        groups.setdefault(info.group, []).append(info)
+    return groups
+
+
+def as_text(infos: tuple[WorkloadInfo, ...]) -> str:
+    """The catalogue for people: name, title, and each parameter with what it may be."""
+    lines = []
+    for group, members in _by_group(infos).items():
+        lines.append(group)
+        for info in members:
+            needs = f"   needs {', '.join(info.needs)}" if info.needs else ""
+            lines.append(f"  {info.name:<16} {info.title}{needs}")
+            lines += [
+                f"      {item.name} = {text_of(item.default, auto=item.auto)}   "
+                f"{item.about} ({allowed(item)})"
+                for item in info.parameters
+            ]
+    return rows_of_text(lines)
+
+
+SUBCOMMAND = Subcommand(
+    "the catalogue of workloads and their parameters",
+    ListOptions,
+    add_common,
+    list_catalogue,
+    place=20,
+)

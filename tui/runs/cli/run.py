@@ -1,0 +1,426 @@
+"""``gpu-workbench run``: time workloads and print what came out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+from tui.cli.headless import (
+    INTERVAL_S,
+    Waiter,
+    chosen,
+    devices_to_use,
+    say_problems,
+    set_parameters,
+)
+from tui.cli.options import (
+    Subcommand,
+    add_budget,
+    add_common,
+    add_devices,
+    add_no_store,
+    add_parameters,
+)
+from tui.cli.output import (
+    ProgressLine,
+    Rows,
+    UsageError,
+    print_json,
+    print_line,
+    print_text,
+    run_to_exit,
+    say,
+)
+from tui.cli.results_store import Earlier, comparison_text, keeper_for
+from tui.cli.values import python_to_use
+from tui.core.text import numbers as fmt
+from tui.runs.cli.interleave import FORMS, TURNS, Arm, compare_turns, parse_arms
+from tui.runs.state.runs import RunState
+from tui.session.session import Session
+from tui.state.store import Store
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import Budget
+
+if TYPE_CHECKING:
+    from tui.cli.options import Parser
+    from tui.core.settings import Value
+
+
+@frozen
+class RunOptions:
+    """What to run, where and for how long."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    files: Sequence[str] = ()
+    """Of workloads that the user brings; absolute paths."""
+    json: bool = False
+    names: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    everything: bool = False
+    devices: Sequence[str] = ()
+    """Torch's names; empty for the CPU and the first GPU."""
+    parameters: Sequence[tuple[str, str]] = ()
+    """Names and the values as they were typed, of which the last of a name counts."""
+    budget: Budget = "normal"
+    runs: int | None = None
+    """How often everything is run; ``None`` for once, or as often as a comparison needs."""
+    store: bool = True
+    """Keep the results for later."""
+    against: str = ""
+    """What selects earlier results to hold these against; empty for none."""
+    interleave: Sequence[str] = ()
+    """Two settings that take turns; empty for none."""
+
+    @property
+    def runs_wanted(self) -> int:
+        """How often everything is run."""
+        if self.runs is not None or not self.against:
+            return self.runs or 1
+        # The door to the statistics, which a plain run does without.
+        from tui.results.store.statistics import FEWEST
+
+        return FEWEST
+
+
+def add_options(parser: Parser) -> None:
+    """The workloads, their devices and parameters, and how long they are timed."""
+    add_common(parser)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="workloads, see the list command")
+    parser.add_argument(
+        "--group",
+        dest="groups",
+        action="append",
+        metavar="G",
+        help="all workloads of a group, see the list command; again for more",
+    )
+    parser.add_argument("--all", dest="everything", action="store_true", help="every workload")
+    add_devices(
+        parser, "D", "cpu, cuda:0, …, mps; again for more (default: the CPU and the first GPU)"
+    )
+    add_parameters(parser)
+    add_budget(parser)
+    parser.add_argument(
+        "--runs",
+        type=int,
+        metavar="N",
+        help="run everything so often, each time in a new process (default: 1; 3 with --against)",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="A",
+        help="compare with earlier results: a tag, an id, before:DATE, … as results compare takes"
+        " them; exit code 1 if something is slower",
+    )
+    parser.add_argument(
+        "--interleave",
+        nargs=2,
+        metavar=("A", "B"),
+        help=f"alternate two settings, --runs turns each (default: {TURNS}), and compare them:"
+        f" {FORMS}; exit code 1 if B is slower",
+    )
+    add_no_store(parser)
+
+
+def run(options: RunOptions) -> int:
+    """Run what was asked for; returns the exit code.
+
+    It is 1 if a run failed, or if something is slower than what it is held against.
+
+    Raises:
+        UsageError: nothing is named, or what is named cannot be run.
+    """
+    python = python_to_use(options.given).path
+    if options.everything and (options.names or options.groups):
+        raise UsageError("run: --all runs everything; leave out the names and groups")
+    if not (options.names or options.groups or options.everything):
+        raise UsageError("run: name workloads, or give --group or --all; see the list command")
+    if options.runs is not None and options.runs < 1:
+        raise UsageError(f"--runs {options.runs}: at least 1")
+    if options.against and not options.store:
+        raise UsageError("--against holds kept results against each other: leave out --no-store")
+    if options.interleave:
+        if options.against or not options.store:
+            other = "--against" if options.against else "--no-store"
+            raise UsageError(f"--interleave compares what it keeps: leave out {other}")
+        return run_to_exit(_interleave(python, options, parse_arms(options.interleave)))
+    return run_to_exit(_run(python, options))
+
+
+async def _run(python: str, options: RunOptions) -> int:
+    # Before all that takes time: a name that selects nothing is told at once.
+    earlier = Earlier(options.against) if options.against else None
+    # The door to the views, which bring Rich's table of characters.
+    from tui.cli.command_output import results_as_json, width
+
+    rounds: list[Round] = []
+    for number in range(1, options.runs_wanted + 1):
+        one = Round(python, options, number)
+        rounds.append(one)
+        await one.run()
+        if one.ended_early:
+            break
+    states = [state for one in rounds for state in one.states]
+    problems = list(dict.fromkeys(problem for one in rounds for problem in one.problems))
+    for problem in problems:
+        say(problem)
+    found = None
+    if earlier is not None and not rounds[-1].ended_early:
+        found = earlier.compared([name for one in rounds for name in one.processes], problems)
+    if options.json:
+        plain = results_as_json(rounds[-1].store, states)
+        print_json({**plain, "against": found} if found else plain, "run")
+    elif found is not None and earlier is not None:
+        print_text(earlier.text(found, width()), "against.txt")
+    failed = any(state.result is not None and state.result.status == "failed" for state in states)
+    slower = found is not None and bool(found.slower)
+    return rounds[-1].exit_code(1 if failed or slower or any(one.broken for one in rounds) else 0)
+
+
+async def _interleave(python: str, options: RunOptions, arms: tuple[Arm, Arm]) -> int:
+    # The door to the views, as above.
+    from tui.cli.command_output import results_as_json, width
+
+    turns: tuple[list[Round], list[Round]] = ([], [])
+    wanted = options.runs or TURNS
+    for number in range(1, 2 * wanted + 1):
+        side = (number - 1) % 2
+        if not options.json:
+            turn = f"{'AB'[side]}: {arms[side].text}, turn {(number + 1) // 2} of {wanted}"
+            print_line(turn)
+        one = Round(arms[side].python or python, options, number, arms[side])
+        turns[side].append(one)
+        await one.run()
+        if one.ended_early:
+            break
+    rounds = [*turns[0], *turns[1]]
+    problems = list(dict.fromkeys(problem for one in rounds for problem in one.problems))
+    for problem in problems:
+        say(problem)
+    found = None
+    if not one.ended_early:
+        a, b = ([name for each in side for name in each.processes] for side in turns)
+        found = compare_turns(a, b, problems)
+    if options.json:
+        sides = {
+            letter: results_as_json(
+                side[-1].store, [state for each in side for state in each.states]
+            )
+            for letter, side in zip("ab", turns, strict=True)
+            if side
+        }
+        # Two environments: no single object of a run could say which result is of which.
+        print_json({"interleaved": list(options.interleave), "sides": sides, "compared": found})
+    elif found is not None:
+        print_text(comparison_text(found, (arms[0].text, arms[1].text), width()), "interleave.txt")
+    states = [state for each in rounds for state in each.states]
+    failed = any(state.result is not None and state.result.status == "failed" for state in states)
+    slower = found is not None and bool(found.slower)
+    return one.exit_code(1 if failed or slower or any(each.broken for each in rounds) else 0)
+
+
+class Round:
+    """Everything that was asked for, once, in a runner of its own.
+
+    Runs that are held against others are to be independent of each other, and those of one process
+    share what that process has by chance.
+
+    Args:
+        python: that runs the workloads.
+        options: what to run.
+        number: of the round; 1 for the first.
+        arm: what it is run with beside the options.
+    """
+
+    def __init__(
+        self, python: str, options: RunOptions, number: int, arm: Arm | None = None
+    ) -> None:
+        # The monitor tells under which clocks a GPU ran; beside the CPU it would be in the way.
+        cpu_only = set(options.devices) == {"cpu"}
+        interval = None if cpu_only else INTERVAL_S
+        self._keeper = keeper_for(wanted=options.store)
+        self._arm = arm
+        self._session = Session(
+            python,
+            interval,
+            options.files,
+            keeper=self._keeper,
+            variables=arm.variables if arm else None,
+        )
+        self._options = options
+        self._number = number
+        self._waiter, self._progress = Waiter(self._session), ProgressLine()
+        self._told = Told(self.store, self._progress, rows=not options.json)
+
+    @property
+    def store(self) -> Store:
+        return self._session.store
+
+    @property
+    def states(self) -> list[RunState]:
+        """The runs, with ids that no other round has."""
+        states = list(self.store.runs.values())
+        return states if self._number == 1 else [_numbered(one, self._number) for one in states]
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """Why results were not kept."""
+        return self._keeper.problems if self._keeper else ()
+
+    @property
+    def processes(self) -> Sequence[str]:
+        """What the runners are called among the results."""
+        return tuple(self._keeper.processes) if self._keeper else ()
+
+    @property
+    def broken(self) -> bool:
+        """A file of workloads could not be read."""
+        return self.store.hello is not None and bool(self.store.hello.problems)
+
+    @property
+    def ended_early(self) -> bool:
+        """It was told to end, or nobody reads what it finds."""
+        return self._waiter.signalled is not None or self._told.to_nobody
+
+    def exit_code(self, otherwise: int) -> int:
+        """That of the signal that ended it, if one did."""
+        return self._waiter.exit_code(otherwise)
+
+    async def run(self) -> None:
+        """Run it and print what comes out.
+
+        Raises:
+            UsageError: what is named cannot be run.
+            Failure: the same, or it could not be printed.
+        """
+        await self._session.start()
+        try:
+            if await self._waiter.ready(self._progress):
+                await self._run_all()
+            self._progress.clear()
+        finally:
+            await self._session.stop()
+        if not self._options.json:
+            self._told.end(list(self.store.runs.values()))
+
+    async def _run_all(self) -> None:
+        session, options, told = self._session, self._options, self._told
+        first = self._number == 1
+        if first:
+            say_problems(self.store.hello)
+        names = chosen(self.store, options.names, options.groups, everything=options.everything)
+        set_parameters(session, names, dict(options.parameters), sweeps=True)
+        if self._arm is not None:
+            self._arm.apply_flags(session)
+        devices = devices_to_use(session, options.devices)
+        if first and not options.devices:
+            await _say_what_is_left_out(session, self._waiter)
+        session.run(names, devices, options.budget)
+        await self._waiter.until(lambda: not self.store.pending() or told.to_nobody, told.tell)
+        if self.store.pending():
+            await self._waiter.finish(self._progress)
+
+
+def _numbered(state: RunState, number: int) -> RunState:
+    result = state.result
+    return replace(state, result=result and replace(result, id=f"{result.id}.{number}"))
+
+
+async def _say_what_is_left_out(session: Session, waiter: Waiter) -> None:
+    """A line where there are GPUs that torch does not see; for a run that names no device."""
+    store = session.store
+    if not await waiter.until(lambda: store.sample is not None, lambda: None):
+        return
+    unseen = [view for view in store.devices if view.nvml and not view.torch]
+    if unseen and not any(view.torch for view in store.devices if view.nvml):
+        reason = unseen[0].unpaired or "torch does not see them"
+        models = Counter(view.name for view in unseen)
+        names = ", ".join(f"{n} x {name}" if n > 1 else name for name, n in models.items())
+        say(f"not run on {names}: {reason}")
+
+
+class Told:
+    """Prints each result when its run has ended, and says meanwhile how far the runs are.
+
+    Args:
+        store: that knows the runs.
+        progress: where that is said.
+        rows: print the results; not where they follow as one object.
+    """
+
+    def __init__(self, store: Store, progress: ProgressLine, *, rows: bool) -> None:
+        self._store = store
+        self._progress = progress
+        self._wanted = rows
+        self._rows = Rows("run.txt")
+        self._printed: set[str] = set()
+
+    @property
+    def to_nobody(self) -> bool:
+        """Who would read the results has gone."""
+        return self._rows.reader_gone
+
+    def tell(self) -> None:
+        """Print what has ended since, and say how far the runs are."""
+        self._print([state for state in self._store.runs.values() if state.ended])
+        words = how_far(self._store, self._progress.cells)
+        self._progress.show_going_on(words, self._store.runner)
+
+    def end(self, states: Sequence[RunState]) -> None:
+        """Print what is left, and the sweeps.
+
+        Args:
+            states: of all runs.
+
+        Raises:
+            Failure: not all could be printed; says where it is saved.
+        """
+        from tui.cli.command_output import sweeps_text
+
+        self._print(states)
+        self._rows.add(sweeps_text(self._store, states))
+        self._rows.end()
+
+    def _print(self, states: Sequence[RunState]) -> None:
+        from tui.cli.command_output import state_text
+
+        for state in states if self._wanted else ():
+            if state.request.id not in self._printed:
+                self._printed.add(state.request.id)
+                self._progress.clear()
+                self._rows.add(state_text(self._store, state))
+
+
+def how_far(store: Store, cells: int) -> str:
+    """Of several runs, how many are done, a bar and about what time is left; then what runs now."""
+    from tui.kit.lines import plain
+    from tui.runs.views.queue import queue, queue_line
+
+    found = queue(store)
+    words = going_on(store)
+    if found is None or found.wanted < 2:
+        return words
+    return plain(queue_line(found, cells, words)).strip()
+
+
+def going_on(store: Store) -> str:
+    """What runs now, how far it is, and what it has found."""
+    states = store.runs.values()
+    now = next((state for state in states if state.progress and not state.ended), None)
+    if now is None or now.progress is None:
+        return f"waiting for the runner ({store.runner.status})"
+    progress = now.progress
+    parts = [f"{now.request.workload} on {now.request.device}", progress.phase]
+    if progress.blocks:
+        parts.append(f"block {progress.blocks}")
+    if progress.estimate_s is not None:
+        parts.append(fmt.seconds(progress.estimate_s))
+    if progress.half_width is not None:
+        parts.append(fmt.spread(progress.half_width))
+    return "  ".join(parts)
+
+
+SUBCOMMAND = Subcommand(
+    "time workloads on the CPU and the GPUs", RunOptions, add_options, run, place=50
+)

@@ -1,0 +1,251 @@
+"""The demo: a group of workloads, a page each, for showing to a room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.timer import Timer
+from textual.widgets import Digits
+
+from tui.core.text import glyphs
+from tui.kit.closing import ClosesOnce
+from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
+from tui.kit.lines import Line, paragraph
+from tui.kit.pane import FooterBar, LineBar, LinesView, Pane
+from tui.runs.views.demo import (
+    headline_lines,
+    no_such_group,
+    number_of,
+    page_lines,
+    pages,
+    title_line,
+    waits,
+)
+from tui.state.events import Part
+from tui.state.store import Store
+from workloads.protocol.results import WorkloadInfo
+
+SPINNER_S = 0.125
+"""Between two of its glyphs."""
+LARGE_FROM = 18
+"""Rows of the page from which its number is drawn large."""
+
+
+class DemoPane(Pane):
+    """Shows one workload to a room."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.WORKLOADS, Part.SELECTION, Part.RUNNER})
+    HELP = (
+        "One workload of the group on a page: above, how many times as fast the GPU is as the CPU, "
+        "its parameters, and the time on each device as a bar, with the rate and the share of the "
+        "limit, or how far the run is and what it waits for; below, what to look for, the code "
+        "that is timed, what it shows, and what its study found. A page runs its "
+        "workload quickly when it is opened, with the catalogue's defaults and the present flags; "
+        "your own results stay in the table as they are. A run that still goes on when its page "
+        "is left is cancelled, so that the next page's can begin; the page says so, and the run "
+        "begins anew when its page is opened again."
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        group: str,
+        page: Callable[[], WorkloadInfo | None],
+        note: Callable[[], str] = str,
+    ) -> None:
+        """Show a page.
+
+        Args:
+            store: what is known.
+            group: whose pages there are.
+            page: the workload of the open one.
+            note: what is to be said of it beside its run.
+        """
+        super().__init__(store, id="demo")
+        self._group = group
+        self._page = page
+        self._note = note
+        self.number = Digits("", id="number")
+        self.words = LinesView(self._number_words, id="words")
+        self.words.can_focus = False
+        self.large = Horizontal(self.number, self.words, id="large")
+        self.headline = LinesView(self._headline, id="headline")
+        self.headline.can_focus = False
+        self._tick = 0
+        self._spinner: Timer | None = None
+        self.body = LinesView(self._body)
+
+    def compose(self) -> ComposeResult:
+        yield self.large
+        yield self.headline
+        yield self.body
+
+    def on_mount(self) -> None:
+        """Turn the spinner only while something is waited for, and where things may move."""
+        if self.app.animation_level != "none":
+            self._spinner = self.set_interval(SPINNER_S, self._turn, pause=True)
+        self.store_changed()
+
+    def _turn(self) -> None:
+        self._tick += 1
+        self.headline.rebuild()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """The figures may take more rows."""
+        self.store_changed()
+
+    def store_changed(self) -> None:
+        info = self._page()
+        digits = number_of(self.store, info)[0] if info else ""
+        # The digits are drawn of lines that ASCII lacks.
+        room = self.size.height >= LARGE_FROM and not glyphs.GLYPHS.ascii
+        self.large.display = bool(digits) and room
+        if digits != self.number.value:
+            self.number.update(digits)
+        self.words.rebuild()
+        rows = len(self._headline(max(1, self.size.width - 1)))
+        self.headline.display = rows > 0
+        self.headline.styles.height = min(rows, max(1, self.size.height // 2))
+        if self._spinner is not None:
+            turns = info is not None and waits(self.store, info)
+            (self._spinner.resume if turns else self._spinner.pause)()
+        self.headline.rebuild()
+        self.body.rebuild()
+
+    def _headline(self, cells: int) -> list[Line]:
+        info = self._page()
+        if info is None:
+            return []
+        large = self.large.display
+        return headline_lines(self.store, info, cells, self._note(), tick=self._tick, large=large)
+
+    def _number_words(self, cells: int) -> list[Line]:
+        info = self._page()
+        words = number_of(self.store, info)[1] if info else ""
+        return [(), *paragraph(words, cells)]
+
+    def _body(self, cells: int) -> list[Line]:
+        info = self._page()
+        if info is None:
+            return no_such_group(self.store, self._group, cells)
+        return page_lines(self.store, info, cells)
+
+
+class DemoScreen(ClosesOnce[None], CommandScreen):
+    """Turns pages; a page runs its workload when it is opened.
+
+    Every page runs with the catalogue's defaults, whatever the user has edited: what its text says
+    holds for them, and a demo is the same on each day. What differs in the table is named on the
+    page. The runs are the demo's own: the table keeps showing the user's, and takes the demo's
+    only where the user has none.
+
+    Runs are done one after the other, so one whose page is left is cancelled for the sake of the
+    next page's; the page that follows says so.
+
+    Args:
+        program: the app; one that is readonly has nothing run.
+        group: whose workloads are shown.
+        workload: the first page; ``None`` for the group's first.
+    """
+
+    TAB = "demo"
+    CSS_PATH = "demo.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings_of_screen(TAB),
+        Binding("space", "page_down", show=False),
+    ]
+
+    def __init__(self, program: Program, group: str, workload: str | None = None) -> None:
+        super().__init__(program)
+        self._group = group
+        names = [info.name for info in pages(self.store, group)]
+        self._number = names.index(workload) if workload in names else 0
+        self._ran: set[str] = set()
+        """Workloads that this demo has run."""
+        self._note = ""
+        """What became of the run of the page before."""
+        self.pane = DemoPane(self.store, group, lambda: self.info, lambda: self._note)
+
+    @property
+    def info(self) -> WorkloadInfo | None:
+        """The workload of the page; ``None`` where the group has none."""
+        found = pages(self.store, self._group)
+        return found[min(self._number, len(found) - 1)] if found else None
+
+    def compose(self) -> ComposeResult:
+        yield LineBar(self._title, id="title")
+        yield self.pane
+        yield FooterBar(self.situation)
+
+    def on_mount(self) -> None:
+        self.pane.body.focus()
+        self._open()
+
+    def _title(self, cells: int) -> Line:
+        return title_line(self.store, self._group, self._number, cells)
+
+    def _open(self) -> None:
+        """Show the page and run what it shows, once."""
+        info = self.info
+        if info is not None and info.name not in self._ran and not self.program.readonly:
+            self.action_run_selected()
+        self.pane.body.scroll_to(y=0, animate=False)
+        self.catch_up()
+
+    def action_run_selected(self) -> None:
+        """Run the page's workload quickly, on the CPU and the GPU column's device."""
+        info = self.info
+        if info is not None:
+            self._ran.add(info.name)
+            self.actions.run_for_demo(info.name)
+            self.catch_up()
+
+    def _leave_page(self) -> str:
+        """Cancel what the page still waits for; it runs again when the page is opened again.
+
+        Returns:
+            A line on what was cancelled; empty where nothing was.
+        """
+        info = self.info
+        pending = [
+            run.request.id
+            for run in self.store.runs.values()
+            if run.demo and not run.ended and info and run.request.workload == info.name
+        ]
+        if info is None or not pending:
+            return ""
+        for run_id in pending:
+            self.actions.cancel(run_id)
+        self._ran.discard(info.name)
+        return f"cancelled: the run of {info.name}, because its page was left"
+
+    def action_demo_next(self) -> None:
+        self._turn(1)
+
+    def action_demo_previous(self) -> None:
+        self._turn(-1)
+
+    def action_demo_leave(self) -> None:
+        """Go back to where the demo was started from."""
+        cancelled = self._leave_page()
+        self.dismiss()
+        if cancelled:
+            self.app.notify(cancelled, markup=False)
+
+    def _turn(self, by: int) -> None:
+        """Go to the next page or to the one before; the ends stay where they are."""
+        number = max(0, min(len(pages(self.store, self._group)) - 1, self._number + by))
+        if number != self._number:
+            cancelled = self._leave_page()
+            back = "p" if by > 0 else "n"
+            self._note = f"{cancelled}; {back} turns back and runs it again" if cancelled else ""
+            self._number = number
+            self._open()
+
+    def action_page_down(self) -> None:
+        self.pane.body.scroll_page_down(animate=False)

@@ -1,0 +1,240 @@
+"""The panes below the table: switches of the backends, the detail of a workload, the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from tui.kit.lines import Line
+from tui.kit.notices import log_lines
+from tui.kit.pane import LinesView, Pane
+from tui.runs.views.backend import backend, newest, switches, view
+from tui.state.events import Part
+from tui.state.store import Store
+
+
+class BackendSwitches(LinesView):
+    """Left and right move among the switches; up and down scroll."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "move(-1)", show=False),
+        Binding("right", "move(1)", show=False),
+        Binding("enter", "choose", show=False),
+    ]
+
+    class Chosen(Message):
+        """Enter on the switch under the cursor."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(self._view)
+        self._store = store
+        self._flag: str | None = None
+
+    @property
+    def flag(self) -> str | None:
+        """The switch under the cursor."""
+        names = [flag.name for flag in switches(self._store)]
+        return self._flag if self._flag in names else next(iter(names), None)
+
+    def comparing(self) -> list[str]:
+        """Ids of the comparisons that have not ended."""
+        states = self._store.comparisons.values()
+        return [state.request.id for state in states if not state.done]
+
+    def compared_on(self, flag: str) -> list[str]:
+        """The workloads that a flag was compared on, else all on which it can be."""
+        compared = [state.request for state in newest(self._store) if state.request.flag == flag]
+        names = list(dict.fromkeys(request.workload for request in reversed(compared)))
+        return names or [info.name for info in self._store.catalogue if info.compared]
+
+    def _view(self, cells: int) -> list[Line]:
+        rows = self.size.height
+        return view(self._store, self.flag, cells, focused=self.has_focus, rows=rows).lines
+
+    def action_move(self, by: int) -> None:
+        """Put the cursor on another switch and bring it into view."""
+        names = [flag.name for flag in switches(self._store)]
+        if self.flag is None:
+            return
+        index = max(0, min(len(names) - 1, names.index(self.flag) + by))
+        self._flag = names[index]
+        self.rebuild()
+        line = view(self._store, self._flag, max(1, self.cells)).cursor_line
+        top, height = self.scroll_offset.y, self.size.height
+        if not top <= line < top + height:
+            self.scroll_to(y=line, animate=False)
+
+    def action_choose(self) -> None:
+        """Do with the switch what enter does."""
+        self.post_message(self.Chosen())
+
+    def watch_has_focus(self, value: bool) -> None:
+        """The mark shows where keys arrive."""
+        super().watch_has_focus(value)
+        self.rebuild()
+
+
+class BackendPane(Pane):
+    """Switches of torch's backends, with the verdict on each."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.BACKEND, Part.SELECTION, Part.RUNNER})
+    HELP = (
+        "Switches of the libraries that do convolutions: cuDNN on the GPU, oneDNN on the CPU. "
+        "Switching one queues a comparison of each convolution workload, old setting against new, "
+        "in alternating pairs. The verdict: faster or slower where the 95 % interval of the ratio "
+        "excludes 1 and the change is at least 1 %, same where the whole interval lies within "
+        "2 % of 1, else unclear: c runs more pairs; these two are told as the new setting's speed "
+        "over the old one's. Then the medians of both settings, their "
+        "first calls, and after how many calls a longer first call has paid for itself. A flag "
+        "that a process keeps once it has run a convolution is compared in fresh processes."
+    )
+
+    def __init__(self, store: Store, *, id: str | None = "backend") -> None:  # noqa: A002 (Textual's name)
+        super().__init__(store, id=id)
+        self.body = BackendSwitches(store)
+
+    def compose(self) -> ComposeResult:
+        yield self.body
+
+    def on_mount(self) -> None:
+        self.store_changed()
+
+    def rows_wanted(self, cells: int, most: int) -> int:
+        """Rows that it takes with its title while keys go elsewhere.
+
+        Args:
+            cells: width of the pane.
+            most: rows that there are for it.
+        """
+        shown = view(self.store, self.body.flag, cells, focused=False, rows=most - 1)
+        return 1 + max(1, min(most - 1, len(shown.lines)))
+
+    def store_changed(self) -> None:
+        self.body.rebuild()
+        names = dict.fromkeys(backend(flag.name) for flag in switches(self.store))
+        going = sum(not state.done for state in self.store.comparisons.values())
+        title = f"Backends: {', '.join(names)}" if names else "Backends"
+        title += f"   {going} to compare" if going else ""
+        self.retitle(title)
+
+
+PLOT_HEIGHT = (4, 20)
+"""Least and most rows of a plot between its edges."""
+AROUND_PLOT = 6
+
+
+class DetailPane(Pane):
+    """What the workload shows, its code, its parameters, and each device's result in full."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.WORKLOADS, Part.SELECTION, Part.BACKEND})
+    HELP = (
+        "The selected workload in full. median: of blocks of calls, with its 95 % interval by "
+        "order statistics. quartiles, min: of the blocks; p95: of calls timed one by one. first "
+        "call: apart from the rest, it loads, searches and allocates. stopped by: what ended the "
+        "measurement. wall, device, enqueue: time by the host's clock, by the device's events, "
+        "and the host's time to launch a call. page faults: on the CPU they can be most of the "
+        "time. Share of a limit: with the limit's value and where it comes from. n/a comes with "
+        "its reason."
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        selected: Callable[[], str | None],
+        group: Callable[[], tuple[str, list[str]] | None],
+        *,
+        id: str | None = "detail",  # noqa: A002 (Textual's name)
+    ) -> None:
+        """Show a workload.
+
+        Args:
+            store: what is known.
+            selected: the name of the workload under the table's cursor.
+            group: the name and the workloads of the group whose heading that is instead.
+            id: the widget's.
+        """
+        super().__init__(store, id=id)
+        self._selected = selected
+        self._group = group
+        self._workload: str | None = None
+        self.roofline = False
+        """The page of the device's roofline in place of the workload's."""
+        self.body = LinesView(self._detail)
+
+    def compose(self) -> ComposeResult:
+        yield self.body
+
+    def on_mount(self) -> None:
+        self.store_changed()
+
+    def store_changed(self) -> None:
+        """Redraw what changed; another workload is shown from its beginning."""
+        workload = self._selected()
+        if workload != self._workload:
+            self._workload = workload
+            self.body.scroll_to(y=0, animate=False)
+        self.retitle(self._title(workload))
+        self.body.rebuild()
+
+    def turn_to(self, *, roofline: bool) -> None:
+        """Show the roofline of the selected device, or the workload, from the beginning."""
+        self.roofline = roofline
+        self.body.scroll_to(y=0, animate=False)
+        self.store_changed()
+
+    def _title(self, workload: str | None) -> str:
+        if self.roofline:
+            return "Roofline   f workload"
+        group = self._group() if workload is None else None
+        name = workload or (group[0] if group else "")
+        return f"Detail   {name}   f roofline" if name else "Detail"
+
+    def _detail(self, cells: int) -> list[Line]:
+        # Imported when it is first drawn: where there is no room for it, never.
+        from tui.runs.views.detail import detail_lines
+
+        # A plot and what stands around it fill the pane, where that is not too low for one.
+        height = max(PLOT_HEIGHT[0], min(PLOT_HEIGHT[1], self.body.size.height - AROUND_PLOT))
+        if self.roofline:
+            from tui.runs.views.detail_plots import device_of, roofline_lines
+
+            device = device_of(self.store)
+            return roofline_lines(self.store, device, self._workload, cells, height)
+        group = self._group()
+        if group is not None:
+            from tui.runs.views.detail_plots import group_lines
+
+            return group_lines(self.store, *group, cells)
+        return detail_lines(self.store, self._workload, cells, height)
+
+
+class LogPane(Pane):
+    """The newest lines stay in view unless it was scrolled up."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.LOG})
+    HELP = (
+        "What the runner and the monitor wrote to their standard error and what the workbench "
+        "did, oldest first. It follows the newest line unless it was scrolled up; end follows "
+        "again."
+    )
+
+    def __init__(self, store: Store, *, id: str | None = "log") -> None:  # noqa: A002 (Textual's name)
+        super().__init__(store, id=id)
+        self.body = LinesView(self._log, stick_to_end=True)
+
+    def compose(self) -> ComposeResult:
+        yield self.body
+
+    def on_mount(self) -> None:
+        self.retitle("Log")
+        self.store_changed()
+
+    def store_changed(self) -> None:
+        self.body.rebuild()
+
+    def _log(self, cells: int) -> list[Line]:
+        return log_lines(self.store, cells)

@@ -1,0 +1,195 @@
+"""The editor for the parameters of a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, VerticalScroll
+from textual.widgets import Input
+
+from tui.core.text import numbers as text
+from tui.core.text.glyphs import clean
+from tui.kit.dialogs import BesideCursor, box
+from tui.kit.fields import ChoiceField
+from tui.kit.lines import Line, Span, TextStyle, line, paragraph
+from tui.kit.pane import LineBar, LinesView
+from tui.runs.state.parameters import (
+    Invalid,
+    Sweep,
+    Valid,
+    allowed,
+    read_sweep,
+    several,
+    sweep_example,
+    text_of,
+)
+from tui.runs.views.workload_table import CHANGED
+from workloads.protocol.results import ParameterInfo, Setting, WorkloadInfo
+
+Field = Input | ChoiceField
+
+
+class ParametersScreen(BesideCursor[Valid | Sweep | None]):
+    """One line per parameter; gives back all of them, checked, or a sweep, or ``None``."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", show=False),
+        Binding("enter", "apply", show=False),
+        Binding("down,tab", "app.focus_next", show=False),
+        Binding("up,shift+tab", "app.focus_previous", show=False),
+        Binding("f5", "defaults", show=False),
+        Binding("f6", "sweep", show=False),
+    ]
+
+    def __init__(
+        self, info: WorkloadInfo, present: Mapping[str, Setting], sweep: Sweep | None = None
+    ) -> None:
+        super().__init__()
+        self._info = info
+        self._present = dict(sweep.points[0] if sweep else present)
+        typed = sweep.texts if sweep else {}
+        self._fields = {
+            parameter.name: _field(
+                parameter,
+                typed.get(parameter.name)
+                or text_of(
+                    self._present.get(parameter.name, parameter.default), auto=parameter.auto
+                ),
+            )
+            for parameter in info.parameters
+        }
+        self._errors: dict[str, str] = {}
+        self._message = LinesView(self._words, id="message")
+        self._message.can_focus = False
+
+    def compose(self) -> ComposeResult:
+        """A box of fields with what is allowed below them."""
+        rows = [
+            Container(self._label(parameter), self._fields[parameter.name], classes="field")
+            for parameter in self._info.parameters
+        ]
+        yield box(
+            f"Parameters of {clean(self._info.name)}",
+            "enter applies   F5 defaults   F6 sweeps   escape leaves",
+            VerticalScroll(*rows, id="fields", can_focus=False),
+            self._message,
+        )
+
+    def on_mount(self) -> None:
+        """Type into the first field."""
+        for field in self._fields.values():
+            field.focus()
+            break
+
+    def _words(self, cells: int) -> list[Line]:
+        """The errors, else what the focused parameter is and may be."""
+        rows: list[Line] = [()]
+        for error in self._errors.values():
+            rows += paragraph(error, cells, TextStyle.BAD, indent="  ")
+        info = next(
+            (item for item in self._info.parameters if self._fields[item.name].has_focus), None
+        )
+        if info is not None:
+            words = f"{info.name}: {info.about}; {allowed(info)}"
+            words += f"; default {_default(info)}"
+            rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
+            rows += paragraph(self._several(info), cells, TextStyle.QUIET, indent="  ")
+        elif not self._fields:
+            rows.append(line(Span(f"{text.count(0, 'parameter')} to edit", TextStyle.QUIET)))
+        if any(map(self._is_changed, self._info.parameters)):
+            words = f"{CHANGED} not the default; a single value is kept for the next start"
+            rows += paragraph(words, cells, TextStyle.NOTE, indent="  ")
+        return rows
+
+    def _several(self, info: ParameterInfo) -> str:
+        """How the field takes more than one value."""
+        if isinstance(self._fields[info.name], ChoiceField):
+            return "left and right choose; space marks several, F6 all"
+        return f"several: {several(info)}; empty: the default"
+
+    def _label(self, parameter: ParameterInfo) -> LineBar:
+        def words(_cells: int) -> Line:
+            mark = f" {CHANGED}" if self._is_changed(parameter) else ""
+            return line(Span(parameter.name, TextStyle.STRONG), Span(mark, TextStyle.NOTE))
+
+        label = LineBar(words)
+        label.add_class("label")
+        return label
+
+    def _is_changed(self, parameter: ParameterInfo) -> bool:
+        default = _default(parameter)
+        return (self._fields[parameter.name].value.strip() or default) != default
+
+    def on_descendant_focus(self) -> None:
+        """Say what is allowed in the field that has the focus now."""
+        self._message.rebuild()
+
+    @on(Input.Changed)
+    @on(ChoiceField.Changed)
+    def _changed(self, event: Input.Changed | ChoiceField.Changed) -> None:
+        event.stop()
+        # What was wrong with other values says nothing about these.
+        self._errors = {}
+        self._message.rebuild()
+        for label in self.query(".label").results(LineBar):
+            label.rebuild()
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_apply()
+
+    def action_apply(self) -> None:
+        """Give the values back, or say what is wrong with them."""
+        texts = {
+            parameter.name: self._fields[parameter.name].value.strip() or _default(parameter)
+            for parameter in self._info.parameters
+        }
+        outcome = read_sweep(self._info, texts, self._present)
+        if isinstance(outcome, Invalid):
+            self._errors = outcome.errors
+            self._message.rebuild()
+            self._fields[next(iter(outcome.errors))].focus()
+        else:
+            self.dismiss(outcome)
+
+    def action_defaults(self) -> None:
+        """Put the defaults into all fields."""
+        for parameter in self._info.parameters:
+            field = self._fields[parameter.name]
+            if isinstance(field, Input):
+                field.value = _default(parameter)
+            else:
+                field.choose(_default(parameter))
+
+    def action_sweep(self) -> None:
+        """Put a range into the field that keys go to, or mark all of its choices."""
+        for parameter in self._info.parameters:
+            field = self._fields[parameter.name]
+            if not field.has_focus:
+                continue
+            if isinstance(field, ChoiceField):
+                field.choose("*")
+            elif found := sweep_example(parameter):
+                field.value = found
+
+    def action_cancel(self) -> None:
+        """Leave everything as it was."""
+        self.dismiss(None)
+
+
+def _default(parameter: ParameterInfo) -> str:
+    return text_of(parameter.default, auto=parameter.auto)
+
+
+def _field(parameter: ParameterInfo, value: str) -> Field:
+    choices = parameter.choices or ((True, False) if isinstance(parameter.default, bool) else ())
+    if choices:
+        return ChoiceField([text_of(choice) for choice in choices], value)
+    field = Input(value, select_on_focus=True)
+    field.cursor_blink = False
+    return field

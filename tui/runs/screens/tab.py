@@ -1,0 +1,399 @@
+"""The workbench: devices, memory, workloads, backends, detail or log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.widget import Widget
+
+from tui.devices.screens.panes import DevicesPane, MemoryPane
+from tui.kit import arrangement
+from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen, has_others
+from tui.kit.commands.command import Situation
+from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, switch_classes
+from tui.runs.screens.detail_panes import BackendPane, BackendSwitches, DetailPane, LogPane
+from tui.runs.screens.workloads_pane import WorkloadList, WorkloadsPane
+from tui.runs.state.parameters import Sweep, Valid
+from tui.state.events import Part, Parts
+
+
+class WorkbenchScreen(CommandScreen):
+    """Lays the panes out for its size and for the pane that has the focus, and does what keys ask.
+
+    What it does not show is imported by the command that shows it: a start is measured against an
+    empty app, and each module costs half a millisecond of it.
+    """
+
+    TAB = "workbench"
+    AUTO_FOCUS = "WorkloadList"
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
+    MODES = ("grid", "stack", "fold")
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        store, actions, clock = program.store, program.actions, program.clock
+        self.devices = DevicesPane(store, actions, clock)
+        self.memory = MemoryPane(store, clock)
+        self.workloads = WorkloadsPane(store)
+        self.backend = BackendPane(store)
+        self.detail = DetailPane(store, lambda: self.workload, lambda: self.workloads.table.group)
+        self.log_pane = LogPane(store)
+        self.panes: dict[str, Pane] = {
+            "devices": self.devices,
+            "memory": self.memory,
+            "workloads": self.workloads,
+            "backend": self.backend,
+            "detail": self.detail,
+            "log": self.log_pane,
+        }
+        """The panes by id."""
+        self.top: PaneRow | None = None
+        """Devices and memory; ``None`` until it is made."""
+        self.lower = "detail"
+        self.zoomed = False
+        self._fitted = (0, 0)
+        """Rows that the devices and the backends needed when the panes were placed."""
+        self._was_away = False
+
+    def compose(self) -> ComposeResult:
+        """Two rows of two panes with the table between them."""
+        # Before there is anything whose styles would have to be worked out twice.
+        self.place_panes("workloads")
+        self.top = PaneRow(self.devices, self.memory, id="top")
+        self.fit_devices()
+        yield self.header()
+        yield self.top
+        yield self.workloads
+        yield PaneRow(self.backend, self.detail, self.log_pane, id="bottom")
+        yield FooterBar(self.situation)
+        self.call_after_refresh(self._add_panes)
+
+    def _add_panes(self) -> None:
+        if not self.is_attached:
+            return  # a key has ended the program meanwhile
+        for row in self.query(PaneRow):
+            row.add_rest()
+
+    # ---- which pane ----
+
+    def focus_pane(self, name: str) -> None:
+        """Send keys to a pane, wherever it is now."""
+        if name in arrangement.LOWER:
+            self.lower = name
+        self._add_panes()
+        self.place_panes(name)
+        part = self.panes[name].keys_go_to
+        if part is not None:
+            # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
+            self.set_focus(part)
+
+    def step_focus(self, by: int) -> None:
+        """Go to the next pane or to the one before."""
+        names = arrangement.pane_order(self.lower)
+        current = self.focused_pane
+        place = names.index(current) if current in names else 0
+        self.focus_pane(names[(place + by) % len(names)])
+
+    def toggle_zoom(self) -> None:
+        """Give the focused pane all of the screen, or take it back."""
+        self.zoomed = not self.zoomed
+        self.place_panes()
+
+    # ---- the arrangement ----
+
+    def place_panes(self, focused: str | None = None) -> None:
+        """Place the panes for the present size and focus."""
+        focused = focused or self.focused_pane
+        size = self.app.size
+        needed, _ = self._fitted = self._rows_wanted()
+        placed = arrangement.arrange(
+            size.width, size.height, focused, self.lower, zoomed=self.zoomed, devices=needed
+        )
+        changed: list[Widget] = []
+        modes = {f"-{mode}": placed.mode == mode for mode in self.MODES}
+        all_of_it = switch_classes(self, modes)
+        for name, pane in self.panes.items():
+            place = placed.places[name]
+            shown = place != "away"
+            if shown and not pane.display:
+                pane.display = True
+                pane.call_after_refresh(pane.store_changed)
+            elif not shown:
+                pane.display = False
+            changes = switch_classes(pane, {"-open": place == "open", "-folded": place == "folded"})
+            if changes and pane.is_attached:
+                changed.append(pane)
+        changed += [row for row in self.query(PaneRow) if row.mark_open()]
+        # The styles of everything below a node are worked out anew: once, and not for each class.
+        for node in [self] if all_of_it else changed:
+            node.update_node_styles()
+        self.fit_devices()
+
+    def _rows_wanted(self) -> tuple[int, int]:
+        cells = max(1, self.app.size.width - 1)
+        backend = self.backend.rows_wanted(cells, arrangement.BACKEND_ROWS)
+        return self.devices.rows_wanted(0), backend
+
+    def fit_devices(self) -> None:
+        """Give the devices the rows that they and their history need, as far as there are any.
+
+        In a stack the backends have no more than they fill, while keys go elsewhere.
+        """
+        stack, rows = self.has_class("-stack"), self.app.size.height
+        fitted = stack and self.focused_pane != "backend"
+        set_height(self.backend, self._rows_wanted()[1] if fitted else None)
+        notice = arrangement.notice_rows(rows, len(self.store.devices))
+        bare = self.devices.rows_wanted(0, notice)
+        whole = self.devices.rows_wanted(arrangement.history_rows(rows), notice)
+        is_open = {
+            "memory": not self.memory.has_class("-folded"),
+            "lower": self.panes[self.lower].display,
+        }
+        height = arrangement.devices_height(rows, bare, whole, **is_open)
+        set_height(self.devices, height if stack else None)
+        if self.top is not None:
+            height = arrangement.top_height(rows, bare, whole)
+            set_height(self.top, height if self.has_class("-grid") else None)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Another size may want another arrangement."""
+        self.place_panes()
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on the title of a folded pane opens it."""
+        widget, _region = self.get_widget_at(event.screen_x, event.screen_y)
+        pane = pane_of(widget)
+        if pane is not None and pane.id and pane.has_class("-folded"):
+            self.focus_pane(pane.id)
+
+    @on(events.ScreenSuspend)
+    def _suspended(self) -> None:
+        self._was_away = True
+
+    def resumed(self, event: events.ScreenResume) -> None:
+        """Catch up with what changed meanwhile; what has just been made is drawn in any case."""
+        if self._was_away:
+            self.fit_devices()
+            super().resumed(event)
+        else:
+            # All its styles would be worked out a second time.
+            event.refresh_styles = False
+
+    def looks_at_torch(self) -> bool:
+        """The memory pane splits what other processes hold, where it is not folded."""
+        return not self.memory.has_class("-folded") and has_others(self.store)
+
+    def draw(self, parts: Parts) -> None:
+        """Draw what has changed; there may be more devices."""
+        if self._rows_wanted() != self._fitted:
+            self.place_panes()
+        if self.workloads.have_aged():
+            parts |= {Part.WORKLOADS}
+        super().draw(parts)
+
+    @on(events.DescendantFocus)
+    def _focus_moved(self) -> None:
+        self.place_panes()
+        self.query_one(FooterBar).rebuild()
+
+    # ---- what is valid ----
+
+    def situation(self) -> Situation:
+        """With what is under the cursors of the table and of the switches."""
+        now = super().situation()
+        away = self.zoomed or now.pane != "workloads"
+        return replace(
+            now,
+            has_selection=self.workload is not None,
+            has_switches=self.backend.body.flag is not None,
+            can_go_back=away or bool(self.workloads.table.pattern),
+        )
+
+    @property
+    def workload(self) -> str | None:
+        """The workload under the table's cursor."""
+        return self.workloads.table.workload
+
+    # ---- runs ----
+
+    def action_run_selected(self) -> None:
+        """Run what is under the table's cursor."""
+        self._run(self.workloads.table.under_cursor())
+
+    def action_run_all(self) -> None:
+        """Run what the table lists; where that is more than one workload, after asking."""
+        from tui.kit.dialogs import ConfirmScreen
+        from tui.runs.views.queue import run_all_words
+
+        names = self.workloads.table.listed()
+        if len(names) < 2:
+            self._run(names)
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._run(names)
+
+        self.app.push_screen(ConfirmScreen(*run_all_words(self.store, names)), answered)
+
+    def _run(self, names: list[str]) -> None:
+        if names:
+            self.actions.run(names)
+            self.program.draw_now()
+
+    def action_cancel(self) -> None:
+        """Cancel what the focus is on, or all where that has nothing to cancel."""
+        for run_id in self._cancellable() or [""]:
+            self.actions.cancel(run_id)
+        self.program.draw_now()
+
+    def _cancellable(self) -> list[str]:
+        if self.focused_pane == "backend":
+            return self.backend.body.comparing()
+        names = self.workloads.table.under_cursor()
+        runs = self.store.runs.values()
+        return [run.request.id for run in runs if not run.ended and run.request.workload in names]
+
+    def action_edit_parameters(self) -> None:
+        """Open the editor on the selected workload."""
+        from tui.runs.screens.parameters import ParametersScreen
+        from tui.runs.views.detail import find
+
+        info = find(self.store, self.workload)
+        if info is None:
+            return
+
+        def done(chosen: Valid | Sweep | None) -> None:
+            if isinstance(chosen, Sweep):
+                self.actions.set_sweep(info.name, chosen)
+                # To 2 %, which a curve does not show; r measures it as anything else.
+                self.actions.run([info.name], None, "quick")
+            elif chosen is not None:
+                self.actions.set_parameters(info.name, chosen.parameters)
+            self.program.draw_now()
+
+        present = self.store.parameters.get(info.name, {})
+        sweep = self.store.sweeps.get(info.name)
+        self.app.push_screen(ParametersScreen(info, present, sweep), done)
+
+    def action_copy_result(self) -> None:
+        """Send the selected workload's detail to the terminal."""
+        from tui.kit.terminal.fallbacks import copy
+        from tui.runs.views.detail import copy_text
+
+        if self.workload is not None:
+            copy(self.app, self.workload, copy_text(self.store, self.workload))
+
+    def action_demo(self) -> None:
+        """Step through the group of the selected workload."""
+        from tui.runs.screens.demo import DemoScreen
+        from tui.runs.views.detail import find
+
+        names = self.workloads.table.under_cursor()
+        info = find(self.store, names[0] if names else None)
+        if info is not None:
+            self.app.push_screen(DemoScreen(self.program, info.group, self.workload))
+
+    # ---- the table ----
+
+    def action_filter(self) -> None:
+        """Type into the table's filter."""
+        self.focus_pane("workloads")
+        self.workloads.filter_line.begin()
+
+    def action_sort_rows(self) -> None:
+        """Sort the devices while keys go to them, else the table."""
+        if self.focused_pane == "devices":
+            self.devices.next_order()
+        else:
+            self.workloads.next_order()
+
+    @on(WorkloadList.Moved)
+    def _workload_moved(self) -> None:
+        if self.detail.is_attached:
+            self.detail.store_changed()
+        self.query_one(FooterBar).rebuild()
+
+    @on(WorkloadList.Chosen)
+    def _workload_chosen(self) -> None:
+        if self.workload is None:
+            self.workloads.table.action_toggle_group()
+        else:
+            self.call_later(self.run_action, "edit_parameters")
+
+    # ---- switches ----
+
+    def action_go_to_flags(self) -> None:
+        self.focus_pane("backend")
+
+    def action_switch_flag(self) -> None:
+        """Switch the flag under the cursor."""
+        name = self.backend.body.flag
+        if name is not None:
+            self.actions.set_flag(name, not self.store.flags.get(name, False))
+            self.program.draw_now()
+
+    @on(BackendSwitches.Chosen)
+    def _switch_chosen(self) -> None:
+        self.call_later(self.run_action, "switch_flag")
+
+    def action_compare_again(self) -> None:
+        """Compare the flag under the cursor again, on the workloads it was compared on."""
+        flag = self.backend.body.flag
+        if flag is None:
+            return
+        names = self.backend.body.compared_on(flag)
+        if self.focused_pane == "workloads" and self.workload in names:
+            names = [self.workload]
+        for name in names:
+            self.actions.compare(name, flag)
+        self.program.draw_now()
+
+    # ---- panes ----
+
+    def action_go_to_devices(self) -> None:
+        self.focus_pane("devices")
+
+    def action_go_to_memory(self) -> None:
+        self.focus_pane("memory")
+
+    def action_go_to_workloads(self) -> None:
+        self.focus_pane("workloads")
+
+    def action_show_detail(self) -> None:
+        self.focus_pane("detail")
+        self.detail.turn_to(roofline=False)
+
+    def action_show_roofline(self) -> None:
+        """Turn the detail to the roofline of the selected device, or back."""
+        shown = self.detail.roofline and self.focused_pane == "detail"
+        self.focus_pane("detail")
+        self.detail.turn_to(roofline=not shown)
+
+    def action_toggle_log(self) -> None:
+        """Log in place of detail, or the other way round."""
+        self.focus_pane("log" if self.lower == "detail" else "detail")
+
+    def action_go_back(self) -> None:
+        """Take the zoom back, else go back to the table, else drop its filter."""
+        if self.zoomed:
+            self.toggle_zoom()
+        elif self.focused_pane != "workloads":
+            self.focus_pane("workloads")
+        else:
+            self.workloads.filter_line.end(keep=False)
+
+    def action_zoom(self) -> None:
+        self.toggle_zoom()
+
+    def action_next_pane(self) -> None:
+        """Go to the next pane, if it is away."""
+        self.step_focus(1)
+
+    def action_previous_pane(self) -> None:
+        """Go to the pane before, if it is away."""
+        self.step_focus(-1)

@@ -1,0 +1,267 @@
+"""The workloads pane: notes on the runner, the table and its filter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Input
+
+from tui.kit.lines import Line, LinesOnDemand
+from tui.kit.lists import KeyedList, RowFilter
+from tui.kit.notices import runner_notes
+from tui.kit.pane import LineBar, LinesView, Pane
+from tui.runs.views.workload_columns import columns_for, entry_line, heading
+from tui.runs.views.workload_table import (
+    ORDERS,
+    Entry,
+    Group,
+    Order,
+    Row,
+    entries,
+    entry_key,
+    following,
+    no_match,
+    ordered,
+)
+from tui.state.events import Part
+from tui.state.store import Store
+
+
+class WorkloadList(KeyedList):
+    """Groups and workloads; up and down move the cursor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "toggle_group", show=False)]
+
+    class Moved(KeyedList.Moved):
+        """The cursor stands on another entry."""
+
+    class Chosen(KeyedList.Chosen):
+        """Enter, or a click on the entry under the cursor."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self._store = store
+        self.pattern = ""
+        self.folded: frozenset[str] = frozenset()
+        self.order: Order = ORDERS[0]
+        self.found: list[Entry] = []
+
+    # ---- what is under the cursor ----
+
+    def otherwise(self) -> int:
+        """The first workload, else the first group."""
+        rows = (place for place, entry in enumerate(self.found) if isinstance(entry, Row))
+        return next(rows, 0)
+
+    @property
+    def entry(self) -> Entry | None:
+        """The entry under the cursor."""
+        at = self.cursor
+        return None if at is None else self.found[at]
+
+    @property
+    def workload(self) -> str | None:
+        """The workload under the cursor; ``None`` on the heading of a group."""
+        entry = self.entry
+        return entry.workload if isinstance(entry, Row) else None
+
+    @property
+    def group(self) -> tuple[str, list[str]] | None:
+        """The group whose heading is under the cursor, with its workloads."""
+        entry = self.entry
+        return (entry.name, self.under_cursor()) if isinstance(entry, Group) else None
+
+    def under_cursor(self) -> list[str]:
+        """The workload under the cursor, or those of the group whose heading it is."""
+        entry = self.entry
+        if isinstance(entry, Group):
+            return [info.name for info in self._store.catalogue if info.group == entry.name]
+        return [entry.workload] if entry else []
+
+    def listed(self) -> list[str]:
+        """All workloads that the table lists, in its order; a folded group's too."""
+        shown = ordered(self._store, entries(self._store, self.pattern), self.order)
+        return [entry.workload for entry in shown if isinstance(entry, Row)]
+
+    # ---- drawing ----
+
+    def row_keys(self) -> list[str]:
+        """The entries in their order."""
+        found = entries(self._store, self.pattern, self.folded)
+        self.found = ordered(self._store, found, self.order)
+        return list(map(entry_key, self.found))
+
+    def row_lines(self, cells: int) -> Sequence[Line]:
+        """The table's lines, each made when it is looked at."""
+        found, at = self.found, self.cursor
+        if not found and self.pattern.strip():
+            return no_match(self.pattern, cells)
+        chosen = columns_for(self._store, found, cells)
+        return LinesOnDemand(
+            len(found), lambda place: entry_line(found[place], chosen, under_cursor=place == at)
+        )
+
+    def heading(self, _cells: int) -> Line:
+        """The line above the table, as wide as the table's lines."""
+        if not self.found:
+            self.read_keys()  # it is drawn before the table is
+        return heading(self._store, columns_for(self._store, self.found, max(1, self.cells)))
+
+    def hidden_columns(self) -> tuple[str, ...]:
+        """Columns for which there is no room."""
+        return columns_for(self._store, self.found, max(1, self.cells)).hidden
+
+    # ---- moving ----
+
+    def put_cursor(self, index: int) -> None:
+        """Have the cursor hold on to another entry; the lines show where it is."""
+        super().put_cursor(index)
+        self.rebuild()
+
+    def above(self, index: int) -> int:
+        """The heading of a group comes into view with its first workload."""
+        return index - 1 if index and isinstance(self.found[index - 1], Group) else index
+
+    def sort_by(self, order: Order) -> None:
+        """Change the order; the cursor stays on its workload."""
+        self.order = order
+        if self.workload is not None:
+            self.hold(self.workload)
+
+    def action_toggle_group(self) -> None:
+        """Fold or unfold the group under the cursor."""
+        if isinstance(self.entry, Group):
+            group = self.entry
+            self.folded = self.folded ^ {group.name}
+            self.hold(group.key)
+            self.rebuild()
+
+
+SHOWN_FROM = 4
+"""Runs asked for together that get a line: fewer, as of one workload on the CPU and a GPU, are
+told by the header."""
+NOTE_ROWS = 6
+"""Beyond these the notes scroll."""
+
+
+class WorkloadsPane(Pane):
+    """Every workload with its newest run on the CPU and on the GPU of the column."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.WORKLOADS, Part.SELECTION, Part.RUNNER})
+    HELP = (
+        "One line per workload, with the newest run of its present parameters. '*' after a name: "
+        "they are not the defaults; the detail has both. Of a sweep: the figures of the value "
+        "before 'of the'. cpu and the GPU's name: median time of a call, with the digits that "
+        "its 95 % interval supports. speed-up: CPU time over GPU time. rate, of limit, peak "
+        "memory: of the GPU where there is one; the limit is named, where it comes from stands in "
+        "the detail. state: ok with half of the interval, or how far a run is, or why there is no "
+        "figure. n/a: it does not run there. 'other flags': measured under backend flags that are "
+        "not the present ones. '!': read the warnings in the detail."
+    )
+
+    def __init__(self, store: Store, *, id: str | None = "workloads") -> None:  # noqa: A002 (Textual's name)
+        super().__init__(store, id=id)
+        self.table = WorkloadList(store)
+        self._noted: LinesView | None = None
+        """Made when there is first something to be said."""
+        self.filter_line = RowFilter(
+            self, self.table, "#heading", "words of a name, group or title", id="filter"
+        )
+        self._queue: LineBar | None = None
+        """Made when many runs are first asked for together."""
+        self._minute = 0
+        """In which :meth:`have_aged` was asked last."""
+
+    @property
+    def keys_go_to(self) -> Widget | None:
+        """The table: a filter that was kept is typed into when that is asked for."""
+        return self.table
+
+    def compose(self) -> ComposeResult:
+        yield LineBar(self.table.heading, id="heading")
+        yield self.table
+
+    def on_mount(self) -> None:
+        self.store_changed()
+
+    def store_changed(self) -> None:
+        self._place_notes()
+        self._place_queue()
+        self.table.rebuild()
+        self.query_one("#heading", LineBar).rebuild()
+        self._retitle()
+
+    def have_aged(self) -> bool:
+        """Whether results of earlier sessions are a minute older, by the newest sample's time."""
+        if not self.store.earlier or self.store.sample is None:
+            return False
+        before, self._minute = self._minute, int(self.store.sample.at // 60)
+        return before != self._minute
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Another width has room for other columns."""
+        self.call_after_refresh(self.store_changed)
+
+    def _notes(self, cells: int) -> list[Line]:
+        return runner_notes(self.store, cells)
+
+    def _place_notes(self) -> None:
+        # Asked here and not of the view, which has no width while it is not displayed.
+        rows = len(self._notes(max(1, self.size.width - 1)))
+        if self._noted is None:
+            if not rows or not self.is_attached:
+                return
+            self._noted = LinesView(self._notes, id="notes")
+            self._noted.can_focus = False
+            self.mount(self._noted, before=0)
+        self._noted.display = rows > 0
+        self._noted.styles.height = min(rows, NOTE_ROWS)
+        self._noted.rebuild()
+
+    def _place_queue(self) -> None:
+        """How far the runs are, below the table."""
+        many = len(self.store.asked) >= SHOWN_FROM and self._queue_line(1) != ()
+        if self._queue is None:
+            if not many or not self.is_attached:
+                return
+            self._queue = LineBar(self._queue_line, id="queue")
+            self.mount(self._queue)
+        self._queue.display = many
+        self._queue.rebuild()
+
+    def _queue_line(self, cells: int) -> Line:
+        # Imported when there is a queue: no start needs it.
+        from tui.runs.views.queue import queue, queue_line
+
+        found = queue(self.store)
+        return () if found is None else queue_line(found, cells)
+
+    def _retitle(self) -> None:
+        words = ["Workloads"]
+        if self.table.pattern:
+            matching = f"{len(self.table.listed())} of {len(self.store.catalogue)}"
+            words.append(f"filter: {self.table.pattern} ({matching})")
+        if self.table.order != ORDERS[0]:
+            words.append(f"by {self.table.order}")
+        hidden = self.table.hidden_columns() if self.store.catalogue else ()
+        if hidden:
+            words.append(f"i shows {', '.join(hidden)}")
+        self.retitle("   ".join(words))
+
+    def next_order(self) -> None:
+        """Sort the table by the next column."""
+        self.table.sort_by(following(self.table.order))
+        self.store_changed()
+
+    # ---- the filter ----
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Narrow the table to what was typed."""
+        event.stop()
+        self.table.pattern = event.value
+        self.store_changed()

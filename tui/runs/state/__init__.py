@@ -1,0 +1,1 @@
+"""Runs and comparisons that were asked for, and their parameters."""

@@ -1,0 +1,1 @@
+"""What the points of a sweep amount to."""

@@ -1,0 +1,154 @@
+"""The roofline model of a device: its limits, and the measured runs below them. Pure.
+
+Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore
+architectures", CACM 52(4), 2009: FLOP/s is at most the lower of the compute limit and of the
+memory's byte/s times the FLOP per byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tui.runs.state.runs import RunState, rate_at_limit
+from tui.state.store import Store
+from workloads.limits import limits
+from workloads.limits.ceilings import newest
+from workloads.protocol.frozen import frozen
+from workloads.protocol.results import Basis, Ceiling, Environment, RunResult, Setting, TorchDevice
+
+PLAIN = "float32"
+"""The precision whose limit is drawn where no run names another."""
+
+
+@frozen
+class Roof:
+    """One limit: FLOP/s of a precision, or byte/s of the memory."""
+
+    name: str
+    value: float
+    basis: Basis
+
+    @property
+    def words(self) -> str:
+        """``float32 peak``, of a measured one ``float32 ceiling``."""
+        return f"{self.name} {'ceiling' if self.basis == 'measured' else 'peak'}"
+
+
+@frozen
+class RooflinePoint:
+    """A run that tells both its operations and its bytes."""
+
+    workload: str
+    parameters: dict[str, Setting]
+    flop_per_byte: float
+    """Arithmetic intensity, by the bytes that a call must move at the least."""
+    flop_per_s: float
+    limit: float | None
+    """FLOP/s that its precision is held against; ``None`` where the memory was the nearer one."""
+
+
+@frozen
+class Roofline:
+    """A device's limits and its points."""
+
+    device: str
+    compute: tuple[Roof, ...]
+    """FLOP/s, the highest first."""
+    memory: Roof | None
+    """Byte/s."""
+    points: tuple[RooflinePoint, ...]
+
+    def roof(self, point: RooflinePoint) -> float | None:
+        """FLOP/s that are possible for a point; ``None`` where a limit is not known."""
+        compute = point.limit or next((roof.value for roof in self.compute), None)
+        if compute is None or self.memory is None:
+            return None
+        return min(compute, self.memory.value * point.flop_per_byte)
+
+
+def roofline(store: Store, device: str) -> Roofline:
+    """The limits that are known of a torch device and the newest run of each setting on it."""
+    results = _results(store.runs.values(), device)
+    known = _known_limits(results.values())
+    environment = store.environment
+    described = next(
+        (one for one in (environment.devices if environment else ()) if one.id == device), None
+    )
+    ceilings: dict[str, Ceiling] = {}
+    if environment is not None and described is not None:
+        held = (item for item in newest(store.ceilings) if holds(item, described, environment))
+        ceilings = {item.kind: item for item in held}
+    kinds = [name for name, (_, unit) in known.items() if unit == "FLOP/s"] or [PLAIN]
+    compute = [_roof(kind, kind, known, described, ceilings) for kind in kinds]
+    return Roofline(
+        device,
+        tuple(sorted(filter(None, compute), key=lambda roof: -roof.value)),
+        _roof(limits.name_of(limits.MEMORY), limits.MEMORY, known, described, ceilings),
+        tuple(point for result in results.values() if (point := _point(result)) is not None),
+    )
+
+
+def _results(runs: Iterable[RunState], device: str) -> dict[object, RunResult]:
+    """The newest result of each workload with each setting; a wrong one has no rate to show."""
+    found: dict[object, RunResult] = {}
+    for run in runs:
+        result = run.result
+        if result is None or result.time is None or result.device != device:
+            continue
+        if result.status == "ok":
+            settings = {**result.parameters, **result.chosen}
+            found[result.workload, tuple(sorted(settings.items()))] = result
+    return found
+
+
+def _known_limits(results: Iterable[RunResult]) -> dict[str, tuple[Roof, str]]:
+    """The limits that results were held against, by name, each with its unit."""
+    found: dict[str, tuple[Roof, str]] = {}
+    for result in results:
+        rate = rate_at_limit(result)
+        if result.limit is not None and rate is not None:
+            limit = result.limit
+            found[limit.name] = (Roof(limit.name, limit.value, limit.basis), rate[1])
+    return found
+
+
+def _roof(
+    name: str,
+    kind: str,
+    known: dict[str, tuple[Roof, str]],
+    device: TorchDevice | None,
+    ceilings: dict[str, Ceiling],
+) -> Roof | None:
+    """Of a run, else of the hardware, else as it was measured."""
+    if name in known:
+        return known[name][0]
+    limit = limits.hardware_limit(device, kind, 1.0) if device is not None else None
+    if limit is not None:
+        return Roof(limit.name, limit.value, limit.basis)
+    ceiling = ceilings.get(limits.ceiling_kind(kind) or "")
+    return Roof(limits.name_of(kind), ceiling.value, "measured") if ceiling else None
+
+
+def holds(ceiling: Ceiling, device: TorchDevice, environment: Environment) -> bool:
+    """Whether a ceiling was measured on this device, with this torch and these threads."""
+    under = ceiling.under
+    if under.get("torch") != environment.torch:
+        return False
+    if device.id == "cpu":
+        asked = {
+            "cpu": device.name,
+            "cpus": str(environment.cpus_usable),
+            "threads": str(environment.threads),
+        }
+        return all(under.get(name) == value for name, value in asked.items())
+    return under.get("device") == (device.uuid or device.name)
+
+
+def _point(result: RunResult) -> RooflinePoint | None:
+    flop, byte = result.rates.flop_per_s, result.rates.byte_per_s
+    if not flop or not byte:
+        return None
+    settings = {**result.parameters, **result.chosen}
+    rate = rate_at_limit(result)
+    limit = result.limit.value if result.limit and rate and rate[1] == "FLOP/s" else None
+    return RooflinePoint(result.workload, settings, flop / byte, flop, limit)

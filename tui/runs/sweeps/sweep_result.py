@@ -1,0 +1,445 @@
+"""What a sweep has found so far: curves, where devices overtake, a table, and gaps. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tui.core.text.numbers import place as place_text
+from tui.core.text.numbers import quantity
+from tui.devices.state.devices import CPU
+from tui.runs.state import parameters
+from tui.runs.state.parameters import Sweep
+from tui.runs.state.runs import (
+    RunState,
+    can_be_compared,
+    median_of,
+    rate_at_limit,
+    rate_of,
+    result_of,
+    standing,
+)
+from tui.state.store import Store
+from workloads.protocol.frozen import frozen
+from workloads.protocol.results import (
+    Basis,
+    Cell,
+    Chart,
+    Column,
+    RunResult,
+    Series,
+    Setting,
+    Table,
+)
+
+Runs = Mapping[str, RunState | None]
+"""Of one point, by device."""
+
+
+@frozen
+class Crossover:
+    """Where one device overtakes another as the size grows."""
+
+    device: str
+    over: str
+    after: float
+    """The last place at which it is slower for certain."""
+    by: float
+    """The first place at which it is faster for certain."""
+    place: float
+    """Where the lines between the medians cross, by ratios: drawn, not measured."""
+    variant: str = ""
+    """The other swept settings."""
+
+
+@frozen
+class SweptLimit:
+    """What the rates of a device are held against."""
+
+    device: str
+    name: str
+    value: float
+    unit: str
+    """Of the rate: FLOP/s or byte/s."""
+    basis: Basis
+
+    @property
+    def words(self) -> str:
+        """``cuda:0 float32 peak``, of a measured one ``cpu float32 ceiling``."""
+        return f"{self.device} {self.name} {'ceiling' if self.basis == 'measured' else 'peak'}"
+
+
+def axis_of(sweep: Sweep) -> str:
+    """The swept number with the most values; empty where none is a number."""
+    numbers = [
+        name
+        for name in sweep.texts
+        if all(
+            isinstance(value, (int, float)) and not isinstance(value, bool)
+            for value in sweep.values(name)
+        )
+    ]
+    return max(numbers, key=lambda name: len(sweep.values(name)), default="")
+
+
+def limits_of(runs: Iterable[RunState | None], unit: str) -> tuple[SweptLimit, ...]:
+    """The limits of rates in a unit, one for each device and kind; of several values the newest."""
+    results = [found for run in runs if (found := result_of(run)) is not None]
+    known: dict[tuple[str, str], SweptLimit] = {}
+    for result in sorted(results, key=lambda item: item.ended_at or 0.0):
+        rate = rate_at_limit(result)
+        if result.limit is not None and rate is not None and rate[1] == unit:
+            limit = result.limit
+            known[result.device, limit.name] = SweptLimit(
+                result.device, limit.name, limit.value, unit, limit.basis
+            )
+    return tuple(known.values())
+
+
+def speed_up(ours: RunState | None, theirs: RunState | None) -> float | None:
+    """Their time over ours.
+
+    Returns:
+        ``None`` where one is lacking or wrong, or each had a size of its own.
+    """
+    mine, other = result_of(ours), result_of(theirs)
+    if mine is None or other is None or not can_be_compared(mine, other):
+        return None
+    time, over = median_of(ours), median_of(theirs)
+    return over / time if time and over else None
+
+
+def base_device(devices: Sequence[str]) -> str:
+    """What the speed-up is over: the CPU where it ran, else the first."""
+    return CPU if CPU in devices else devices[0]
+
+
+def settings_text(sweep: Sweep, point: Mapping[str, Setting], without: str = "") -> str:
+    """The swept settings of a point: ``n=256 float32``."""
+    settings = {name: point[name] for name in sweep.texts if name != without}
+    return parameters.short(settings, sweep.autos)
+
+
+def faster(ours: RunResult | None, theirs: RunResult | None) -> int | None:
+    """1 if ours is faster, -1 if slower, 0 where the intervals overlap; ``None`` if not known."""
+    if ours is None or theirs is None or ours.time is None or theirs.time is None:
+        return None
+    if not can_be_compared(ours, theirs):
+        return None
+    low, high = ours.time.ci95_s or (ours.time.q1_s, ours.time.q3_s)
+    other_low, other_high = theirs.time.ci95_s or (theirs.time.q1_s, theirs.time.q3_s)
+    if high < other_low:
+        return 1
+    return -1 if low > other_high else 0
+
+
+def where_decided(axis: str, places: Sequence[float], decided: Mapping[float, int]) -> str:
+    """Say where a device is faster for certain, and where nothing is decided.
+
+    Args:
+        axis: the name of what runs from left to right.
+        places: all that were compared, ascending.
+        decided: those with a verdict, all the same one; at least one.
+
+    Returns:
+        ``from n=128; undecided below``, or where what is decided is in pieces, each of them.
+    """
+    first, last = min(decided), max(decided)
+    inside = [place for place in places if first <= place <= last]
+    if any(place not in decided for place in inside):
+        at = ", ".join(place_text(place) for place in places if place in decided)
+        open_at = ", ".join(place_text(place) for place in places if place not in decided)
+        return f"at {axis}={at}; undecided at {open_at}"
+    below, above = places[0] < first, places[-1] > last
+    if not below and not above:
+        return f"from {axis}={place_text(first)} to {place_text(last)}"
+    if below and above:
+        span = "at" if first == last else "from"
+        to = "" if first == last else f" to {place_text(last)}"
+        return f"{span} {axis}={place_text(first)}{to}; undecided below and above"
+    if below:
+        return f"from {axis}={place_text(first)}; undecided below"
+    return f"up to {axis}={place_text(last)}; undecided above"
+
+
+class Curves:
+    """The points as curves: one for each device and each setting of what is not the axis."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        axis: str,
+        devices: tuple[str, ...],
+        points: Sequence[tuple[dict[str, Setting], Runs]],
+    ) -> None:
+        self._sweep, self._axis, self._devices = sweep, axis, devices
+        self._runs: dict[tuple[str, Cell], Runs] = {}
+        self._places: list[Cell] = []
+        self._variants: list[str] = []
+        for point, runs in points:
+            variant = settings_text(sweep, point, axis) if axis else ""
+            place: Cell = float(point[axis]) if axis else settings_text(sweep, point)
+            self._runs[variant, place] = runs
+            self._places += [place] if place not in self._places else []
+            self._variants += [variant] if variant not in self._variants else []
+        if axis:
+            self._places.sort(key=lambda place: place if isinstance(place, float) else 0.0)
+
+    def charts(self) -> tuple[tuple[Chart, ...], tuple[Crossover, ...]]:
+        """Time, rate and speed-up, and where one device overtakes the other."""
+        over = self._axis or "settings"
+        times = [self._series(device, variant, median_of, "s") for device, variant in self._keys()]
+        found = [self._chart("time", f"time over {over}", times)]
+        units = [
+            rate[1]
+            for runs in self._runs.values()
+            for run in runs.values()
+            if (rate := rate_of(result_of(run))) is not None
+        ]
+        if units:
+
+            def value(run: RunState | None) -> float | None:
+                rate = rate_of(result_of(run))
+                return rate[0] if rate and rate[1] == units[0] else None
+
+            rates = [self._series(*key, value, units[0]) for key in self._keys()]
+            found.append(self._chart("rate", f"rate over {over}", rates))
+        crossovers: list[Crossover] = []
+        if len(self._devices) > 1:
+            series, marks = [], []
+            base = base_device(self._devices)
+            for device, variant in self._keys():
+                if device != base:
+                    series.append(self._speed_up(device, base, variant))
+                    crossing, words = self._crossing(device, base, variant)
+                    crossovers += crossing
+                    marks += [words] if words else []
+            title = f"speed-up over {base}"
+            found.append(self._chart("speed_up", title, series, tuple(marks)))
+        return tuple(found), tuple(crossovers)
+
+    def _keys(self) -> list[tuple[str, str]]:
+        return [(device, variant) for device in self._devices for variant in self._variants]
+
+    def _series(
+        self, device: str, variant: str, value: Callable[[RunState | None], float | None], unit: str
+    ) -> Series:
+        runs = [self._runs.get((variant, place), {}).get(device) for place in self._places]
+        return Series(f"{device} {variant}".strip(), unit, tuple(value(run) for run in runs))
+
+    def _speed_up(self, device: str, base: str, variant: str) -> Series:
+        ratios: list[float | None] = []
+        for place in self._places:
+            runs = self._runs.get((variant, place), {})
+            ratios.append(speed_up(runs.get(device), runs.get(base)))
+        return Series(f"{device} {variant}".strip(), "x", tuple(ratios))
+
+    def _chart(
+        self, name: str, title: str, series: list[Series], marks: tuple[str, ...] = ()
+    ) -> Chart:
+        if self._axis:
+            places = tuple(place for place in self._places if isinstance(place, float))
+            return Chart(
+                name, title, self._axis, places=places, series=tuple(series), labels=(), marks=marks
+            )
+        steps = tuple(float(number + 1) for number in range(len(self._places)))
+        return Chart(
+            name,
+            title,
+            "step",
+            places=steps,
+            series=tuple(series),
+            labels=tuple(map(str, self._places)),
+            marks=marks,
+        )
+
+    def _crossing(self, device: str, base: str, variant: str) -> tuple[list[Crossover], str]:
+        """Where the device begins to be faster, and the same in words."""
+        signs: list[tuple[float, int]] = []
+        for place in self._places:
+            runs = self._runs.get((variant, place), {})
+            sign = faster(result_of(runs.get(device)), result_of(runs.get(base)))
+            if sign is not None and isinstance(place, float):
+                signs.append((place, sign))
+        decided = [(place, sign) for place, sign in signs if sign]
+        if len(signs) < 2:
+            return [], ""
+        about = f" ({variant})" if variant else ""
+        if not decided:
+            return [], f"{device} and {base} do not differ for certain at any {self._axis}{about}"
+        found: list[Crossover] = []
+        words: list[str] = []
+        for (after, sign), (by, then) in itertools.pairwise(decided):
+            if sign != then:
+                winner, loser = (device, base) if then > 0 else (base, device)
+                place = self._meeting(device, base, variant, after, by)
+                found.append(Crossover(winner, loser, after, by, place, variant))
+                low, high = place_text(after), place_text(by)
+                between = f"between {self._axis}={low} and {self._axis}={high}"
+                words.append(f"{winner} overtakes {loser} {between}{about}")
+        if not words:
+            winner, loser = (device, base) if decided[0][1] > 0 else (base, device)
+            where = where_decided(self._axis, [place for place, _ in signs], dict(decided))
+            words.append(f"{winner} is faster than {loser} {where}{about}: no crossover")
+        return found, "; ".join(words)
+
+    def _meeting(self, device: str, base: str, variant: str, after: float, by: float) -> float:
+        """Where the lines between the medians cross between two places, by ratios."""
+        ratios: list[tuple[float, float]] = []
+        for place in self._places:
+            runs = self._runs.get((variant, place), {})
+            ratio = speed_up(runs.get(device), runs.get(base))
+            if isinstance(place, float) and after <= place <= by and ratio:
+                ratios.append((place, math.log(ratio)))
+        for (first, before), (then, behind) in itertools.pairwise(ratios):
+            if before * behind <= 0 and before != behind:
+                share = before / (before - behind)
+                if first > 0:
+                    return float(first * (then / first) ** share)
+                return first + (then - first) * share
+        return by
+
+
+@frozen
+class Swept:
+    """A sweep with its runs."""
+
+    workload: str
+    axis: str
+    """The parameter that runs from left to right; empty where none is a number."""
+    devices: tuple[str, ...]
+    points: tuple[tuple[dict[str, Setting], dict[str, RunState | None]], ...]
+    charts: tuple[Chart, ...]
+    table: Table
+    crossovers: tuple[Crossover, ...]
+    limits: tuple[SweptLimit, ...]
+    """What the rates are held against, in the unit of their chart."""
+    unavailable: dict[str, str]
+    done: int
+    wanted: int
+    last: RunState | None
+    """The run that ended last."""
+
+
+def swept(store: Store, workload: str, devices: Sequence[str]) -> Swept | None:
+    """The present sweep of a workload on some torch devices; ``None`` where it has none."""
+    sweep = store.sweeps.get(workload)
+    if sweep is None:
+        return None
+
+    def newest(device: str, point: dict[str, Setting]) -> RunState | None:
+        runs = store.runs.newest_first(workload, device, point)
+        return standing(run for run in runs if not run.demo)
+
+    points = [
+        (point, {device: newest(device, point) for device in devices}) for point in sweep.points
+    ]
+    states = [run for _, runs in points for run in runs.values() if run]
+    ended = [run for run in reversed(states) if run.ended]
+    last = max(
+        ended, key=lambda run: run.result.ended_at or 0.0 if run.result else 0.0, default=None
+    )
+    axis = axis_of(sweep)
+    lines = Curves(sweep, axis, tuple(devices), tuple(points))
+    charts, crossovers = lines.charts()
+    return Swept(
+        workload=workload,
+        axis=axis,
+        devices=tuple(devices),
+        points=tuple(points),
+        charts=charts,
+        table=_table(sweep, points, devices),
+        crossovers=crossovers,
+        limits=limits_of(states, next((item.series[0].unit for item in charts[1:2]), "")),
+        unavailable=_gaps(sweep, points),
+        done=len(ended),
+        wanted=len(points) * len(devices),
+        last=last,
+    )
+
+
+def shown_point(found: Swept) -> tuple[dict[str, Setting], Runs] | None:
+    """The point whose figures stand for the sweep in one line; ``None`` before any has ended.
+
+    Of the points with a time, the one that ended last on all devices, so that its figures can be
+    held against each other.
+    """
+    ended = [(point, runs) for point, runs in found.points if any(map(_result, runs.values()))]
+    return max(reversed(ended), key=lambda item: _standing(item[1]), default=None)
+
+
+def _standing(runs: Runs) -> tuple[bool, bool, float]:
+    results = [result for result in map(_result, runs.values()) if result]
+    timed = any(result.time for result in results)
+    return timed, len(results) == len(runs), max(result.ended_at or 0.0 for result in results)
+
+
+def _result(run: RunState | None) -> RunResult | None:
+    return run.result if run else None
+
+
+def _table(
+    sweep: Sweep, points: Sequence[tuple[dict[str, Setting], Runs]], devices: Sequence[str]
+) -> Table:
+    rates = {
+        device: unit[1]
+        for _, runs in points
+        for device, run in runs.items()
+        if (unit := rate_of(result_of(run)))
+    }
+    base = base_device(devices)
+    columns = [Column(name) for name in sweep.texts]
+    for device in devices:
+        columns.append(Column(f"{device} time", "s"))
+        columns += [Column(f"{device} rate", rates[device])] if device in rates else []
+        columns += [Column(f"{device} speed-up", "x")] if device != base else []
+    columns.append(Column("state"))
+    rows: list[tuple[Cell, ...]] = []
+    for point, runs in points:
+        cells: list[Cell] = [
+            parameters.text_of(point[name], auto=name in sweep.autos) for name in sweep.texts
+        ]
+        for device in devices:
+            run = runs.get(device)
+            rate = rate_of(result_of(run))
+            cells.append(median_of(run))
+            cells += [rate[0] if rate else None] if device in rates else []
+            cells += [speed_up(run, runs.get(base))] if device != base else []
+        cells.append(", ".join(dict.fromkeys(map(_state, runs.values()))))
+        rows.append(tuple(cells))
+    return Table("sweep", "sweep", tuple(columns), tuple(rows))
+
+
+def _state(run: RunState | None) -> str:
+    if run is None:
+        return "not run"
+    if run.result is not None:
+        return run.result.status
+    return "running" if run.progress else "queued"
+
+
+def _gaps(sweep: Sweep, points: Sequence[tuple[dict[str, Setting], Runs]]) -> dict[str, str]:
+    """Why points have no time, by device and setting."""
+    return {
+        f"charts.time.{device} {settings_text(sweep, point)}": (
+            f"{run.result.status}: {run.result.reason}"
+        )
+        for point, runs in points
+        for device, run in runs.items()
+        if run is not None and run.result is not None and run.result.time is None
+    }
+
+
+def progress_text(found: Swept) -> str:
+    """How far it is: ``3 of 12 runs``, and what did not end well."""
+    words = f"{found.done} of {quantity(float(found.wanted))} runs"
+    states = [
+        run.result.status
+        for _, runs in found.points
+        for run in runs.values()
+        if run and run.result and run.result.status != "ok"
+    ]
+    return ", ".join(
+        [words, *(f"{states.count(state)} {state}" for state in dict.fromkeys(states))]
+    )

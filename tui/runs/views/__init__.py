@@ -1,0 +1,1 @@
+"""Runs, sweeps and comparisons as lines of text."""

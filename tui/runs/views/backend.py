@@ -1,0 +1,358 @@
+"""What the backend pane says: switches, and what switching them did. Pure."""
+
+from __future__ import annotations
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, plain, width
+from tui.runs.state.runs import CompareState
+from tui.state.store import Store
+from workloads.protocol.frozen import frozen
+from workloads.protocol.results import Comparison, FlagInfo, Verdict
+
+INTERVAL_MOST = 80
+"""Cells of the line that a ratio is drawn on."""
+BACKENDS = {"cudnn": "cuDNN", "mkldnn": "oneDNN"}
+"""Backends by the first part of a flag's name, as they are written."""
+
+STYLES: dict[Verdict, TextStyle] = {
+    "faster": TextStyle.GOOD,
+    "slower": TextStyle.BAD,
+    "same": TextStyle.PLAIN,
+    "unclear": TextStyle.NOTE,
+}
+
+
+def backend(flag: str) -> str:
+    """``cudnn.benchmark`` is a switch of cuDNN."""
+    prefix = flag.partition(".")[0]
+    return BACKENDS.get(prefix, prefix)
+
+
+def switches(store: Store) -> tuple[FlagInfo, ...]:
+    """The flags that have an effect here; those of the selected device's kind first."""
+    if store.environment is None:
+        return ()
+    kind = store.selected_device.torch or ""
+    usable = [flag for flag in store.environment.flags if flag.unavailable is None]
+    usable.sort(key=lambda flag: kind.partition(":")[0] not in flag.device_types)
+    return tuple(usable)
+
+
+def newest(store: Store) -> tuple[CompareState, ...]:
+    """The newest comparison per flag, workload and device, the newest first."""
+    found: dict[tuple[str, str, str], CompareState] = {}
+    for state in reversed(store.comparisons.values()):
+        request = state.request
+        found.setdefault((request.flag, request.workload, request.device), state)
+    return tuple(found.values())
+
+
+# ---- the lines ---------------------------------------------------------------------------------
+
+
+@frozen
+class View:
+    """The pane's lines, and which of them holds the switch under the cursor."""
+
+    lines: list[Line]
+    cursor_line: int = 0
+
+
+def view(
+    store: Store, cursor: str | None, cells: int, *, focused: bool = True, rows: int = 0
+) -> View:
+    """Everything the pane shows, or one line for each comparison.
+
+    Args:
+        store: what is known.
+        cursor: name of the flag under the cursor.
+        cells: width of a line.
+        focused: keys arrive here: the cursor is drawn, and what has no room can be scrolled to.
+        rows: of the pane, where they are few; zero for as many as it takes.
+    """
+    if store.environment is None:
+        return View([line(Span(waiting(store), TextStyle.QUIET))])
+    full = _view(store, cursor, cells, focused=focused, drawn=len(store.comparisons))
+    if not rows or len(full.lines) <= rows:
+        return full
+    first = _view(store, cursor, cells, focused=focused, drawn=1)
+    if focused or len(first.lines) <= rows:
+        return first
+    told = _view(store, cursor, cells, focused=focused)
+    if len(told.lines) <= rows:
+        return told
+    brief = _view(store, cursor, cells, focused=focused, more=0)
+    spare = rows - len(brief.lines)
+    return _view(store, cursor, cells, focused=focused, more=spare) if spare > 0 else brief
+
+
+def _view(
+    store: Store,
+    cursor: str | None,
+    cells: int,
+    *,
+    focused: bool,
+    more: int | None = None,
+    drawn: int = 0,
+) -> View:
+    """All of it, the first ``drawn`` comparisons with their interval as a picture.
+
+    With ``more`` it is a line for each comparison, and so many more for the first.
+    """
+    groups: dict[str, list[FlagInfo]] = {}
+    for flag in switches(store):
+        groups.setdefault(backend(flag.name), []).append(flag)
+    lines: list[Line] = []
+    cursor_line = 0
+    comparisons: list[Line] = []
+    for number, state in enumerate(_ordered(store, cursor)):
+        whole = comparison_lines(store, state, cells, drawn=number < drawn)
+        if more is None:
+            comparisons += whole
+        else:
+            first = headline(store, state, cells)
+            comparisons.append(first)
+            if len(comparisons) == 1 and plain(first) == plain(whole[0]):
+                comparisons += whole[1 : 1 + more]
+    for position, (name, flags) in enumerate(groups.items()):
+        boxes = [box(flag, store, cursor if focused else None) for flag in flags]
+        rows = flow(
+            [(Span(f"{name} ", TextStyle.STRONG), *boxes[0]), *boxes[1:]], cells, indent="  "
+        )
+        if any(flag.name == cursor for flag in flags):
+            cursor_line = len(lines)
+        lines += rows
+        if position == 0:
+            lines += comparisons
+    if not groups:
+        lines += comparisons
+    return View(lines + idle_lines(store, cells), cursor_line)
+
+
+def waiting(store: Store) -> str:
+    """Why there are no switches yet."""
+    if store.runner.status in ("unusable", "ended"):
+        return "no switches: the runner is not usable"
+    return "the switches are known when torch is imported"
+
+
+def _ordered(store: Store, cursor: str | None) -> list[CompareState]:
+    """What goes on first, then the flag under the cursor; otherwise the newest first."""
+    return sorted(
+        newest(store),
+        key=lambda state: (state.progress is None or state.done, state.request.flag != cursor),
+    )
+
+
+def box(flag: FlagInfo, store: Store, cursor: str | None) -> Line:
+    """A switch as it is drawn: ``[x] enabled``."""
+    on = store.flags.get(flag.name, flag.default)
+    style = TextStyle.CURSOR if flag.name == cursor else TextStyle.PLAIN
+    return (Span(f"[{'x' if on else ' '}] {flag.title}", style),)
+
+
+def idle_lines(store: Store, cells: int) -> list[Line]:
+    """One line for each backend whose flags have no effect here, with the reason."""
+    reasons: dict[str, dict[str, None]] = {}
+    for flag in store.environment.flags if store.environment else ():
+        if flag.unavailable is not None:
+            reasons.setdefault(backend(flag.name), {})[flag.unavailable] = None
+    return [
+        row
+        for name, found in reasons.items()
+        for row in paragraph(
+            f"{name} flags are idle: {'; '.join(found)}", cells, TextStyle.QUIET, indent="  "
+        )
+    ]
+
+
+def comparison_lines(
+    store: Store, state: CompareState, cells: int, *, drawn: bool = True
+) -> list[Line]:
+    """One comparison: what was switched, what that did, what it cost.
+
+    Args:
+        store: what is known.
+        state: of the comparison.
+        cells: width of a line.
+        drawn: with the ratio's interval as a picture.
+    """
+    parts = [_what(store, state), *_outcome(state)]
+    comparison = state.comparison
+    if comparison is not None:
+        parts += [_arms(comparison), *_cost(comparison, done=state.done)]
+        for warning in warnings_of(state):
+            parts.append(line(Span(f"{glyphs.GLYPHS.warning} {warning}", TextStyle.NOTE)))
+    rows = flow(parts, cells, indent="  ")
+    return [*rows, *_interval_lines(comparison, cells)] if drawn else rows
+
+
+def _interval_lines(comparison: Comparison | None, cells: int) -> list[Line]:
+    """The ratio with its interval as a picture."""
+    if comparison is None or not comparison.ratio:
+        return []
+    # Imported where there is a ratio: at the start there is none.
+    from tui.kit.scale import ratio_line
+
+    room = min(cells - 2, INTERVAL_MOST)
+    drawn = ratio_line(comparison.ratio, comparison.ci95, room)
+    return [line("  ", *drawn)] if drawn else []
+
+
+def headline(store: Store, state: CompareState, cells: int) -> Line:
+    """One comparison on one line: what was switched and what that did, as far as there is room."""
+    what = _what(store, state)
+    outcome = next(iter(_outcome(state)), ())
+    # The interval goes before the words of the verdict are cut.
+    for said in (outcome, outcome[:-1] or outcome):
+        joined = (*what, Span("  "), *said)
+        if width(joined) <= cells:
+            return joined
+    return fit_line(joined, cells)
+
+
+def warnings_of(state: CompareState) -> tuple[str, ...]:
+    """The comparison's own warnings and those of the device meanwhile: throttling, for one."""
+    own = state.comparison.warnings if state.comparison else ()
+    return own + (state.conditions.warnings if state.conditions else ())
+
+
+def _what(store: Store, state: CompareState) -> Line:
+    request = state.request
+    arrow = glyphs.GLYPHS.arrow
+    old, new = (on_off(setting) for setting in request.settings)
+    infos = store.environment.flags if store.environment else ()
+    title = next((info.title for info in infos if info.name == request.flag), request.flag)
+    return line(
+        Span(f"{request.workload} ", TextStyle.STRONG),
+        f"{request.device} {title} {old}{arrow}{new}",
+    )
+
+
+def on_off(setting: bool) -> str:
+    """A switch's setting in a word."""
+    return "on" if setting else "off"
+
+
+def _outcome(state: CompareState) -> list[Line]:
+    """The verdict or why there is none; of what goes on, how far it is."""
+    comparison, progress = state.comparison, state.progress
+    if not state.done and progress is None and comparison is None:
+        return [(Span("queued", TextStyle.QUIET),)]
+    if not state.done:
+        doing = (
+            ()
+            if progress is None
+            else (Span(_going_on(comparison, progress.phase), TextStyle.KEY),)
+        )
+        if comparison is None or comparison.ratio is None:
+            return [doing]
+        return [(Span("so far "), *verdict(comparison, hint="")), doing]
+    if comparison is None:
+        return []
+    if comparison.status != "ok":
+        return unfinished(comparison)
+    if comparison.ratio is None:
+        reason = comparison.unavailable.get("ratio", "no pair was measured")
+        return [(Span(f"no verdict: {reason}", TextStyle.NOTE),)]
+    return [verdict(comparison)]
+
+
+def unfinished(comparison: Comparison) -> list[Line]:
+    """How a comparison ended that did not come to its end, why, and what its pairs say so far."""
+    words: str = comparison.status
+    reason = comparison.reason or ""
+    style = TextStyle.BAD if comparison.status == "failed" else TextStyle.NOTE
+    if comparison.pairs:
+        words += f" after {comparison.pairs} of {text.count(comparison.pairs_wanted, 'pair')}"
+    if comparison.ratio is None:
+        return [(Span(f"{words}: {reason}" if reason else words, style),)]
+    times, interval = _times(comparison)
+    so_far = line(f"so far {times}", f" ({between(*interval)})" if interval else "")
+    return [(Span(words, style),), so_far, (Span(reason, style),) if reason else ()]
+
+
+def _going_on(comparison: Comparison | None, phase: str) -> str:
+    if comparison is None or comparison.ratio is not None:
+        return phase
+    return f"{phase}, {comparison.pairs} of {comparison.pairs_wanted} pairs"
+
+
+def verdict(comparison: Comparison, hint: str = "c runs more pairs") -> Line:
+    """``1.43x faster (1.40–1.47, 5 of 5 pairs)``, ``unclear: 1.02x the speed of off (…)``.
+
+    Faster or slower is the second setting, by at least one time. Where it is neither, the ratio
+    is the second setting's speed over that of the first, which is named.
+
+    Args:
+        comparison: so far or done.
+        hint: what to do about an unclear one.
+    """
+    times, interval = _times(comparison)
+    if not times:
+        return ()
+    word = comparison.verdict
+    said = times if word in ("faster", "slower") else f"{word}: {times}"
+    inside = [] if interval is None else [between(*interval)]
+    inside.append(f"{comparison.pairs} of {comparison.pairs_wanted} pairs")
+    more = f", {hint}" if word == "unclear" and hint else ""
+    return line(Span(said, STYLES[word]), f" ({', '.join(inside)}{more})")
+
+
+def _times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
+    """``1.43x faster`` or ``1.02x the speed of off``, and the interval of that number."""
+    ratio, interval, word = comparison.ratio, comparison.ci95, comparison.verdict
+    if ratio is None or ratio <= 0:
+        return "", None
+    if word == "slower":
+        ratio = 1 / ratio
+        interval = (1 / interval[1], 1 / interval[0]) if interval and interval[0] > 0 else None
+    times = text.ratio(ratio, (interval[1] - interval[0]) / 2 / ratio if interval else None)
+    if word in ("faster", "slower"):
+        return f"{times} {word}", interval
+    return f"{times} the speed of {on_off(comparison.arms[0].setting)}", interval
+
+
+def between(low: float, high: float) -> str:
+    """An interval of ratios: ``1.40–1.47``, to three digits or as many as tell the ends apart."""
+    if high >= 1e6 or low < 0.01 * high:
+        return f"{low:.3g}{glyphs.GLYPHS.dash}{high:.3g}"
+    decimals = 2 if high < 10 else 1 if high < 100 else 0
+    while f"{low:.{decimals}f}" == f"{high:.{decimals}f}" and low != high and decimals < 4:
+        decimals += 1
+    return f"{low:.{decimals}f}{glyphs.GLYPHS.dash}{high:.{decimals}f}"
+
+
+def _arms(comparison: Comparison) -> Line:
+    """Medians of both settings."""
+    if all(arm.median_s is None for arm in comparison.arms):
+        return ()
+    halves = [f"{on_off(arm.setting)} {text.seconds(arm.median_s)}" for arm in comparison.arms]
+    return line(", ".join(halves))
+
+
+def _cost(comparison: Comparison, *, done: bool) -> list[Line]:
+    """The first calls, and after how many calls a dearer one is paid, which the last pair tells."""
+    first_a, first_b = (arm.first_call_s for arm in comparison.arms)
+    if first_a is None or first_b is None:
+        return []
+    words = [line(f"first call {text.seconds(first_a)}, {text.seconds(first_b)}")]
+    calls = comparison.break_even_calls
+    if not done:
+        return words
+    if calls is not None:
+        # The faster setting has the dearer first call: with benchmark on, for its search.
+        what = "search costs" if comparison.flag == "cudnn.benchmark" else "first call costs"
+        extra = text.seconds(abs(first_b - first_a))
+        pays = text.count(max(1, round(calls)), "call")
+        words.append(line(f"{what} {extra}: pays after {pays}"))
+    elif "break_even_calls" in comparison.unavailable:
+        words.append(
+            line(
+                Span(
+                    f"no break-even: {comparison.unavailable['break_even_calls']}", TextStyle.QUIET
+                )
+            )
+        )
+    return words

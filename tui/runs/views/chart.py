@@ -1,0 +1,386 @@
+"""What a workload has found, as lines: its charts, the findings of a study, a sweep. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+
+from tui.core.text import glyphs
+from tui.core.text.glyphs import clean
+from tui.core.text.numbers import label, quantity
+from tui.kit.lines import (
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    fit,
+    fit_line,
+    left,
+    line,
+    paragraph,
+    right,
+    verbatim,
+    width,
+)
+from tui.kit.plot import (
+    HEIGHT,
+    LEAST_CELLS,
+    Axis,
+    Curve,
+    Event,
+    Level,
+    Plot,
+    mark_of,
+    plot_lines,
+    style_of,
+)
+from tui.kit.scale import above, places_scale, scale_for
+from tui.kit.tables import reason_lines, table_lines
+from tui.runs.state.parameters import Sweep
+from tui.runs.sweeps.sweep_result import Swept, progress_text, settings_text
+from tui.runs.views.workload_state import progress_words, running
+from workloads.protocol.results import Cell, Chart, Column, Figure, RunResult, Series, Table
+
+MOST_LABEL = 28
+LEAST_BAR = 8
+BARS_FROM = 30
+"""Cells below which steps are a table."""
+CHART_GAP = 3
+WIDE = 50
+"""Cells that each of two plots has at least where they stand side by side."""
+TOLD_ELSEWHERE = ("limit", "time.ci95_s")
+"""Absences that have a line of their own."""
+_FINDINGS = ("figures.", "tables.", "charts.")
+"""Where absences begin that stand beside the findings themselves."""
+_ABSENT = {
+    "time.median_s": "median",
+    "time.p95_s": "p95",
+    "time.ci95_s": "95% interval",
+    "time.device_median_s": "device time",
+    "time.enqueue_s": "enqueue time",
+    "rates.flop_per_s": "FLOP/s",
+    "rates.byte_per_s": "B/s",
+    "rates.item_per_s": "samples/s",
+    "memory.allocated_peak": "allocated peak",
+    "memory.reserved_peak": "reserved peak",
+    "memory.workspace": "cuBLAS workspace",
+    "memory.process_peak": "process peak",
+}
+"""Words for what a run may lack, by the dotted path of ``unavailable``."""
+DRAWN = ("time", "rate")
+"""The charts that are drawn; the speed-up stands in the table, and its crossings in both."""
+
+
+def bar(share: float, cells: int) -> str:
+    """A bar from the left; a share above zero is never drawn as none."""
+    steps = glyphs.GLYPHS.horizontal
+    filled = max(0.0, min(1.0, share)) * cells * len(steps)
+    whole, part = divmod(math.ceil(filled) if 0 < filled < 1 else round(filled), len(steps))
+    drawn = steps[-1] * whole + (steps[part - 1] if part else "")
+    return drawn or glyphs.GLYPHS.zero
+
+
+def bar_lines(chart: Chart, cells: int) -> list[Line]:
+    """Each series with a bar for each step; series of one unit are drawn to one scale.
+
+    Args:
+        chart: of steps that have labels.
+        cells: width of a line.
+    """
+    rows: list[Line] = []
+    highest: dict[str, float] = {}
+    for series in chart.series:
+        most = max(_known_values(series), default=0.0)
+        highest[series.unit] = max(highest.get(series.unit, 0.0), most)
+    for series in chart.series:
+        rows += _bar_block(chart, series, highest[series.unit], cells)
+    return rows
+
+
+def _bar_block(chart: Chart, series: Series, highest: float, cells: int) -> list[Line]:
+    title = Span(f"  {clean(series.name)}", TextStyle.KEY)
+    if not _known_values(series):
+        return [line(title, Span(f"  {quantity(None)}", TextStyle.QUIET))]
+    full = above(highest) if highest > 0 else 1.0
+    if series.unit in ("byte", "bytes", "B") and highest > 0:
+        full = 2.0 ** math.ceil(math.log2(highest))
+    texts = [quantity(value, series.unit) for value in series.values]
+    value_cells = max(map(cell_len, texts))
+    labels = [clean(chart.labels[place]) for place in range(len(series.values))]
+    longest = max(map(cell_len, labels), default=0)
+    label_cells = min(longest, MOST_LABEL, max(6, cells - 8 - value_cells - LEAST_BAR))
+    room = max(1, cells - 4 - label_cells - value_cells - 4)
+    scale = f"   full bar {quantity(full, series.unit)}"
+    rows = [line(title, Span(scale, TextStyle.QUIET))]
+    for name, words, value in zip(labels, texts, series.values, strict=True):
+        share = 0.0 if value is None else value / full
+        # A label that has no room stands on a line of its own, whole.
+        if cell_len(name) > label_cells:
+            rows += [line("    ", *row) for row in paragraph(name, max(1, cells - 4))]
+            name = ""
+        drawn = Span(left(" " if value is None else bar(share, room), room), TextStyle.ALLOCATED)
+        rows.append(
+            line(f"    {left(name, label_cells)}  ", drawn, f"  {right(words, value_cells)}")
+        )
+    return rows
+
+
+def curve_lines(
+    chart: Chart,
+    cells: int,
+    height: int = HEIGHT,
+    levels: tuple[Level, ...] = (),
+    events: tuple[Event, ...] = (),
+) -> list[Line]:
+    """The title, and one plot for each unit, its curves in their own marks.
+
+    Args:
+        chart: over places, at least one of them.
+        cells: width of a line; at least :data:`LEAST_CELLS`.
+        height: rows between the edges of a plot.
+        levels: limits, in the unit of the first series.
+        events: what is marked on the axis.
+    """
+    rows: list[Line] = []
+    title = clean(chart.title or chart.name)
+    for unit in dict.fromkeys(series.unit for series in chart.series):
+        members = [(at, series) for at, series in enumerate(chart.series) if series.unit == unit]
+        values = [value for _, series in members for value in _known_values(series)]
+        if not values:
+            rows += paragraph(title, cells, TextStyle.STRONG) if title else []
+            names = fit(", ".join(clean(series.name) for _, series in members), cells)
+            words = f"{names}: {quantity(None)}, no value is known"
+            rows += [line("  ", *row) for row in paragraph(words, cells - 2, TextStyle.QUIET)]
+            title = ""
+            continue
+        curves = tuple(
+            Curve(
+                series.name,
+                tuple(zip(chart.places, series.values, strict=True)),
+                mark_of(at),
+                style_of(at),
+            )
+            for at, series in members
+        )
+        lines = levels if unit == chart.series[0].unit else ()
+        told = chart.axis in title.split()
+        across = Axis("" if told else chart.axis, "", places_scale(chart.places))
+        scale = scale_for([*values, *(level.value for level in lines)], unit)
+        plot = Plot(across, Axis("", unit, scale), curves, lines, events, title)
+        rows += plot_lines(plot, cells, height)
+        title = ""  # of all panels, above the first
+    return rows
+
+
+def _known_values(series: Series) -> list[float]:
+    """The values that there are."""
+    return [value for value in series.values if value is not None and math.isfinite(value)]
+
+
+def chart_lines(
+    chart: Chart,
+    unavailable: Mapping[str, str],
+    cells: int,
+    height: int = HEIGHT,
+    levels: tuple[Level, ...] = (),
+    events: tuple[Event, ...] = (),
+) -> list[Line]:
+    """The chart under its title, with its marks; as a table of points where it is too narrow.
+
+    Args:
+        chart: to show.
+        unavailable: reasons by dotted path; those of this chart are told below it.
+        cells: width of a line.
+        height: rows between the edges of a plot.
+        levels: limits, in the unit of the first series; bars have none.
+        events: what is marked on the axis; of steps nothing.
+    """
+    rows = paragraph(chart.title or chart.name, cells, TextStyle.STRONG)
+    if not chart.places:
+        rows.append(line(Span("  no points yet", TextStyle.QUIET)))
+    elif chart.labels:
+        drawn = bar_lines(chart, cells) if cells >= BARS_FROM else _points_as_table(chart, cells)
+        rows += [fit_line(row, cells) for row in drawn]
+    elif cells >= LEAST_CELLS:
+        rows = curve_lines(chart, cells, height, levels, events)
+    else:
+        rows += _points_as_table(chart, cells)
+    return (
+        rows + mark_lines(chart, cells) + reason_lines(f"charts.{chart.name}", unavailable, cells)
+    )
+
+
+def beside(draw: Callable[[int, int], list[Line]], count: int, cells: int) -> list[Line]:
+    """Pictures side by side where each has :data:`WIDE` cells, else one below the other.
+
+    Args:
+        draw: makes one, from its number and its width.
+        count: how many there are.
+        cells: width of a line.
+    """
+    across = max(1, min(count, (cells + CHART_GAP) // (WIDE + CHART_GAP)))
+    room = (cells - CHART_GAP * (across - 1)) // across
+    rows: list[Line] = []
+    for start in range(0, count, across):
+        drawn = [draw(number, room) for number in range(start, min(count, start + across))]
+        for parts in itertools.zip_longest(*drawn, fillvalue=()):
+            joined: list[Span] = []
+            for number, part in enumerate(parts):
+                joined += part
+                if number < len(parts) - 1:
+                    joined.append(Span(" " * (room + CHART_GAP - width(part))))
+            rows.append(tuple(joined))
+    return rows
+
+
+def _points_as_table(chart: Chart, cells: int) -> list[Line]:
+    return table_lines(point_table(chart), {}, cells)[1:]
+
+
+def mark_lines(chart: Chart, cells: int) -> list[Line]:
+    """What there is to see in it."""
+    return [
+        line("  ", *row)
+        for mark in chart.marks
+        for row in paragraph(
+            f"{glyphs.GLYPHS.arrow} {mark}", cells - 2, TextStyle.GOOD, indent="  "
+        )
+    ]
+
+
+def point_table(chart: Chart) -> Table:
+    """The points of a chart as a table: a row for each place, a column for each series."""
+    columns = (Column(chart.axis), *(Column(item.name, item.unit) for item in chart.series))
+    rows: list[tuple[Cell, ...]] = []
+    for number, value in enumerate(chart.places):
+        name: Cell = chart.labels[number] if chart.labels else value
+        rows.append((name, *(series.values[number] for series in chart.series)))
+    return Table(chart.name, chart.title, columns, tuple(rows))
+
+
+# ---- the findings of a study ---------------------------------------------------------------------
+
+
+def finding_lines(result: RunResult, cells: int, *, drawn: bool = True) -> list[Line]:
+    """Figures, charts, tables and the log of a result.
+
+    Args:
+        result: finished or so far.
+        cells: width of a line.
+        drawn: charts as pictures; else as tables of their points.
+    """
+    rows: list[Line] = []
+    for name, figure in result.figures.items():
+        rows += figure_lines(name, figure, result.unavailable, cells)
+    for chart in result.charts:
+        if drawn:
+            rows += [(), *chart_lines(chart, result.unavailable, cells)]
+        else:
+            points = _chart_as_points(chart, result, cells)
+            rows += [(), *points] if points else []
+    for table in result.tables:
+        rows += [(), *table_lines(table, result.unavailable, cells)]
+    if result.log:
+        rows += [(), line(Span("Log", TextStyle.STRONG))]
+        rows += [row for entry in result.log for row in verbatim(entry, cells)]
+    return rows
+
+
+def _chart_as_points(chart: Chart, result: RunResult, cells: int) -> list[Line]:
+    if _is_told_by_a_table(chart, result.tables):
+        # A staircase is both; once in numbers is enough.
+        return mark_lines(chart, cells)
+    rows = table_lines(point_table(chart), {}, cells)
+    return rows + mark_lines(chart, cells)
+
+
+def _is_told_by_a_table(chart: Chart, tables: tuple[Table, ...]) -> bool:
+    series = [item.name for item in chart.series]
+    return any(
+        table.name == chart.name and [column.name for column in table.columns[1:]] == series
+        for table in tables
+    )
+
+
+def figure_lines(name: str, figure: Figure, unavailable: dict[str, str], cells: int) -> list[Line]:
+    """A further figure of the workload, with what it is."""
+    if figure.value is None:
+        reason = unavailable.get(f"figures.{name}", "not measured")
+        about = f" ({figure.about})" if figure.about else ""
+        words = f"{label(name, figure.unit)}{about} n/a: {reason}"
+    else:
+        about = f": {figure.about}" if figure.about else ""
+        words = f"{label(name, figure.unit)} {quantity(figure.value, figure.unit)}{about}"
+    return paragraph(words, cells, indent="  ")
+
+
+def absent_words(path: str) -> str:
+    """A dotted path of ``unavailable`` as words: ``time.p95_s`` is "p95"."""
+    if path in _ABSENT:
+        return _ABSENT[path]
+    return label(path.rpartition(".")[2], "s").replace(" per s", "/s")
+
+
+def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:
+    """Why figures are missing: what shares a reason shares a line."""
+    names: dict[str, list[str]] = {}
+    for path, reason in unavailable.items():
+        if path not in TOLD_ELSEWHERE and not path.startswith(_FINDINGS):
+            names.setdefault(reason, []).append(absent_words(path))
+    rows: list[Line] = []
+    for reason, which in names.items():
+        words = f"{', '.join(dict.fromkeys(which))} n/a: {reason}"
+        rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
+    return rows
+
+
+# ---- a sweep -------------------------------------------------------------------------------------
+
+
+def sweep_lines(found: Swept, sweep: Sweep, cells: int, height: int = HEIGHT) -> list[Line]:
+    """How far the sweep is, what came of it in words, its plots, its gaps and its table.
+
+    Args:
+        found: the sweep with its runs.
+        sweep: what was asked for.
+        cells: width of a line.
+        height: rows of a plot.
+    """
+    rows: list[Line] = [line(Span("Sweep", TextStyle.STRONG), f"  {progress_text(found)}")]
+    going = running(found)
+    if going is not None and going.progress is not None:
+        words = f"{going.request.device} {settings_text(sweep, going.request.parameters)}: "
+        rows += paragraph(words + progress_words(going.progress), cells, TextStyle.KEY, indent="  ")
+    if not found.done:
+        return rows
+    rows += [*crossing_lines(found, cells), *plot_rows(found, cells, height)]
+    return [*rows, (), *table_lines(found.table, {}, cells)[1:], *gap_lines(found, cells)]
+
+
+def crossing_lines(found: Swept, cells: int) -> list[Line]:
+    """Where one device overtakes the other, or that none does."""
+    return [row for chart in found.charts for row in mark_lines(chart, cells)]
+
+
+def gap_lines(found: Swept, cells: int) -> list[Line]:
+    """Why points have no time."""
+    return reason_lines("charts.time", found.unavailable, cells)
+
+
+def plot_rows(found: Swept, cells: int, height: int = HEIGHT) -> list[Line]:
+    """Time and rate, side by side where there is room."""
+    charts = [chart for chart in found.charts if chart.name in DRAWN]
+    return beside(
+        lambda number, room: _sweep_chart(found, charts[number], room, height), len(charts), cells
+    )
+
+
+def _sweep_chart(found: Swept, chart: Chart, cells: int, height: int) -> list[Line]:
+    events = tuple(
+        Event(f"{item.device} overtakes {item.variant}".strip(), item.place)
+        for item in found.crossovers
+    )
+    limits = found.limits if chart.name == "rate" else ()
+    levels = tuple(Level(limit.words, limit.value) for limit in limits)
+    return chart_lines(chart, {}, cells, height, levels=levels, events=events)

@@ -1,0 +1,317 @@
+"""A page of the demo: what a workload shows, its code, how its run goes, what came out. Pure."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from rich.style import Style
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.kit.lines import Line, Span, TextStyle, flow, left, line, paragraph, verbatim, width
+from tui.runs.state import parameters
+from tui.runs.state.runs import RunState
+from tui.runs.views.chart import bar, finding_lines
+from tui.runs.views.detail import present_settings
+from tui.runs.views.workload_state import (
+    flags_that_act,
+    half_width,
+    median,
+    progress_words,
+    warnings_of,
+)
+from tui.runs.views.workload_table import devices, not_run, of_limit, rate
+from tui.state.known import SIMULATED
+from tui.state.store import Store
+from workloads.protocol.results import RunResult, Setting, WorkloadInfo
+
+DEVICE_CELLS = 8
+LEAST_BAR = 12
+"""Cells below which a bar tells nothing."""
+SENTENCES = 2
+"""Of what to look for, before the code; the rest stands after it."""
+SPINNER = {False: "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", True: "|/-\\"}
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
+
+
+def pages(store: Store, group: str) -> list[WorkloadInfo]:
+    """The workloads of a group, a page each."""
+    return [info for info in store.catalogue if info.group == group]
+
+
+def no_such_group(store: Store, group: str, cells: int) -> list[Line]:
+    """Which groups there are."""
+    names = ", ".join(dict.fromkeys(info.group for info in store.catalogue))
+    return paragraph(f"There is no group {group}; there are {names}.", cells, TextStyle.BAD)
+
+
+def title_line(store: Store, group: str, number: int, cells: int) -> Line:
+    """Group, page and the workload's title."""
+    found = pages(store, group)
+    if not found:
+        return line(Span(left(f" {group}", cells), TextStyle.CURSOR))
+    info = found[min(number, len(found) - 1)]
+    words = f" {group}  {number + 1} of {len(found)}   {info.title}"
+    said = f"  {SIMULATED} " if store.simulated else ""
+    return line(Span(left(words, cells - len(said)) + said, TextStyle.CURSOR))
+
+
+def headline_lines(
+    store: Store,
+    info: WorkloadInfo,
+    cells: int,
+    note: str = "",
+    *,
+    tick: int = 0,
+    large: bool = False,
+) -> list[Line]:
+    """What runs, and the time on each device as a bar or what is waited for.
+
+    Args:
+        store: what is known.
+        info: the page's workload.
+        cells: width of a line.
+        note: what else is to be said, last.
+        tick: counts on while something is waited for.
+        large: the page's number stands above in large digits.
+    """
+    rows = settings_lines(store, info, cells)
+    heads = len(rows)
+    runs = _runs(store, info)
+    rows += _device_lines(store, info, runs, cells, tick)
+    number, of = number_of(store, info)
+    if not large and len(_times(runs)) > 1:
+        rows += paragraph(f"{number} {of}", cells, TextStyle.STRONG)
+    if len(rows) == heads:
+        rows.append(not_run(store, info))
+    for run in runs.values():
+        for warning in warnings_of(run) if run else ():
+            rows += paragraph(
+                f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  "
+            )
+    return [*rows, *paragraph(note, cells, TextStyle.NOTE, indent="  ")] if note else rows
+
+
+def number_of(store: Store, info: WorkloadInfo) -> tuple[str, str]:
+    """The page's one number, in what digits can be drawn of, and what it is of.
+
+    The speed-up where two devices have a time, else the one time; empty where there is none.
+    """
+    times = _times(_runs(store, info))
+    if len(times) > 1:
+        (slow, first), (fast, then) = list(times.items())[:2]
+        return text.ratio(first / then), f"as fast on {fast} as on {slow}"
+    for device, seconds in times.items():
+        digits, _, unit = text.seconds(seconds).partition(" ")
+        return digits, f"{unit} for a call on {device}"
+    return "", ""
+
+
+def waits(store: Store, info: WorkloadInfo) -> bool:
+    """Whether a run of the page has not ended."""
+    return any(run is not None and not run.ended for run in _runs(store, info).values())
+
+
+def _runs(store: Store, info: WorkloadInfo) -> dict[str, RunState | None]:
+    """By device: the run that the page shows; of the devices that the workload is made for."""
+    return {
+        device: store.demo_run(info, device)
+        for device in devices(store)
+        if device.partition(":")[0] in info.devices
+    }
+
+
+def _times(runs: dict[str, RunState | None]) -> dict[str, float]:
+    """Seconds of a call by device, where a run has ended with a time."""
+    return {
+        device: run.result.time.median_s
+        for device, run in runs.items()
+        if run and run.result and run.result.time and run.result.time.median_s
+    }
+
+
+def _device_lines(
+    store: Store, info: WorkloadInfo, runs: dict[str, RunState | None], cells: int, tick: int
+) -> list[Line]:
+    """A row for each device: its time as a bar on the scale of the longest, or how its run is."""
+    times = _times(runs)
+    said = {device: _status(store, info, run, tick) for device, run in runs.items()}
+    room = cells - DEVICE_CELLS - 2 - max((width(said[device]) for device in times), default=0)
+    rows: list[Line] = []
+    for device, status in said.items():
+        label = Span(f"{left(device, DEVICE_CELLS)} ", TextStyle.KEY)
+        if device not in times or room < LEAST_BAR:
+            rows += flow([(label, *status)], cells, indent="  ")
+            continue
+        style = TextStyle.CACHED if device == "cpu" else TextStyle.ALLOCATED
+        drawn = bar(times[device] / max(times.values()), room)
+        rows.append((label, Span(left(drawn, room), style), Span(" "), *status))
+    return rows
+
+
+def settings_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
+    """The workload with its parameters by name and value, and what of the user's is otherwise."""
+    settings = parameters.defaults(info)
+    named: list[Line] = [line(_setting(info, *each)) for each in settings.items()]
+    default = Span("(the defaults)" if named else "no parameters", TextStyle.QUIET)
+    rows = flow(
+        [line(Span(info.name, TextStyle.STRONG)), *named, line(default)], cells, indent="  "
+    )
+    edited = parameters.changed(info, present_settings(store, info))
+    if edited:
+        words = ", ".join(_setting(info, *each) for each in edited.items())
+        rows += paragraph(
+            f"your table has {words}: not used here", cells, TextStyle.NOTE, indent="  "
+        )
+    acting = {
+        flag.name: flag for on in devices(store) for flag in flags_that_act(store, info.name, on)
+    }
+    switched = [
+        f"{name} is {'on' if store.flags[name] else 'off'}"
+        for name, flag in acting.items()
+        if store.flags.get(name, flag.default) != flag.default
+    ]
+    if switched:
+        words = f"flags that are not at their default: {', '.join(switched)}"
+        rows += paragraph(words, cells, TextStyle.NOTE, indent="  ")
+    return rows
+
+
+def _setting(info: WorkloadInfo, name: str, value: Setting) -> str:
+    return f"{name} = {parameters.text_of(value, auto=name in parameters.autos(info))}"
+
+
+def _status(store: Store, info: WorkloadInfo, run: RunState | None, tick: int) -> Line:
+    if run is None:
+        return not_run(store, info)
+    known = run.result or run.so_far
+    spans: list[Span] = []
+    if known is not None and known.time is not None:
+        spans += _figures(known)
+    if run.result is None:
+        words = progress_words(run.progress) if run.progress else _waits_for(store, run)
+        turning = SPINNER[glyphs.GLYPHS.ascii]
+        spans.append(Span(f"{turning[tick % len(turning)]} ", TextStyle.KEY))
+        estimate = run.progress.estimate_s if run.progress and known is None else None
+        if estimate is not None:
+            spans.append(Span(f"{text.seconds(estimate, 0.1)}  ", TextStyle.STRONG))
+        spans.append(Span(words, TextStyle.KEY))
+    elif run.result.status != "ok":
+        style = TextStyle.BAD if run.result.status == "failed" else TextStyle.NOTE
+        spans.append(Span(f"{run.result.status}: {run.result.reason}", style))
+    return tuple(spans)
+
+
+def _waits_for(store: Store, run: RunState) -> str:
+    """What a run that has not begun waits for."""
+    if store.runner.status != "ready":
+        return f"waits for the runner, which is {store.runner.status}"
+    for other in store.runs.values():
+        if other is not run and not other.ended and other.progress is not None:
+            return f"waits for {other.request.workload} on {other.request.device}"
+    return "waits for its turn"
+
+
+def _figures(result: RunResult) -> list[Span]:
+    assert result.time is not None
+    spans = [Span(median(result.time), TextStyle.STRONG)]
+    width = half_width(result.time)
+    spans.append(Span(f" {text.spread(width)}" if width is not None else "", TextStyle.QUIET))
+    known = [words for words in (rate(result), of_limit(result)) if words not in ("", text.NA)]
+    spans += [Span(f"   {words}", TextStyle.STRONG) for words in known]
+    return spans
+
+
+def page_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
+    """Explanation and code, then what each device's study has found."""
+    sentences = _SENTENCE.split(info.look_for)
+    first, rest = " ".join(sentences[:SENTENCES]), " ".join(sentences[SENTENCES:])
+    rows = [*paragraph(first, cells, label="Look for: "), ()]
+    if info.needs:
+        rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
+    rows += [line(Span("What is timed", TextStyle.STRONG)), *code_lines(info.code, cells), ()]
+    rows += paragraph(info.about, cells)
+    if rest:
+        rows += [(), *paragraph(rest, cells)]
+    for device in devices(store):
+        run = store.demo_run(info, device)
+        known = (run.result or run.so_far) if run else None
+        found = finding_lines(known, cells) if known else []
+        if found:
+            rows += [
+                (),
+                line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.STRONG)),
+                *found,
+            ]
+    return rows
+
+
+# ---- code ----------------------------------------------------------------------------------------
+
+
+_KINDS: tuple[tuple[tuple[str, ...], TextStyle], ...] = (
+    (("Comment",), TextStyle.QUIET),
+    (("Keyword",), TextStyle.KEY),
+    (("Operator", "Word"), TextStyle.KEY),
+    (("Literal", "String"), TextStyle.GOOD),
+    (("Literal", "Number"), TextStyle.NOTE),
+    (("Name", "Builtin"), TextStyle.CACHED),
+    (("Name", "Function"), TextStyle.STRONG),
+    (("Name", "Class"), TextStyle.STRONG),
+    (("Name", "Decorator"), TextStyle.STRONG),
+)
+_KIND = "kind"
+
+
+def code_lines(source: str, cells: int) -> list[Line]:
+    """The source as it stands; a line that is too long is wrapped, and plain."""
+    rows: list[Line] = []
+    for plain, drawn in zip(source.splitlines(), _highlighted(source), strict=True):
+        fits = width(drawn) <= cells
+        rows += [drawn] if fits else verbatim(plain, cells)
+    return rows
+
+
+@lru_cache(maxsize=32)
+def _highlighted(source: str) -> tuple[Line, ...]:
+    # Takes some 30 ms to import, and only a page with code needs it.
+    from rich.syntax import Syntax, SyntaxTheme
+
+    class Kinds(SyntaxTheme):
+        """Gives the kind of each token in place of a colour: the screen decides on those."""
+
+        def get_style_for_token(self, token_type: tuple[str, ...]) -> Style:
+            for kind, style in _KINDS:
+                if token_type[: len(kind)] == kind:
+                    return Style(meta={_KIND: style})
+            return Style()
+
+        def get_background_style(self) -> Style:
+            return Style()
+
+    source = source.expandtabs(4)
+    coloured = Syntax(source, "python", theme=Kinds()).highlight(source)
+    styles = [TextStyle.PLAIN] * len(source)
+    for span in coloured.spans:
+        if isinstance(span.style, Style):
+            kind = span.style.meta.get(_KIND, TextStyle.PLAIN)
+            end = min(span.end, len(source))
+            styles[span.start : end] = [kind] * (end - span.start)
+    rows: list[Line] = []
+    start = 0
+    for plain in source.splitlines(keepends=True):
+        words = plain.rstrip("\r\n")
+        rows.append(_code_line(words, styles[start : start + len(words)]))
+        start += len(plain)
+    return tuple(rows)
+
+
+def _code_line(words: str, styles: list[TextStyle]) -> Line:
+    spans: list[Span] = []
+    start = 0
+    for end in range(1, len(words) + 1):
+        if end == len(words) or styles[end] is not styles[start]:
+            spans.append(Span(words[start:end], styles[start]))
+            start = end
+    return line("  ", *spans) if spans else ()

@@ -1,0 +1,279 @@
+"""Everything that is known of one workload: what it is, and each device's figures. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
+from tui.runs.state import parameters
+from tui.runs.state.parameters import Sweep
+from tui.runs.state.runs import EarlierResult, RunState
+from tui.runs.views.workload_state import (
+    AGAINST_STYLES,
+    half_width,
+    latest_of,
+    other_flags,
+    progress_words,
+    verdict_words,
+    warnings_of,
+)
+from tui.runs.views.workload_table import CHANGED, devices
+from tui.state.known import SIMULATED
+from tui.state.store import Store
+from workloads.protocol.results import Setting, WorkloadInfo
+
+if TYPE_CHECKING:
+    from tui.runs.sweeps.sweep_result import Swept
+
+_INTERVAL_CELLS = 70
+
+# What draws results, charts and sweeps is imported where there is one: at the start there is none.
+
+
+def find(store: Store, workload: str | None) -> WorkloadInfo | None:
+    """The workload of that name."""
+    return next((info for info in store.catalogue if info.name == workload), None)
+
+
+def detail_lines(store: Store, workload: str | None, cells: int, height: int = 9) -> list[Line]:
+    """All of it: what came of it, its plots, what to look for, what it is, and every figure.
+
+    Args:
+        store: what is known.
+        workload: its name.
+        cells: width of a line.
+        height: rows of a plot.
+    """
+    info = find(store, workload)
+    if info is None:
+        return [line(Span("no workload is selected", TextStyle.QUIET))]
+    names = devices(store)
+    found = None
+    if info.name in store.sweeps:
+        from tui.runs.sweeps.sweep_result import swept
+
+        found = swept(store, info.name, names)
+    came = _came_of_it(store, info, found, cells, height)
+    rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
+    skipped = skipped_lines(store, info, cells)
+    if found is not None and not skipped:
+        # How far the sweep is stands beside the title: rows are dear above a plot.
+        rows[-1:] = flow([rows[-1], came.pop(0)], cells, gap="   ")
+    rows += skipped
+    about = [*paragraph(info.about, cells), ()]
+    look_for = [*paragraph(info.look_for, cells, label="Look for: "), ()]
+    # Before a run one has to know what it is; after it, what its figures tell.
+    rows += [*came, *look_for, *about] if came else [*about, *look_for]
+    if info.needs:
+        rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
+    rows += [*parameter_lines(store, info, cells), *code_lines(info, cells)]
+    for device in names:
+        rows += [(), *device_lines(store, info, device, cells, found)]
+    return rows
+
+
+def _came_of_it(
+    store: Store, info: WorkloadInfo, found: Swept | None, cells: int, height: int
+) -> list[Line]:
+    """The results at a glance and their plots, or those of the sweep, and a blank line."""
+    if found is not None:
+        from tui.runs.views.chart import sweep_lines
+
+        return [*sweep_lines(found, store.sweeps[info.name], cells, height), ()]
+    runs = {device: store.latest_run(info.name, device) for device in devices(store)}
+    if not any(runs.values()):
+        return []
+    from tui.runs.views.chart import beside, chart_lines
+    from tui.runs.views.outcome import outcome_lines
+
+    rows = outcome_lines(runs, cells)
+    known = [(device, run.result or run.so_far) for device, run in runs.items() if run]
+    drawn = [
+        (replace(chart, title=f"{chart.title or chart.name}, {device}"), result.unavailable)
+        for device, result in known
+        if result is not None
+        for chart in result.charts
+    ]
+
+    def draw(number: int, room: int) -> list[Line]:
+        return [(), *chart_lines(*drawn[number], room, height)]
+
+    return [*rows, *beside(draw, len(drawn), cells), ()]
+
+
+def skipped_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
+    """Why a run leaves the selected GPU out, where torch does not see it."""
+    gpu = store.gpu_column
+    if gpu is None or gpu.torch or not gpu.unpaired or "cuda" not in info.devices:
+        return []
+    words = f"{gpu.label} {gpu.name} is skipped: {gpu.unpaired}"
+    return paragraph(words, cells, TextStyle.NOTE, indent="  ")
+
+
+def present_settings(store: Store, info: WorkloadInfo) -> dict[str, Setting]:
+    """What the table runs the workload with; swept parameters as they were typed."""
+    sweep = store.sweeps.get(info.name)
+    if sweep is not None:
+        return {**sweep.points[0], **sweep.texts}
+    return {**parameters.defaults(info), **store.parameters.get(info.name, {})}
+
+
+def parameter_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
+    """Each parameter with its value, what it is and what it may be set to."""
+    if not info.parameters:
+        return [line(Span("no parameters", TextStyle.QUIET)), ()]
+    present = present_settings(store, info)
+    changed = parameters.changed(info, present)
+    how = "  = edits, there F5 puts the defaults back" if changed else "  = edits"
+    rows: list[Line] = [line(Span("Parameters", TextStyle.STRONG), Span(how, TextStyle.QUIET))]
+    for parameter in info.parameters:
+        value = parameters.text_of(present[parameter.name], auto=parameter.auto)
+        words = f"{parameter.name} = {value}"
+        lead = Span("  ")
+        if parameter.name in changed:
+            default = parameters.text_of(parameter.default, auto=parameter.auto)
+            words += f" (default {default})"
+            lead = Span(f"{CHANGED} ", TextStyle.NOTE)
+        words += f": {parameter.about} ({parameters.allowed(parameter)})"
+        found = paragraph(words, cells - 2, indent="    ")
+        rows += [line(lead if row is found[0] else "  ", *row) for row in found]
+    return [*rows, ()]
+
+
+def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
+    """The lines that are timed, as they stand in the source."""
+    rows = [line(Span("What is timed", TextStyle.STRONG))]
+    for source in info.code.splitlines():
+        rows += verbatim(source, cells, TextStyle.KEY)
+    return rows
+
+
+def device_lines(
+    store: Store, info: WorkloadInfo, device: str, cells: int, found: Swept | None = None
+) -> list[Line]:
+    """The run on one device, whatever its state; of a sweep the one that ended last."""
+    if found is not None:
+        run, which = _last_of_sweep(store.sweeps[info.name], found, device)
+    else:
+        run = store.latest_run(info.name, device)
+        which = "a quick run of the demo" if run is not None and run.demo else ""
+    title = line(
+        Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.STRONG), Span(which, TextStyle.QUIET)
+    )
+    if device.partition(":")[0] not in info.devices:
+        kinds = ", ".join(info.devices)
+        return [
+            title,
+            *paragraph(f"does not run here: it is made for {kinds}", cells, TextStyle.QUIET),
+        ]
+    if run is None and found is not None:
+        return [title, *paragraph("no run of the sweep has ended", cells, TextStyle.QUIET)]
+    if run is None:
+        earlier = store.earlier_result(info, device)
+        words = "not run with these parameters"
+        if earlier is not None:
+            words += f"; earlier: {earlier_in_full(store, earlier)}"
+        return [title, *paragraph(words, cells, TextStyle.QUIET)]
+    return [title, *_run_lines(store, run, cells, told=found is None)]
+
+
+def _last_of_sweep(sweep: Sweep, found: Swept, device: str) -> tuple[RunState | None, str]:
+    from tui.runs.sweeps.sweep_result import settings_text
+
+    run = latest_of(found, device)
+    if run is None:
+        return None, ""
+    return run, f"last of the sweep: {settings_text(sweep, run.request.parameters)}"
+
+
+def _run_lines(store: Store, run: RunState, cells: int, *, told: bool) -> list[Line]:
+    """Every figure of a run; its warnings too, unless they are told above."""
+    from tui.runs.views.outcome import condition_lines, result_lines, state_words
+
+    if run.result is None:
+        if run.so_far is None:
+            words = state_words(run)
+            return paragraph(words.text, cells, words.style)
+        doing = progress_words(run.progress) if run.progress else "queued"
+        if doing == "figures":
+            doing = "the time is taken; its study goes on"
+        return result_lines(run.so_far, () if told else run.so_far.warnings, cells, doing)
+    return [
+        *flag_lines(store, run, cells),
+        *against_lines(store, run, cells),
+        *result_lines(run.result, () if told else warnings_of(run), cells),
+        *condition_lines(run.conditions, cells),
+    ]
+
+
+def earlier_in_full(store: Store, one: EarlierResult) -> str:
+    """``2.71 ms ±0.4%, 2 d ago with driver 580.65, torch 2.13.0``."""
+    now = store.sample.at if store.sample else store.earlier.at
+    software = [f"driver {one.driver}"] if one.driver else []
+    software += [f"torch {one.torch}"] if one.torch else []
+    width = half_width(one)
+    time = text.seconds(one.median_s, width)
+    spread = f" {text.spread(width)}" if width is not None else ""
+    used = f" with {', '.join(software)}" if software else ""
+    return f"{time}{spread}, {text.age(now - one.at)}{used}"
+
+
+def against_lines(store: Store, run: RunState, cells: int) -> list[Line]:
+    """How it compares with earlier sessions, drawn where an interval is known."""
+    found = run.against
+    if found is None:
+        return []
+    # Imported where there is something to compare with.
+    from tui.kit.scale import ratio_line
+
+    now = store.sample.at if store.sample else store.earlier.at
+    earlier = text.count(found.runs[0], "run")
+    words = (
+        f"{verdict_words(found.verdict, found.ratio)} beside {earlier} of earlier sessions, the"
+        f" last {text.age(now - found.at)}"
+    )
+    if found.ci95 is None:
+        known = "is not known" if found.varies is None else f"is {text.spread(found.varies)}"
+        words += f"; three sessions a side are needed, how much it varies from run to run {known}"
+    style = AGAINST_STYLES.get(found.verdict, TextStyle.QUIET)
+    rows = paragraph(words, cells, style, indent="  ")
+    drawn = ratio_line(found.ratio, found.ci95, min(cells, _INTERVAL_CELLS)) if found.ci95 else ()
+    rows += [line("  ", *drawn)] if drawn else []
+    told = ", ".join(found.differences)
+    if told:
+        words = f"differences (not causes): {told}"
+        rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
+    return rows
+
+
+def flag_lines(store: Store, run: RunState, cells: int) -> list[Line]:
+    """The flags it ran under, where they are not the present ones."""
+    changed = other_flags(store, run)
+    if not changed:
+        return []
+    words = ", ".join(
+        f"{name} was {'on' if run.request.flags[name] else 'off'}" for name in changed
+    )
+    return paragraph(f"ran with other flags: {words}", cells, TextStyle.NOTE, indent="  ")
+
+
+def copy_text(store: Store, workload: str | None, cells: int = 100) -> str:
+    """The detail as plain text for the clipboard, with what the figures depend on."""
+    rows = ["".join(span.text for span in row) for row in detail_lines(store, workload, cells)]
+    return "\n".join([*rows, "", *conditions(store, cells)]) + "\n"
+
+
+def conditions(store: Store, cells: int) -> list[str]:
+    """Host, driver, torch and threads in words."""
+    known: list[tuple[str, object]] = [("GPU", SIMULATED)] if store.simulated else []
+    if store.sample:
+        known += [("host", store.sample.host.name), ("driver", store.sample.driver.version)]
+    if found := store.environment:
+        known += [("python", found.python), ("torch", found.torch), ("CUDA", found.cuda)]
+        known += [("cuDNN", found.cudnn), ("cpu", found.cpu), ("cpus usable", found.cpus_usable)]
+        known += [("threads", found.threads), ("malloc", found.malloc), *found.variables.items()]
+    words = [f"{name} {text.NA if value is None else value}" for name, value in known]
+    return wrap(", ".join(words), cells, indent="  ")

@@ -1,0 +1,397 @@
+"""What came of a run: at a glance, as the detail begins, and every figure of one result. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.core.text.numbers import RATES, quantity
+from tui.kit.lines import (
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    flow,
+    left,
+    line,
+    paragraph,
+    right,
+    verbatim,
+)
+from tui.kit.plot import LEAST_CELLS, Axis, Curve, Level, Plot, plot_lines
+from tui.kit.scale import Scale
+from tui.runs.state.runs import NOT_SAMPLED, Conditions, RunState, rate_at_limit, rate_of, result_of
+from tui.runs.sweeps.sweep_result import base_device, speed_up
+from tui.runs.views.chart import bar, finding_lines, missing_lines
+from tui.runs.views.workload_state import half_width, median, progress_words, warnings_of
+from workloads.protocol.results import Check, Limit, RunResult, Timing
+
+DEVICE_CELLS = 8
+TIME_CELLS, RATE_CELLS = 8, 16
+SPREAD = "<0.1%"
+"""The longest spread of a measurement to be kept, after its sign."""
+BAR_CELLS = (10, 40)
+"""Least and most cells of the bar of a share."""
+BLOCKS_FROM = 3
+BLOCKS_HEIGHT, BLOCKS_MOST = 4, 100
+"""Rows of the plot of the blocks, and its most cells."""
+STATUS_STYLES = {
+    "ok": TextStyle.GOOD,
+    "failed": TextStyle.BAD,
+    "skipped": TextStyle.QUIET,
+    "cancelled": TextStyle.NOTE,
+}
+
+
+# ---- at a glance ---------------------------------------------------------------------------------
+
+
+def outcome_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]:
+    """Each device's result in a few lines, and how the devices compare.
+
+    Args:
+        runs: by device, of one workload; those that there are not are left out.
+        cells: width of a line.
+    """
+    results = [(run.result or run.so_far) for run in runs.values() if run is not None]
+    limits = [result.limit for result in results if result is not None and result.limit]
+    # Bars of one length: they are read beside each other.
+    words = max((cell_len(limit_words(limit)) for limit in limits), default=0)
+    rows: list[Line] = []
+    for device, run in runs.items():
+        if run is not None:
+            rows += _device_lines(device, run, cells, words)
+    return rows + compared_lines(runs, cells)
+
+
+def _device_lines(device: str, run: RunState, cells: int, limit_cells: int) -> list[Line]:
+    label = Span(f"{left(device, max(DEVICE_CELLS, cell_len(device)))} ", TextStyle.KEY)
+    result = run.result or run.so_far
+    rows: list[Line] = []
+    if result is not None and result.time is not None:
+        rows += _figure_lines(label, result, result.time, cells, limit_cells)
+    words = state_words(run)
+    if words.text:
+        lead = () if rows else (label,)
+        rows += flow([(*lead, words)], cells, indent="  ")
+    for row in [] if result is None or result.check is None else check_mark(result.check):
+        rows += flow([row], cells, indent="  ")
+    for warning in warnings_of(run) if run.result else () if result is None else result.warnings:
+        rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  ")
+    return rows
+
+
+def state_words(run: RunState) -> Span:
+    """What goes on, or how it ended where that is not well; empty for what is done."""
+    if run.result is None:
+        if run.progress is None:
+            return Span("queued", TextStyle.QUIET)
+        words = progress_words(run.progress)
+        estimate = run.progress.estimate_s
+        if run.so_far is None and estimate is not None:
+            words += f", {text.seconds(estimate, run.progress.half_width or 0.1)} so far"
+        return Span(words, TextStyle.KEY)
+    result = run.result
+    if result.status == "ok":
+        return Span("")
+    style = TextStyle.BAD if result.status == "failed" else TextStyle.NOTE
+    return Span(f"{result.status}: {result.reason}" if result.reason else result.status, style)
+
+
+def _figure_lines(
+    label: Span, result: RunResult, time: Timing, cells: int, limit_cells: int
+) -> list[Line]:
+    half = half_width(time)
+    spread = text.spread(half) if half is not None else ""
+    spread_cells = cell_len(glyphs.GLYPHS.plus_minus + SPREAD)
+    figures = [
+        (median(time), TIME_CELLS, TextStyle.STRONG),
+        (spread, spread_cells, TextStyle.QUIET),
+    ]
+    rate = rate_of(result)
+    if rate is not None:
+        words = text.rate(rate[0], RATES.get(rate[1], rate[1]), half)
+        figures.append((words, RATE_CELLS, TextStyle.STRONG))
+    padded = " ".join(right(words, size) for words, size, _ in figures)
+    if label.width + cell_len(padded) > cells:
+        parts = [line(Span(words, style)) for words, _, style in figures if words]
+        rows = flow([line(label, *parts[0]), *parts[1:]], cells, indent="  ")
+        return rows + _limit_rows(result.limit, 0, cells, limit_cells)
+    head = [label]
+    for words, size, style in figures:
+        head += [Span(right(words, size), style), Span(" ")]
+    used = sum(span.width for span in head) + 1
+    if result.limit is not None and cells - used - limit_cells - 2 >= BAR_CELLS[0]:
+        (beside,) = _limit_rows(result.limit, used, cells, limit_cells)
+        return [(*head, *beside)]
+    return [tuple(head[:-1]), *_limit_rows(result.limit, label.width, cells, limit_cells)]
+
+
+def _limit_rows(limit: Limit | None, indent: int, cells: int, limit_cells: int) -> list[Line]:
+    """The share as a bar and in words; without the bar where it has no room."""
+    if limit is None:
+        return []
+    style = TextStyle.BAD if limit.exceeded else TextStyle.PLAIN
+    told = Span(limit_words(limit), style)
+    room = min(BAR_CELLS[1], cells - indent - limit_cells - 2)
+    if room < BAR_CELLS[0]:
+        return flow([(told,)], cells, indent="  ")
+    # Beside the figures the line has its indent already.
+    lead = " " if indent > DEVICE_CELLS + 4 else " " * indent
+    return [line(lead, *share_bar(limit, room), "  ", told)]
+
+
+def share_bar(limit: Limit, cells: int) -> Line:
+    """The share of the limit, which is the whole bar."""
+    drawn = bar(limit.fraction, cells)
+    track = glyphs.GLYPHS.zero * (cells - cell_len(drawn))
+    style = TextStyle.BAD if limit.exceeded else TextStyle.ALLOCATED
+    return line(Span(drawn, style), Span(track, TextStyle.QUIET))
+
+
+def limit_words(limit: Limit) -> str:
+    """``76% of float32 peak``; what cannot be is said to be so."""
+    words = f"{text.share(limit.fraction)} of {limit_name(limit)}"
+    if not limit.exceeded:
+        return words
+    why = "above its ceiling" if limit.basis == "measured" else "impossible"
+    return f"{glyphs.GLYPHS.warning} {words}, {why}"
+
+
+def limit_name(limit: Limit) -> str:
+    """A ceiling was measured here, a peak is the hardware's: ``float32 peak``."""
+    return f"{limit.name} {'ceiling' if limit.basis == 'measured' else 'peak'}"
+
+
+def check_mark(check: Check) -> list[Line]:
+    """The verdict on the result's own values."""
+    indent = " " * (DEVICE_CELLS + 1)
+    if check.passed:
+        return [line(indent, Span("check passed", TextStyle.GOOD))]
+    return [line(indent, Span("check FAILED: the result is wrong", TextStyle.BAD))]
+
+
+def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]:
+    """How many times faster a device is, where each has a result and none of them is wrong."""
+    results = {device: result_of(run) for device, run in runs.items()}
+    timed = [device for device, one in results.items() if one and one.status == "ok"]
+    if len(timed) < 2:
+        return []
+    rows: list[Line] = []
+    base = base_device(timed)
+    for device in timed:
+        if device == base:
+            continue
+        ratio = speed_up(runs[device], runs[base])
+        if ratio is None:
+            words = f"{device} and {base} ran sizes of their own: their times do not compare"
+            rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
+            continue
+        faster, slower = (device, base) if ratio >= 1 else (base, device)
+        words = f"{faster} is {text.ratio(max(ratio, 1 / ratio))} as fast as {slower}"
+        rows += paragraph(words, cells, TextStyle.STRONG, indent="  ")
+    return rows
+
+
+# ---- in full -------------------------------------------------------------------------------------
+
+
+def result_lines(
+    result: RunResult, warnings: tuple[str, ...], cells: int, doing: str = ""
+) -> list[Line]:
+    """All figures of a result but its charts, with the warnings that go with it.
+
+    Args:
+        result: finished, or so far.
+        warnings: those that stand nowhere above.
+        cells: width of a line.
+        doing: what goes on, of a run that is not finished.
+    """
+    words = doing or result.status + (f": {result.reason}" if result.reason else "")
+    style = TextStyle.KEY if doing else STATUS_STYLES[result.status]
+    rows = paragraph(words, cells, style, indent="  ")
+    for warning in warnings:
+        rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  ")
+    if result.time is not None:
+        rows += _pair_lines(time_pairs(result.time, result.unavailable), cells)
+        rows += block_lines(result.time, cells)
+        rows += _pair_lines(rate_pairs(result), cells)
+        rows += limit_lines(result, cells)
+    rows += _pair_lines(memory_pairs(result), cells)
+    rows += check_lines(result, cells)
+    rows += finding_lines(replace(result, charts=()), cells)
+    if result.tables or result.log:
+        rows.append(())
+    rows += chosen_lines(result, cells)
+    rows += flags_lines(result, cells)
+    rows += missing_lines(result.unavailable, cells)
+    if result.trace:
+        rows += [(), line(Span("Traceback", TextStyle.STRONG))]
+        rows += [row for entry in result.trace.splitlines() for row in verbatim(entry, cells)]
+    return rows
+
+
+def _pair_lines(pairs: list[tuple[str, str]], cells: int) -> list[Line]:
+    """Label and value, as many to a line as fit."""
+    return flow(
+        [line(Span(f"{label} ", TextStyle.QUIET), value) for label, value in pairs],
+        cells,
+        gap="   ",
+    )
+
+
+def time_pairs(time: Timing, unavailable: dict[str, str]) -> list[tuple[str, str]]:
+    """The time's statistics; the median carries the digits that its interval supports."""
+    width = half_width(time)
+    pairs = [("median", f"{median(time)} by the {time.clock} clock")]
+    if time.ci95_s is not None:
+        low, high = (text.seconds(value) for value in time.ci95_s)
+        pairs.append(("95% interval", f"{low} to {high} ({text.spread(width)})"))
+    else:
+        pairs.append(("95% interval", f"n/a: {unavailable.get('time.ci95_s', 'too few blocks')}"))
+    pairs += [
+        ("quartiles", f"{text.seconds(time.q1_s)} to {text.seconds(time.q3_s)}"),
+        ("min", text.seconds(time.min_s)),
+        ("p95", text.seconds(time.p95_s)),
+        (
+            "first call" if time.first_call_cold else "first call, in a warm process",
+            text.seconds(time.first_call_s),
+        ),
+        ("blocks", text.count(time.blocks)),
+        ("calls", text.count(time.calls)),
+        ("stopped by", time.stopped_by),
+        ("wall", text.seconds(time.wall_median_s)),
+    ]
+    if time.device_median_s is not None:
+        pairs.append(("device", text.seconds(time.device_median_s)))
+    if time.enqueue_s is not None:
+        pairs.append(("enqueue", text.seconds(time.enqueue_s)))
+    if time.faults_per_call is not None:
+        pairs.append(("page faults per call", f"{time.faults_per_call:.3g}"))
+    return pairs
+
+
+def block_lines(time: Timing, cells: int) -> list[Line]:
+    """The blocks of a measurement one after the other: drift and outliers show, a median hides."""
+    known = time.block_times_s
+    if len(known) < BLOCKS_FROM or cells < LEAST_CELLS:
+        return []
+    low, high = min(known), max(known)
+    if high == low:
+        low, high = 0.99 * low, 1.01 * high
+    points = tuple((float(number), value) for number, value in enumerate(known, 1))
+    plot = Plot(
+        Axis("block", "", Scale(1.0, float(len(known)))),
+        Axis("time of a call", "s", Scale(low, high)),
+        (Curve("", points, style=TextStyle.ALLOCATED),),
+        (Level("median", time.median_s),),
+    )
+    return plot_lines(plot, min(cells, BLOCKS_MOST), BLOCKS_HEIGHT)
+
+
+def rate_pairs(result: RunResult) -> list[tuple[str, str]]:
+    """The rates that there are."""
+    width = half_width(result.time) if result.time else None
+    rates = (
+        (result.rates.flop_per_s, "FLOP/s"),
+        (result.rates.byte_per_s, "B/s"),
+        (result.rates.item_per_s, "samples/s"),
+    )
+    return [("rate", text.rate(value, unit, width)) for value, unit in rates if value is not None]
+
+
+def limit_lines(result: RunResult, cells: int) -> list[Line]:
+    """What the rate is held against, and who says so."""
+    limit = result.limit
+    if limit is None:
+        reason = result.unavailable.get("limit", "no rate to hold against one")
+        return paragraph(f"limit n/a: {reason}", cells, TextStyle.QUIET, indent="  ")
+    of = rate_at_limit(result)
+    value = quantity(limit.value, of[1] if of else "byte/s")
+    words = f"{text.share(limit.fraction)} of {limit.name}: {value}, {limit.source}"
+    if limit.exceeded:
+        above = "above what was measured" if limit.basis == "measured" else "impossible"
+        words = f"{glyphs.GLYPHS.warning} {above}: {words}"
+    return paragraph(
+        words, cells, TextStyle.BAD if limit.exceeded else TextStyle.PLAIN, indent="  "
+    )
+
+
+def memory_pairs(result: RunResult) -> list[tuple[str, str]]:
+    """The peaks that are known."""
+    memory = result.memory
+    known = (
+        ("allocated peak", memory.allocated_peak),
+        ("reserved peak", memory.reserved_peak),
+        ("cuBLAS workspace", memory.workspace),
+        ("process peak", memory.process_peak),
+    )
+    return [(label, text.size(value)) for label, value in known if value is not None]
+
+
+def check_lines(result: RunResult, cells: int) -> list[Line]:
+    """The error against a reference."""
+    check = result.check
+    if check is None:
+        return []
+    word = "check passed" if check.passed else "check FAILED: the result is wrong"
+    sign = glyphs.GLYPHS.at_most if check.passed else ">"
+    error = "that is no number" if check.error is None else f"{check.error:.2g}"
+    words = f"{word}: error {error} {sign} {check.tolerance:.2g} against {check.against}"
+    return paragraph(words, cells, TextStyle.GOOD if check.passed else TextStyle.BAD, indent="  ")
+
+
+def chosen_lines(result: RunResult, cells: int) -> list[Line]:
+    """The parameters that were left to the kind of the device."""
+    chosen = {
+        name: value for name, value in result.chosen.items() if result.parameters.get(name) != value
+    }
+    words = f"for this kind of device: {', '.join(f'{n}={v}' for n, v in chosen.items())}"
+    return paragraph(words, cells, TextStyle.QUIET, "  ") if chosen else []
+
+
+def flags_lines(result: RunResult, cells: int) -> list[Line]:
+    """The flags of this device's kind that it ran under."""
+    backend = "mkldnn." if result.device == "cpu" else "cudnn."
+    words = [
+        f"{name} {'on' if value else 'off'}"
+        for name, value in result.flags.items()
+        if name.startswith(backend)
+    ]
+    return paragraph("flags: " + ", ".join(words), cells, TextStyle.QUIET, "  ") if words else []
+
+
+def condition_lines(seen: Conditions | None, cells: int) -> list[Line]:
+    """What NVML said of the device while it ran."""
+    if seen is None:
+        return []
+    software = under_lines(seen, cells)
+    if not seen.samples:
+        reason = next(iter(seen.unavailable.values()), "no sample fell into the run")
+        if reason == NOT_SAMPLED:
+            return software
+        words = f"device during the run n/a: {reason}"
+        return [*paragraph(words, cells, TextStyle.QUIET, indent="  "), *software]
+    samples = text.count(seen.samples, "sample")
+    of = f" of {', '.join(seen.devices)}" if len(seen.devices) > 1 else ""
+    pairs = [("during the run", samples + of)]
+    if seen.sm_clock_mhz_min is not None and seen.sm_clock_mhz_median is not None:
+        least, usual = seen.sm_clock_mhz_min, text.megahertz(seen.sm_clock_mhz_median)
+        pairs.append(("SM clock", f"{usual} (lowest {text.megahertz(least)})"))
+    pairs += [
+        ("power up to", text.watts(seen.power_w_max)),
+        ("temperature up to", text.temperature(seen.temperature_c_max)),
+        ("throttle reasons", ", ".join(seen.throttle) or "none"),
+    ]
+    if seen.process_peak is not None:
+        pairs.append(("process peak, sampled", text.size(seen.process_peak)))
+    return [*_pair_lines(pairs, cells), *software]
+
+
+def under_lines(seen: Conditions, cells: int) -> list[Line]:
+    """Threads and versions that the figures depend on."""
+    words = [] if seen.threads is None else [text.count(seen.threads, "thread")]
+    words += [f"{name} {version}" for name, version in seen.versions.items()]
+    return paragraph(f"under: {', '.join(words)}", cells, TextStyle.QUIET, "  ") if words else []

@@ -1,0 +1,385 @@
+"""Keeps a watch running: of all processes, or of one run with its folder; reads the kept runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from tui.core.child.launch import FOLDER
+from tui.core.child.process import ChildProcess, Garbage
+from tui.devices import allocators as watch
+from tui.devices.allocators import serving
+from tui.devices.allocators.messages import (
+    WATCH_EVENTS,
+    ListedProcesses,
+    LookFor,
+    ProcessFigures,
+    Seen,
+    StepsTold,
+    TorchProcesses,
+    WatchEvent,
+    WatchPace,
+    pids_of,
+)
+from tui.devices.monitor.messages import Sample
+from tui.session.supervisors import BACK_OFF_S, Apply, Sent
+from tui.state.events import LogLine, WatchStatus
+from tui.watch.runs.agents import Agents, AgentState, Ask
+from tui.watch.runs.kept import Contents, Left, agent_files, read_folder, snapshots_in, troubles_in
+from tui.watch.runs.runs import Run, processes_of
+from tui.watch.runs.samples import SamplesFile
+from workloads.agent import program_name
+from workloads.protocol.frozen import frozen
+
+LOOKED_AT_S = 0.5
+"""Between two readings while they are on the screen."""
+UNSEEN_S = 2.0
+"""While they are not: what they tell over time needs no more."""
+
+
+class WatchSupervisor:
+    """Keeps a watch running, from when it is first needed.
+
+    Args:
+        apply: takes each event.
+        sample: the monitor's newest.
+        sent: is called with each request that was sent.
+    """
+
+    def __init__(self, apply: Apply, sample: Sample | None, sent: Sent | None = None) -> None:
+        self.child: ChildProcess[WatchEvent] | None = None
+        self._apply = apply
+        self._sent = sent
+        self._listed = pids_of(sample.devices) if sample else ()
+        self._pace = LOOKED_AT_S
+
+    async def supervise(self) -> None:
+        """Start it, and start it again whenever it has ended; never returns."""
+        for failures in itertools.count():
+            reason = await self._run_once()
+            words = f"the watch ended: {reason}; it is restarted"
+            self._apply(WatchStatus("restarting", words))
+            self._apply(LogLine("watch", f"ended: {reason}", "error"))
+            await asyncio.sleep(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
+
+    async def _run_once(self) -> str:
+        """Start it and take what it says until it ends; returns how it ended."""
+        command = watch.serving(self._pace, listed=self._listed)
+        child: ChildProcess[WatchEvent] = ChildProcess(
+            command, WATCH_EVENTS, folder=FOLDER, sent=self._sent
+        )
+        self.child = child
+        try:
+            await child.start()
+        except OSError as error:
+            return str(error)
+        # What was asked for while it was being started.
+        child.send(ListedProcesses(self._listed))
+        async for event in child.events():
+            if isinstance(event, Garbage):
+                text = f"unreadable: {event.reason}: {event.line}"
+                self._apply(LogLine("watch", text, "warning"))
+            else:
+                self._apply(event)
+        return await child.ended()
+
+    def look_at(self, wanted: bool) -> None:
+        """Have them read often while they are looked at."""
+        pace = LOOKED_AT_S if wanted else UNSEEN_S
+        if pace != self._pace:
+            self._pace = pace
+            if self.child is not None:
+                self.child.send(WatchPace(pace))
+
+    def take_sample(self, sample: Sample) -> None:
+        """Have those watched too that NVML lists."""
+        listed = pids_of(sample.devices)
+        if listed != self._listed:
+            self._listed = listed
+            if self.child is not None:
+                self.child.send(ListedProcesses(listed))
+
+
+SAMPLE_S = 0.5
+ASK_S = 0.5
+"""Between two questions to the agents."""
+
+
+@frozen
+class Looked:
+    """What the agents of a run say, and what lies in its folder."""
+
+    at: float
+    """Unix time."""
+    states: tuple[AgentState, ...]
+    there: tuple[int, ...]
+    """Processes with an agent that go on, whether it answers or not."""
+    left: tuple[Left, ...]
+    troubles: tuple[str, ...]
+    """Why there is no agent in some process."""
+    snapshots: tuple[Path, ...]
+    """The newest first."""
+    refused: tuple[tuple[str, Ask], ...] = ()
+    """Requests that did not reach an agent, with its identity."""
+    skipped: tuple[str, ...] = ()
+    """What in the folder could not be read, a line each."""
+
+
+class Folder:
+    """A run's folder, read again where something in it has changed.
+
+    Args:
+        place: the folder.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._stamp: object = None
+        self._read: tuple[Contents, tuple[str, ...]] = (Contents((), ()), ())
+
+    def look(
+        self, at: float, states: Sequence[AgentState], refused: Sequence[tuple[str, Ask]] = ()
+    ) -> Looked:
+        """What lies in it, beside what the agents say.
+
+        Args:
+            at: Unix time.
+            states: of the agents that answer.
+            refused: requests that did not reach one.
+        """
+        snapshots = self._read_changed()
+        newest = sorted(snapshots, key=lambda path: snapshots[path], reverse=True)
+        contents, troubles = self._read
+        return Looked(
+            at,
+            tuple(states),
+            tuple(processes_of(self._place)),
+            contents.left,
+            troubles,
+            tuple(newest),
+            tuple(refused),
+            contents.skipped,
+        )
+
+    def left(self) -> tuple[Left, ...]:
+        """What each process has left, in the order in which they began."""
+        self._read_changed()
+        return self._read[0].left
+
+    def _read_changed(self) -> dict[Path, tuple[int, int]]:
+        """Read what has changed since the last look; returns the snapshots."""
+        # Not the samples: they grow all the time, and are not an agent's.
+        told = [*agent_files(self._place), self._place / "agent-errors.log"]
+        snapshots = snapshots_in(self._place)
+        stamp = (_with_sizes(told), snapshots)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._read = read_folder(self._place), tuple(troubles_in(self._place))
+        return snapshots
+
+
+def _with_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    found = {}
+    for path in paths:
+        with contextlib.suppress(OSError):  # it is gone, or was never there
+            facts = path.lstat()
+            found[path] = facts.st_mtime_ns, facts.st_size
+    return found
+
+
+@frozen
+class KeptRun:
+    """A run, and what its processes have left."""
+
+    run: Run
+    goes_on: bool
+    left: tuple[Left, ...]
+
+    @property
+    def steps(self) -> int | None:
+        """Of the process that made the most; ``None`` where none has said."""
+        return max((each.steps for each in self.left if each.steps is not None), default=None)
+
+    @property
+    def ooms(self) -> int:
+        """Of all its processes."""
+        return sum(each.oom_count for each in self.left)
+
+    @property
+    def snapshots(self) -> int:
+        """Of all its processes, those of OOMs that are still there among them."""
+        of_ooms = sum(oom.snapshot is not None for each in self.left for oom in each.ooms)
+        return of_ooms + sum(len(each.snapshots) for each in self.left)
+
+
+class KeptRuns:
+    """The list of kept runs: of a run, only what has changed since the last look is read.
+
+    Args:
+        kept: gives the runs, the newest first.
+    """
+
+    def __init__(self, kept: Callable[[], list[Run]]) -> None:
+        self._kept = kept
+        self._folders: dict[Path, Folder] = {}
+
+    def look(self) -> tuple[KeptRun, ...]:
+        """All of them with what their processes have left; reads files."""
+        found = self._kept()
+        known = self._folders
+        self._folders = {
+            each.folder: known.get(each.folder) or Folder(each.folder) for each in found
+        }
+        return tuple(
+            KeptRun(each, each.goes_on, self._folders[each.folder].left()) for each in found
+        )
+
+
+class Sampler:
+    """Watches a run until it is cancelled; leaves the run as it is.
+
+    Args:
+        run: what is watched.
+        take: is called with what is seen, in the event loop.
+        starter: this program has started the run.
+        told: is called when :attr:`why_no_samples` is another.
+        clock: Unix time now.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        take: Callable[[Seen | Looked], None],
+        *,
+        starter: bool,
+        told: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.why_no_samples = ""
+        """Why no more of them come; empty while they do."""
+        self.file = SamplesFile(run, starter=starter)
+        self._run = run
+        self._take = take
+        self._told = told
+        self._clock = clock
+        self._folder = Folder(run.folder)
+        self._agents = Agents()
+        self._asked: list[tuple[str, Ask]] = []
+        self._ask_now = asyncio.Event()
+        self._child: ChildProcess[WatchEvent] | None = None
+        self._first: frozenset[int] = frozenset(() if run.pid is None else (run.pid,))
+        self._pids = self._first
+        self._know_pids = asyncio.Event()
+        self._listed: tuple[int, ...] = ()
+        self._pace = SAMPLE_S
+
+    async def work(self) -> None:
+        """Sample it; returns when it is cancelled, and then has ended what it started."""
+        if self._pids:
+            self._know_pids.set()
+        tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._ask())]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._agents.close()
+            if self._child is not None:
+                await self._child.stop()
+            self.file.close()
+
+    # ---- what it is told ----
+
+    def set_pace(self, seconds: float) -> None:
+        """Read this far apart from now on."""
+        if seconds != self._pace:
+            self._pace = seconds
+            self._send(WatchPace(seconds))
+
+    def set_listed(self, pids: tuple[int, ...]) -> None:
+        """What NVML says uses a GPU."""
+        if pids != self._listed:
+            self._listed = pids
+            self._send(ListedProcesses(pids))
+
+    def ask(self, identity: str, what: Ask) -> None:
+        """Ask an agent for something; what comes of it is seen at a later look."""
+        self._asked.append((identity, what))
+        self._ask_now.set()
+
+    def keep(self, event: Seen) -> None:
+        """Keep what somebody else has seen of the run."""
+        self.file.keep(event)
+
+    def _send(self, request: WatchPace | ListedProcesses | LookFor) -> None:
+        if self._child is not None:
+            self._child.send(request)
+
+    # ---- the watch ----
+
+    async def _watch(self) -> None:
+        """Keep a watch running and take what it says; a run goes on without it."""
+        await self._know_pids.wait()
+        for failures in itertools.count():
+            reason = await self._watch_once()
+            self.why_no_samples = f"the watch ended: {reason}; it is restarted"
+            self._told()
+            await asyncio.sleep(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
+
+    async def _watch_once(self) -> str:
+        """Start it and take what it says until it ends; returns how it ended."""
+        command = serving(self._pace, sorted(self._pids), self._listed)
+        child: ChildProcess[WatchEvent] = ChildProcess(command, WATCH_EVENTS, folder=FOLDER)
+        self._child = child
+        try:
+            await child.start()
+        except OSError as error:
+            return str(error)
+        # What was told while it was being started.
+        self._send(LookFor(tuple(sorted(self._pids))))
+        self._send(ListedProcesses(self._listed))
+        self._send(WatchPace(self._pace))
+        async for event in child.events():
+            if isinstance(event, (TorchProcesses, ProcessFigures)):
+                self.why_no_samples = ""
+                self.file.keep(event)
+                self._take(event)
+        return await child.ended()
+
+    # ---- the agents ----
+
+    async def _ask(self) -> None:
+        """Ask the agents; to be connected lets this program's children read their processes."""
+        while True:
+            self._ask_now.clear()
+            asked, self._asked = self._asked, []
+            # An agent answers when its process lets it have the interpreter.
+            looked = await asyncio.to_thread(self._look, asked)
+            self._take_looked(looked)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._ask_now.wait(), ASK_S)
+
+    def _look(self, asked: Sequence[tuple[str, Ask]]) -> Looked:
+        """In a thread of its own."""
+        refused = [each for each in asked if self._agents.ask(*each) is None]
+        states = self._agents.states(str(self._run.folder))
+        return self._folder.look(self._clock(), states, refused)
+
+    def _take_looked(self, looked: Looked) -> None:
+        steps = {program_name(each.identity, each.program): each.steps for each in looked.states}
+        if steps:
+            told = StepsTold(looked.at, steps)
+            self.file.keep(told)
+            self._take(told)
+        self._take(looked)
+        # They may have left the tree of the first one, or there is no first one.
+        pids = self._first.union(looked.there)
+        if pids and pids != self._pids:
+            self._pids = pids
+            self._send(LookFor(tuple(sorted(pids))))
+            self._know_pids.set()

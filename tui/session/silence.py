@@ -1,0 +1,183 @@
+"""A process by its PID: what is known of a silent one, and the signal that ends one.
+
+A worker says nothing during one long call, so its silence alone tells little, and a long compute is
+not called dead. What the kernel says of it, its state and its processor time, tells a stopped
+process from one at work. SIGTERM is the one signal that this program sends to a process of others,
+and it is never sent to a number that is another's by now.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from tui.devices.monitor.messages import GpuProcess
+from workloads.protocol.frozen import frozen
+
+AT_WORK = 0.05
+"""Cores: whoever takes more processor time than this is at work."""
+Who = Literal["runner", "worker"]
+
+
+@frozen
+class Seen:
+    """A process at one moment."""
+
+    state: str
+    """The kernel's letter: R, S, D, T, t, Z, I (proc(5)); another word where there is none."""
+    cpu_s: float
+    """Of all its threads so far."""
+    at: float
+    """Seconds since any fixed moment."""
+
+
+@frozen
+class Silence:
+    """What to tell: what is known, and what can be done."""
+
+    reason: str = ""
+    advice: str = ""
+
+
+def look(pid: int, at: float) -> Seen | None:
+    """The process as it is now; ``None`` where there is none or it may not be looked at.
+
+    Args:
+        pid: its number.
+        at: the present moment, for :attr:`Seen.at`.
+    """
+    # Here and below, because no start needs it.
+    import psutil
+
+    letters = {
+        psutil.STATUS_RUNNING: "R",
+        psutil.STATUS_SLEEPING: "S",
+        psutil.STATUS_DISK_SLEEP: "D",
+        psutil.STATUS_STOPPED: "T",
+        psutil.STATUS_TRACING_STOP: "t",
+        psutil.STATUS_ZOMBIE: "Z",
+        psutil.STATUS_IDLE: "I",
+    }
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            times, state = process.cpu_times(), process.status()
+    except psutil.Error:
+        return None
+    return Seen(letters.get(state, state), times.user + times.system, at)
+
+
+def silence(who: Who, pid: int, seconds: float, before: Seen | None, now: Seen | None) -> Silence:
+    """What to say of a process that has been silent for a while.
+
+    Args:
+        who: which one it is.
+        pid: its number.
+        seconds: since its last word.
+        before: the process at an earlier look, if there was one.
+        now: the process at this look.
+    """
+    head = f"no word from the {who} for {seconds:.0f} s"
+    if now is None:
+        return Silence(f"{head}: process {pid} cannot be looked at")
+    let_go_on = f"kill -CONT {pid} lets it go on, kill -KILL {pid} ends it"
+    if now.state == "T":
+        return Silence(f"{head}: stopped (state T)", let_go_on)
+    if now.state == "t":
+        return Silence(f"{head}: stopped by a debugger (state t)", "continue it there")
+    if now.state == "Z":
+        return Silence(f"{head}: it has ended (state Z)", "its parent has not taken note yet")
+    if now.state == "D":
+        return Silence(
+            f"{head}: it waits in the kernel, for a disk or a driver (state D)",
+            "nothing ends it before that answers",
+        )
+    if before is None or now.at <= before.at:
+        return Silence(f"{head}: state {now.state}")
+    cores = (now.cpu_s - before.cpu_s) / (now.at - before.at)
+    if cores > AT_WORK:
+        return Silence(f"{head}: at work, {cores:.1f} cores busy; one call may take long")
+    return Silence(
+        f"{head}: it waits and takes no processor time (state {now.state})",
+        f"py-spy dump --pid {pid} shows where",
+    )
+
+
+def reading(files: Sequence[str], seconds: float) -> Silence:
+    """Return what to say of a runner that has not yet said what it can run.
+
+    Args:
+        files: of workloads that it imports first; at least one.
+        seconds: since it was started.
+    """
+    names = ", ".join(Path(file).name for file in files)
+    one = "the file" if len(files) == 1 else "one of these files"
+    return Silence(
+        f"no answer for {seconds:.0f} s: the runner still imports {names}",
+        f"if {one} never returns from import, end this and correct it",
+    )
+
+
+SLACK_S = 2.0
+"""A start time is told to the second: the kernel's boot time, which it is counted from, is."""
+
+
+def refusal(row: GpuProcess) -> str | None:
+    """Why a process of the list cannot be sent a signal; ``None`` where it can."""
+    if row.started_at is None:
+        reason = next(iter(row.unavailable.values()), "it cannot be tied to a process here")
+        return f"{row.pid} is not ended: {reason}"
+    if row.pid == 1:
+        return "1 is init: its end is that of the machine, or of the container"
+    if row.pid == os.getpid():
+        return f"{row.pid} is this workbench: q quits it"
+    return None
+
+
+def terminate(row: GpuProcess) -> str | None:
+    """Send SIGTERM to a process of the list, if it is still the same one.
+
+    The process is held by a descriptor while its start is compared, so that the signal cannot
+    reach another that has got its number meanwhile (Linux 5.3; elsewhere the comparison comes
+    right before the signal).
+
+    Returns:
+        Why it was not sent, in one line; ``None`` where it was.
+    """
+    problem = refusal(row)
+    if problem is not None:
+        return problem
+    held: int | None = None
+    try:
+        held = os.pidfd_open(row.pid) if hasattr(os, "pidfd_open") else None
+        if not _is_still(row):
+            return f"{row.pid} is not ended: the PID belongs to another process by now"
+        if held is None:
+            os.kill(row.pid, signal.SIGTERM)
+        else:
+            signal.pidfd_send_signal(held, signal.SIGTERM)
+    except ProcessLookupError:
+        return f"{row.pid} has ended already"
+    except PermissionError:
+        return f"{row.pid} is not ended: it belongs to {row.user or 'another user'}, not to you"
+    except OSError as error:
+        return f"{row.pid} is not ended: {error.strerror}"
+    finally:
+        if held is not None:
+            os.close(held)
+    return None
+
+
+def _is_still(row: GpuProcess) -> bool:
+    import psutil
+
+    try:
+        started_at = psutil.Process(row.pid).create_time()
+    except psutil.NoSuchProcess as error:
+        raise ProcessLookupError from error
+    except psutil.AccessDenied as error:
+        raise PermissionError from error
+    return row.started_at is not None and abs(started_at - row.started_at) <= SLACK_S

@@ -1,0 +1,211 @@
+"""``gpu-workbench snapshot``: what an allocator snapshot tells, as text, JSON or Markdown."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tui.cli.headless import reading
+from tui.cli.options import Subcommand, add_common, add_devices
+from tui.cli.output import UsageError, print_text, run_to_exit
+from tui.cli.values import memory_of, oom_text, size_of
+from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
+from tui.snapshots.reader.messages import Export, Load
+from tui.snapshots.session.snapshot_reader import LONGEST_TEXT
+from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from tui.cli.options import Parser
+
+EventRange = tuple[int, int | None]
+"""The first and the last event of a trace; ``None`` for its end."""
+WHOLE: EventRange = (0, None)
+
+
+@frozen
+class SnapshotOptions:
+    """Which files, what of them, and how it is printed."""
+
+    names: Sequence[str]
+    """A file, or the word diff and two files."""
+    json: bool = False
+    markdown: bool = False
+    devices: Sequence[str] = ()
+    """The index of one device in the file; empty for all."""
+    at: int | None = None
+    """An event: the state right after it is told."""
+    top: int = 10
+    """Sites to list."""
+    peak: bool = False
+    """Of a difference: compare the peaks, not the ends."""
+    without_names: bool = False
+    """Take out user names and home directories."""
+    exceptions: str = ""
+    """File with the text of exceptions, ``-`` for standard input; empty for none."""
+    range: EventRange = WHOLE
+    """What to keep of the trace."""
+    min_size: int = 0
+    """Bytes: what is smaller is left out."""
+    allowed: int | None = None
+    """Bytes that reading may take; ``None`` for a quarter of what is available."""
+
+
+def add_options(parser: Parser) -> None:
+    """The files, what of them, and how it is printed."""
+    add_common(parser)
+    parser.add_argument(
+        "names", nargs="+", metavar="FILE", help="a snapshot, - for standard input; or: diff A B"
+    )
+    parser.add_argument("--markdown", action="store_true", help="print a report as Markdown")
+    add_devices(parser, "I", "only the device of this index in the file")
+    parser.add_argument("--at", type=int, metavar="EVENT", help="the state right after an event")
+    parser.add_argument("--top", type=int, metavar="N", help="sites to list")
+    parser.add_argument("--peak", action="store_true", help="diff: compare the peaks, not the ends")
+    # By other names than the workbench's own, which stand before the command.
+    parser.add_argument(
+        "--redact",
+        dest="without_names",
+        action="store_true",
+        help="take out user names and home directories",
+    )
+    parser.add_argument(
+        "--oom-text",
+        dest="exceptions",
+        metavar="FILE",
+        help="the exception's text, or a log that holds it; - for standard input",
+    )
+    # An empty text, as of a shell's variable that is not set, is the same as none.
+    parser.add_argument(
+        "--range",
+        type=lambda text: event_range(text) if text else WHOLE,
+        metavar="A..B",
+        help="keep only these events of the trace",
+    )
+    parser.add_argument(
+        "--min-size",
+        type=lambda text: size_of(text, "--min-size") if text else 0,
+        metavar="SIZE",
+        help="leave out what is smaller, as in 1MiB",
+    )
+    parser.add_argument(
+        MEMORY_OPTION,
+        dest="allowed",
+        type=memory_of,
+        metavar="SIZE",
+        help="what reading may take, as in 8GiB; a quarter of what is available if not given",
+    )
+
+
+def event_range(text: str) -> EventRange:
+    """``1000..2000`` as the first and the last number; either may be left out.
+
+    Raises:
+        UsageError: it is not of that form.
+    """
+    first, dots, last = text.partition("..")
+    ends = [end.strip() for end in (first, last)]
+    if not dots or any(end and not end.isdecimal() for end in ends):
+        raise UsageError(f"--range {text}: give two numbers, such as 1000..2000 or 1000..")
+    low, high = int(ends[0] or 0), int(ends[1]) if ends[1] else None
+    if high is not None and high < low:
+        raise UsageError(f"--range {text}: the first number is the larger one")
+    return low, high
+
+
+def snapshot(options: SnapshotOptions) -> int:
+    """Print what was asked for; returns the exit code.
+
+    Raises:
+        UsageError: arguments that do not go together.
+    """
+    if options.top < 1:
+        raise UsageError(f"--top {options.top}: at least 1")
+    if options.json and options.markdown:
+        raise UsageError("--json and --markdown: one of them")
+    found = options.names
+    compares = len(found) == 3 and found[0] == "diff"
+    if not compares and len(found) != 1:
+        raise UsageError("snapshot: give one FILE, or diff A B (a file named diff is ./diff)")
+    paths = tuple(found[1:] if compares else found)
+    text = oom_text(options.exceptions, paths)
+    if STANDARD_INPUT in paths:
+        if compares:
+            raise UsageError("snapshot diff: both files must be named, - is for one file alone")
+        if sys.stdin.isatty():
+            raise UsageError("snapshot -: nothing is piped in; give a file or pipe one in")
+    return run_to_exit(_tell(options, paths, text, compares=compares))
+
+
+async def _tell(
+    options: SnapshotOptions, paths: tuple[str, ...], text: str, *, compares: bool
+) -> int:
+    load = _load(options, paths, text)
+    async with reading(paths) as child:
+        child.load(load)
+        # The door to the views, which are imported while the reader reads.
+        from tui.cli.command_output import snapshot_text
+        from tui.snapshots.views.overview import progress_words
+
+        loaded = await child.loaded(progress_words)
+        if options.json or options.markdown:
+            told = await child.export(_export(options))
+        else:
+            event, top, at_peak = options.at, options.top, options.peak
+            told = await snapshot_text(
+                child, loaded, event=event, top=top, at_peak=at_peak, compares=compares
+            )
+        # Before the reader is ended: giving back its memory takes a while.
+        print_text(told)
+    return 0
+
+
+def _load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
+    absolute = tuple(
+        path if path == STANDARD_INPUT else str(Path(path).expanduser().absolute())
+        for path in paths
+    )
+    first, last = options.range
+    known = None
+    if len(absolute) == 1 and not options.without_names:
+        # The door to the runs that are kept, which other files do not need.
+        from tui.watch.state.explained import known_of_snapshot
+
+        known = known_of_snapshot(Path(absolute[0]))
+        text = text or (known.text if known is not None else "")
+    return Load(
+        0,
+        absolute,
+        device=_device(options.devices),
+        first=first,
+        last=last,
+        minimal_size=options.min_size,
+        oom_text=text[-LONGEST_TEXT:],
+        top=options.top,
+        redact=options.without_names,
+        memory=options.allowed,
+        circumstances=None if known is None else known.circumstances,
+    )
+
+
+def _device(wanted: Sequence[str]) -> int | None:
+    if not wanted:
+        return None
+    if len(wanted) > 1 or not wanted[0].isdigit():
+        raise UsageError(f"--device {' '.join(wanted)}: give one number, such as 0")
+    return int(wanted[0])
+
+
+def _export(options: SnapshotOptions) -> Export:
+    kind: Literal["json", "markdown"] = "json" if options.json else "markdown"
+    return Export(0, kind, event=options.at, top=options.top, at_peak=options.peak)
+
+
+SUBCOMMAND = Subcommand(
+    "what an allocator snapshot tells: why it ran out",
+    SnapshotOptions,
+    add_options,
+    snapshot,
+    place=70,
+)

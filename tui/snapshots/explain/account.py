@@ -1,0 +1,317 @@
+"""The account of a device's used memory: what holds it, row by row; the rows add up to it.
+
+Sources do not always agree to the byte: they were read one after another, and a text rounds to two
+decimals. So each row takes at most what is left of the whole, in the order of how well it is
+known, and the rest is a row of its own with its reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tui.snapshots.explain.evidence import Evidence
+from tui.snapshots.explain.explanation import AccountName, AccountRow
+from tui.snapshots.explain.frames import goes_through, in_backward, main_stack
+from tui.snapshots.explain.leak import Leak
+from tui.snapshots.explain.words import round_words
+from tui.watch.runs.inventory import ModelPart
+from workloads.protocol.frozen import frozen
+
+GIB = 1 << 30
+USUAL = (2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 288)
+"""Sizes that cards are sold with, in GB; what the driver calls the total is up to a tenth less than
+as many GiB, for ECC and the driver's own part."""
+NEARLY = 0.92
+"""Of a usual size in GiB, from which the size is taken for the device's."""
+ROLES: dict[str, AccountName] = {
+    "parameters": "parameters",
+    "buffers": "buffers",
+    "gradients": "gradients",
+    "optimizer state": "optimizer state",
+}
+PURPOSES: dict[str, AccountName] = {
+    **ROLES,
+    "activations": "activations",
+    "forward pass": "activations",
+    "autograd details": "activations",
+    "inputs": "other tensors",
+    "backward pass": "gradients",
+    "optimizer step": "temporaries",
+    "temporaries": "temporaries",
+    "cuBLAS workspace": "buffers",
+}
+"""What a history calls live memory, and the row that it is counted to."""
+
+
+@frozen
+class Capacity:
+    """How large the device is, as far as it is known."""
+
+    bytes: int | None
+    words: str
+    inferred: bool = False
+    known: int = 0
+    """The least that it has."""
+
+
+def capacity(evidence: Evidence) -> Capacity:
+    """The device's size: as told, else the usual size that the least of it nearly fills."""
+    if evidence.total is not None:
+        return Capacity(evidence.total, round_words(evidence.total), known=evidence.total)
+    others = max(evidence.others or 0, evidence.others_least)
+    least = max(evidence.reserved, evidence.process or 0) + (evidence.free or 0) + others
+    for size in USUAL:
+        if NEARLY * size * GIB <= least <= size * GIB and size >= 8:
+            article = "an" if size in (8, 11, 80, 180) else "a"
+            return Capacity(least, f"{article} {size} GB device", inferred=True, known=least)
+    return Capacity(None, f"at least {round_words(least)}", known=least)
+
+
+@frozen
+class Account:
+    """The rows, and what they add up to."""
+
+    rows: tuple[AccountRow, ...]
+    used: int
+
+    def of(self, name: AccountName) -> int:
+        """What one row holds; 0 where there is none."""
+        return sum(row.bytes for row in self.rows if row.name == name)
+
+
+class _Whole:
+    """A whole that rows are taken from until nothing is left."""
+
+    def __init__(self, size: int) -> None:
+        self.left = max(0, size)
+        self.rows: list[tuple[AccountName, int, str]] = []
+
+    def take(self, name: AccountName, size: int, words: str) -> int:
+        taken = min(max(0, size), self.left)
+        if taken:
+            self.left -= taken
+            self.rows.append((name, taken, words))
+        return taken
+
+    def rest(self, name: AccountName, words: str) -> int:
+        return self.take(name, self.left, words)
+
+
+def used_of(evidence: Evidence) -> int:
+    """What of the device was used, at least what is known to be held."""
+    others = max(
+        evidence.others or 0, evidence.others_least, sum(each.bytes for each in evidence.holders)
+    )
+    held = max(evidence.reserved, evidence.process or 0) + others
+    if evidence.total is None:
+        return held
+    if evidence.free is None:
+        return min(held, evidence.total) if held else 0
+    return max(0, evidence.total - evidence.free, evidence.reserved)
+
+
+def account(evidence: Evidence, leak: Leak | None) -> Account:
+    """What holds the used memory of the device; the rows add up to it."""
+    used = used_of(evidence)
+    device = _Whole(used)
+    torch = _Whole(min(evidence.reserved, used))
+    device.left -= torch.left
+    live = _Whole(min(evidence.allocated, torch.left))
+    torch.left -= live.left
+    _live(evidence, live, leak)
+    _cached(evidence, torch)
+    _outside(evidence, device)
+    rows = [*live.rows, *torch.rows, *device.rows]
+    return Account(_merged(rows, used), used)
+
+
+def _live(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
+    if evidence.rounding:
+        live.take("rounding", evidence.rounding, "blocks larger than what was asked for")
+    live.take("pending", evidence.pending, "freed, but a stream still uses it (record_stream)")
+    if evidence.inventory is not None:
+        _by_inventory(evidence, live, leak)
+    elif evidence.purposes:
+        _by_history(evidence, live, leak)
+    elif leak is not None:
+        live.take("leak", leak.bytes, leak.subject)
+    why = (
+        "live tensors: neither an inventory nor a history tells what they are for"
+        if evidence.inventory is None and not evidence.purposes
+        else "live, and no source tells what it is for"
+    )
+    live.rest("other tensors", why)
+
+
+def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
+    inventory = evidence.inventory
+    assert inventory is not None
+    for role, name in ROLES.items():
+        parts = [part for part in inventory.parts if part.role == role]
+        owners = ", ".join(dict.fromkeys(part.owner for part in parts))
+        own_of_leak = [p.bytes for p in parts if leak is not None and _is_of(leak, p)]
+        live.take(name, sum(part.bytes for part in parts) - sum(own_of_leak), owners)
+    leaked = 0 if leak is None else live.take("leak", leak.bytes, leak.subject)
+    # What a leak holds was counted: first what its name reaches, then what its graphs hold.
+    of_name = 0 if leak is None else min(leak.held, leaked)
+    behind = leaked - of_name
+    own = "" if leak is None else leak.name
+    named = [each for each in evidence.named if not own or each.name != own]
+    plain, unnamed = sum(each.bytes for each in named), inventory.other_bytes
+    kept = inventory.remainder
+    if _graphs_hold(evidence):
+        # What autograd has saved of tensors that Python made has a Python object, too.
+        kept, unnamed = kept + unnamed, 0
+    plain += max(0, unnamed - max(0, behind - kept))
+    names = ", ".join(dict.fromkeys(each.name for each in named[:4] if each.bytes))
+    temporaries = sum(each.bytes for each in evidence.purposes if each.name == "optimizer step")
+    remainder = max(0, kept - (evidence.rounding or 0) - evidence.pending - behind)
+    if temporaries:
+        taken = live.take("temporaries", min(temporaries, remainder), "the optimizer's step")
+        remainder -= taken
+    live.take("other tensors", plain, f"reached by name: {names}" if names else "without a name")
+    if remainder:
+        live.take(
+            "activations",
+            remainder,
+            "no name: what autograd has saved, temporaries of the failing call, memory of C++",
+        )
+
+
+def _is_of(leak: Leak, part: ModelPart) -> bool:
+    return leak.name == f"{part.role} of {part.owner}"
+
+
+def _graphs_hold(evidence: Evidence) -> bool:
+    """Whether a graph is there that tensors without a name may belong to."""
+    stacks = (evidence.stack, main_stack(evidence.threads))
+    return (
+        any(each.graph_nodes for each in evidence.named)
+        or any(goes_through(stack, "/torch/nn/modules/") for stack in stacks)
+        or any(in_backward(stack) for stack in stacks)
+    )
+
+
+def _by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
+    by_name: Counter[AccountName] = Counter()
+    most: dict[AccountName, str] = {}
+    for each in sorted(evidence.purposes, key=lambda each: -each.bytes):
+        name = PURPOSES.get(each.name, "other tensors")
+        by_name[name] += each.bytes
+        if each.site:
+            most.setdefault(name, f"most of it at {each.site}")
+    if leak is not None:
+        left = live.take("leak", leak.bytes, leak.subject)
+        # A leak's tensors were made somewhere: take them from what they were counted to.
+        made_as: tuple[AccountName, ...] = (
+            "other tensors",
+            "activations",
+            "gradients",
+            "temporaries",
+        )
+        for part in made_as:
+            less = min(left, by_name[part])
+            by_name[part] -= less
+            left -= less
+    for name, size in by_name.most_common():
+        live.take(name, size, most.get(name, "by the stacks of the history"))
+
+
+def _cached(evidence: Evidence, torch: _Whole) -> None:
+    torch.take("CUDA graphs", evidence.graphs_cached, "free in the pools of CUDA graphs")
+    torch.take("MemPool", evidence.pools_cached, "free in pools of torch.cuda.MemPool")
+    torch.take(
+        "private pools",
+        evidence.private_cached,
+        "free in private pools; the file does not tell CUDA graphs and MemPools apart",
+    )
+    torch.take("other streams", evidence.streams_cached, "cached for other streams")
+    largest = evidence.largest
+    pieces = (
+        "cached by the allocator; in which pieces is not known"
+        if largest is None
+        else "cached in pieces beside live blocks"
+    )
+    torch.rest("fragmentation", pieces)
+
+
+def _outside(evidence: Evidence, device: _Whole) -> None:
+    own = evidence.process
+    if own is not None:
+        device.take(
+            "outside torch",
+            own - evidence.reserved,
+            "this process outside torch: CUDA context, kernels, libraries",
+        )
+    if evidence.holders:
+        for each in sorted(evidence.holders, key=lambda each: -each.bytes):
+            who = " ".join(filter(None, [f"process {each.pid}", each.user, each.command[:60]]))
+            device.take("other processes", each.bytes, who)
+    elif evidence.others:
+        device.take("other processes", evidence.others, "their pids are not known")
+    elif evidence.others_least:
+        device.take(
+            "other processes",
+            evidence.others_least,
+            "more was held outside this process than at another moment of the trace",
+        )
+    if own is None:
+        why = (
+            "neither torch's nor free: this process's CUDA context and libraries, and other "
+            "processes; only NVML or the exception's text tells them apart"
+        )
+    else:
+        why = "neither this process's nor free: the driver's own part, or processes not listed"
+    device.rest("unknown", why)
+
+
+def _merged(rows: Sequence[tuple[AccountName, int, str]], used: int) -> tuple[AccountRow, ...]:
+    """Rows of one name together, other processes apart; largest first, what is unknown last."""
+    found: dict[tuple[AccountName, str], int] = {}
+    words: dict[tuple[AccountName, str], str] = {}
+    for name, size, told in rows:
+        key = (name, told if name == "other processes" else "")
+        if found.get(key, 0) == 0 or size > found[key]:
+            words[key] = told
+        found[key] = found.get(key, 0) + size
+    made = [
+        AccountRow(name, size, size / used if used else 0.0, words[name, key])
+        for (name, key), size in found.items()
+    ]
+    return tuple(sorted(made, key=lambda row: (row.name == "unknown", -row.bytes, row.name)))
+
+
+MODEL_SHARE = 0.25
+"""Of the largest model's parameters, from which an owner is a model of its own and no part of one
+that is being built or copied."""
+
+
+def models_of(evidence: Evidence) -> list[str]:
+    """Who has parameters enough to be a model, most bytes first."""
+    inventory = evidence.inventory
+    parts = [] if inventory is None else [p for p in inventory.parts if p.role == "parameters"]
+    largest = max((part.bytes for part in parts), default=0)
+    found = [part for part in parts if part.bytes >= MODEL_SHARE * largest]
+    return [part.owner for part in sorted(found, key=lambda part: -part.bytes)]
+
+
+def models_words(evidence: Evidence) -> str:
+    """``model (GPT), teacher (GPT) and modules that are being built or copied``."""
+    models, all_of = models_of(evidence), owners(evidence, "parameters")
+    named = ", ".join(models[:3])
+    return (
+        f"{named} and modules that are being built or copied"
+        if len(all_of) > len(models)
+        else named
+    )
+
+
+def owners(evidence: Evidence, role: str) -> list[str]:
+    """Who has parameters, buffers, gradients or state, most bytes first."""
+    if evidence.inventory is None:
+        return []
+    parts = sorted(
+        (part for part in evidence.inventory.parts if part.role == role), key=lambda p: -p.bytes
+    )
+    return [part.owner for part in parts]

@@ -1,0 +1,453 @@
+"""What would help against one failed allocation: it follows the cause and names the line.
+
+Where arithmetic can test an advice, it does: expandable segments are advised where what is cached
+would have been enough, and where torch's own message advises them in vain, that is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tui.core.text.numbers import count
+from tui.snapshots.explain import allocator_advice
+from tui.snapshots.explain.account import Account, Capacity, models_of, models_words
+from tui.snapshots.explain.asked import Asked
+from tui.snapshots.explain.conclusion import roundup
+from tui.snapshots.explain.evidence import Evidence
+from tui.snapshots.explain.explanation import LeadingCause, Remedy
+from tui.snapshots.explain.frames import goes_through, line_words, main_stack
+from tui.snapshots.explain.lead import in_optimizer
+from tui.snapshots.explain.leak import Leak
+from tui.snapshots.explain.words import round_words
+from tui.watch.runs.inventory import CodeLine
+from tui.watch.runs.runs import EXAMPLE
+
+RECORD = "gpu-workbench watch --record -- COMMAND"
+WORTH_A_WORD = 0.02
+"""Of what is reserved: cached memory from which it is said that giving it back is not enough."""
+NO_MATTER_OF_CACHE: tuple[LeadingCause, ...] = (
+    "fragmentation",
+    "other streams",
+    "CUDA graphs",
+    "MemPool",
+    "private pools",
+    "larger than the device",
+    "larger than what was free",
+    "refused with memory free",
+    "address space",
+    "unknown",
+)
+"""Causes of which it need not be said that expandable segments would not have helped, or of which
+it has been said that they would."""
+_EVALUATES = re.compile(r"eval|valid|test|predict|infer|generate|score|embed", re.IGNORECASE)
+_OUTPUTS = re.compile(r"pred|out|logit|embed|feat|score|result|prob", re.IGNORECASE)
+_OF_TRAINING = re.compile(r"penalt|grad|norm|regular", re.IGNORECASE)
+_CHECKPOINT = re.compile(r"state|ckpt|checkpoint|weights", re.IGNORECASE)
+_WIDE = ("float32", "float64")
+
+
+def advise(
+    evidence: Evidence,
+    found: Account,
+    leak: Leak | None,
+    device: Capacity,
+    cause: LeadingCause,
+    where: CodeLine | None,
+) -> tuple[Remedy, ...]:
+    """Advice on one failure, the most telling first."""
+    asked = Asked(evidence, found, leak, device, where)
+    cast = _twice_a_block(asked, cause)
+    # By the dtype of a named tensor it is known, by sizes it may be chance.
+    made = cast if evidence.half_block_is_narrow else []
+    made = [*made, *_OF_CAUSE[cause](asked)]
+    made += [] if evidence.half_block_is_narrow else cast
+    made += _lost_to_rounding(asked, cause)
+    made += _not_enough(asked, cause)
+    made += _record(asked, cause)
+    return tuple(made)
+
+
+# ---- leaks ----
+
+
+def _leak(asked: Asked) -> list[Remedy]:
+    leak = asked.leak
+    assert leak is not None
+    name = leak.name or "what is kept"
+    place = f" at {line_words(leak.where)}" if leak.where is not None else ""
+    held = f"{round_words(leak.bytes)} is held by it"
+    if leak.kind == "graphs":
+        return _graphs(leak, name, place, held)
+    if leak.kind == "total":
+        if leak.carried:
+            return [
+                Remedy(
+                    f"cut the graph of {name}{place} with detach() before it is carried on, or "
+                    "work under torch.no_grad() where no backward follows",
+                    "its graph goes back through all iterations until then, and each keeps what "
+                    f"it has saved for backward; {held}",
+                )
+            ]
+        return [
+            Remedy(
+                f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
+                f"the graph behind {name} goes back over many steps, and each keeps what it has "
+                f"saved for backward; {held}",
+            ),
+            Remedy(
+                "do not use backward(retain_graph=True) unless a second backward follows",
+                "it keeps what autograd has saved, for as long as anything refers to the graph; a "
+                "state carried from step to step is cut by detach()",
+            ),
+        ]
+    if leak.kind == "cat":
+        return [
+            Remedy(
+                f"preallocate {leak.name or 'the cache'}{place} for its greatest length and write "
+                "into it, or bound its length",
+                "torch.cat copies all of it for each piece that is added, so both the old and the "
+                f"new one are live at once; {held}",
+            ),
+            Remedy(
+                "fewer sequences at once, a shorter context, or a cache of lower precision",
+                "a cache of keys and values grows with each token of each sequence",
+            ),
+        ]
+    if leak.kind == "traceback":
+        return [
+            Remedy(
+                "do not keep exceptions: keep str(error) or traceback.format_exc(), or call "
+                "error.with_traceback(None)",
+                "a traceback keeps its frames alive, and those all their tensors",
+            )
+        ]
+    if leak.kind == "list" and leak.name:
+        return [
+            Remedy(
+                f"bound how much {name} keeps{place} (deque(maxlen=…), clear()), or keep it on the "
+                "host with .cpu(), or a summary of it with item()",
+                f"its tensors carry no graph, so detach() alone does not help; {held}",
+            )
+        ]
+    if leak.kind == "unnamed":
+        return [
+            Remedy(
+                "call gc.collect() now and then to see whether it falls: if so, break the "
+                "reference cycle (weakref, del)",
+                f"{round_words(leak.bytes)} grew without a name that Python could give",
+            ),
+            Remedy(
+                "keep detach() or item() of what outlives a step: hooks, closures, metrics and "
+                "loggers keep graphs",
+                "one kept tensor keeps all that autograd has saved for it",
+            ),
+        ]
+    return [
+        Remedy(
+            f"keep detach() or item() of what is made{place}, move it to the host with .cpu(), or "
+            "bound the collection that keeps it",
+            f"{held}; deque(maxlen=…) or clear() bounds a collection",
+        ),
+        Remedy(
+            "if these are outputs of an evaluation, wrap it in torch.no_grad()",
+            "with gradients on, each output also keeps the activations of its pass",
+        ),
+    ]
+
+
+def _graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
+    function = leak.where.name if leak.where is not None else ""
+    evaluates = bool(_EVALUATES.search(function) or _OUTPUTS.search(name)) or not (
+        leak.training or _OF_TRAINING.search(name)
+    )
+    no_grad = Remedy(
+        f"wrap the evaluation{place} in torch.no_grad() or torch.inference_mode()",
+        f"{count(leak.graphs, 'tensor')} in {name} carry a graph, which keeps the activations of "
+        f"each pass; {held}",
+    )
+    detach = Remedy(
+        f"keep detach() or item() of each tensor in {name}{place}, moved to the host with .cpu() "
+        "where it is large",
+        f"{count(leak.graphs, 'tensor')} in {name} carry a graph (grad_fn); {held}",
+    )
+    return [no_grad, detach] if evaluates else [detach, no_grad]
+
+
+# ---- what the model itself takes ----
+
+
+def _parameters(asked: Asked) -> list[Remedy]:
+    made = []
+    stack = (*asked.evidence.stack, *main_stack(asked.evidence.threads))
+    who = asked.owners("parameters")
+    loaded = any(each.bytes and _CHECKPOINT.search(each.name) for each in asked.evidence.named[:1])
+    if goes_through(stack, "/torch/serialization.py") or loaded:
+        made.append(
+            Remedy(
+                f"load the checkpoint to the host: torch.load(…, map_location='cpu'){asked.line}",
+                "loaded to the GPU it is a second copy beside the model",
+            )
+        )
+    if goes_through(stack, "/copy.py", "deepcopy") or goes_through(stack, "/swa_utils.py"):
+        made.append(
+            Remedy(
+                f"keep the copy of the model on the host or in lower precision{asked.line}",
+                f"an average (EMA) or a reference model doubles {asked.size('parameters')}",
+            )
+        )
+    elif len(models_of(asked.evidence)) > 1 or len(who) > len(models_of(asked.evidence)):
+        made.append(
+            Remedy(
+                "delete the old model (del, then gc.collect()) before the next one is loaded, or "
+                "keep one of them on the host",
+                f"{models_words(asked.evidence)} hold {asked.size('parameters')} together",
+            )
+        )
+    kinds = asked.dtypes("parameters")
+    if not kinds or any(kind in _WIDE for kind in kinds):
+        told = f" as {kinds[0]}" if kinds else ""
+        made.append(
+            Remedy(
+                "load it in lower precision: bfloat16 halves it, 8 and 4 bit take a quarter and an "
+                "eighth of float32",
+                f"parameters hold {asked.size('parameters', 'buffers')}{told}",
+            )
+        )
+    made.append(
+        Remedy(
+            "shard it over several GPUs (FSDP, tensor parallel) or offload parts to the host",
+            f"{asked.size('parameters', 'buffers')} stays for as long as the model is used",
+        )
+    )
+    return made
+
+
+def _gradients(asked: Asked) -> list[Remedy]:
+    return [
+        Remedy(
+            "shard gradients and optimizer state (FSDP, ZeRO stage 2), or train fewer parameters "
+            "(LoRA, requires_grad_(False))",
+            f"gradients take as much as the parameters they are of: {asked.size('gradients')} so "
+            "far; accumulation does not make them smaller",
+        ),
+        Remedy(
+            "keep parameters, and so gradients, in bfloat16",
+            f"parameters hold {asked.size('parameters')}, optimizer state "
+            f"{asked.size('optimizer state')}",
+        ),
+    ]
+
+
+def _state(asked: Asked) -> list[Remedy]:
+    who = asked.owners("optimizer state")
+    return [
+        Remedy(
+            "use an optimizer of less state: 8-bit Adam (bitsandbytes, torchao), Adafactor, or SGD",
+            f"{who[0] if who else 'Adam'} keeps two values for each parameter, so twice the "
+            f"{asked.size('parameters')} of parameters",
+        ),
+        Remedy(
+            "shard the state over GPUs (FSDP, ZeroRedundancyOptimizer) or offload it to the host",
+            f"state holds {asked.size('optimizer state')} so far",
+        ),
+    ]
+
+
+def _temporaries(asked: Asked) -> list[Remedy]:
+    if not in_optimizer(asked.evidence):
+        return _activations(asked)
+    return [
+        Remedy(
+            "give the optimizer foreach=False (or fused=True)",
+            "foreach works on all parameters at once, and its temporaries take as much as they do: "
+            f"{asked.size('parameters')}",
+        ),
+        *_state(asked),
+    ]
+
+
+# ---- what the batch takes ----
+
+
+def _activations(asked: Asked) -> list[Remedy]:
+    line = asked.line
+    less = [
+        Remedy(
+            f"give the pass less: a smaller batch (with gradient accumulation) or a shorter "
+            f"sequence{line}",
+            f"activations hold {asked.size('activations')} and grow with batch and sequence",
+        ),
+        Remedy(
+            "use activation checkpointing (torch.utils.checkpoint), or autocast to bfloat16",
+            "it keeps the inputs of parts and works out the rest again in backward",
+        ),
+    ]
+    function = asked.where.name if asked.where is not None else ""
+    if _EVALUATES.search(function):
+        without = Remedy(
+            f"wrap the evaluation{line} in torch.no_grad() or torch.inference_mode()",
+            f"{function} keeps {asked.size('activations')} for a backward pass that does not "
+            "follow",
+        )
+        return [without, *less]
+    return [*less, *_inference(asked)]
+
+
+def _inference(asked: Asked) -> list[Remedy]:
+    inventory = asked.evidence.inventory
+    if inventory is None or inventory.step > 0:
+        return []
+    if any(part.role in ("gradients", "optimizer state") for part in inventory.parts):
+        return []
+    return [
+        Remedy(
+            "if no backward pass follows, wrap it in torch.no_grad()",
+            "no optimizer and no gradient is there, and with gradients on each operation keeps "
+            "its inputs",
+        )
+    ]
+
+
+def _tensors(asked: Asked) -> list[Remedy]:
+    most = next(iter(asked.evidence.named), None)
+    if most is None or not most.bytes:
+        made = max(asked.evidence.purposes, key=lambda each: each.site_bytes, default=None)
+        if made is None or not made.site:
+            return [
+                Remedy(
+                    f"keep less on the GPU at once{asked.line}: free, move to the host, or work "
+                    "in parts",
+                    f"{round_words(asked.evidence.allocated)} is live in this process",
+                )
+            ]
+        return [
+            Remedy(
+                f"make or keep less at {made.site}: free it earlier, or move it to the host; "
+                "where its size follows the batch, a smaller batch",
+                f"{made.site} held {round_words(made.site_bytes)} of the "
+                f"{round_words(asked.evidence.allocated)} live",
+            )
+        ]
+    line = most.adds or most.where
+    place = f" ({line_words(line)})" if line is not None else ""
+    return [
+        Remedy(
+            f"keep {most.name}{place} on the host and move the part that is needed, or free it",
+            f"it holds {round_words(most.bytes)} of the {asked.size('other tensors')} that the "
+            "program's own names reach",
+        )
+    ]
+
+
+def _request(asked: Asked) -> list[Remedy]:
+    return [
+        Remedy(
+            f"make the tensor smaller that is asked for{asked.line}, or make it in parts",
+            f"{round_words(asked.evidence.asked)} in one piece; such a size often comes from a "
+            "tensor over all pairs: x[:, None] with y[None, :], distances, attention weights, or "
+            "a target of (N, 1) beside an output of (N)",
+        ),
+    ]
+
+
+def _none(_asked: Asked) -> list[Remedy]:
+    return []
+
+
+_OF_CAUSE: dict[LeadingCause, Callable[[Asked], list[Remedy]]] = {
+    "leak": _leak,
+    "parameters": _parameters,
+    "gradients": _gradients,
+    "optimizer state": _state,
+    "buffers": _parameters,
+    "activations": _activations,
+    "temporaries": _temporaries,
+    "other tensors": _tensors,
+    "pending": allocator_advice.pending,
+    "rounding": allocator_advice.rounding,
+    "fragmentation": allocator_advice.fragmentation,
+    "other streams": allocator_advice.streams,
+    "CUDA graphs": allocator_advice.graph_pools,
+    "MemPool": allocator_advice.mem_pools,
+    "private pools": allocator_advice.private,
+    "process limit": allocator_advice.limit,
+    "other processes": allocator_advice.processes,
+    "outside torch": allocator_advice.outside,
+    "larger than the device": _request,
+    "larger than what was free": _request,
+    "refused with memory free": allocator_advice.refused,
+    "address space": allocator_advice.address_space,
+    "full": _tensors,
+    "unknown": _none,
+}
+
+
+# ---- beside the cause ----
+
+
+def _twice_a_block(asked: Asked, cause: LeadingCause) -> list[Remedy]:
+    evidence = asked.evidence
+    if not evidence.half_block or cause not in ("activations", "larger than what was free"):
+        return []
+    return [
+        Remedy(
+            f"look for a cast to float32{asked.line}: .float(), a loss or a softmax under autocast",
+            f"{round_words(evidence.asked)} is exactly twice a live block, of "
+            f"{evidence.half_block}; do it in parts, or keep the lower precision",
+        )
+    ]
+
+
+def _lost_to_rounding(asked: Asked, cause: LeadingCause) -> list[Remedy]:
+    lost = asked.found.of("rounding")
+    if cause == "rounding" or not roundup(asked.evidence):
+        return []
+    return (
+        [allocator_advice.drop_roundup(asked)]
+        if lost > WORTH_A_WORD * asked.evidence.reserved
+        else []
+    )
+
+
+def _not_enough(asked: Asked, cause: LeadingCause) -> list[Remedy]:
+    """What torch's own message advises, where arithmetic says that it would not have helped."""
+    evidence = asked.evidence
+    stuck = evidence.stuck if evidence.stuck is not None else evidence.cached
+    if cause in NO_MATTER_OF_CACHE or evidence.expandable or stuck == 0:
+        return []
+    if stuck < WORTH_A_WORD * evidence.reserved and stuck < evidence.shortfall:
+        return []
+    after = "; the allocator had given its free segments back before it failed"
+    if stuck < evidence.shortfall:
+        lacked = round_words(evidence.shortfall)
+        why = f"they would free {round_words(stuck)}: not enough for {lacked}"
+    else:
+        why = f"they would free {round_words(stuck)}: enough for this request, not for long"
+    return [Remedy("do not expect expandable segments or empty_cache() to help", why + after)]
+
+
+def _record(asked: Asked, cause: LeadingCause) -> list[Remedy]:
+    """A recording, where it would tell what is not known, and none was made."""
+    evidence = asked.evidence
+    if evidence.recorded or (evidence.history and (asked.where is not None or evidence.watched)):
+        return []
+    unnamed = cause == "leak" and asked.leak is not None and asked.leak.kind == "unnamed"
+    if evidence.watched:
+        if unnamed or cause in ("full", "unknown", "fragmentation"):
+            return [
+                Remedy(
+                    f"run it with {RECORD}",
+                    "the history of allocations names the lines that made what is live",
+                )
+            ]
+        return []
+    if evidence.inventory is None and (unnamed or cause in ("full", "unknown") or not asked.where):
+        return [
+            Remedy(
+                f"start the program with {EXAMPLE}",
+                "the line that asked or what holds the memory is not on record; the snapshot that "
+                "this writes where memory runs out names it",
+            )
+        ]
+    return []

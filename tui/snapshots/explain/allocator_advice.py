@@ -1,0 +1,180 @@
+"""Advice where the allocator, a limit, other processes or other memory of this one are to blame."""
+
+from __future__ import annotations
+
+from tui.snapshots.explain.asked import Asked
+from tui.snapshots.explain.explanation import Remedy
+from tui.snapshots.explain.words import round_words
+
+# ---- the allocator ----
+
+
+def rounding(asked: Asked) -> list[Remedy]:
+    """Advice against this cause."""
+    if "roundup_power2_divisions" in dict(asked.evidence.settings):
+        return [drop_roundup(asked)]
+    return [
+        Remedy(
+            "allocate fewer and larger tensors",
+            f"{asked.size('rounding')} is the difference between blocks and what was asked for",
+        )
+    ]
+
+
+def drop_roundup(asked: Asked) -> Remedy:
+    """Advice against this cause."""
+    return Remedy(
+        "drop roundup_power2_divisions from PYTORCH_ALLOC_CONF (PYTORCH_CUDA_ALLOC_CONF)",
+        f"it rounds sizes up: {asked.size('rounding')} of "
+        f"{round_words(asked.evidence.reserved)} reserved is lost to it",
+    )
+
+
+def fragmentation(asked: Asked) -> list[Remedy]:
+    """Advice against this cause."""
+    evidence = asked.evidence
+    freed = asked.size("fragmentation")
+    pieces = "" if evidence.largest is None else f", the largest {round_words(evidence.largest)}"
+    if evidence.expandable:
+        return [
+            Remedy(
+                "allocate what lives long before what is large and short-lived, and keep sizes "
+                "the same from step to step",
+                f"{freed} is cached in pieces{pieces}, and expandable segments are on already",
+            )
+        ]
+    off = (
+        "expandable segments are off"
+        if evidence.expandable is False
+        else "whether expandable segments are on is not in the file"
+    )
+    return [
+        Remedy(
+            f"set {evidence.expandable_setting} before torch starts",
+            f"{freed} was cached in pieces between live blocks{pieces}; {off}; they "
+            f"would free it, enough for the {round_words(evidence.shortfall)} that lacked",
+        )
+    ]
+
+
+def streams(asked: Asked) -> list[Remedy]:
+    """Advice against this cause."""
+    return [
+        Remedy(
+            "use fewer streams for large tensors, or free on the stream that allocated",
+            f"{asked.size('other streams')} was cached for other streams",
+        )
+    ]
+
+
+def pending(asked: Asked) -> list[Remedy]:
+    """Advice against this cause."""
+    return [
+        Remedy(
+            "have the host wait for the side stream now and then (event.synchronize()), or hold "
+            "references instead of record_stream()",
+            f"{asked.size('pending')} was freed, and its stream had not got to the end of its use",
+        )
+    ]
+
+
+def graph_pools(asked: Asked) -> list[Remedy]:
+    """Advice against this cause."""
+    held = asked.size("CUDA graphs", "private pools")
+    return [
+        Remedy(
+            "release CUDA graphs that are not needed, capture fewer shapes, or let graphs share "
+            "one pool (torch.cuda.graph(pool=…))",
+            f"{held} was free inside private pools, which only they can use",
+        )
+    ]
+
+
+def mem_pools(asked: Asked) -> list[Remedy]:
+    """Advice against this cause."""
+    return [
+        Remedy(
+            "drop the torch.cuda.MemPool once its tensors are freed, or make it with "
+            "use_on_oom=True",
+            f"{asked.size('MemPool', 'private pools')} was free inside private pools, which only "
+            "they can use",
+        )
+    ]
+
+
+def private(asked: Asked) -> list[Remedy]:
+    """Advice against this cause."""
+    return [*graph_pools(asked), *mem_pools(asked)]
+
+
+# ---- outside of torch's live memory ----
+
+
+def limit(asked: Asked) -> list[Remedy]:
+    """Advice against this cause."""
+    evidence = asked.evidence
+    free = "" if evidence.free is None else f"; the device had {round_words(evidence.free)} free"
+    return [
+        Remedy(
+            "raise torch.cuda.set_per_process_memory_fraction",
+            f"it allows {round_words(evidence.allowed or 0)}{free}",
+        )
+    ]
+
+
+def processes(asked: Asked) -> list[Remedy]:
+    """Advice against this cause."""
+    evidence = asked.evidence
+    least = "" if evidence.holders or evidence.others is not None else " or more"
+    if evidence.holders:
+        most = max(evidence.holders, key=lambda each: each.bytes)
+        who = " ".join(filter(None, [f"process {most.pid}", most.user, most.command[:60]]))
+        return [
+            Remedy(
+                f"end or move {who}, or use another device",
+                f"it holds {round_words(most.bytes)}; all others together "
+                f"{asked.size('other processes')}",
+            )
+        ]
+    return [
+        Remedy(
+            "end or move the other processes on this device (the Processes screen names them)",
+            f"they held {asked.size('other processes')}{least}",
+        )
+    ]
+
+
+def outside(asked: Asked) -> list[Remedy]:
+    """Advice against this cause."""
+    return [
+        Remedy(
+            "look for what else takes GPU memory in this process: NCCL communicators, another "
+            "framework that takes the device for itself (TensorFlow, JAX), renderers, inference "
+            "engines",
+            f"{asked.size('outside torch')} is this process's and not torch's",
+        )
+    ]
+
+
+def refused(asked: Asked) -> list[Remedy]:
+    """Advice against this cause."""
+    known = asked.evidence.text
+    fraction = "" if known else "torch.cuda.set_per_process_memory_fraction in the program, "
+    return [
+        Remedy(
+            f"look for a limit: {fraction}MIG in nvidia-smi -L, the container's limits; then for "
+            "processes that come and go (the Processes screen names them)",
+            f"{round_words(asked.evidence.free or 0)} was free and "
+            f"{round_words(asked.evidence.asked)} was refused",
+        )
+    ]
+
+
+def address_space(_asked: Asked) -> list[Remedy]:
+    """Advice against this cause."""
+    return [
+        Remedy(
+            "run without expandable segments, or with fewer processes that use them",
+            "each reserves virtual address space for the whole device",
+        )
+    ]

@@ -1,0 +1,121 @@
+"""Why the driver itself had no memory left: "CUDA error: out of memory", not torch's own OOM.
+
+The driver's error tells no sizes. torch raises it where other processes leave so little of the
+device that not even a CUDA context fits. So what is known comes from NVML and torch's counters:
+who holds the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui.snapshots.explain.evidence import Circumstances, Holder
+from tui.snapshots.explain.explain import words_of_place
+from tui.snapshots.explain.explanation import (
+    AccountName,
+    AccountRow,
+    Explanation,
+    LeadingCause,
+    Remedy,
+)
+from tui.snapshots.explain.frames import user_frame
+from tui.snapshots.explain.words import round_words
+from tui.watch.runs.inventory import CodeLine
+
+MOST_NAMED = 3
+"""Holders that stand in the first line; the account has all of them."""
+LONGEST_COMMAND = 60
+
+
+def explain_driver_oom(
+    stack: Sequence[CodeLine], step: int, thread: str | None, reserved: int, known: Circumstances
+) -> Explanation:
+    """Say who holds the device that had no memory left.
+
+    Args:
+        stack: of the call that failed, innermost first.
+        step: optimizer steps until then.
+        thread: that made the call.
+        reserved: bytes that torch's allocator had in this process.
+        known: the device's other processes and its total, as NVML tells them.
+    """
+    holders = sorted(known.holders, key=lambda each: -each.bytes)
+    where = user_frame(tuple(stack))
+    own = max(reserved, known.process or 0)
+    rows = _rows(holders, reserved, own)
+    used = sum(size for _, size, _ in rows)
+    conclusion = _conclusion(holders, own, known.total)
+    unavailable = {
+        "asked": "the driver's error does not tell what was asked for",
+        "free": "the driver's error does not tell what was free",
+    }
+    if where is None:
+        unavailable["where"] = "no Python frame of the request is on record"
+    if known.total is None:
+        unavailable["device_bytes"] = "NVML's total of the device that ran out is not known"
+    if not holders:
+        unavailable["holders"] = "NVML has listed no other process on the device that ran out"
+    return Explanation(
+        line=f"{words_of_place(where, step=step, thread=thread, backward=False)}. {conclusion}",
+        conclusion=conclusion,
+        cause=_cause(holders, own),
+        where=where,
+        backward=False,
+        step=step,
+        used=used,
+        device_bytes=known.total,
+        device_words="not known" if known.total is None else round_words(known.total),
+        account=tuple(
+            AccountRow(name, size, size / used, words)
+            for name, size, words in sorted(rows, key=lambda row: -row[1])
+        ),
+        advice=_advice(holders, own),
+        unavailable=unavailable,
+    )
+
+
+def holder_words(holder: Holder) -> str:
+    """``pid 4711 (bob, python train.py)``."""
+    about = ", ".join(filter(None, [holder.user, holder.command[:LONGEST_COMMAND]]))
+    return f"pid {holder.pid} ({about})" if about else f"pid {holder.pid}"
+
+
+def _cause(holders: Sequence[Holder], own: int) -> LeadingCause:
+    others = sum(each.bytes for each in holders)
+    return "other processes" if others > own else "unknown"
+
+
+def _conclusion(holders: Sequence[Holder], own: int, total: int | None) -> str:
+    of_total = "" if total is None else f" of {round_words(total)}"
+    start = "The driver had no memory left"
+    if not holders:
+        here = f"this process holds {round_words(own)}{of_total}; " if own else ""
+        return f"{start}: {here}who else holds the device is not known."
+    named = [f"{holder_words(each)} holds {round_words(each.bytes)}" for each in holders]
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    return f"{start}: {', '.join(named[:MOST_NAMED])}{more}{of_total}."
+
+
+def _rows(holders: Sequence[Holder], reserved: int, own: int) -> list[tuple[AccountName, int, str]]:
+    found: list[tuple[AccountName, int, str]] = [
+        ("other processes", each.bytes, holder_words(each)) for each in holders
+    ]
+    found.append(("other tensors", reserved, "reserved by torch in this process"))
+    found.append(("outside torch", own - reserved, "this process: CUDA context and libraries"))
+    return [row for row in found if row[1]]
+
+
+def _advice(holders: Sequence[Holder], own: int) -> tuple[Remedy, ...]:
+    if not holders or sum(each.bytes for each in holders) <= own:
+        why = "the driver's error does not tell who holds the memory"
+        return (
+            Remedy("look at who holds the device: nvidia-smi, or `gpu-workbench devices`", why),
+        )
+    largest = holders[0]
+    return (
+        Remedy(
+            f"wait for pid {largest.pid} or end it, or choose another device by "
+            "CUDA_VISIBLE_DEVICES",
+            f"it holds {round_words(largest.bytes)} of the device",
+        ),
+    )

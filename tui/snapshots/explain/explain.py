@@ -1,0 +1,81 @@
+"""Evidence of one failed allocation in; place, conclusion, account and advice out. Pure."""
+
+from __future__ import annotations
+
+from tui.snapshots.explain.account import Capacity, account, capacity
+from tui.snapshots.explain.advice import advise
+from tui.snapshots.explain.conclusion import conclude
+from tui.snapshots.explain.evidence import Evidence
+from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.explain.frames import in_backward, main_stack, place_words, user_frame
+from tui.snapshots.explain.lead import leading_cause
+from tui.snapshots.explain.leak import find_leak
+from tui.watch.runs.findings import at_step
+from tui.watch.runs.inventory import CodeLine
+
+
+def explain(evidence: Evidence) -> Explanation:
+    """Say why an allocation failed."""
+    leak = find_leak(evidence)
+    device = capacity(evidence)
+    found = account(evidence, leak)
+    cause = leading_cause(evidence, found, leak, device)
+    where, backward = place(evidence)
+    conclusion = conclude(evidence, found, leak, device, cause)
+    return Explanation(
+        line=(
+            words_of_place(where, step=evidence.step, thread=evidence.thread, backward=backward)
+            + f". {conclusion}"
+        ),
+        conclusion=conclusion,
+        cause=cause,
+        where=where,
+        backward=backward,
+        step=evidence.step,
+        used=found.used,
+        device_bytes=device.bytes,
+        device_words=f"{device.words} (inferred)" if device.inferred else device.words,
+        account=found.rows,
+        advice=advise(evidence, found, leak, device, cause, where),
+        unavailable=_unavailable(evidence, where, device),
+    )
+
+
+def place(evidence: Evidence) -> tuple[CodeLine | None, bool]:
+    """The user's own frame, and whether it stood in a backward pass that it had called."""
+    main = main_stack(evidence.threads)
+    if not evidence.stack:
+        return user_frame(main), in_backward(main)
+    waits = evidence.thread is None and in_backward(main)
+    return user_frame(evidence.stack) or user_frame(main), waits or in_backward(evidence.stack)
+
+
+def words_of_place(
+    where: CodeLine | None, *, step: int | None, thread: str | None, backward: bool
+) -> str:
+    """Return when and where it failed: ``OOM at step 190, oom.py:15 in train``."""
+    parts = []
+    if step is not None:
+        parts.append(at_step(step))
+    if thread not in (None, "main"):
+        parts.append(f"in thread {thread}")
+    if where is None:
+        parts.append("at a line that is not on record")
+    elif backward:
+        parts.append(f"in backward, called from {place_words(where)}")
+    elif parts:
+        parts.append(place_words(where))
+    else:
+        parts.append(f"at {place_words(where)}")
+    return f"OOM {', '.join(parts)}"
+
+
+def _unavailable(evidence: Evidence, where: CodeLine | None, device: Capacity) -> dict[str, str]:
+    reasons = {}
+    if where is None:
+        reasons["where"] = "no Python frame of the request is on record"
+    if evidence.step is None:
+        reasons["step"] = "only a program under the watch tells its optimizer steps"
+    if device.bytes is None:
+        reasons["device_bytes"] = "only the exception's text or a watch tells the device's total"
+    return reasons

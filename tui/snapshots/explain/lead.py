@@ -1,0 +1,255 @@
+"""The leading cause: the one without which this request and the next steps would have fit.
+
+On a full device a request lacks a few MiB, so whatever holds a few MiB would have been enough for
+it, and not for the next one. So a cause other than live memory leads only if it also holds a part
+of the device that a program notices. A leak leads over all others: it fills whatever room they
+would have left.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tui.snapshots.explain.account import Account, Capacity
+from tui.snapshots.explain.evidence import Evidence
+from tui.snapshots.explain.explanation import AccountName, LeadingCause
+from tui.snapshots.explain.frames import goes_through, main_stack
+from tui.snapshots.explain.leak import LARGE, SHARE, Leak
+from tui.watch.runs.inventory import CodeLine
+
+FOR_LONG = 0.05
+"""Of the used memory: what has to be given back for a program that ran before to go on for long."""
+FOR_LONG_AT_START = 0.15
+"""The same in a first step, of which nobody knows what it would have asked for next."""
+FRAGMENTED = 0.2
+"""Of the used memory: cached pieces from here on are to blame if they were enough for the request;
+below, if they were enough for another one like it, too."""
+OTHERS_SHARE = 0.1
+"""Of the device: other processes are to blame from here on; each has a context at least."""
+BESIDES = 2 << 30
+"""What a process holds outside torch of a context, kernels and NCCL without being to blame."""
+OUTSIDE_SHARE = 0.2
+REQUEST_SHARE = 0.5
+"""Of what is live: a request this large is to blame itself."""
+REQUEST_OF_DEVICE = 0.2
+"""Of the device, likewise."""
+ROOM_SHARE = 0.1
+"""Of the device: where this much was free or cached, it was not full."""
+SLACK = 1 << 20
+"""How much larger a free piece may look than it was."""
+TOTAL_WITHIN = 1000
+"""The total is true to such a part of itself: a text prints two decimals."""
+
+_DIVISIONS = re.compile(r":\s*[1-9]")
+_OPTIMIZER = "/torch/optim/"
+_STATE_MADE_IN = ("_init_group", "_init_state", "load_state_dict")
+_MADE_IN_BACKWARD = ("gradients", "backward pass")
+_MODULE = "/torch/nn/modules/module.py"
+_LIVE: tuple[AccountName, ...] = (
+    "parameters",
+    "gradients",
+    "optimizer state",
+    "buffers",
+    "activations",
+    "temporaries",
+    "other tensors",
+)
+
+
+def leading_cause(
+    evidence: Evidence, found: Account, leak: Leak | None, device: Capacity
+) -> LeadingCause:
+    """Decide which cause leads."""
+    if evidence.address_space:
+        return "address space"
+    total = evidence.total
+    if total is not None and evidence.needed > total + total // TOTAL_WITHIN:
+        return "larger than the device"
+    if leak is not None and _leads(leak, evidence, found):
+        return "leak"
+    allowed = evidence.allowed
+    if allowed is not None and evidence.reserved + evidence.needed > allowed:
+        return "process limit"
+    if evidence.free is not None and evidence.free >= evidence.needed:
+        return "refused with memory free"
+    if evidence.largest is not None and evidence.largest >= evidence.asked + SLACK:
+        return "unknown"
+    suspect = _suspect(evidence, found, device)
+    if suspect is not None:
+        return suspect
+    if _request_alone(evidence, device):
+        return "larger than what was free"
+    return _of_live(evidence, found, device)
+
+
+def _leads(leak: Leak, evidence: Evidence, found: Account) -> bool:
+    held = found.of("leak")
+    if held < SHARE * evidence.allocated:
+        return False
+    if leak.rate is None or leak.rate.per == "iteration":
+        # A setting that takes a good part of the device for nothing is certain, a loop is not.
+        lost = found.of("rounding") if roundup_on(evidence) else 0
+        if lost >= FRAGMENTED * found.used:
+            return False
+    if leak.rate is not None:
+        return held >= min(evidence.shortfall, int(LARGE * evidence.allocated))
+    others: tuple[AccountName, ...] = (
+        "other processes",
+        "outside torch",
+        "fragmentation",
+        "other streams",
+        "CUDA graphs",
+        "MemPool",
+        "private pools",
+        "rounding",
+        "pending",
+    )
+    return held >= max(map(found.of, others))
+
+
+def roundup_on(evidence: Evidence) -> bool:
+    """Whether the allocator rounds sizes up to parts of a power of two."""
+    value = dict(evidence.settings).get("roundup_power2_divisions", "")
+    return _DIVISIONS.search(value) is not None
+
+
+def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCause | None:
+    """The largest of what is not live in this process, where it is enough for long."""
+    at_start = evidence.step is not None and evidence.step <= 1 and evidence.inventory is not None
+    long = int((FOR_LONG_AT_START if at_start else FOR_LONG) * found.used)
+    enough = max(evidence.shortfall, long, 1)
+    known = device.known
+    least: dict[AccountName, int] = {
+        "fragmentation": enough if evidence.stuck is not None else known + 1,
+        "other streams": enough,
+        "CUDA graphs": enough,
+        "MemPool": enough,
+        "private pools": enough,
+        "rounding": enough,
+        "pending": enough,
+        "other processes": max(evidence.shortfall, int(OTHERS_SHARE * known)),
+        "outside torch": max(evidence.shortfall, BESIDES, int(OUTSIDE_SHARE * known)),
+    }
+    held = {name: found.of(name) for name in least}
+    # In which pieces, and whose, is not known without a snapshot.
+    known_pieces = evidence.largest is not None
+    if not known_pieces or held["fragmentation"] < evidence.shortfall + evidence.asked:
+        least["fragmentation"] = max(least["fragmentation"], int(FRAGMENTED * found.used))
+    able = {name: held[name] for name in least if held[name] >= least[name] and held[name]}
+    if able:
+        return _as_cause(max(able, key=lambda name: able[name]))
+    cached: tuple[AccountName, ...] = (
+        "fragmentation",
+        "other streams",
+        "CUDA graphs",
+        "MemPool",
+        "private pools",
+    )
+    together = {name: held[name] for name in cached if held[name]}
+    if held["other processes"] >= int(OTHERS_SHARE * known):
+        together["other processes"] = held["other processes"]
+    if (
+        len(together) > 1
+        and evidence.stuck is not None
+        and sum(together.values()) >= max(enough, 2 * long)
+    ):
+        most = max(together, key=lambda name: together[name])
+        return _as_cause(most) if together[most] >= long else None
+    return None
+
+
+def _as_cause(name: AccountName) -> LeadingCause:
+    return name  # every row of the account is a cause, too
+
+
+def _request_alone(evidence: Evidence, device: Capacity) -> bool:
+    """Whether a good part of the device was free, and one large request wanted more."""
+    room = (evidence.free or 0) + evidence.cached
+    if room < ROOM_SHARE * device.known or evidence.free is None:
+        return False
+    if evidence.total is None and not device.inferred:
+        return evidence.needed > evidence.allocated
+    large = evidence.needed >= REQUEST_OF_DEVICE * device.known
+    return large or evidence.needed >= REQUEST_SHARE * evidence.allocated
+
+
+def _stack(evidence: Evidence) -> tuple[CodeLine, ...]:
+    return evidence.stack or main_stack(evidence.threads)
+
+
+def in_optimizer(evidence: Evidence) -> bool:
+    """Whether an optimizer's step asked."""
+    return goes_through(_stack(evidence), _OPTIMIZER)
+
+
+def makes_state(evidence: Evidence) -> bool:
+    """Whether an optimizer asked for its state."""
+    return goes_through(_stack(evidence), _OPTIMIZER, *_STATE_MADE_IN)
+
+
+def makes_model(evidence: Evidence) -> bool:
+    """Whether a model was being built, moved, copied or loaded."""
+    stack = _stack(evidence)
+    return (
+        goes_through(
+            stack, _MODULE, "_apply", "to_empty", "_load_from_state_dict", "load_state_dict"
+        )
+        or goes_through(stack, "/torch/nn/modules/", "__init__", "reset_parameters")
+        or goes_through(stack, "/torch/nn/parameter.py")
+        or goes_through(stack, "/torch/serialization.py")
+        or goes_through(stack, "/copy.py", "deepcopy")
+        or goes_through(stack, "/torch/optim/swa_utils.py")
+        or goes_through(stack, "/transformers/modeling_utils.py", "from_pretrained")
+    )
+
+
+def _of_live(evidence: Evidence, found: Account, device: Capacity) -> LeadingCause:
+    """What live memory is mostly for, and what was being made when it ran out."""
+    told = evidence.inventory is not None or bool(evidence.purposes)
+    if not told:
+        full = evidence.total is not None or device.inferred
+        return "full" if full and evidence.allocated >= device.known / 2 else "unknown"
+    held = {name: found.of(name) for name in _LIVE}
+    model = held["parameters"] + held["gradients"] + held["optimizer state"]
+    if makes_model(evidence):
+        return "parameters"
+    if in_optimizer(evidence):
+        first = makes_state(evidence) or held["optimizer state"] < held["parameters"]
+        if first and model >= held["activations"]:
+            return "optimizer state" if makes_state(evidence) else "temporaries"
+        if model >= held["activations"]:
+            return "temporaries"
+    if model >= held["activations"] + held["other tensors"] and _is_gradient(evidence):
+        return "gradients"
+    cause = max(held, key=lambda name: held[name])
+    if cause == "other tensors" and not _named(evidence):
+        return "full"
+    return _as_cause(cause)
+
+
+def _named(evidence: Evidence) -> bool:
+    inventory = evidence.inventory
+    if inventory is None:
+        return any(each.site for each in evidence.purposes)
+    return bool(inventory.containers or inventory.variables or inventory.other_count)
+
+
+def _is_gradient(evidence: Evidence) -> bool:
+    """Whether a backward pass asked for what a parameter's gradient takes."""
+    inventory = evidence.inventory
+    if inventory is None:
+        # A thread without Python frames is autograd's, most often.
+        return not evidence.stack and any(
+            each.name in _MADE_IN_BACKWARD for each in evidence.purposes
+        )
+    stack = main_stack(evidence.threads)
+    if evidence.thread is not None and not goes_through(stack, "/torch/autograd/"):
+        return False
+    sizes = {
+        each.bytes for part in inventory.parts if part.role == "parameters" for each in part.largest
+    }
+    return any(abs(size - evidence.asked) < SIZE_WITHIN for size in sizes)
+
+
+SIZE_WITHIN = 2 << 20
+"""A request may be told as the segment that the driver was asked for: multiples of 2 MiB."""

@@ -1,0 +1,476 @@
+"""Memory that grows with each step or iteration, and what holds it.
+
+Three sources, in this order: what the inventory names and its figures after each optimizer step;
+what the watch measured from outside; what a history of allocations tells. Each has a case that
+looks like a leak and is none:
+
+- a first optimizer step makes its state once: a plateau. Growth has to go on over the steps;
+- the features that one forward pass collects in a list: its function is called by a module;
+- a batch that grows on purpose: the tensors of the newest batch are what grew, each by name;
+- a prefetching loader keeps a few batches: less than :data:`FEW` tensors, and they do not grow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Literal
+
+from tui.core.text.numbers import count, grouped
+from tui.snapshots.explain.evidence import Evidence, Rate
+from tui.snapshots.explain.frames import in_module_call, line_words, main_stack
+from tui.snapshots.explain.words import round_words
+from tui.watch.runs import findings
+from tui.watch.runs.inventory import (
+    CodeLine,
+    Container,
+    Inventory,
+    ModelPart,
+    StepMemory,
+    Variable,
+)
+from workloads.protocol.frozen import frozen
+
+FEW = 8
+"""Tensors that a container has at least if it leaks."""
+MANY = 16
+"""The same where no growth was measured."""
+SHARE = 0.1
+"""Of what is allocated, from which growth is worth naming."""
+LARGE = 0.3
+"""The same where no growth was measured."""
+ROUNDED = 512
+"""Bytes that a request may be told larger than it was."""
+MOST = 0.5
+"""The same where none was measured and the tensors carry no graph."""
+FEWEST_STEPS = 4
+"""After which a growth is told, if each step adds about the same."""
+DEEP = 200
+"""Nodes of a graph that is longer than that of one step of a small model."""
+REUSED = 30
+"""Nodes of a graph for each parameter's tensor, from which the same layers ran many times."""
+DEEPER = 8
+"""How often longer than the next one a graph is that sums up over steps."""
+TRACEBACK = "traceback"
+"""In what stands between a container and its tensors."""
+NUMBERED = 32
+"""Buffers of one module under names that differ in a number alone, from which they are a leak."""
+_DIGITS = re.compile(r"\d+")
+_CACHE = re.compile(r"cache|past|kv|key|value|bank|memory|history|buffer", re.IGNORECASE)
+
+LeakKind = Literal["graphs", "total", "list", "cat", "traceback", "unnamed"]
+"""What grows: a container whose tensors carry graphs; one graph that sums up over steps; a
+container of plain tensors; a tensor replaced by a longer one; frames that an exception keeps alive;
+something without a name."""
+
+
+@frozen
+class Leak:
+    """What grows."""
+
+    kind: LeakKind
+    subject: str
+    """``losses (list of 190, oom.py:13)``."""
+    name: str
+    """``losses``; empty where nothing names it."""
+    where: CodeLine | None
+    bytes: int
+    held: int
+    """The part that Python can reach under this name; the rest is what graphs hold."""
+    rate: Rate | None
+    each: int | None
+    """Bytes for each item, where no rate is known."""
+    graphs: int
+    training: bool
+    carried: bool = False
+    """A state that is carried from one iteration to the next, not a sum."""
+
+
+def measured(evidence: Evidence) -> Rate | None:
+    """Growth of what is allocated per step; ``None`` where none was measured or it may be none."""
+    for found in (_by_steps(evidence.steps), evidence.rate):
+        if found is not None and found.low > 0:
+            return found
+    return None
+
+
+def steady(evidence: Evidence) -> bool:
+    """Whether enough optimizer steps were seen, and memory did not grow over them."""
+    return len(evidence.steps) >= FEW and measured(evidence) is None
+
+
+def _by_steps(steps: Sequence[StepMemory]) -> Rate | None:
+    """The growth of what is allocated after each optimizer step."""
+    points = [(float(each.step), float(each.allocated)) for each in steps]
+    source = "allocated after each optimizer step"
+    grows = findings.growth(points)
+    if grows is not None:
+        if not findings.keeps_growing(points):
+            return None
+        span = points[-1][0] - points[0][0]
+        return Rate(grows.rate, grows.low, grows.high, "step", source, span)
+    added = [
+        (after[1] - before[1]) / (after[0] - before[0])
+        for before, after in pairwise(points)
+        if after[0] > before[0]
+    ]
+    if len(added) < 2 or points[-1][0] - points[0][0] < FEWEST_STEPS:
+        return None
+    middle = median(added)
+    if middle <= 0 or min(added) < middle / 2 or max(added) > 2 * middle:
+        return None
+    return Rate(middle, min(added), max(added), "step", source, points[-1][0] - points[0][0])
+
+
+def find_leak(evidence: Evidence) -> Leak | None:
+    """What grows with each step, and what holds it; ``None`` where nothing does."""
+    rate = measured(evidence)
+    inventory = evidence.inventory
+    if inventory is None:
+        return _by_history(evidence, rate)
+    grew = int(rate.rate * rate.span) if rate is not None and rate.per == "step" else 0
+    if rate is not None and rate.per == "step" and grew < SHARE * evidence.allocated:
+        rate = None
+    found = _named(evidence, inventory, rate, grew)
+    if found is not None:
+        return found
+    if rate is not None and rate.per == "step" and not _batch_grows(inventory, grew):
+        return _unnamed(evidence, inventory, rate, grew)
+    if evidence.grown is not None and _plausible(evidence):
+        return _by_history(evidence, rate)
+    return None
+
+
+def _plausible(evidence: Evidence) -> bool:
+    """Whether what a history calls growth may be one, though the inventory names no holder.
+
+    One pass that keeps hundreds of activations of one line looks the same.
+    """
+    inventory = evidence.inventory
+    return inventory is None or (inventory.step >= FEW and not steady(evidence))
+
+
+# ---- by the inventory ----
+
+
+def _training(inventory: Inventory) -> bool:
+    return inventory.step > 0 or any(
+        part.role in ("gradients", "optimizer state") for part in inventory.parts
+    )
+
+
+def _named(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int) -> Leak | None:
+    """The holder that explains the most."""
+    found = [
+        *(_container(each, evidence, inventory, rate, grew) for each in inventory.containers),
+        _total(evidence, inventory, rate, grew),
+        *(_replaced(each, evidence, inventory) for each in inventory.variables),
+        *(_numbered(each, evidence, inventory, rate) for each in inventory.parts),
+    ]
+    leaks = [each for each in found if each is not None]
+    return max(leaks, key=lambda each: (each.bytes, each.graphs), default=None)
+
+
+def _container(
+    held: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
+) -> Leak | None:
+    if TRACEBACK in held.through:
+        return _tracebacks(held, evidence, inventory, rate)
+    graphs = held.graphs * 2 >= max(1, held.tensors)
+    rate = rate or _since_first(held, evidence, inventory)
+    replaced = _replaced_items(held, evidence, inventory)
+    if replaced is not None:
+        return replaced
+    if held.tensors < FEW or _in_forward(held.where, evidence):
+        return None
+    behind = _behind(inventory, evidence) if graphs else 0
+    whole = held.bytes + behind
+    if rate is None:
+        if steady(evidence) and not graphs:
+            return None
+        least = LARGE if graphs else MOST
+        if held.tensors < MANY or whole < least * evidence.allocated:
+            return None
+        # Data that was put on the device once is no leak.
+        if not graphs and (_training(inventory) or not _still_filled(held, evidence)):
+            return None
+    elif rate.per == "step" and whole < max(SHARE * evidence.allocated, grew / 4):
+        return None
+    size = max(held.bytes, min(whole, grew or whole))
+    return Leak(
+        kind="graphs" if graphs else "list",
+        subject=_container_words(held),
+        name=held.name,
+        where=_line(held),
+        bytes=size,
+        held=held.bytes,
+        rate=rate,
+        each=size // max(1, held.tensors),
+        graphs=held.graphs,
+        training=_training(inventory),
+    )
+
+
+def _since_first(held: Container, evidence: Evidence, inventory: Inventory) -> Rate | None:
+    """Growth of a container that is larger than all that was allocated after the first step.
+
+    The least rate takes all of that for the container's, the greatest nothing of it.
+    """
+    first = next(iter(inventory.steps), None)
+    steps = 0 if first is None else inventory.step - first.step
+    if first is None or steps < FEW or held.length < FEW:
+        return None
+    least = held.bytes - first.allocated
+    if least < LARGE * evidence.allocated:
+        return None
+    most = held.bytes / steps
+    each = held.bytes / held.length if abs(held.length - inventory.step) <= 2 else most
+    source = "what it holds, and what was allocated after the first step"
+    return Rate(each, least / steps, most, "step", source, steps)
+
+
+def _behind(inventory: Inventory, evidence: Evidence) -> int:
+    """What graphs may hold: nothing else names it."""
+    return max(0, inventory.remainder + inventory.other_bytes - (evidence.rounding or 0))
+
+
+def _in_forward(where: CodeLine | None, evidence: Evidence) -> bool:
+    """Whether a container belongs to a forward pass under way."""
+    if where is None:
+        return False
+    if where.name == "forward":
+        return True
+    stacks = (evidence.stack, main_stack(evidence.threads))
+    return any(in_module_call(stack, where.name) for stack in stacks)
+
+
+def _still_filled(held: Container, evidence: Evidence) -> bool:
+    """Whether the function that has the container was running, so that it may still be filled."""
+    if held.where is None:
+        return held.scope.startswith("global")
+    own = held.where
+    return any(
+        (frame.filename, frame.name) == (own.filename, own.name)
+        for frame in (*evidence.stack, *main_stack(evidence.threads))
+    )
+
+
+def _container_words(held: Container) -> str:
+    kind = held.kind
+    return f"{held.name} ({kind} of {grouped(held.length)}, {_place(held)})"
+
+
+def _line(held: Container | Variable) -> CodeLine | None:
+    """The line that adds to it, else where its function stands."""
+    return held.adds or held.where
+
+
+def _place(held: Container | Variable) -> str:
+    line = _line(held)
+    return held.scope if line is None else line_words(line)
+
+
+def _tracebacks(
+    held: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None
+) -> Leak | None:
+    """Exceptions that are kept: their tracebacks keep frames, and those their tensors."""
+    if held.bytes < SHARE * evidence.allocated:
+        return None
+    return Leak(
+        kind="traceback",
+        subject=f"{_container_words(held)}, {held.through},",
+        name=held.name,
+        where=_line(held),
+        bytes=held.bytes,
+        held=held.bytes,
+        rate=rate,
+        each=held.bytes // max(1, held.length),
+        graphs=held.graphs,
+        training=_training(inventory),
+    )
+
+
+def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int) -> Leak | None:
+    """One tensor whose graph is much longer than all others: a sum over steps."""
+    ordered = sorted(inventory.variables, key=lambda each: -each.graph_nodes)
+    if not ordered:
+        return None
+    longest = ordered[0]
+    rest = next((each.graph_nodes for each in ordered[1:] if not _same(each, longest)), 0)
+    deep = longest.graph_nodes >= DEEP
+    if rate is None:
+        # One pass through many layers makes as long a graph, but has parameters for each.
+        own = sum(part.count for part in inventory.parts if part.role == "parameters")
+        again = longest.graph_nodes >= REUSED * max(1, own)
+        if steady(evidence) or not (deep and again) or _training(inventory):
+            return None
+        if _behind(inventory, evidence) < LARGE * evidence.allocated:
+            return None
+    elif longest.graph_nodes < 2 * FEW or (
+        longest.graph_nodes < DEEPER * max(1, rest) and not deep
+    ):
+        return None
+    if _in_forward(longest.where, evidence):
+        return None
+    nodes = count(longest.graph_nodes, "node")
+    size = longest.bytes + _behind(inventory, evidence)
+    return Leak(
+        kind="total",
+        subject=f"{longest.name} (a graph of {nodes}, {_place(longest)})",
+        name=longest.name,
+        where=_line(longest),
+        bytes=min(size, grew) if grew else size,
+        held=longest.bytes,
+        rate=rate,
+        each=None,
+        graphs=1,
+        training=_training(inventory),
+        carried=bool(longest.shape) and longest.shape != (1,),
+    )
+
+
+def _numbered(
+    part: ModelPart, evidence: Evidence, inventory: Inventory, rate: Rate | None
+) -> Leak | None:
+    """A module that is given new buffers or parameters under numbered names, step after step."""
+    stems = {_DIGITS.sub("", each.name) for each in part.largest}
+    many = part.role in ("buffers", "parameters") and part.count >= NUMBERED and len(stems) == 1
+    numbered = all(_DIGITS.search(each.name) and "." not in each.name for each in part.largest)
+    if not many or not numbered or part.bytes < LARGE * evidence.allocated:
+        return None
+    return Leak(
+        kind="list",
+        subject=f"{part.role} of {part.owner} ({grouped(part.count)}, {part.largest[0].name} …)",
+        name=f"{part.role} of {part.owner}",
+        where=None,
+        bytes=part.bytes,
+        held=part.bytes,
+        rate=rate,
+        each=part.bytes // part.count,
+        graphs=0,
+        training=_training(inventory),
+    )
+
+
+def _same(one: Variable, other: Variable) -> bool:
+    """Whether two names stand for what one graph holds: lengths within a tenth of each other."""
+    return abs(one.graph_nodes - other.graph_nodes) <= max(2, other.graph_nodes // 10)
+
+
+def _replaced(held: Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
+    """A tensor that is replaced by a longer one, as a cache that ``torch.cat`` grows."""
+    if held.bytes < SHARE * evidence.allocated or not held.shape:
+        return None
+    if not _longer(held.bytes, held.shape, evidence.asked):
+        return None
+    return _cat(held, evidence, inventory)
+
+
+def _longer(size: int, shape: Sequence[int], asked: int) -> bool:
+    """Whether a request is a tensor's size with one dimension a little longer."""
+    more = asked - size
+    if not 0 < more <= size // 4:
+        return False
+    # The allocator is asked for whole elements; what is told of a request is rounded up to 512.
+    slices = [size // length for length in shape if length > 1 and size % length == 0]
+    return any(abs(round(more / each) * each - more) < ROUNDED for each in slices)
+
+
+def _replaced_items(held: Container, evidence: Evidence, inventory: Inventory) -> Leak | None:
+    """A container of tensors each of which is replaced by a longer one."""
+    if not held.tensors or held.bytes < LARGE * evidence.allocated:
+        return None
+    each = held.bytes / held.tensors
+    joins = "cat(" in evidence.source or _CACHE.search(held.name)
+    if not joins or not each < evidence.asked <= 1.25 * each:
+        return None
+    return _cat(held, evidence, inventory)
+
+
+def _cat(held: Container | Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
+    # The tensor of a batch that grows on purpose is replaced by a longer one too.
+    told = "cat(" in evidence.source or _CACHE.search(held.name)
+    if _training(inventory) and not told:
+        return None
+    return Leak(
+        kind="cat",
+        subject=f"{held.name} ({_place(held)})",
+        name=held.name,
+        where=_line(held),
+        bytes=held.bytes,
+        held=held.bytes,
+        rate=None,
+        each=None,
+        graphs=0,
+        training=_training(inventory),
+    )
+
+
+def _batch_grows(inventory: Inventory, grew: int) -> bool:
+    """Whether the tensors of the newest step alone are what grew."""
+    return sum(each.bytes for each in inventory.variables) >= grew / 2
+
+
+def _unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) -> Leak:
+    reach = inventory.other_bytes
+    where = evidence.grown.where if evidence.grown is not None else None
+    who = (
+        "tensors without a name, as in reference cycles or in objects of a library"
+        if reach >= inventory.remainder
+        else "what no Python object reaches, as graphs that something keeps or memory of C++"
+    )
+    made = f", made at {line_words(where)}" if where is not None else ""
+    return Leak(
+        kind="unnamed",
+        subject=who + made,
+        name="",
+        where=where,
+        bytes=grew,
+        held=min(grew, reach),
+        rate=rate,
+        each=None,
+        graphs=0,
+        training=_training(inventory),
+    )
+
+
+# ---- by a history ----
+
+
+def _by_history(evidence: Evidence, rate: Rate | None) -> Leak | None:
+    grown = evidence.grown
+    if grown is None or grown.bytes < SHARE * evidence.allocated:
+        return None
+    each = grown.bytes // max(1, grown.repeats)
+    what = (
+        f"the tensor of {grown.label}"
+        if grown.by_size
+        else f"{count(grown.count, 'tensor')} of {grown.label}"
+    )
+    return Leak(
+        kind="cat" if grown.by_size else "list",
+        subject=what,
+        name="",
+        where=grown.where,
+        bytes=grown.bytes,
+        held=grown.bytes,
+        rate=rate
+        or Rate(each, each, each, "iteration", "the history of allocations", grown.repeats),
+        each=each,
+        graphs=0,
+        training=any(each.name in ("gradients", "optimizer state") for each in evidence.purposes),
+    )
+
+
+def pace_words(leak: Leak) -> str:
+    """``grows by 32 MiB per step``; what it holds where no pace is known."""
+    rate = leak.rate
+    if rate is None:
+        held = f"{'hold' if ' of ' in leak.name else 'holds'} {round_words(leak.bytes)}"
+        return f"{held} and a graph for each" if leak.kind == "graphs" else held
+    per = "" if rate.per == "s" else f" per {rate.per}"
+    plural = leak.kind == "unnamed" or leak.subject[:1].isdigit() or " of " in leak.name
+    verb = "grow" if plural else "grows"
+    return f"{verb} by {round_words(int(rate.rate))}{per or ' per second'}"

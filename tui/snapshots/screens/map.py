@@ -1,0 +1,232 @@
+"""The segment map: a row for each segment, and what stands at one address of it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from tui.core.text import glyphs
+from tui.kit.lines import Line, line
+from tui.kit.lists import NumberedList
+from tui.kit.pane import LineBar, LinesView
+from tui.snapshots.model.pictures import RowPicture
+from tui.snapshots.reader.messages import (
+    AskMap,
+    AskPinning,
+    AskStretch,
+    MapIs,
+    PinningIs,
+    Refused,
+    StretchIs,
+)
+from tui.snapshots.screens.panes import SnapshotPane
+from tui.snapshots.session.snapshot_session import SnapshotSession
+from tui.snapshots.views import map as view
+from tui.snapshots.views.words import moment_words, refused_lines
+from tui.state.store import Store
+
+LEAST_BYTES = 512
+"""What one cell shows at the closest: no block is smaller."""
+
+
+class MapRows(NumberedList):
+    """Up and down go from segment to segment, left and right along its addresses."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "along(-1)", show=False),
+        Binding("right", "along(1)", show=False),
+        Binding("shift+left", "along(-10)", show=False),
+        Binding("shift+right", "along(10)", show=False),
+    ]
+
+    def __init__(self, pane: MapPane) -> None:
+        super().__init__(pane.row_lines, id="rows")
+        self._pane = pane
+
+    def action_along(self, by: int) -> None:
+        """Move the cursor's address by cells."""
+        self._pane.along(by)
+
+    def action_choose(self) -> None:
+        self._pane.zoom(0.25)
+
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        """Other rows come into view."""
+        super().watch_scroll_y(old, new)
+        if int(old) != int(new):
+            self.call_after_refresh(self.rebuild)
+
+
+class MapPane(SnapshotPane):
+    """Where everything lay at the moment that is looked at."""
+
+    HELP = (
+        "One row for each segment (of expandable segments for each mapped range), by address: its "
+        "size, the share in use, S small or L large pool, e expandable, P private pool, s another "
+        "stream than the default one, and a picture of its addresses. A full cell is in use, with "
+        "a line where a block begins and a broken line where several do; a dot is free, between "
+        "them it is partly in use; p is freed but perhaps in use by a stream. "
+        "Below stands the segment under the cursor as a wider picture: left and right move along "
+        "it, + or enter zooms in and - out; the block there is told with its stack. Then what "
+        "pins the segment: the block whose release frees the longest span. The map shows the "
+        "moment of the other views: p the peak, n the next OOM, e the end. tab goes to the "
+        "lower part to scroll it."
+    )
+
+    def __init__(self, store: Store, session: SnapshotSession) -> None:
+        super().__init__(store, session, id="map")
+        self.rows = MapRows(self)
+        self.body = LinesView(self._detail, id="piece")
+        self._pictures: dict[int, RowPicture] = {}
+        self._total = 0
+        self._moment: object = None
+        self._stretch: tuple[int, int] | None = None
+        """Addresses of the wide picture; ``None`` shows the whole segment."""
+        self._cell = 0
+
+    def compose(self) -> ComposeResult:
+        """Legend, rows, what is under the cursor."""
+        yield LineBar(view.legend, id="legend")
+        yield self.rows
+        yield self.body
+
+    def focus_first(self) -> None:
+        self.rows.focus()
+
+    def store_changed(self) -> None:
+        focus = self.session.focus
+        moment = (self.session.main.store.paths, focus)
+        if moment != self._moment:
+            self._moment = moment
+            self._pictures, self._stretch = {}, None
+        self.rows.rebuild()
+        self.body.rebuild()
+        self._retitle()
+
+    # ---- rows ----
+
+    def _request(self) -> AskMap | None:
+        focus = self.session.focus
+        height = max(1, self.rows.size.height)
+        cells = self.rows.cells - view.LABEL_CELLS
+        if focus is None or cells < 1:
+            return None
+        # By whole screens, so that a small move asks for nothing new.
+        first = max(0, self.rows.scroll_offset.y // height - 1) * height
+        return AskMap(
+            id=0, device=focus.device, event=focus.event, first=first, count=3 * height, width=cells
+        )
+
+    def row_lines(self, cells: int) -> list[Line]:
+        """A line for each segment; an ellipsis where it is not known yet."""
+        request = self._request()
+        if request is None:
+            return []
+        answer = self.ask(request)
+        exact = self.session.main.store.exactly(request)
+        if isinstance(answer, Refused):
+            return refused_lines(answer, cells)
+        if not isinstance(answer, MapIs):
+            return [line(glyphs.GLYPHS.ellipsis)]
+        if exact is not None or not self._pictures:
+            self._total = answer.total
+            self._pictures = {item.row.index: item for item in answer.rows}
+        return [self._row(index, cells) for index in range(self._total)]
+
+    def _row(self, index: int, cells: int) -> Line:
+        found = self._pictures.get(index)
+        if found is None:
+            return line(f"{glyphs.GLYPHS.ellipsis:>9}")
+        return view.map_line(found, cells)
+
+    @property
+    def selected(self) -> RowPicture | None:
+        """The segment under the cursor."""
+        return self._pictures.get(self.rows.index)
+
+    # ---- the segment under the cursor ----
+
+    def _ends(self) -> tuple[int, int] | None:
+        found = self.selected
+        if found is None:
+            return None
+        return self._stretch or (found.row.address, found.row.address + found.row.size)
+
+    @property
+    def _cells(self) -> int:
+        return max(1, self.body.cells)
+
+    def _address(self, start: int, end: int) -> int:
+        return start + (end - start) * min(self._cell, self._cells - 1) // self._cells
+
+    def _detail(self, cells: int) -> list[Line]:
+        focus, ends, found = self.session.focus, self._ends(), self.selected
+        if focus is None or ends is None or found is None:
+            return []
+        start, end = ends
+        where = (focus.device, focus.event, found.row.index)
+        answer = self.ask(AskStretch(0, *where, start, end, cells, self._address(start, end)))
+        rows: list[Line] = []
+        if isinstance(answer, Refused):
+            rows += refused_lines(answer, cells)
+        elif isinstance(answer, StretchIs):
+            rows += view.stretch_lines(answer, start, end, min(self._cell, cells - 1), cells)
+        pinned = self.ask(AskPinning(0, *where))
+        if isinstance(pinned, PinningIs):
+            rows += view.pinning_lines(pinned.pinning, cells)
+        return rows
+
+    @on(NumberedList.Moved)
+    def _moved(self) -> None:
+        self._stretch, self._cell = None, 0
+        self.body.scroll_to(y=0, animate=False)
+        self.body.rebuild()
+        self._retitle()
+
+    def along(self, by: int) -> None:
+        """Move along the segment; at an edge of a closer look the look moves."""
+        ends, found = self._ends(), self.selected
+        if ends is None or found is None:
+            return
+        cell = self._cell + by
+        if 0 <= cell < self._cells:
+            self._cell = cell
+        elif self._stretch is not None:
+            start, end = ends
+            low, high = found.row.address, found.row.address + found.row.size
+            shift = (end - start) * by // self._cells
+            shift = max(low - start, min(high - end, shift))
+            self._stretch = (start + shift, end + shift)
+        self.body.rebuild()
+
+    def zoom(self, factor: float) -> None:
+        """Look closer at the cursor's address, or from further away."""
+        ends, found = self._ends(), self.selected
+        if ends is None or found is None:
+            return
+        start, end = ends
+        low, high = found.row.address, found.row.address + found.row.size
+        length = max(int((end - start) * factor), min(LEAST_BYTES * self._cells, high - low))
+        if length >= high - low:
+            address = self._address(start, end)
+            self._stretch = None
+            self._cell = (address - low) * self._cells // (high - low)
+        else:
+            address = self._address(start, end)
+            first = max(low, min(high - length, address - length // 2))
+            self._stretch = (first, first + length)
+            self._cell = (address - first) * self._cells // length
+        self.body.rebuild()
+
+    def _retitle(self) -> None:
+        focus, summary, found = self.session.focus, self.session.summary, self.selected
+        if focus is None or summary is None:
+            self.retitle("Map")
+            return
+        words = f"Map   {moment_words(focus, summary)}"
+        if found is not None:
+            words += f"   {view.row_words(found.row, self._total)}"
+        self.retitle(words)

@@ -1,0 +1,175 @@
+"""What the snapshot tab's panes share, and those of plain lines: the start, the verdict."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.app import ComposeResult
+from textual.message import Message
+
+from tui.core.text import glyphs
+from tui.kit.lines import Line, Span, TextStyle, line
+from tui.kit.pane import LineBar, LinesView, Pane
+from tui.snapshots.reader.messages import Answer, AskVerdict, Refused, Request, VerdictIs
+from tui.snapshots.session.snapshot_session import SnapshotSession, View
+from tui.snapshots.views.overview import (
+    exception_lines,
+    file_lines,
+    start_lines,
+    summary_lines,
+    verdict_lines,
+)
+from tui.snapshots.views.words import (
+    bar_line,
+    refused_lines,
+    state_or_reason,
+    view_at,
+    waiting_mark,
+)
+from tui.state.store import Store
+
+
+class SnapshotBar(LineBar):
+    """The views; a click shows one."""
+
+    class Picked(Message):
+        """A view was clicked."""
+
+        def __init__(self, view: View) -> None:
+            super().__init__()
+            self.view = view
+
+    def __init__(self, session: SnapshotSession) -> None:
+        super().__init__(self._bar)
+        self._session = session
+
+    def _bar(self, cells: int) -> Line:
+        return bar_line(self._session, cells)
+
+    def on_click(self, event: events.Click) -> None:
+        """Show the view under the mouse."""
+        view = view_at(event.x)
+        if view is not None and self._session.ready:
+            self.post_message(self.Picked(view))
+
+
+class SnapshotPane(Pane):
+    """One view of the file on the session: asks for what it shows and draws what it has."""
+
+    def __init__(self, store: Store, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(store, id=id)
+        self.session = session
+
+    def ask(self, request: Request) -> Answer | Refused | None:
+        """Ask, and give the answer, or while it is not there the newest of its kind."""
+        self.session.want(request)
+        return state_or_reason(self.session.main.store, request)
+
+    def waiting(self, request: Request) -> str:
+        """A mark for the title while the answer is not there."""
+        return waiting_mark(self.session.main.store, request)
+
+    def focus_first(self) -> None:
+        """Have keys arrive in the pane's main part."""
+        raise NotImplementedError
+
+
+class VerdictPane(SnapshotPane):
+    """Why it ran out, and what the device held. Then the file and what is odd about it."""
+
+    HELP = (
+        "Why an allocation failed, one page for each OOM; n goes to the next, d to the next "
+        "device. First the line of the program, the optimizer step and the cause: the one without "
+        "which this request and the next steps would have fit. Then what holds the device's used "
+        "memory; the rows add up to it. live: requested bytes of all allocations then; reserved: "
+        "what the allocator held; "
+        "cached: reserved and not live; device free: of the whole GPU; largest free block: the "
+        "longest free piece of the default pool. The cause is decided from these figures and the "
+        "reasons say how. Held the memory: the lines of the program, by bytes at that event, not "
+        "when the file was written, with their share of what was live and their count of "
+        "allocations. The device's total and other processes are not in the file: i takes the "
+        "text of the exception, which tells them. y copies a report as Markdown."
+    )
+
+    def __init__(self, store: Store, session: SnapshotSession) -> None:
+        super().__init__(store, session, id="verdict")
+        self.body = LinesView(self._lines_of)
+        self._shown: object = None
+
+    def compose(self) -> ComposeResult:
+        yield self.body
+
+    def focus_first(self) -> None:
+        self.body.focus()
+
+    @property
+    def oom(self) -> int | None:
+        """The OOM that is shown: the one looked at, else the last."""
+        focus, summary = self.session.focus, self.session.summary
+        if focus is None or summary is None or not summary.ooms:
+            return None
+        return focus.event if focus.event in summary.ooms else summary.ooms[-1]
+
+    def store_changed(self) -> None:
+        """Redraw; another OOM is shown from its beginning."""
+        focus = self.session.focus
+        shown = (self.session.main.store.paths, focus and focus.device, self.oom)
+        if shown != self._shown:
+            self._shown = shown
+            self.body.scroll_to(y=0, animate=False)
+        source = self.session.text_source
+        told = f"   exception's text: {source}" if source else ""
+        self.retitle(f"Verdict{told}" if self.oom is not None else "Verdict   no OOM")
+        self.body.rebuild()
+
+    def _lines_of(self, cells: int) -> list[Line]:
+        summary, loaded = self.session.summary, self.session.main.store.loaded
+        if loaded is None:
+            return []
+        if summary is None:
+            rows = [line(Span("no device in this file", TextStyle.STRONG))]
+        else:
+            rows = self._verdict(cells)
+            if rows:
+                rows += [(), line(Span("The device as a whole", TextStyle.STRONG))]
+            rows += summary_lines(summary, cells)
+        for info in loaded.files[:1]:
+            rows += file_lines(info, cells)
+        return rows
+
+    def _verdict(self, cells: int) -> list[Line]:
+        event, focus, summary = self.oom, self.session.focus, self.session.summary
+        if event is None or focus is None or summary is None:
+            return []
+        answer = self.ask(AskVerdict(0, focus.device, event))
+        if isinstance(answer, Refused):
+            return refused_lines(answer, cells)
+        if not isinstance(answer, VerdictIs):
+            return [line(f"judging the OOM {glyphs.GLYPHS.ellipsis}")]
+        text, source = self.session.main.store.oom_text, self.session.text_source
+        return [
+            *verdict_lines(answer.verdict, summary, cells),
+            *(exception_lines(text, source, cells) if text and source else ()),
+        ]
+
+
+class StartPane(SnapshotPane):
+    """No file yet, or one that is being read, or one that cannot be read."""
+
+    HELP = (
+        "o opens a snapshot file. While it is read, this pane tells the memory that it takes, the "
+        "bytes read and the time left; x cancels. A file that cannot be read ends in one line."
+    )
+
+    def __init__(self, store: Store, session: SnapshotSession) -> None:
+        super().__init__(store, session, id="snapshot")
+        self.body = LinesView(lambda cells: start_lines(session.main.store, cells))
+
+    def compose(self) -> ComposeResult:
+        yield self.body
+
+    def focus_first(self) -> None:
+        self.body.focus()
+
+    def store_changed(self) -> None:
+        self.retitle("Snapshot")
+        self.body.rebuild()

@@ -1,0 +1,320 @@
+"""Who held the memory of a snapshot: the tree of sites, and the difference of two files by site."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.kit.fields import FieldInput
+from tui.kit.lines import Line, Span, TextStyle, line, paragraph
+from tui.kit.lists import NumberedList
+from tui.kit.pane import LineBar, LinesView
+from tui.snapshots.model.results import Difference, DiffRow, SiteListing
+from tui.snapshots.reader.messages import (
+    AskDifference,
+    AskSites,
+    AskStack,
+    DifferenceIs,
+    Refused,
+    SitesAre,
+    StackIs,
+)
+from tui.snapshots.screens.panes import SnapshotPane
+from tui.snapshots.session.snapshot_session import SnapshotSession
+from tui.snapshots.views import sites as view
+from tui.snapshots.views.overview import loading_lines
+from tui.snapshots.views.words import moment_words, refused_lines, stack_lines, state_or_reason
+from tui.state.store import Store
+
+
+class SitesTree(NumberedList):
+    """Right unfolds a node, left folds it or goes to its parent."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right", "unfold", show=False),
+        Binding("left,h", "fold", show=False),
+        Binding("space", "choose", show=False),
+    ]
+
+    def __init__(self, pane: SitesPane) -> None:
+        super().__init__(pane.tree_lines, id="tree")
+        self._pane = pane
+
+    def action_unfold(self) -> None:
+        """Show the callers of the node under the cursor."""
+        self._pane.set_open(True)
+
+    def action_fold(self) -> None:
+        """Hide them, or go to the parent."""
+        self._pane.set_open(False)
+
+    def action_choose(self) -> None:
+        self._pane.set_open(None)
+
+
+class SitesPane(SnapshotPane):
+    """Who held the memory at the moment that is looked at."""
+
+    HELP = (
+        "Who held the memory at this moment, by the innermost line of your own code; p shows the "
+        "peak, n the next OOM, e the end, and the timeline's cursor any other. right or "
+        "space unfolds the callers of a line, left folds them. b groups by the next of site, "
+        "function, file, annotation, size class, stream, pool and context; S sorts by the next of "
+        "bytes, count and name. / searches all frames for text, for a pattern in slashes, or for "
+        "the allocation that holds an address like 0x7f1200. Below stands the whole stack of most "
+        "bytes under the cursor, innermost first; frames that are not yours are dim, and those of "
+        "C++ are counted. tab goes there to scroll it."
+    )
+
+    def __init__(self, store: Store, session: SnapshotSession) -> None:
+        super().__init__(store, session, id="sites")
+        self.search = FieldInput(
+            "text, /regex/ or 0xaddress", lambda keep: self.end_search(keep=keep), id="search"
+        )
+        self.tree_list = SitesTree(self)
+        self.stack = LinesView(self._stack_lines, id="stack")
+        self._open: dict[view.Path, bool] = {}
+        self._lines_shown: list[view.SiteLine] = []
+        self._question: object = None
+
+    def compose(self) -> ComposeResult:
+        self.search.display = False
+        yield self.search
+        yield LineBar(self._heading, id="heading")
+        yield self.tree_list
+        yield self.stack
+
+    def focus_first(self) -> None:
+        self.tree_list.focus()
+
+    def store_changed(self) -> None:
+        """Redraw what changed; another question is answered from its top."""
+        focus = self.session.focus
+        question = (focus and focus.device, self.session.grouping, self.session.search)
+        if question != self._question:
+            self._question = question
+            self._open = {}
+            self.tree_list.index = 0
+            self.tree_list.scroll_to(y=0, animate=False)
+        self.tree_list.rebuild()
+        self.query_one("#heading", LineBar).rebuild()
+        self.stack.rebuild()
+        self._retitle()
+
+    # ---- what is asked ----
+
+    def _request(self, path: view.Path) -> AskSites | None:
+        focus = self.session.focus
+        if focus is None:
+            return None
+        search, regex = view.search_of(self.session.search)
+        return AskSites(
+            id=0,
+            device=focus.device,
+            event=focus.event,
+            path=path,
+            grouping=self.session.grouping,
+            order=self.session.order,
+            search=search,
+            regex=regex,
+        )
+
+    def _listing(self, path: view.Path) -> SiteListing | None:
+        request = self._request(path)
+        answer = None if request is None else self.ask(request)
+        if not isinstance(answer, SitesAre):
+            return None
+        newest = self.session.main.store.newest(request) if request else None
+        if newest is None or not isinstance(newest.request, AskSites) or request is None:
+            return None
+        # Rows of another grouping under the heading of this one would mislead.
+        alike = newest.request.grouping == request.grouping
+        return answer.listing if alike else None
+
+    def tree_lines(self, cells: int) -> list[Line]:
+        """The tree as far as it is unfolded and known."""
+        request = self._request(())
+        if request is None:
+            return []
+        answer = self.ask(request)
+        if isinstance(answer, Refused):
+            self._lines_shown = []
+            return refused_lines(answer, cells)
+        self._lines_shown = view.nodes(self._listing, self._open)
+        return [
+            view.node_line(node, unfolded=bool(self._open.get(node.path)), cells=cells)
+            for node in self._lines_shown
+        ]
+
+    def _heading(self, cells: int) -> Line:
+        return view.tree_heading(self.session.grouping, self.session.order, cells)
+
+    @property
+    def node(self) -> view.SiteLine | None:
+        """The node under the cursor."""
+        index = self.tree_list.index
+        return self._lines_shown[index] if index < len(self._lines_shown) else None
+
+    def _stack_lines(self, cells: int) -> list[Line]:
+        node = self.node
+        if node is None or node.row is None:
+            return []
+        answer = self.ask(AskStack(0, node.row.stack))
+        if isinstance(answer, Refused):
+            return refused_lines(answer, cells)
+        if not isinstance(answer, StackIs):
+            return [line(glyphs.GLYPHS.ellipsis)]
+        return stack_lines(answer.frames, cells)
+
+    def _retitle(self) -> None:
+        focus, summary, request = self.session.focus, self.session.summary, self._request(())
+        if focus is None or summary is None or request is None:
+            self.retitle("Sites")
+            return
+        words = f"Sites   {moment_words(focus, summary)}"
+        if self.session.search:
+            words += f"   search: {self.session.search}"
+        self.retitle(words + self.waiting(request))
+
+    # ---- keys ----
+
+    def set_open(self, wanted: bool | None) -> None:
+        """Unfold or fold the node under the cursor; ``None`` does what it is not."""
+        node = self.node
+        if node is None:
+            return
+        is_open = bool(self._open.get(node.path))
+        wanted = not is_open if wanted is None else wanted
+        if wanted and node.row is not None and node.row.children:
+            self._open[node.path] = True
+        elif not wanted and is_open:
+            del self._open[node.path]
+        elif not wanted and len(node.path) > 1:
+            paths = [other.path for other in self._lines_shown]
+            self.tree_list.go_to(paths.index(node.path[:-1]))
+            return
+        self.store_changed()
+
+    @on(NumberedList.Moved)
+    def _moved(self) -> None:
+        self.stack.scroll_to(y=0, animate=False)
+        self.stack.rebuild()
+
+    def begin_search(self) -> None:
+        """Show the search and type into it."""
+        self.search.value = self.session.search
+        self.search.display = True
+        self.search.focus()
+
+    def end_search(self, *, keep: bool) -> None:
+        """Go back to the tree, with what was typed or without a search."""
+        typed = self.search.value if keep else ""
+        self.search.display = False
+        self.tree_list.focus()
+        self.session.search_for(typed)
+
+
+ASK_FOR_SECOND = (
+    "c chooses the file to compare with: this file is A, the other one B, and what B has more than "
+    "A has grown. Two snapshots of one run, some steps apart, show what leaks."
+)
+
+
+class DifferencePane(SnapshotPane):
+    """What has grown, is new, is gone or has shrunk from this file to another."""
+
+    HELP = (
+        "This file (A) against another (B), by who held the memory: new and grown are more in B, "
+        "gone and shrunk less; the largest change comes first. p compares the peaks of both, e "
+        "their ends; b groups by another thing; c chooses the other file. Sites that did not "
+        "change are left out. A line of the program that moved between two versions of it is gone "
+        "and new; group by function to see past that."
+    )
+
+    def __init__(self, store: Store, session: SnapshotSession) -> None:
+        super().__init__(store, session, id="difference")
+        self.head = LinesView(self._head, id="head")
+        self.head.can_focus = False
+        self.rows = NumberedList(self._rows, id="changes")
+        self.body = LinesView(self._detail, id="change")
+
+    def compose(self) -> ComposeResult:
+        """What is compared, the changes, the one under the cursor."""
+        yield self.head
+        yield LineBar(view.difference_heading, id="heading")
+        yield self.rows
+        yield self.body
+
+    def focus_first(self) -> None:
+        self.rows.focus()
+
+    def store_changed(self) -> None:
+        known = self._difference() is not None
+        for part in (self.query_one("#heading"), self.body):
+            part.display = known
+        rows = len(self._head(max(1, self.size.width - 1)))
+        self.head.styles.height = rows
+        self.head.rebuild()
+        self.rows.rebuild()
+        self.body.rebuild()
+        at = "at their peaks" if self.session.compared_at_peak else "at their ends"
+        self.retitle(f"Difference   {at}   by {self.session.grouping}" if known else "Difference")
+
+    def _answer(self) -> DifferenceIs | Refused | None:
+        focus = self.session.focus
+        if focus is None:
+            return None
+        request = AskDifference(
+            0, focus.device, self.session.compared_at_peak, self.session.grouping
+        )
+        self.session.both.want(request)
+        answer = state_or_reason(self.session.both.store, request)
+        return answer if isinstance(answer, (DifferenceIs, Refused)) else None
+
+    def _difference(self) -> Difference | None:
+        answer = self._answer()
+        return answer.difference if isinstance(answer, DifferenceIs) else None
+
+    def _head(self, cells: int) -> list[Line]:
+        store = self.session.both.store
+        if store.status == "empty":
+            return paragraph(ASK_FOR_SECOND, cells)
+        if store.status == "loading":
+            return loading_lines(store, cells)
+        answer = self._answer()
+        if isinstance(answer, DifferenceIs):
+            return view.difference_head(answer.difference, cells)
+        if isinstance(answer, Refused):
+            return refused_lines(answer, cells)
+        return paragraph(store.reason or glyphs.GLYPHS.ellipsis, cells, TextStyle.NOTE)
+
+    def _rows(self, cells: int) -> list[Line]:
+        answer = self._answer()
+        if not isinstance(answer, DifferenceIs):
+            return []
+        rows = [view.difference_line(row, cells) for row in answer.difference.rows]
+        if answer.more:
+            rows.append(
+                line(Span(f"and {text.count(answer.more)} smaller changes", TextStyle.QUIET))
+            )
+        return rows
+
+    @property
+    def _selected(self) -> DiffRow | None:
+        found = self._difference()
+        if found is None or self.rows.index >= len(found.rows):
+            return None
+        return found.rows[self.rows.index]
+
+    def _detail(self, cells: int) -> list[Line]:
+        return [] if self._selected is None else view.difference_detail(self._selected, cells)
+
+    @on(NumberedList.Moved)
+    def _moved(self) -> None:
+        self.body.scroll_to(y=0, animate=False)
+        self.body.rebuild()

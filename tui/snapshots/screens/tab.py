@@ -1,0 +1,368 @@
+"""The snapshot tab: a file that one chooses, in several views of the same moment."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
+
+from tui.kit.closing import Dialog
+from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
+from tui.kit.commands.command import Situation
+from tui.kit.dialogs import box
+from tui.kit.lines import Line, Span, TextStyle, line
+from tui.kit.lists import NumberedList
+from tui.kit.pane import FooterBar, LineBar
+from tui.kit.terminal.fallbacks import copy
+from tui.snapshots.reader.messages import Export, Exported, Refused
+from tui.snapshots.screens.map import MapPane
+from tui.snapshots.screens.oom_text import OomTextScreen
+from tui.snapshots.screens.panes import SnapshotBar, SnapshotPane, StartPane, VerdictPane
+from tui.snapshots.screens.sites import DifferencePane, SitesPane
+from tui.snapshots.screens.timeline import TimelinePane
+from tui.snapshots.session.snapshot_reader import SnapshotReader
+from tui.snapshots.session.snapshot_session import SnapshotSession, View
+from tui.snapshots.views.overview import (
+    FoundFile,
+    completed_path,
+    found_line,
+    matching_files,
+    split_path,
+)
+
+CLOSER, WIDER = 0.5, 2.0
+"""By how much a key changes the stretch that is shown."""
+
+
+class SnapshotTab(CommandScreen):
+    """Header, bar, one of the views, footer; its readers start with the first file.
+
+    Args:
+        program: the app.
+        memory: bytes that reading a file may take; ``None`` for a quarter of what is available.
+    """
+
+    TAB = "snapshot"
+    CSS_PATH = "snapshot.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
+
+    def __init__(self, program: Program, memory: int | None = None) -> None:
+        super().__init__(program)
+        store = program.store
+        session = self.session = SnapshotSession(
+            SnapshotReader(memory=memory), SnapshotReader(memory=memory)
+        )
+        session.listen(self._changed)
+        self.start = StartPane(store, session)
+        self.timeline = TimelinePane(store, session)
+        self.sites = SitesPane(store, session)
+        self.map_view = MapPane(store, session)
+        self.panes: dict[View, SnapshotPane] = {
+            "verdict": VerdictPane(store, session),
+            "timeline": self.timeline,
+            "sites": self.sites,
+            "map": self.map_view,
+            "difference": DifferencePane(store, session),
+        }
+        self._shown: SnapshotPane | None = None
+        self._copying: Export | None = None
+        self._due = False
+
+    def compose(self) -> ComposeResult:
+        yield self.header()
+        yield SnapshotBar(self.session)
+        yield self.start
+        for pane in self.panes.values():
+            pane.display = False
+            yield pane
+        yield FooterBar(self.situation)
+
+    def on_mount(self) -> None:
+        self.catch_up()
+
+    def situation(self) -> Situation:
+        """With what there is of a snapshot."""
+        return replace(
+            super().situation(),
+            snapshot=self.session.ready,
+            snapshot_loading=self.session.loading,
+            snapshot_ooms=self.session.has_ooms,
+        )
+
+    # ---- drawing ----
+
+    def _changed(self) -> None:
+        """Draw once, however many answers came in this turn of the loop."""
+        if not self._due:
+            self._due = True
+            self.call_later(self._draw_changed)
+
+    def _draw_changed(self) -> None:
+        self._due = False
+        if self in self.app.screen_stack:
+            with self.app.batch_update():
+                self.catch_up()
+
+    @property
+    def shown(self) -> SnapshotPane:
+        """The pane that is to be shown now."""
+        return self.panes[self.session.view] if self.session.ready else self.start
+
+    def catch_up(self) -> None:
+        """Show the right pane and draw what changed."""
+        shown = self.shown
+        if shown is not self._shown:
+            self._shown = shown
+            for pane in (self.start, *self.panes.values()):
+                pane.display = pane is shown
+            shown.focus_first()
+            # A pane that was not displayed has no size yet.
+            self.call_after_refresh(shown.store_changed)
+        shown.store_changed()
+        for bar in self.query(LineBar):
+            bar.rebuild()
+        self._copy_if_there()
+
+    @on(SnapshotBar.Picked)
+    def _picked(self, event: SnapshotBar.Picked) -> None:
+        self.session.show(event.view)
+
+    # ---- files ----
+
+    def action_snapshot_open(self) -> None:
+        def done(path: str | None) -> None:
+            if path is not None:
+                self.session.open(path)
+
+        self.app.push_screen(FileScreen("Open a snapshot", self._folder()), done)
+
+    def action_snapshot_compare(self) -> None:
+        """Choose a file to compare with."""
+
+        def done(path: str | None) -> None:
+            if path is not None:
+                self.session.compare_with(path)
+                self.session.show("difference")
+
+        self.app.push_screen(FileScreen("Compare with", self._folder()), done)
+
+    def _folder(self) -> str | None:
+        paths = self.session.main.store.paths
+        return paths[0].rpartition("/")[0] if paths else None
+
+    def action_snapshot_cancel(self) -> None:
+        """End the readers that still read."""
+        self.session.cancel()
+
+    def action_snapshot_text(self) -> None:
+        """Take the text of an exception."""
+
+        def done(text: str | None) -> None:
+            if text is not None:
+                self.session.text_source = "pasted"
+                self.session.main.set_text(text)
+
+        self.app.push_screen(OomTextScreen(self.session.main.store.oom_text), done)
+
+    # ---- views ----
+
+    def action_snapshot_verdict(self) -> None:
+        self.session.show("verdict")
+
+    def action_snapshot_timeline(self) -> None:
+        self.session.show("timeline")
+
+    def action_snapshot_sites(self) -> None:
+        self.session.show("sites")
+
+    def action_snapshot_map(self) -> None:
+        self.session.show("map")
+
+    def action_snapshot_difference(self) -> None:
+        self.session.show("difference")
+
+    # ---- the moment ----
+
+    def action_snapshot_device(self) -> None:
+        self.session.next_device()
+
+    def action_snapshot_peak(self) -> None:
+        self.session.to_peak()
+
+    def action_snapshot_oom(self) -> None:
+        """Go to the next OOM entry."""
+        self.session.to_next_oom()
+
+    def action_snapshot_end(self) -> None:
+        self.session.to_end()
+
+    # ---- how it is shown ----
+
+    def action_snapshot_group(self) -> None:
+        self.session.next_grouping()
+
+    def action_snapshot_sort(self) -> None:
+        self.session.next_order()
+
+    def action_snapshot_search(self) -> None:
+        self.session.show("sites")
+        self.sites.begin_search()
+
+    def action_snapshot_zoom_in(self) -> None:
+        self._zoom(CLOSER)
+
+    def action_snapshot_zoom_out(self) -> None:
+        self._zoom(WIDER)
+
+    def _zoom(self, factor: float) -> None:
+        if self.shown is self.timeline:
+            self.timeline.zoom(factor)
+        elif self.shown is self.map_view:
+            self.map_view.zoom(factor)
+
+    # ---- the report ----
+
+    def action_snapshot_copy(self) -> None:
+        """Ask for a report; it is copied when it is there."""
+        focus = self.session.focus
+        if focus is not None:
+            self._copying = Export(0, "markdown", focus.device)
+            self.session.want(self._copying)
+            self._copy_if_there()
+
+    def _copy_if_there(self) -> None:
+        if self._copying is None:
+            return
+        answer = self.session.main.store.exactly(self._copying)
+        if answer is None:
+            return
+        self._copying = None
+        if isinstance(answer, Exported):
+            copy(self.app, "report", answer.text)
+        elif isinstance(answer, Refused):
+            self.notify(answer.reason, markup=False)
+
+
+class PathInput(Input):
+    """Arrows go through the list, tab completes; a whole path takes the place of what is there."""
+
+    def __init__(self, value: str) -> None:
+        super().__init__(value, id="path", select_on_focus=False)
+        self.cursor_blink = False
+
+    async def on_key(self, event: events.Key) -> None:
+        """Send the list its keys; a path from the root or from home begins anew."""
+        screen = self.screen
+        assert isinstance(screen, FileScreen)
+        at_end = self.cursor_position == len(self.value)
+        if event.character in ("/", "~") and self.value.endswith("/") and at_end:
+            self.value = "" if event.character == "~" else "/"
+            if event.character == "/":
+                event.stop()
+                event.prevent_default()
+            self.cursor_position = len(self.value)
+            return
+        if event.key in ("up", "down", "pageup", "pagedown"):
+            screen.move(event.key)
+        elif event.key == "tab":
+            screen.complete()
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A path from the root is not meant to follow another."""
+        if event.text.startswith(("/", "~")):
+            self.value = ""
+
+
+class FileScreen(Dialog["str | None"]):
+    """Gives back a path, or ``None``."""
+
+    CSS_PATH = "snapshot.tcss"
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
+
+    def __init__(self, title: str, start: str | None = None) -> None:
+        """Begin in a folder.
+
+        Args:
+            title: what the file is for.
+            start: a folder; by default where the program runs.
+        """
+        super().__init__()
+        folder = start or os.getcwd()  # noqa: PTH109 (a text to be edited)
+        self._title = title
+        self.field = PathInput(folder if folder.endswith("/") else f"{folder}/")
+        self.list = NumberedList(self._lines, id="files")
+        self._found: tuple[FoundFile, ...] = ()
+        self._why = ""
+
+    def compose(self) -> ComposeResult:
+        """The path over the list."""
+        self.list.can_focus = False
+        yield box(self._title, "enter opens   tab completes   escape leaves", self.field, self.list)
+
+    def on_mount(self) -> None:
+        self.field.focus()
+        self._look()
+
+    def _lines(self, cells: int) -> list[Line]:
+        if self._why:
+            return [line(Span(self._why, TextStyle.NOTE))]
+        return [found_line(item, cells) for item in self._found]
+
+    @on(Input.Changed, "#path")
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._look()
+
+    def _look(self) -> None:
+        self._found, self._why = matching_files(self.field.value)
+        self.list.index = 0
+        self.list.scroll_to(y=0, animate=False)
+        self.list.rebuild()
+
+    def move(self, key: str) -> None:
+        """Move the list's cursor as a key asks that was typed into the path."""
+        page = max(1, self.list.size.height - 1)
+        self.list.action_move({"up": -1, "down": 1, "pageup": -page, "pagedown": page}[key])
+
+    def complete(self) -> None:
+        """As far as all that is listed agrees; else take what is under the cursor."""
+        longer = completed_path(self.field.value, self._found)
+        if longer == self.field.value and self._found:
+            longer = self._under_cursor()
+        self._put(longer)
+
+    def _under_cursor(self) -> str:
+        item = self._found[self.list.index]
+        folder, _ = split_path(self.field.value)
+        return folder + item.name + ("/" if item.folder else "")
+
+    def _put(self, value: str) -> None:
+        self.field.value = value
+        self.field.cursor_position = len(value)
+
+    @on(NumberedList.Chosen)
+    @on(Input.Submitted, "#path")
+    def _chosen(self, event: NumberedList.Chosen | Input.Submitted) -> None:
+        event.stop()
+        typed = os.path.expanduser(self.field.value)  # noqa: PTH111 (a text)
+        if os.path.isfile(typed):  # noqa: PTH113
+            self.dismiss(typed)
+        elif self._found:
+            path = self._under_cursor()
+            if path.endswith("/"):
+                self._put(path)
+            else:
+                self.dismiss(os.path.expanduser(path))  # noqa: PTH111
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)

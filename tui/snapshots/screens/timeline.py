@@ -1,0 +1,304 @@
+"""The timeline: a chart with a cursor, and below it the state at the cursor."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.core.text import glyphs
+from tui.kit.lines import Line, Span, line
+from tui.kit.pane import LinesView
+from tui.kit.styles import strip_of
+from tui.snapshots.model.pictures import Stacking, Timeline
+from tui.snapshots.model.results import Part
+from tui.snapshots.reader.messages import (
+    AskPart,
+    AskState,
+    AskTimeline,
+    PartIs,
+    Refused,
+    StateIs,
+    TimelineIs,
+)
+from tui.snapshots.screens.panes import SnapshotPane
+from tui.snapshots.session.snapshot_session import SnapshotSession
+from tui.snapshots.views import layers
+from tui.snapshots.views.words import (
+    clamped,
+    column_of,
+    refused_lines,
+    state_lines,
+    timeline_heading,
+    zoomed,
+)
+from tui.state.store import Store
+
+LEGEND_SHARE = 5
+"""The legend takes a part of the pane's rows at the most: one of so many."""
+PAGE = 10
+"""Columns of a page: an eighth of a narrow screen."""
+
+
+class TimelineChart(Widget, can_focus=True):
+    """Columns of events; the cursor moves by columns, or by single events."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "step(-1)", show=False),
+        Binding("right", "step(1)", show=False),
+        Binding("comma", "event(-1)", show=False),
+        Binding("full_stop", "event(1)", show=False),
+        Binding("pageup", f"step(-{PAGE})", show=False),
+        Binding("pagedown", f"step({PAGE})", show=False),
+        Binding("home,g", "start", show=False),
+        Binding("end,G", "end", show=False),
+        Binding("up,k", "layer(1)", show=False),
+        Binding("down,j", "layer(-1)", show=False),
+    ]
+
+    def __init__(self, pane: TimelinePane) -> None:
+        super().__init__(id="chart")
+        self._pane = pane
+        self._lines: list[Line] = []
+
+    def rebuild(self) -> None:
+        """Draw anew if something changed."""
+        new = self._pane.chart(self.size.height)
+        if new != self._lines:
+            self._lines = new
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        spans = self._lines[y] if y < len(self._lines) else ()
+        return strip_of(spans, self.size.width, self.rich_style)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Another width shows the events in another number of columns."""
+        self._pane.store_changed()
+
+    def action_step(self, columns: int) -> None:
+        self._pane.step(columns)
+
+    def action_event(self, by: int) -> None:
+        self._pane.move(by)
+
+    def action_start(self) -> None:
+        self._pane.session.look_at(0)
+
+    def action_end(self) -> None:
+        self._pane.session.look_at(None)
+
+    def action_layer(self, by: int) -> None:
+        """Go to the layer above or below."""
+        self._pane.next_layer(by)
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the column and the layer under the mouse."""
+        self._pane.put(event.x, event.y, self.size.height)
+
+
+class TimelinePane(SnapshotPane):
+    """What was live over all events of the device's trace, in layers, and what was reserved."""
+
+    HELP = (
+        "Live memory over the events of the trace, on a scale from nothing to the most that was "
+        "ever reserved or live, in layers: the sites that held the most, with a letter and a "
+        "colour each, the steadiest at the bottom; the line above them is what was reserved. b "
+        "stacks it by site, by category or by annotation. A column has the same number of events "
+        "as the others and is drawn at its moment of most live memory. P is the peak, X an OOM, ^ "
+        "the cursor; below are annotations from where they begin. left and right move by a column, "
+        "comma and full stop by one event, page up and down by ten columns, home and end to the "
+        "ends; p goes to the peak, n to the next OOM, e to the end; + and - zoom around the "
+        "cursor. up and down, or a click, choose a layer of the cursor's column: below stand what "
+        "it held then and its stack, else the cursor's event and its stack. tab goes there to "
+        "scroll it. The other views show the same moment. A category is told by the file (a "
+        "snapshot of torch's profiler), by the stack (a module's .to, a forward or backward pass, "
+        "an optimizer's step) or by an annotation; where none of them tells it, this is said. A "
+        "forward pass makes activations and temporaries, a backward pass gradients and "
+        "temporaries: where the file has the stack of the free, what the backward pass freed is "
+        "called activations, and what zero_grad freed gradients."
+    )
+
+    def __init__(self, store: Store, session: SnapshotSession) -> None:
+        super().__init__(store, session, id="timeline")
+        self.drawn = TimelineChart(self)
+        self.legend = LinesView(self._legend_lines, id="legend")
+        self.legend.can_focus = False
+        self.state = LinesView(self._state_lines, id="state")
+        self._chosen: str | None = None
+        """The key of the layer under the cursor; ``None`` for none."""
+        self._stacking: Stacking = session.stacking
+        self._window: tuple[int, int] | None = None
+        self._device: object = None
+        self._event: object = None
+
+    def compose(self) -> ComposeResult:
+        yield self.drawn
+        yield self.legend
+        yield self.state
+
+    def focus_first(self) -> None:
+        self.drawn.focus()
+
+    def store_changed(self) -> None:
+        focus = self.session.focus
+        device = (self.session.main.store.paths, focus and focus.device)
+        if device != self._device:
+            self._device, self._window, self._chosen = device, None, None
+        if self.session.stacking != self._stacking:
+            self._stacking, self._chosen = self.session.stacking, None
+        self._follow()
+        if focus is not None and focus.event != self._event:
+            self._event = focus.event
+            self.state.scroll_to(y=0, animate=False)
+        self._size_legend()
+        self.drawn.rebuild()
+        self.legend.rebuild()
+        self.state.rebuild()
+        self._retitle()
+
+    # ---- what is asked ----
+
+    def _request(self) -> AskTimeline | None:
+        focus = self.session.focus
+        cells = self.drawn.size.width - layers.GUTTER
+        if focus is None or cells < 1:
+            return None
+        first, last = self._window or (0, None)
+        return AskTimeline(0, focus.device, cells, first, last, self.session.stacking)
+
+    def timeline(self) -> Timeline | None:
+        """What is drawn: the newest that there is of this device."""
+        request = self._request()
+        if request is None:
+            return None
+        answer = self.ask(request)
+        if isinstance(answer, TimelineIs) and answer.timeline.device == request.device:
+            return answer.timeline
+        return None
+
+    @property
+    def _letters(self) -> bool:
+        """Nothing is told by a colour."""
+        return self.app.no_color
+
+    def chart(self, height: int) -> list[Line]:
+        """The chart as lines, or the line that says why there is none."""
+        shown = self.timeline()
+        if shown is None:
+            return []
+        if not shown.buckets:
+            return [line(Span("no history was recorded: there is the state at the end only"))]
+        event = self.session.focus.event if self.session.focus else None
+        return layers.chart_lines(shown, height, event, self._chosen, letters=self._letters)
+
+    def _legend_lines(self, cells: int) -> list[Line]:
+        shown = self.timeline()
+        if shown is None or not shown.buckets:
+            return []
+        return layers.legend_lines(shown, cells, self._chosen, letters=self._letters)
+
+    def _size_legend(self) -> None:
+        """As many rows as the legend has; what has no room is scrolled."""
+        rows = len(self._legend_lines(max(1, self.drawn.size.width)))
+        height = max(1, min(rows, self.size.height // LEGEND_SHARE))
+        if self.legend.styles.height is None or self.legend.styles.height.value != height:
+            self.legend.styles.height = height
+
+    def _part(self) -> Part | None:
+        """What the layer under the cursor held; ``None`` where none is chosen or known yet."""
+        focus = self.session.focus
+        if focus is None or self._chosen is None:
+            return None
+        request = AskPart(0, focus.device, focus.event, self.session.stacking, self._chosen)
+        answer = self.ask(request)
+        return answer.part if isinstance(answer, PartIs) else None
+
+    def _state_lines(self, cells: int) -> list[Line]:
+        focus, summary = self.session.focus, self.session.summary
+        if focus is None or summary is None:
+            return []
+        answer = self.ask(AskState(0, focus.device, focus.event))
+        if isinstance(answer, Refused):
+            return refused_lines(answer, cells)
+        if not isinstance(answer, StateIs):
+            return [line(glyphs.GLYPHS.ellipsis)]
+        shown = self.timeline()
+        begin = shown.begin_us if shown else None
+        return state_lines(answer.state, summary.events, begin, cells, part=self._part())
+
+    def _retitle(self) -> None:
+        focus, summary, shown = self.session.focus, self.session.summary, self.timeline()
+        if focus is None or summary is None or shown is None:
+            self.retitle("Timeline")
+            return
+        waiting = self.waiting(AskState(0, focus.device, focus.event))
+        words = timeline_heading(shown, focus.device)
+        self.retitle(f"Timeline   {words}{waiting}")
+
+    # ---- the cursor ----
+
+    def move(self, by: int) -> None:
+        """Move the cursor by single events, from the end where it is on none."""
+        summary, focus = self.session.summary, self.session.focus
+        if summary is None or focus is None or not summary.events:
+            return
+        event = summary.events if focus.event is None else focus.event
+        self.session.look_at(event + by)
+
+    def step(self, columns: int) -> None:
+        """Move by columns, to the first event of one."""
+        shown, focus = self.timeline(), self.session.focus
+        if shown is None or focus is None or not shown.buckets:
+            return
+        at = column_of(shown, focus.event)
+        length = max(1, (shown.last - shown.first + 1) // len(shown.buckets))
+        if at is None or not 0 <= at + columns < len(shown.buckets) or focus.event is None:
+            self.move(columns * length if at is not None else 0)
+            return
+        self.session.look_at(shown.buckets[at + columns].first)
+
+    def put(self, x: int, y: int, height: int) -> None:
+        """Put the cursor on what is drawn in a cell of a chart so high."""
+        shown = self.timeline()
+        column = x - layers.GUTTER
+        if shown is not None and 0 <= column < len(shown.buckets):
+            self._choose(layers.layer_at(shown, height, x, y))
+            self.session.look_at(shown.buckets[column].moment)
+
+    def next_layer(self, by: int) -> None:
+        """Choose the layer above or below in the cursor's column."""
+        shown, focus = self.timeline(), self.session.focus
+        if shown is not None and focus is not None:
+            self._choose(layers.next_layer(shown, focus.event, self._chosen, by))
+            self.store_changed()
+
+    def _choose(self, layer: str | None) -> None:
+        self._chosen = layer
+        self.state.scroll_to(y=0, animate=False)
+
+    def zoom(self, factor: float) -> None:
+        """Show a shorter or longer stretch around the cursor."""
+        shown, summary, focus = self.timeline(), self.session.summary, self.session.focus
+        if shown is None or summary is None or focus is None or not shown.buckets:
+            return
+        first, last = zoomed(shown, focus.event, factor)
+        self._window = clamped(first, last, summary.events)
+        if self._window == (0, summary.events - 1):
+            self._window = None
+        self.store_changed()
+
+    def _follow(self) -> None:
+        """Have the cursor in view."""
+        summary, focus = self.session.summary, self.session.focus
+        if self._window is None or summary is None or focus is None:
+            return
+        first, last = self._window
+        event = summary.events - 1 if focus.event is None else max(0, focus.event)
+        if not first <= event <= last:
+            half = (last - first + 1) // 2
+            self._window = clamped(event - half, event - half + last - first, summary.events)

@@ -1,0 +1,220 @@
+"""What one looks at in a snapshot: file, device, moment, view and how it is grouped. No Textual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from tui.snapshots.model.pictures import Stacking
+from tui.snapshots.model.results import Grouping, Order, Summary
+from tui.snapshots.reader.messages import Request
+from tui.snapshots.session.snapshot_reader import SnapshotReader
+from workloads.protocol.frozen import frozen
+
+GROUPINGS: tuple[Grouping, ...] = (
+    "site",
+    "function",
+    "file",
+    "annotation",
+    "size class",
+    "stream",
+    "pool",
+    "context",
+)
+STACKINGS: tuple[Stacking, ...] = ("site", "category", "annotation")
+ORDERS: tuple[Order, ...] = ("bytes", "count", "name")
+
+
+@frozen
+class Focus:
+    """What is looked at: a device and a moment of it."""
+
+    device: int
+    event: int | None
+    """The state right after it; -1 is before the first, ``None`` the end."""
+
+
+def first_focus(summary: Summary) -> Focus:
+    """Where one looks first: the last OOM, else the peak, else the end."""
+    if summary.ooms:
+        return Focus(summary.device, summary.ooms[-1])
+    return Focus(summary.device, peak_of(summary))
+
+
+def peak_of(summary: Summary) -> int | None:
+    """The event of the peak; -1 where it lies before the first, ``None`` without a trace."""
+    if not summary.events:
+        return None
+    return -1 if summary.live_peak_event is None else summary.live_peak_event
+
+
+def oom_after(summary: Summary, event: int | None) -> int | None:
+    """The next OOM, from the last one on to the first; ``None`` where there is none."""
+    if not summary.ooms:
+        return None
+    later = [oom for oom in summary.ooms if event is not None and oom > event]
+    return later[0] if later else summary.ooms[0]
+
+
+View = Literal["verdict", "timeline", "sites", "map", "difference"]
+VIEWS: tuple[View, ...] = ("verdict", "timeline", "sites", "map", "difference")
+
+
+class SnapshotSession:
+    """The state behind the snapshot screen.
+
+    Args:
+        main: reads the file that is looked at.
+        both: reads it and another one, to compare them.
+    """
+
+    def __init__(self, main: SnapshotReader, both: SnapshotReader) -> None:
+        self.main = main
+        self.both = both
+        self.view: View = "verdict"
+        self.focus: Focus | None = None
+        self.grouping: Grouping = "site"
+        self.stacking: Stacking = "site"
+        """What the layers of the timeline are."""
+        self.order: Order = "bytes"
+        self.search = ""
+        """As typed."""
+        self.compared_at_peak = False
+        self.text_source = ""
+        """Where the exception's text comes from that the file was opened with."""
+        self._changed: Callable[[], None] = lambda: None
+        main.listen(self._take)
+        both.listen(self._take)
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Have a function called when something is to be drawn anew."""
+        self._changed = changed
+
+    def _take(self) -> None:
+        if self.focus is None and self.main.store.loaded is not None:
+            devices = self.main.store.loaded.devices
+            # A device that ran out of memory is what one opened the file for.
+            with_oom = [summary for summary in devices if summary.ooms]
+            busiest = sorted(devices, key=lambda summary: -summary.reserved)
+            for summary in (with_oom or busiest)[:1]:
+                self.focus = first_focus(summary)
+        self._changed()
+
+    # ---- files ----
+
+    def open(self, path: str, oom_text: str = "", text_source: str = "") -> None:
+        """Read another file.
+
+        Args:
+            path: of the file.
+            oom_text: messages of exceptions that belong to it.
+            text_source: where they come from, if they were not given by hand.
+        """
+        self.focus = None
+        self.text_source = text_source
+        self.search = ""
+        self.view = "verdict"
+        self.main.open([path], oom_text)
+
+    def compare_with(self, path: str) -> None:
+        """Read the file again, and another one beside it."""
+        self.both.open([*self.main.store.paths, path])
+
+    def cancel(self) -> None:
+        """End the readers that still read."""
+        self.main.cancel()
+        self.both.cancel()
+
+    @property
+    def loading(self) -> bool:
+        """Whether a reader still reads its file."""
+        return "loading" in (self.main.store.status, self.both.store.status)
+
+    @property
+    def ready(self) -> bool:
+        """There is something to look at, even if its reader has died since."""
+        return self.main.store.loaded is not None
+
+    @property
+    def has_ooms(self) -> bool:
+        """The device that is looked at ran out of memory."""
+        return self.summary is not None and bool(self.summary.ooms)
+
+    async def stop(self) -> None:
+        """End the readers for good."""
+        await self.main.stop()
+        await self.both.stop()
+
+    # ---- the moment ----
+
+    @property
+    def summary(self) -> Summary | None:
+        """Of the device that is looked at."""
+        return None if self.focus is None else self.main.store.summary(self.focus.device)
+
+    def look_at(self, event: int | None) -> None:
+        """Go to a moment; beyond the last event lies the end."""
+        summary = self.summary
+        if self.focus is None or summary is None:
+            return
+        if event is not None:
+            event = max(-1, event)
+            event = None if event >= summary.events else event
+        self.focus = Focus(self.focus.device, event)
+        self._changed()
+
+    def next_device(self) -> None:
+        """Go to the next device's first moment of interest."""
+        loaded = self.main.store.loaded
+        if self.focus is None or loaded is None:
+            return
+        indices = [summary.device for summary in loaded.devices]
+        after = (indices.index(self.focus.device) + 1) % len(indices)
+        self.focus = first_focus(loaded.devices[after])
+        self._changed()
+
+    def to_peak(self) -> None:
+        """Go to the peak; where two files are compared, compare their peaks."""
+        self.compared_at_peak = True
+        if self.summary is not None:
+            self.look_at(peak_of(self.summary))
+
+    def to_end(self) -> None:
+        """Go to the end; where two files are compared, compare their ends."""
+        self.compared_at_peak = False
+        self.look_at(None)
+
+    def to_next_oom(self) -> None:
+        """Go to the next OOM."""
+        if self.summary is not None and self.focus is not None and self.summary.ooms:
+            self.look_at(oom_after(self.summary, self.focus.event))
+
+    # ---- how it is shown ----
+
+    def show(self, view: View) -> None:
+        """Show another view."""
+        self.view = view
+        self._changed()
+
+    def next_grouping(self) -> None:
+        """Group by the next thing; the timeline has groups of its own."""
+        if self.view == "timeline":
+            self.stacking = STACKINGS[(STACKINGS.index(self.stacking) + 1) % len(STACKINGS)]
+            self._changed()
+            return
+        self.grouping = GROUPINGS[(GROUPINGS.index(self.grouping) + 1) % len(GROUPINGS)]
+        self._changed()
+
+    def next_order(self) -> None:
+        """Order by the next column."""
+        self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+        self._changed()
+
+    def search_for(self, typed: str) -> None:
+        """Show only what matches."""
+        self.search = typed
+        self._changed()
+
+    def want(self, request: Request) -> None:
+        """See to it that a question on the file is answered."""
+        self.main.want(request)

@@ -1,0 +1,1 @@
+"""Snapshots as lines of text."""

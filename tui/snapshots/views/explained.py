@@ -1,0 +1,70 @@
+"""Why an allocation failed: the first line, and the account of the used memory with bars. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph, wrap
+from tui.snapshots.explain.explanation import AccountRow, Explanation, Remedy
+
+_NAME, _BAR = 18, 12
+"""Cells of a cause's name, and of its bar."""
+BAR_FROM, WORDS_FROM = 48, 64
+"""Cells from which a row has a bar, and tells whose its bytes are."""
+FEWEST_ROWS_WITH_REST = 7
+"""Rows of the account beyond which small ones are told in one."""
+SMALL = 0.005
+"""Of the used memory, below which a row is a small one."""
+
+
+def first_lines(explanation: Explanation, cells: int) -> list[Line]:
+    """What failed, where, when and why."""
+    return paragraph(explanation.line, cells, TextStyle.BAD)
+
+
+def account_lines(explanation: Explanation, cells: int) -> list[Line]:
+    """What holds the device's used memory, each cause with bytes, share and bar."""
+    used = f"Used {text.size(explanation.used)} of {explanation.device_words}"
+    rows: list[Line] = [(), line(Span(used, TextStyle.STRONG))]
+    shown, small = _apart(explanation.account)
+    rows += [row_line(row, cells) for row in shown]
+    if small:
+        names = ", ".join(f"{row.name} {text.size(row.bytes)}" for row in small)
+        rows += [fit_line(line(Span(f"{'':>14}less than 1%: {names}", TextStyle.QUIET)), cells)]
+    return rows
+
+
+def _apart(account: Sequence[AccountRow]) -> tuple[list[AccountRow], list[AccountRow]]:
+    if len(account) <= FEWEST_ROWS_WITH_REST:
+        return list(account), []
+    small = [row for row in account if row.share < SMALL]
+    return [row for row in account if row.share >= SMALL], small
+
+
+def row_line(row: AccountRow, cells: int) -> Line:
+    """One cause: bytes, share, a bar, its name, whose it is."""
+    style = TextStyle.NOTE if row.name == "unknown" else TextStyle.PLAIN
+    parts: list[str | Span] = [
+        Span(f"{text.size(row.bytes):>9} {text.share(row.share):>4} ", TextStyle.QUIET)
+    ]
+    if cells >= BAR_FROM:
+        full = max(1, min(_BAR, round(_BAR * row.share)))
+        filled, rest = glyphs.GLYPHS.slices["allocated"], glyphs.GLYPHS.slices["free"]
+        parts.append(Span(filled * full, TextStyle.ALLOCATED))
+        parts.append(Span(f"{rest * (_BAR - full)} ", TextStyle.REST))
+    parts.append(Span(f"{row.name:<{_NAME}}", style))
+    if cells >= WORDS_FROM:
+        parts.append(Span(f" {row.words}", TextStyle.QUIET))
+    return fit_line(line(*parts), cells)
+
+
+def advice_lines(advice: Sequence[Remedy], cells: int, most: int = 3) -> list[Line]:
+    """The first few remedies, each with its figure."""
+    rows: list[Line] = []
+    for number, remedy in enumerate(advice[:most], start=1):
+        rows += paragraph(f" {number} {remedy.what}", cells, indent="   ")
+        why = wrap(remedy.why, max(10, cells - 5))
+        rows += [line(Span(f"     {each}", TextStyle.QUIET)) for each in why]
+    return rows

@@ -1,0 +1,397 @@
+"""The live bytes of a device over its events: layers in colour, on axes with round values. Pure.
+
+Each column is drawn as it was at the moment of its most live bytes, so that no peak is lost between
+two columns. A layer has a letter besides its colour; without colours its area is filled with it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, groupby, pairwise
+from operator import itemgetter
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.kit.lines import (
+    FULL_LAYERS,
+    LAYERS,
+    ON_LAYERS,
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    fit,
+    flow,
+    line,
+    right,
+)
+from tui.kit.scale import Scale, labels
+from tui.snapshots.model.pictures import NOT_TOLD, REST, Bucket, Layer, Timeline
+from tui.snapshots.views.words import column_of
+
+GUTTER = 9
+"""Cells left of the columns: a size as ``1.25 GiB`` and the wall."""
+_FRAME_ROWS = 4
+"""Beside the columns' own: the marks, the floor, its labels, and the annotations."""
+_LETTERS = "ABCDEF"
+_OTHERS = {False: "·", True: "o"}
+"""In place of a letter, of all that has no layer of its own; by whether glyphs are ASCII."""
+_TICK_ROWS, _TICK_CELLS = 3, 12
+_LETTER_CELLS = 5
+"""A layer's letter stands where at least so many cells of it are side by side."""
+_WIDE = 100
+"""Cells of a legend from which it says what the layers are for."""
+_MOST_LABEL = 48
+Cell = tuple[str, TextStyle]
+
+
+def letter_of(timeline: Timeline, number: int) -> str:
+    """What stands for a layer in the chart and in the legend."""
+    if timeline.layers[number].key == REST:
+        return _OTHERS[glyphs.GLYPHS.ascii]
+    return _LETTERS[number % len(_LETTERS)]
+
+
+def _area(timeline: Timeline, number: int) -> TextStyle:
+    """The colour of a layer."""
+    rest = timeline.layers[number].key == REST
+    return TextStyle.LAYER_REST if rest else LAYERS[number % len(LAYERS)]
+
+
+def _on_area(timeline: Timeline, number: int) -> TextStyle:
+    rest = timeline.layers[number].key == REST
+    return TextStyle.ON_LAYER_REST if rest else ON_LAYERS[number % len(ON_LAYERS)]
+
+
+def rows_of(timeline: Timeline, height: int) -> int:
+    """Rows of the columns in a chart of so many rows."""
+    return max(1, height - _FRAME_ROWS + (not _outermost(timeline)))
+
+
+def chart_lines(
+    timeline: Timeline,
+    height: int,
+    event: int | None,
+    chosen: str | None = None,
+    *,
+    letters: bool = False,
+) -> list[Line]:
+    """The chart in its frame.
+
+    Args:
+        timeline: as many buckets as there are cells right of the gutter, or fewer.
+        height: rows in all; five at the least.
+        event: of the cursor.
+        chosen: the key of the layer under the cursor.
+        letters: fill a layer with its letter: there are no colours.
+    """
+    rows = rows_of(timeline, height)
+    at = column_of(timeline, event)
+    grid = _grid(timeline, rows, letters=letters)
+    if not letters:
+        _write_letters(timeline, grid)
+    _draw_uprights(timeline, grid, at, chosen)
+    wall = labels(Scale(0, max(1, timeline.scale)), "byte", max(2, rows // _TICK_ROWS))
+    ticks = {
+        rows - 1 - min(rows - 1, int(value / max(1, timeline.scale) * rows)): (
+            f"{words} {wall.unit}" if value else words
+        )
+        for value, words in reversed(wall.ticks)
+    }
+    made = [_marks_line(timeline)]
+    for row, cells in enumerate(grid):
+        words = ticks.get(row, "")
+        edge = glyphs.GLYPHS.wall_tick if row in ticks else glyphs.GLYPHS.wall
+        lead = Span(right(words, GUTTER - 1) + edge, TextStyle.QUIET)
+        drawn = [_cell_drawn(timeline, cell, letters=letters) for cell in cells]
+        made.append((lead, *_spans(drawn)))
+    return [*made, *_floor_lines(timeline, at), *_annotation_lines(timeline)]
+
+
+_Filled = tuple[int, str]
+"""A layer's number and a glyph, or :data:`_FULL`; numbers below zero are no layer."""
+_FULL = "full"
+_NONE, _RESERVED, _OOM, _PEAK, _CURSOR = -1, -2, -3, -4, -5
+_PLAIN = {
+    _NONE: TextStyle.PLAIN,
+    _RESERVED: TextStyle.QUIET,
+    _OOM: TextStyle.BAD,
+    _PEAK: TextStyle.QUIET,
+    _CURSOR: TextStyle.STRONG,
+}
+
+
+def _cell_drawn(timeline: Timeline, cell: _Filled, *, letters: bool) -> Cell:
+    number, glyph = cell
+    if number < 0 or letters:
+        return glyph, _PLAIN[min(number, _NONE)]
+    if glyph in glyphs.GLYPHS.vertical[:-1] and not glyphs.GLYPHS.ascii:
+        return glyph, _area(timeline, number)
+    if glyph != _FULL:
+        return glyph, _on_area(timeline, number)
+    if timeline.layers[number].key == REST:
+        return " ", TextStyle.FULL_LAYER_REST
+    return glyphs.GLYPHS.vertical[-1], FULL_LAYERS[number % len(FULL_LAYERS)]
+
+
+def _grid(timeline: Timeline, rows: int, *, letters: bool) -> list[list[_Filled]]:
+    """The cells by row from the top, then by column."""
+    letters = letters or glyphs.GLYPHS.ascii
+    columns = [
+        _column(timeline, number, bucket, rows, letters=letters)
+        for number, bucket in enumerate(timeline.buckets)
+    ]
+    return [[column[rows - 1 - row] for column in columns] for row in range(rows)]
+
+
+def _column(
+    timeline: Timeline, place: int, bucket: Bucket, rows: int, *, letters: bool
+) -> list[_Filled]:
+    """One column from the bottom up; each cell is of the layer that its middle lies in."""
+    steps = len(glyphs.GLYPHS.vertical)
+    scale = max(1, timeline.scale)
+    tops = list(accumulate(layer.bytes[place] for layer in timeline.layers))
+    live = bucket.live_max * rows * steps / scale
+    filled: list[_Filled] = []
+    for low in range(rows):
+        eighths = max(0, min(steps, round(live - low * steps)))
+        if low == 0 and bucket.live_max > 0:
+            eighths = max(1, eighths)
+        if not eighths:
+            break
+        middle = (low + eighths / steps / 2) / rows * scale
+        number = min(bisect_right(tops, middle), len(tops) - 1)
+        glyph = _FULL if eighths == steps else glyphs.GLYPHS.vertical[eighths - 1]
+        filled.append((number, letter_of(timeline, number) if letters else glyph))
+    empty = rows - len(filled)
+    filled += [(_NONE, " ")] * empty
+    reserved = min(rows - 1, round(bucket.reserved_max * rows / scale) - 1)
+    if reserved >= 0 and filled[reserved][0] == _NONE:
+        filled[reserved] = (_RESERVED, glyphs.GLYPHS.rule)
+    return filled
+
+
+def layer_at(timeline: Timeline, height: int, x: int, y: int) -> str | None:
+    """The key of the layer that is drawn in a cell of the chart; ``None`` where there is none."""
+    rows = rows_of(timeline, height)
+    column, row = x - GUTTER, y - 1
+    if not (0 <= column < len(timeline.buckets) and 0 <= row < rows):
+        return None
+    cells = _column(timeline, column, timeline.buckets[column], rows, letters=False)
+    number = cells[rows - 1 - row][0]
+    return timeline.layers[number].key if number >= 0 else None
+
+
+def next_layer(timeline: Timeline, event: int | None, chosen: str | None, by: int) -> str | None:
+    """The layer above or below the chosen one that holds something in the cursor's column.
+
+    Below the lowest and above the highest stands none.
+    """
+    at = column_of(timeline, event)
+    held = [layer.key for layer in timeline.layers if at is not None and layer.bytes[at]]
+    ring: list[str | None] = [None, *held]
+    place = ring.index(chosen) if chosen in ring else 0
+    return ring[(place + by) % len(ring)]
+
+
+def _write_letters(timeline: Timeline, grid: list[list[_Filled]]) -> None:
+    """Each layer's letter once, in the middle of the longest run of its full cells."""
+    if glyphs.GLYPHS.ascii:
+        return
+    longest: dict[int, tuple[int, int, int]] = {}
+    for row, cells in enumerate(grid):
+        column = 0
+        for cell, run in groupby(cells):
+            length = sum(1 for _ in run)
+            if cell[0] >= 0 and cell[1] == _FULL and length > longest.get(cell[0], (0,))[0]:
+                longest[cell[0]] = (length, row, column + length // 2)
+            column += length
+    for number, (length, row, column) in longest.items():
+        if length >= _LETTER_CELLS and timeline.layers[number].key != REST:
+            grid[row][column] = (number, letter_of(timeline, number))
+
+
+def _draw_uprights(
+    timeline: Timeline, grid: list[list[_Filled]], at: int | None, chosen: str | None
+) -> None:
+    """The lines of the peak, of each OOM and of the cursor; only the cursor's crosses the areas."""
+    lines = [(column_of(timeline, timeline.peak_event), _PEAK)] if _peak_in(timeline) else []
+    lines += [(place, _OOM) for place, bucket in enumerate(timeline.buckets) if bucket.ooms]
+    for column, kind in lines:
+        for cells in grid:
+            if column is not None and cells[column][0] in (_NONE, _RESERVED, _PEAK):
+                cells[column] = (kind, glyphs.GLYPHS.wall)
+    if at is None:
+        return
+    for cells in grid:
+        number = cells[at][0]
+        if number < 0:
+            cells[at] = (_CURSOR, glyphs.GLYPHS.wall)
+        elif timeline.layers[number].key == chosen:
+            cells[at] = (number, letter_of(timeline, number))
+        else:
+            cells[at] = (number, glyphs.GLYPHS.wall)
+
+
+def _spans(cells: Sequence[Cell]) -> Line:
+    return tuple(
+        Span("".join(glyph for glyph, _ in group), style)
+        for style, group in groupby(cells, key=itemgetter(1))
+    )
+
+
+# ---- the frame ---------------------------------------------------------------------------------
+
+
+def _peak_in(timeline: Timeline) -> bool:
+    peak = timeline.peak_event
+    return peak is not None and timeline.first <= peak <= timeline.last
+
+
+def _marks_line(timeline: Timeline) -> Line:
+    """``X`` above each OOM and ``P`` above the peak, with words where there is room."""
+    width = len(timeline.buckets)
+    cells: list[Cell] = [(" ", TextStyle.PLAIN)] * width
+    signs = [
+        (place, "X", "OOM", TextStyle.BAD)
+        for place, bucket in enumerate(timeline.buckets)
+        if bucket.ooms
+    ]
+    if _peak_in(timeline):
+        peak = column_of(timeline, timeline.peak_event)
+        assert peak is not None
+        # Side by side the two share their words: there is no room for both.
+        beside = (at for at in (peak, peak + 1, peak - 1) if 0 <= at < width)
+        near = next((at for at in beside if timeline.buckets[at].ooms), None)
+        size = f"peak {text.size(timeline.peak)}"
+        signs = [
+            (place, sign, f"OOM, {size}" if place == near else words, style)
+            for place, sign, words, style in signs
+        ]
+        if near != peak:
+            signs.append((peak, "P", size if near is None else "", TextStyle.STRONG))
+    for place, sign, _, style in signs:
+        cells[place] = (sign, style)
+    for place, _, words, style in signs:
+        # One cell further off where the sign of the peak stands between.
+        left_of = place - 1 - len(words)
+        for start in (place + 2, left_of, place + 3, left_of - 1):
+            end = start + len(words)
+            around = [at for at in range(start - 1, end + 1) if 0 <= at < width and at != place]
+            if start >= 0 and end <= width and all(cells[at][0] == " " for at in around):
+                cells[start:end] = [(letter, style) for letter in words]
+                break
+    return (Span(" " * GUTTER), *_spans(cells))
+
+
+def _floor_lines(timeline: Timeline, at: int | None) -> list[Line]:
+    """The lower edge with its ticks and the cursor, and below it times, else event numbers."""
+    width = len(timeline.buckets)
+    edge = [glyphs.GLYPHS.rule] * width
+    names = [" "] * width
+    end = -2
+    for column, words in _floor_ticks(timeline, max(2, width // _TICK_CELLS)):
+        start = max(0, min(width - len(words), column - len(words) // 2))
+        if start > end + 1 and start + len(words) <= width:
+            names[start : start + len(words)] = words
+            end = start + len(words)
+            edge[column] = glyphs.GLYPHS.tick
+    if at is not None:
+        edge[at] = "^"
+    lead = fit("time" if _timed(timeline) else "event", GUTTER - 1)
+    return [
+        line(Span(f"{' ' * (GUTTER - 1)}{glyphs.GLYPHS.corner}{''.join(edge)}", TextStyle.QUIET)),
+        line(Span(f"{right(lead, GUTTER - 1)} {''.join(names)}".rstrip(), TextStyle.QUIET)),
+    ]
+
+
+def _timed(timeline: Timeline) -> bool:
+    """Whether there are times, and they go forward."""
+    times = [bucket.time_us for bucket in timeline.buckets]
+    known = [time for time in times if time is not None]
+    return (
+        timeline.begin_us is not None
+        and len(known) == len(times) > 1
+        and known[0] < known[-1]
+        and all(one <= other for one, other in pairwise(known))
+    )
+
+
+def _floor_ticks(timeline: Timeline, most: int) -> list[tuple[int, str]]:
+    """Columns with their labels.
+
+    Columns have equal numbers of events, so equal steps of time are not equally wide.
+    """
+    if not timeline.buckets:
+        return []
+    begin = timeline.begin_us
+    if begin is not None and _timed(timeline):
+        times = [((bucket.time_us or begin) - begin) / 1e6 for bucket in timeline.buckets]
+        found = labels(Scale(times[0], times[-1]), "s", most)
+        return [
+            (max(0, bisect_right(times, value) - 1), f"{words} {found.unit}")
+            for value, words in found.ticks
+        ]
+    firsts = [bucket.first for bucket in timeline.buckets]
+    ticks = Scale(timeline.first, max(timeline.last, timeline.first)).ticks(most)
+    whole = [int(value) for value in ticks if float(value).is_integer()]
+    return [(max(0, bisect_right(firsts, value) - 1), str(value)) for value in whole]
+
+
+def _outermost(timeline: Timeline) -> bool:
+    return any(not band.depth for band in timeline.bands)
+
+
+def _annotation_lines(timeline: Timeline) -> list[Line]:
+    """The outermost annotations, each from where it begins; what is too narrow is a stroke."""
+    if not _outermost(timeline):
+        return []
+    cells = [" "] * len(timeline.buckets)
+    for band in timeline.bands:
+        if band.depth:
+            continue
+        first, last = column_of(timeline, band.first), column_of(timeline, band.last)
+        if first is None or last is None:
+            continue
+        room = last - first + 1
+        name = fit(band.name, room - 1) if room > 2 else ""
+        label = f"|{name}" if cell_len(name) == len(name) else "|"
+        cells[first : first + len(label)] = list(label)
+    words = "".join(cells[: len(timeline.buckets)])
+    return [line(" " * GUTTER, Span(words.rstrip(), TextStyle.QUIET))]
+
+
+def legend_lines(
+    timeline: Timeline, cells: int, chosen: str | None, *, letters: bool
+) -> list[Line]:
+    """Each layer from the bottom up with the most that it held here, and what it is for."""
+    narrow = cells < _WIDE
+    room = max(12, cells // 2 - 16 if narrow else _MOST_LABEL)
+    parts: list[Line] = []
+    for number, layer in enumerate(timeline.layers):
+        if not max(layer.bytes, default=0):
+            continue
+        style = TextStyle.STRONG if letters else _on_area(timeline, number)
+        name = TextStyle.CURSOR if layer.key == chosen else TextStyle.PLAIN
+        purpose = "" if narrow else _purpose(timeline, layer)
+        parts.append(
+            line(
+                Span(f" {letter_of(timeline, number)} ", style),
+                Span(f" {fit(layer.label, room)}", name),
+                Span(f" {text.size(max(layer.bytes))}{purpose}", TextStyle.QUIET),
+            )
+        )
+    rule = glyphs.GLYPHS.rule
+    parts.append(line(Span(f" {rule} ", TextStyle.QUIET), Span(" reserved", TextStyle.QUIET)))
+    return flow(parts, cells, gap="  ")
+
+
+def _purpose(timeline: Timeline, layer: Layer) -> str:
+    """The category in the legend, where the layer is not one itself."""
+    told = layer.categories and layer.categories != (NOT_TOLD,)
+    if timeline.stacking == "category" or not told:
+        return ""
+    if len(layer.categories) > 1:
+        return f", {layer.categories[0]} and others"
+    return f", {layer.categories[0]}"

@@ -1,0 +1,336 @@
+"""The first page on a snapshot: opening one; why it ran out, who held it, what helps.
+
+Pure, but for the folder that :func:`matching_files` looks into.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.core.text.glyphs import clean
+from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, wrap
+from tui.snapshots.model.results import (
+    AGAINST_OOM,
+    OF_CACHED,
+    Advice,
+    FileInfo,
+    Summary,
+    Top,
+    Verdict,
+)
+from tui.snapshots.reader.messages import Progress
+from tui.snapshots.session.snapshot_reader import SnapshotStore, names
+from tui.snapshots.views.explained import account_lines, first_lines
+from tui.snapshots.views.words import (
+    FRAME_STYLES,
+    SITE_HEADING,
+    bulleted,
+    clock_words,
+    indented,
+    labelled,
+    site_line,
+    stack_lines,
+)
+from tui.watch.runs.runs import EXAMPLE
+from workloads.protocol.frozen import frozen
+
+ABOUT = (
+    "o opens a snapshot that torch.cuda.memory._dump_snapshot wrote: a pickle, gzip or JSON of any "
+    "torch version. It is read as data, in a process of its own; nothing in it runs and nothing "
+    "leaves this machine."
+)
+UNCHANGED = "To have one of where a program runs out of memory, without a change to the program:"
+BEFORE = "To have one by lines in the program, before the work:"
+AFTER = "and after it, or where it runs out of memory:"
+RECORD = "torch.cuda.memory._record_memory_history(max_entries=100000, stacks='python')"
+DUMP = "torch.cuda.memory._dump_snapshot('memory.pickle')"
+"""Each on a line of its own, to be copied."""
+MOST_ENTRIES = 1000
+"""Entries of a folder that are looked at, at most."""
+TOLD_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments", "max_split_size")
+
+
+# ---- before there is one -------------------------------------------------------------------------
+
+
+def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
+    """Depending on what the reader does."""
+    if store.status == "loading":
+        return loading_lines(store, cells)
+    rows: list[Line] = []
+    if store.reason:
+        style = TextStyle.BAD if store.status == "failed" else TextStyle.NOTE
+        rows += [*paragraph(store.reason, cells, style), ()]
+    rows += [*paragraph(ABOUT, cells), ()]
+    for words, code in ((UNCHANGED, EXAMPLE), (BEFORE, RECORD), (AFTER, DUMP)):
+        rows += paragraph(words, cells, TextStyle.QUIET)
+        rows += [line(" ", *row) for row in paragraph(code, max(1, cells - 1), TextStyle.KEY)]
+    return rows
+
+
+def loading_lines(store: SnapshotStore, cells: int) -> list[Line]:
+    """What the reading takes and how far it is."""
+    rows = paragraph(names(store.paths), cells, label="reading ")
+    if store.estimate is not None:
+        rows += paragraph(store.estimate.words, cells, TextStyle.QUIET)
+    rows.append(())
+    progress = store.progress
+    if progress is None:
+        rows.append(line(f"starting the reader {glyphs.GLYPHS.ellipsis}"))
+    else:
+        rows += [line(progress_words(progress)), progress_bar(progress, cells)]
+    rows += [(), line(Span("x", TextStyle.KEY), " cancels")]
+    return rows
+
+
+def progress_words(progress: Progress) -> str:
+    """``reading 54.2 MiB of 184 MiB, 12 s left``."""
+    show = text.size if progress.phase == "reading" else text.count
+    words = f"{progress.phase} {show(progress.done)}"
+    if progress.total:
+        words += f" of {show(progress.total)}"
+    if progress.phase == "indexing":
+        words += " events"
+    elif progress.phase == "replaying":
+        words += " devices"
+    if progress.left_s is not None:
+        words += f", {text.duration(progress.left_s)} left"
+    return words
+
+
+def progress_bar(progress: Progress, cells: int) -> Line:
+    """How much of the phase is done; nothing where the whole is not known."""
+    if not progress.total:
+        return ()
+    full = min(cells, cells * progress.done // progress.total)
+    filled, rest = glyphs.GLYPHS.slices["allocated"], glyphs.GLYPHS.slices["free"]
+    return line(
+        Span(filled * full, TextStyle.ALLOCATED), Span(rest * (cells - full), TextStyle.REST)
+    )
+
+
+# ---- choosing a file -----------------------------------------------------------------------------
+
+
+@frozen
+class FoundFile:
+    """An entry of a folder."""
+
+    name: str
+    folder: bool
+    byte: int | None
+
+
+def split_path(typed: str) -> tuple[str, str]:
+    """The folder that is typed, with its slash, and the beginning of a name in it."""
+    folder, slash, name = typed.rpartition("/")
+    return folder + slash, name
+
+
+def matching_files(typed: str) -> tuple[tuple[FoundFile, ...], str]:
+    """What the typed path may go on with, folders last, and why there is nothing.
+
+    Hidden entries only where the name that is typed begins with a dot.
+    """
+    folder, beginning = split_path(typed)
+    where = Path(folder or ".").expanduser()
+    found: list[FoundFile] = []
+    try:
+        with os.scandir(where) as entries:
+            for number, entry in enumerate(entries):
+                if number >= MOST_ENTRIES:
+                    break
+                if not entry.name.startswith(beginning):
+                    continue
+                if entry.name.startswith(".") and not beginning.startswith("."):
+                    continue
+                found.append(_found_file(entry))
+    except OSError as error:
+        return (), f"{clean(str(where))}: {error.strerror or error}"
+    found.sort(key=lambda item: (item.folder, item.name))
+    return tuple(found), "" if found else "no such file here"
+
+
+def _found_file(entry: os.DirEntry[str]) -> FoundFile:
+    try:
+        folder = entry.is_dir()
+        return FoundFile(entry.name, folder, None if folder else entry.stat().st_size)
+    except OSError:
+        return FoundFile(entry.name, False, None)
+
+
+def completed_path(typed: str, found: tuple[FoundFile, ...]) -> str:
+    """The path as far as all that is found agrees."""
+    if not found:
+        return typed
+    folder, _ = split_path(typed)
+    common = _common_start([item.name for item in found])
+    only = found[0] if len(found) == 1 else None
+    return folder + common + ("/" if only is not None and only.folder else "")
+
+
+def _common_start(names: list[str]) -> str:
+    """What all names begin with."""
+    first, last = min(names), max(names)
+    same = next(
+        (at for at, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), None
+    )
+    return first[: min(len(first), len(last)) if same is None else same]
+
+
+def found_line(item: FoundFile, cells: int) -> Line:
+    """A file to choose: its size and its name."""
+    size = "folder" if item.folder else text.size(item.byte)
+    name = f"{item.name}/" if item.folder else item.name
+    return fit_line(line(Span(f"{size:>9}  ", TextStyle.QUIET), Span(name)), cells)
+
+
+# ---- the verdict and the file --------------------------------------------------------------------
+
+
+def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
+    """One failed allocation: what, why, who, what helps, where."""
+    place = summary.ooms.index(verdict.event) + 1 if verdict.event in summary.ooms else 0
+    which = f"OOM {place} of {len(summary.ooms)}" if len(summary.ooms) > 1 else "OOM"
+    where = f"device {verdict.device}, event {verdict.event}"
+    rows = [
+        line(
+            Span(which, TextStyle.STRONG),
+            Span(f" on {where} of {summary.events}, ", TextStyle.QUIET),
+            Span(clock_words(verdict.time_us), TextStyle.QUIET),
+        )
+    ]
+    rows += first_lines(verdict.explanation, cells)
+    rows += account_lines(verdict.explanation, cells)
+    rows += [(), *paragraph(verdict.headline, cells, TextStyle.PLAIN)]
+    rows += flow([labelled(name, value) for name, value in _verdict_figures(verdict)], cells)
+    rows += paragraph(verdict.cause, cells, label="cause: ")
+    for reason in verdict.reasons:
+        rows += bulleted(reason, cells)
+    for doubt in verdict.state.doubts:
+        rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
+    held = top_lines("Held the memory then", verdict.top, cells)
+    advice = advice_lines(AGAINST_OOM, verdict.advice, cells)
+    if not any(item.kind is not None for item in verdict.top):
+        # Without a line to name, what stands in the account says more.
+        held = []
+    asked = [(), line(Span("Asked for at", TextStyle.STRONG)), *stack_lines(verdict.stack, cells)]
+    # Where the request is to blame, who asked matters more than who held.
+    blamed = verdict.cause in ("larger than the device", "larger than what was free")
+    return rows + (asked + advice + held if blamed else advice + held + asked)
+
+
+def _verdict_figures(verdict: Verdict) -> list[tuple[str, str]]:
+    state = verdict.state
+    figures = [
+        ("asked", text.size(verdict.asked)),
+        ("live", text.size(state.live)),
+        ("reserved", text.size(state.reserved)),
+        ("cached", text.size(state.cached)),
+        ("device free", text.size(verdict.device_free)),
+        ("largest free block", text.size(state.largest_free_block)),
+        ("largest usable free block", text.size(verdict.serving_free_block)),
+    ]
+    if state.private_reserved:
+        figures.append(("in private pools", text.size(state.private_reserved)))
+    figures += [
+        ("others", text.size(verdict.others)),
+        ("device total", text.size(verdict.total)),
+    ]
+    return figures
+
+
+def summary_lines(summary: Summary, cells: int) -> list[Line]:
+    """One device without an OOM, or what else there is to know of it."""
+    rows = paragraph(summary.headline, cells, label=f"device {summary.device}: ")
+    scattered = summary.fragmentation
+    figures = [
+        ("live at start", text.size(summary.live_at_start)),
+        ("peak", text.size(summary.live_peak)),
+        ("at end", text.size(summary.live_at_end)),
+        ("reserved", text.size(summary.reserved)),
+        ("peak reserved", text.size(summary.reserved_peak)),
+        ("allocated", text.size(summary.allocated)),
+        ("largest free block", text.size(summary.largest_free_block)),
+        ("free in", text.count(scattered.pieces, "piece")),
+        ("unallocated", text.share(scattered.unused)),
+        ("segments", text.count(summary.segments)),
+        ("blocks", text.count(summary.blocks)),
+        ("events", text.count(summary.events)),
+    ]
+    if summary.pending:
+        figures.append(("pending", text.size(summary.pending)))
+    if summary.private_reserved:
+        figures.append(("private pools", text.size(summary.private_reserved)))
+    if summary.skipped:
+        figures.append(("left out", text.count(summary.skipped, "event")))
+    rows += flow([labelled(name, value) for name, value in figures], cells)
+    for remark in summary.remarks:
+        rows += bulleted(remark, cells, TextStyle.NOTE, "!")
+    held = "Held the memory at the peak" if summary.top_at == "peak" else "Hold the memory"
+    rows += top_lines(held, summary.top, cells)
+    rows += advice_lines(OF_CACHED, summary.advice, cells)
+    return rows
+
+
+def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
+    """The sites that held the most."""
+    rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
+    if not top:
+        return [*rows, line(Span("   nothing was live", TextStyle.QUIET))]
+    rows.append(fit_line((Span(f"{SITE_HEADING}site", TextStyle.QUIET),), cells))
+    for item in top:
+        style = FRAME_STYLES[item.kind]
+        rows.append(
+            site_line(
+                item.bytes, item.share, item.count, label=item.label, style=style, cells=cells
+            )
+        )
+    return rows
+
+
+def advice_lines(title: str, advice: Sequence[Advice], cells: int) -> list[Line]:
+    """What there is to be done, each with its figure."""
+    if not advice:
+        return []
+    rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
+    for number, item in enumerate(advice, start=1):
+        rows += bulleted(item.what, cells, mark=f"{number}")
+        rows += indented(wrap(item.why, max(10, cells - 5)), 5, TextStyle.QUIET)
+    return rows
+
+
+def exception_lines(message: str, source: str, cells: int) -> list[Line]:
+    """What the exception said, and where that is from."""
+    title = line(Span("Text of the exception", TextStyle.STRONG))
+    from_where = indented(wrap(f"from: {source}", max(10, cells - 3)), 3, TextStyle.QUIET)
+    return [(), title, *indented(wrap(message, max(10, cells - 3)), 3), *from_where]
+
+
+def file_lines(info: FileInfo, cells: int) -> list[Line]:
+    """What the file is, its allocator settings, and what is odd about it."""
+    rows: list[Line] = [(), line(Span("File", TextStyle.STRONG))]
+    rows += indented(wrap(info.file, max(10, cells - 3)), 3)
+    parts = [line(f"   {text.size(info.byte)}" if info.byte else "   from a pipe")]
+    parts.append(line(info.container))
+    if info.form != "snapshot":
+        words = {
+            "segments": "a bare list of segments: no trace in it",
+            "history": "the form of torch 2.0",
+        }
+        parts.append(line(words.get(info.form, info.form)))
+    parts += [
+        line(Span(f"{name} ", TextStyle.QUIET), info.settings[name] or "not set")
+        for name in TOLD_SETTINGS
+        if name in info.settings
+    ]
+    if info.host_segments:
+        parts.append(line(f"{text.count(info.host_segments, 'pinned-host segment')}, not shown"))
+    rows += flow(parts, cells, indent="   ")
+    for warning in info.warnings:
+        rows += bulleted(warning, cells, TextStyle.NOTE, "!")
+    return rows

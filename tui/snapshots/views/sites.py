@@ -1,0 +1,184 @@
+"""The sites of a snapshot as a tree, and what two snapshots' sites differ in, as lists. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph
+from tui.snapshots.model.results import Difference, DiffRow, Grouping, Order, SiteListing, SiteRow
+from tui.snapshots.views.words import FRAME_STYLES, SITE_HEADING
+from workloads.protocol.frozen import frozen
+
+Path = tuple[str, ...]
+CHANGE_STYLES = {
+    "new": TextStyle.BAD,
+    "grown": TextStyle.NOTE,
+    "shrunk": TextStyle.GOOD,
+    "gone": TextStyle.GOOD,
+}
+
+
+@frozen
+class SiteLine:
+    """One line of the tree that is drawn."""
+
+    path: Path
+    """Of keys, its own last; of a line that says what is not listed, the parent's with ``…``."""
+    row: SiteRow | None
+    """``None``: what is not listed, or a listing that is not there yet."""
+    words: str = ""
+
+    @property
+    def depth(self) -> int:
+        return len(self.path) - 1
+
+
+def nodes(
+    listings: Callable[[Path], SiteListing | None], open_paths: Mapping[Path, bool]
+) -> list[SiteLine]:
+    """The tree as far as it is unfolded.
+
+    Args:
+        listings: the children of a path, ``None`` while they are not known.
+        open_paths: which nodes are unfolded.
+    """
+    made: list[SiteLine] = []
+    _add_nodes(made, (), listings, open_paths)
+    return made
+
+
+def _add_nodes(
+    made: list[SiteLine],
+    path: Path,
+    listings: Callable[[Path], SiteListing | None],
+    open_paths: Mapping[Path, bool],
+) -> None:
+    listing = listings(path)
+    if listing is None:
+        made.append(SiteLine((*path, "…"), None, glyphs.GLYPHS.ellipsis))
+        return
+    for row in listing.rows:
+        own = (*path, row.key)
+        made.append(SiteLine(own, row))
+        if open_paths.get(own):
+            _add_nodes(made, own, listings, open_paths)
+    if listing.more:
+        words = f"{text.count(listing.more)} more with {text.size(listing.more_bytes)}"
+        made.append(SiteLine((*path, "…"), None, words))
+    elif not listing.rows and not path:
+        made.append(SiteLine((*path, "…"), None, "nothing is live, or nothing matches"))
+
+
+def node_line(node: SiteLine, *, unfolded: bool, cells: int) -> Line:
+    """Bytes, share, count, and the label under its parent's."""
+    indent = "  " * node.depth
+    row = node.row
+    if row is None:
+        return fit_line(
+            line(Span(" " * len(SITE_HEADING) + indent + node.words, TextStyle.QUIET)), cells
+        )
+    mark = " "
+    if row.children:
+        mark = glyphs.GLYPHS.unfolded if unfolded else glyphs.GLYPHS.folded
+    figures = f"{text.size(row.bytes):>9} {text.share(row.share):>4} {text.count(row.count):>7}  "
+    label = Span(f"{indent}{mark} {row.label}", FRAME_STYLES[row.kind])
+    folded = Span(
+        f"  after {row.folded} folded" if row.folded and node.depth else "", TextStyle.QUIET
+    )
+    return fit_line((Span(figures), label, folded), cells)
+
+
+def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
+    """The heading over the columns of sites."""
+    return fit_line(
+        line(
+            Span(SITE_HEADING, TextStyle.QUIET),
+            Span(f"  by {grouping}, by {order}", TextStyle.QUIET),
+        ),
+        cells,
+    )
+
+
+def after(options: tuple[str, ...], present: str) -> str:
+    """The next of some options, from the last one on to the first."""
+    return options[(options.index(present) + 1) % len(options)]
+
+
+def search_of(typed: str) -> tuple[str, bool]:
+    """What was typed as a search and whether it is a regular expression: ``/.../`` is one."""
+    words = typed.strip()
+    if len(words) > 2 and words.startswith("/") and words.endswith("/"):
+        return words[1:-1], True
+    return words, False
+
+
+# ---- two snapshots -------------------------------------------------------------------------------
+
+
+def signed(value: int) -> str:
+    """A change of bytes with its sign."""
+    return f"+{text.size(value)}" if value > 0 else text.size(value)
+
+
+def difference_head(difference: Difference, cells: int) -> list[Line]:
+    """What is compared, and the sums."""
+    arrow = glyphs.GLYPHS.arrow
+    live = difference.live_b - difference.live_a
+    reserved = difference.reserved_b - difference.reserved_a
+    rows = [
+        *paragraph(difference.a, cells, indent="   ", label="A  "),
+        *paragraph(difference.b, cells, indent="   ", label="B  "),
+    ]
+    rows += flow(
+        [
+            line(
+                Span("live ", TextStyle.QUIET),
+                f"{text.size(difference.live_a)} {arrow} {text.size(difference.live_b)}",
+                Span(f" ({signed(live)})", TextStyle.STRONG),
+            ),
+            line(
+                Span("reserved ", TextStyle.QUIET),
+                f"{text.size(difference.reserved_a)} {arrow} {text.size(difference.reserved_b)}",
+                Span(f" ({signed(reserved)})", TextStyle.STRONG),
+            ),
+        ],
+        cells,
+    )
+    if not difference.rows:
+        rows.append(line(Span("no site changed", TextStyle.STRONG)))
+    return rows
+
+
+def difference_heading(cells: int) -> Line:
+    """The heading over the columns of changes."""
+    return fit_line(
+        line(Span(f"{'change':>10} {'':<6} {'count':>8} {'B':>9}  ", TextStyle.QUIET)), cells
+    )
+
+
+def difference_line(row: DiffRow, cells: int) -> Line:
+    """The change of one site: bytes, what kind, count, what it is in B, and who."""
+    change = row.bytes_b - row.bytes_a
+    count = row.count_b - row.count_a
+    figures = (
+        Span(f"{signed(change):>10} "),
+        Span(f"{row.change:<6}", CHANGE_STYLES[row.change]),
+        Span(f" {count:>+8d} {text.size(row.bytes_b):>9}  "),
+        Span(row.label, FRAME_STYLES[row.kind]),
+    )
+    return fit_line(figures, cells)
+
+
+def difference_detail(row: DiffRow, cells: int) -> list[Line]:
+    """One site in full."""
+    arrow = glyphs.GLYPHS.arrow
+    rows = paragraph(row.key, cells, indent="   ")
+    rows.append(
+        line(
+            f"{text.size(row.bytes_a)} in {text.count(row.count_a, 'allocation')} {arrow} "
+            f"{text.size(row.bytes_b)} in {text.count(row.count_b, 'allocation')}"
+        )
+    )
+    return rows

@@ -1,0 +1,310 @@
+"""A snapshot in words, for all of its views: moments, stacks, sites, the timeline. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Sequence
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.kit.lines import (
+    Line,
+    Span,
+    TextStyle,
+    fit,
+    fit_line,
+    flow,
+    line,
+    paragraph,
+    width,
+    wrap,
+)
+from tui.snapshots.analysis.frames import frame_kind, frame_label
+from tui.snapshots.explain.frames import base_name
+from tui.snapshots.model.pictures import Timeline
+from tui.snapshots.model.results import FrameKind, Part, State, Summary
+from tui.snapshots.model.snapshot import Frame
+from tui.snapshots.reader.messages import Answer, Refused, Request
+from tui.snapshots.session.snapshot_reader import SnapshotStore
+from tui.snapshots.session.snapshot_session import Focus, SnapshotSession, View
+
+FRAME_STYLES: dict[FrameKind | None, TextStyle] = {
+    "user": TextStyle.PLAIN,
+    "framework": TextStyle.QUIET,
+    "interpreter": TextStyle.QUIET,
+    "native": TextStyle.QUIET,
+    None: TextStyle.QUIET,
+}
+SITE_HEADING = f"{'bytes':>9} {'%':>4} {'count':>7}  "
+"""Over a list of sites: the share is of what was live, the count is of allocations."""
+TITLES: tuple[tuple[View, str, str], ...] = (
+    ("verdict", "v", "Verdict"),
+    ("timeline", "t", "Timeline"),
+    ("sites", "s", "Sites"),
+    ("map", "m", "Map"),
+    ("difference", "D", "Diff"),
+)
+"""The views with their keys."""
+
+
+def moment_words(focus: Focus, summary: Summary) -> str:
+    """``at the peak (event 11205)``: an event's number is a name, so its digits are not parted."""
+    event = focus.event
+    if event is None:
+        return "at the end"
+    if event < 0:
+        return "before the first event"
+    number = f"event {event}"
+    if event in summary.ooms:
+        return f"at the OOM ({number})"
+    if event == summary.live_peak_event:
+        return f"at the peak ({number})"
+    return f"at {number} of {summary.events}"
+
+
+def clock_words(time_us: int | None) -> str:
+    """``2025-11-16 20:03:47 UTC``: the file holds no time zone."""
+    if time_us is None:
+        return "time not recorded"
+    try:
+        moment = datetime.datetime.fromtimestamp(time_us / 1e6, datetime.timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return f"time {time_us} {glyphs.GLYPHS.micro}s"
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def state_or_reason(store: SnapshotStore, request: Request) -> Answer | Refused | None:
+    """The exact answer, else the newest of its kind, else nothing."""
+    exact = store.exactly(request)
+    if exact is not None:
+        return exact
+    newest = store.newest(request)
+    if newest is None or isinstance(newest.answer, Refused):
+        return None
+    # Of another device even an old figure would be a wrong one.
+    return newest.answer if _device(newest.request) == _device(request) else None
+
+
+def _device(request: Request) -> int | None:
+    return getattr(request, "device", None)
+
+
+def waiting_mark(store: SnapshotStore, request: Request) -> str:
+    """An ellipsis while what is shown is not yet what was asked for."""
+    return "" if store.exactly(request) is not None else f" {glyphs.GLYPHS.ellipsis}"
+
+
+def refused_lines(answer: Refused, cells: int) -> list[Line]:
+    """Why there is no answer."""
+    return paragraph(answer.reason, cells, TextStyle.NOTE)
+
+
+def stack_lines(frames: Sequence[Frame], cells: int) -> list[Line]:
+    """A stack, innermost first: the user's frames marked, equal ones and those of C++ counted."""
+    rows: list[Line] = []
+    python = [frame for frame in frames if frame_kind(frame) != "native"]
+    for frame, group in itertools.groupby(python):
+        own = frame_kind(frame) == "user"
+        times = sum(1 for _ in group)
+        label = f" {glyphs.GLYPHS.selected if own else ' '} {frame_label(frame)}"
+        label += f"  ({times} times)" if times > 1 else ""
+        row: Line = (Span(fit(label, cells), TextStyle.PLAIN if own else TextStyle.QUIET),)
+        folder = frame.filename[: -len(base_name(frame.filename))]
+        if folder and cells - len(label) - 2 >= len(folder):
+            row = (*row, Span(f"  {folder}", TextStyle.QUIET))
+        rows.append(row)
+    native = len(frames) - len(python)
+    if native:
+        rows.append(line(Span(f"   and {text.count(native, 'C++ frame')}", TextStyle.QUIET)))
+    if not rows:
+        rows.append(line(Span("   no stack recorded", TextStyle.QUIET)))
+    return rows
+
+
+def bulleted(
+    words: str, cells: int, style: TextStyle = TextStyle.PLAIN, mark: str = "-"
+) -> list[Line]:
+    """A paragraph behind a mark."""
+    rows = wrap(words, max(10, cells - 3))
+    first = (Span(f" {mark} ", style), Span(rows[0], style))
+    return [first, *indented(rows[1:], 3, style)]
+
+
+def indented(rows: Sequence[str], indent: int, style: TextStyle = TextStyle.PLAIN) -> list[Line]:
+    """Lines behind so many blanks."""
+    return [(Span(" " * indent + row, style),) for row in rows]
+
+
+def labelled(name: str, value: str) -> Line:
+    """A figure behind its name."""
+    return line(Span(f"{name} ", TextStyle.QUIET), Span(value))
+
+
+def site_line(
+    size: int, share: float, count: int, label: str, style: TextStyle, cells: int
+) -> Line:
+    """Bytes, share, count and who: the columns of every list of sites."""
+    figures = f"{text.size(size):>9} {text.share(share):>4} {text.count(count):>7}  "
+    return fit_line((Span(figures), Span(label, style)), cells)
+
+
+# ---- the views -----------------------------------------------------------------------------------
+
+
+def bar_line(session: SnapshotSession, cells: int) -> Line:
+    """The views that can be shown, then as much as there is room for."""
+    shown = views_line(session) if session.ready else ()
+    store = session.main.store
+    words = ""
+    if store.status == "failed" and session.ready:
+        words = f"! {store.reason}"
+    elif store.paths:
+        words = base_name(store.paths[0])
+        if session.focus is not None and store.loaded is not None and len(store.loaded.devices) > 1:
+            words = f"device {session.focus.device} of {len(store.loaded.devices)}  {words}"
+    style = TextStyle.BAD if words.startswith("!") else TextStyle.QUIET
+    return (*shown, Span("  "), Span(fit(words, cells - width(shown) - 2), style))
+
+
+def views_line(session: SnapshotSession) -> Line:
+    """The open one is marked."""
+    return tuple(
+        Span(f" {key} {title} ", TextStyle.CURSOR if view == session.view else TextStyle.QUIET)
+        for view, key, title in TITLES
+    )
+
+
+def view_at(x: int) -> View | None:
+    """The view whose title is under a column."""
+    start = 0
+    for view, key, title in TITLES:
+        end = start + len(f" {key} {title} ")
+        if start <= x < end:
+            return view
+        start = end
+    return None
+
+
+# ---- the timeline --------------------------------------------------------------------------------
+
+
+def column_of(timeline: Timeline, event: int | None) -> int | None:
+    """The column that holds an event; ``None`` where it is not in view."""
+    for place, bucket in enumerate(timeline.buckets):
+        if event is not None and bucket.first <= event <= bucket.last:
+            return place
+    if event is None and timeline.buckets:
+        return len(timeline.buckets) - 1
+    return None
+
+
+def state_lines(
+    state: State, events: int, begin_us: int | None, cells: int, *, part: Part | None = None
+) -> list[Line]:
+    """The figures at the cursor, its entry, and a stack.
+
+    Args:
+        state: at the cursor.
+        events: of the whole trace.
+        begin_us: time of the first event, to say how long after it this one is.
+        cells: width of a line.
+        part: what the layer under the cursor held then, with its stack in place of the entry's.
+    """
+    entry = state.entry
+    rows = [] if part is None else part_lines(part, cells)
+    if entry is None:
+        where = "at the end" if state.event is None else "before the first event"
+        rows.append(line(Span(where, TextStyle.STRONG)))
+    else:
+        parts = [
+            line(Span(f"event {entry.event}", TextStyle.STRONG)),
+            line(Span(f"of {events}", TextStyle.QUIET)),
+            line(Span(f"{entry.action} {text.size(entry.size)}", TextStyle.STRONG)),
+        ]
+        if entry.name or entry.address is not None:
+            parts.append(line(entry.name or f"{entry.address:#x}"))
+        if entry.stream:
+            parts.append(line(f"stream {entry.stream:#x}"))
+        if entry.pool not in (None, (0, 0)):
+            parts.append(line(f"private pool {entry.pool}"))
+        if entry.device_free is not None:
+            parts.append(line(f"device free {text.size(entry.device_free)}"))
+        if entry.time_us is not None and begin_us is not None:
+            parts.append(line(f"+{(entry.time_us - begin_us) / 1e6:.6f} s"))
+        parts.append(line(Span(clock_words(entry.time_us), TextStyle.QUIET)))
+        if entry.context:
+            parts.append(line(Span(entry.context, TextStyle.QUIET)))
+        rows += flow(parts, cells)
+    rows += flow([labelled(name, value) for name, value in _state_figures(state)], cells)
+    for doubt in state.doubts:
+        rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
+    if entry is not None and part is None:
+        rows += stack_lines(entry.stack, cells)
+    return rows
+
+
+def part_lines(part: Part, cells: int) -> list[Line]:
+    """What one layer held at the cursor, what it is for as far as the file tells, and its stack."""
+    held = [
+        line(Span(part.label, TextStyle.STRONG)),
+        line(Span(text.size(part.bytes), TextStyle.STRONG)),
+        line(f"in {text.count(part.count, 'allocation')}"),
+        line(f"{text.share(part.bytes / part.live if part.live else None)} of what was live"),
+    ]
+    rows = flow(held, cells)
+    for name, told_by, size in part.categories:
+        amount = "" if len(part.categories) == 1 else f"{text.size(size)} "
+        rows += bulleted(f"{amount}{name}: {told_by}", cells)
+    if len(part.top) > 1:
+        rows.append(fit_line((Span(f"{SITE_HEADING}site", TextStyle.QUIET),), cells))
+        rows += [
+            site_line(top.bytes, top.share, top.count, top.label, TextStyle.PLAIN, cells)
+            for top in part.top
+        ]
+        rows.append(line(Span("the stack of most bytes:", TextStyle.QUIET)))
+    return rows + (stack_lines(part.stack, cells) if part.count else [])
+
+
+def _state_figures(state: State) -> Sequence[tuple[str, str]]:
+    figures = [
+        ("live", text.size(state.live)),
+        ("rounding", text.size(state.rounding)),
+        ("cached", text.size(state.cached)),
+        ("reserved", text.size(state.reserved)),
+        ("largest free block", text.size(state.largest_free_block)),
+        ("in", text.count(state.allocations, "allocation")),
+    ]
+    if state.pending:
+        figures.insert(1, ("of it pending", text.size(state.pending)))
+    if state.private_reserved:
+        figures.append(("private pools", text.size(state.private_reserved)))
+    return figures
+
+
+def zoomed(timeline: Timeline, event: int | None, factor: float) -> tuple[int, int]:
+    """The first and last event of a view around the cursor, longer or shorter by a factor.
+
+    Never fewer events than columns and never beyond the trace that the caller clamps to.
+    """
+    shown = timeline.last - timeline.first + 1
+    least = max(1, len(timeline.buckets))
+    wanted = max(least if factor < 1 else 1, round(shown * factor))
+    centre = timeline.last if event is None else event
+    first = centre - wanted // 2
+    return first, first + wanted - 1
+
+
+def clamped(first: int, last: int, events: int) -> tuple[int, int]:
+    """The same stretch, moved into a trace of so many events."""
+    length = min(last - first + 1, events)
+    first = max(0, min(first, events - length))
+    return first, first + length - 1
+
+
+def timeline_heading(timeline: Timeline, device: int) -> str:
+    """What the pane's title says."""
+    whole = f"device {device} by {timeline.stacking}"
+    if not timeline.buckets:
+        return f"{whole}   nothing recorded"
+    return f"{whole}   events {timeline.first}{glyphs.GLYPHS.dash}{timeline.last}"

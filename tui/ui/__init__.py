@@ -1,1 +1,0 @@
-"""The workbench on a terminal: everything that Textual draws."""

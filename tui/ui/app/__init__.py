@@ -1,1 +1,0 @@
-"""The app: its wiring, when it draws, and what its process needs."""

@@ -1,1 +1,0 @@
-"""Everything that can be asked for with a key."""

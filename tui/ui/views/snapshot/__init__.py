@@ -1,1 +1,0 @@
-"""The snapshot tab as lines. Pure."""

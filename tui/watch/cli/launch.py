@@ -1,0 +1,512 @@
+"""A command under the watch without a screen: its output, its samples, what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tui.cli.output import Failure, say
+from tui.core.child.launch import FOLDER
+from tui.core.child.process import ChildProcess
+from tui.core.text import numbers as fmt
+from tui.devices.allocators.messages import Placed, Seen, pids_of
+from tui.devices.monitor import serving as monitor_serving
+from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
+from tui.session.allocators_supervisor import Folder, Looked, Sampler
+from tui.snapshots.explain.explanation import Explanation
+from tui.watch.cli.output import Row, as_plain
+from tui.watch.cli.verdicts import MOST_VERDICTS, explained
+from tui.watch.runs import runs
+from tui.watch.runs.findings import NO_GROWTH, Track, at_step
+from tui.watch.runs.first_failure import first_failure
+from tui.watch.runs.kept import BY_DRIVER, Left, Oom, joined, live_words, size_words, with_exit_code
+from tui.watch.runs.run_words import end_in_words
+from tui.watch.runs.runs import Run
+from tui.watch.runs.supervised import Supervised
+from tui.watch.state.processes import WatchedProcesses
+from tui.watch.state.run import SeenProcess
+from workloads.protocol.frozen import frozen
+
+DEVICES_S = 1.0
+"""Between two samples of the devices."""
+LOOK_S = 0.05
+"""Between two looks at whether the command has written something, or ended."""
+_PASSED_ON = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGCONT,
+    signal.SIGWINCH,
+)
+_LEAVES = (signal.SIGHUP, signal.SIGQUIT)
+"""The run goes on after these."""
+_CHUNK = 64 << 10
+
+
+@frozen
+class Outcome:
+    """What a run was, from its first sample to its last."""
+
+    run: Run
+    processes: WatchedProcesses
+    why_no_samples: str = ""
+    troubles: tuple[str, ...] = ()
+    """Why there is no agent in some process."""
+    skipped: tuple[str, ...] = ()
+    """What in the run's folder could not be read, a line each."""
+
+    @property
+    def rows(self) -> list[Row]:
+        """The last that was known of each process that was seen from outside."""
+        seen = self.processes.seen.values()
+        return [_row(each) for each in seen if each.told.start is not None or each.devices]
+
+    @property
+    def left(self) -> list[Left]:
+        """What the agents have left, and for those that were killed the last that was heard."""
+        return judged_by_exit(self.run, self.processes.completed_left())
+
+    @property
+    def tracks(self) -> list[tuple[int, str, Track]]:
+        """Pid and device of each device that was seen, and what was seen of it."""
+        return [
+            (process.told.pid, name, device.track)
+            for process in self.processes.seen.values()
+            for name, device in process.devices.items()
+        ]
+
+
+class LeftError(Exception):
+    """This program was told to end, and the run goes on.
+
+    Args:
+        run: which one.
+        number: of the signal.
+    """
+
+    def __init__(self, run: Run, number: signal.Signals) -> None:
+        super().__init__(run.folder.name)
+        self.run, self.number = run, number
+
+
+class RunWithoutScreen:
+    """Starts a command, samples it from outside, and shows its output."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        entries: int | None,
+        *,
+        shows_output: bool,
+        on_oom: str | None = None,
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            command: program and arguments.
+            entries: of torch's memory history; ``None`` for no history.
+            shows_output: on standard output and standard error, as it comes.
+            on_oom: a shell command for the first OOM.
+        """
+        self._command = tuple(command)
+        self._entries = entries
+        self._shows_output = shows_output
+        self._on_oom = on_oom
+        self._left: signal.Signals | None = None
+        self._processes = WatchedProcesses()
+
+    async def work(self) -> Outcome:
+        """Run it to its end.
+
+        Raises:
+            Failure: it cannot be started.
+            LeftError: SIGHUP or SIGQUIT has come, and it goes on.
+        """
+        try:
+            run, process = runs.begin(
+                self._command,
+                self._entries,
+                passes_streams=self._shows_output,
+                on_oom=self._on_oom,
+            )
+        except runs.StartError as error:
+            raise Failure(str(error)) from error
+        if not self._shows_output:
+            say(f"its output is in {run.log}")
+        loop = asyncio.get_running_loop()
+        for number in _PASSED_ON:
+            _answer(loop, number, partial(process.send, number))
+        for number in _LEAVES:
+            _answer(loop, number, partial(self._leave, number))
+        sampler = Sampler(run, self._take, starter=True)
+        monitor: ChildProcess[MonitorEvent] = ChildProcess(
+            monitor_serving(DEVICES_S), MONITOR_EVENTS, folder=FOLDER
+        )
+        tasks = [
+            asyncio.create_task(sampler.work()),
+            asyncio.create_task(self._follow(monitor, sampler)),
+        ]
+        try:
+            await self._until_it_ends(process, run)
+        finally:
+            for task in tasks:
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            await monitor.stop()
+        if process.returncode is None:
+            say(NO_CODE)
+            run = replace(runs.read_again(run), ended=time.time())
+        else:
+            run = with_code(run, process.returncode)
+        looked = Folder(run.folder).look(time.time(), ())
+        self._processes.take_left(looked.left, looked.troubles)
+        why = sampler.why_no_samples or sampler.file.problem
+        for each in ended:
+            if isinstance(each, Exception):
+                why = f"samples cannot be taken: {type(each).__name__}: {each}"
+        return Outcome(run, self._processes, why, looked.troubles, looked.skipped)
+
+    async def _until_it_ends(self, process: Supervised, run: Run) -> None:
+        """Wait for the command, and until what it has written was shown."""
+        shown = [
+            asyncio.create_task(_pass_through(file, number))
+            for number, file in enumerate(process.outputs, start=1)
+        ]
+        told = False
+        while not (process.has_ended and all(each.done() for each in shown)):
+            if process.log_problem and not told:
+                told = True
+                say(f"its output cannot be kept: {process.log_problem}; the run goes on without")
+            if self._left is not None:
+                raise LeftError(run, self._left)
+            await asyncio.sleep(LOOK_S)
+
+    def _leave(self, number: signal.Signals) -> None:
+        self._left = number
+
+    def _take(self, event: Seen | Looked) -> None:
+        if not isinstance(event, Looked):
+            self._processes.take(event)
+
+    async def _follow(self, monitor: ChildProcess[MonitorEvent], sampler: Sampler) -> None:
+        try:
+            await monitor.start()
+        except OSError:
+            return  # each row then says that NVML does not place it
+        async for event in monitor.events():
+            if isinstance(event, Sample):
+                placed = self._processes.take_devices(event.devices, event.at)
+                if placed is not None:
+                    sampler.keep(placed)
+                sampler.set_listed(pids_of(event.devices))
+
+
+def _row(process: SeenProcess) -> Row:
+    placed: dict[str, Placed] = {name: each.placed for name, each in process.devices.items()}
+    of_nvml, resident = process.listed, process.host_rss
+    return Row(process.told, process.figures, placed, of_nvml, process.silent, resident)
+
+
+NO_CODE = "its exit code is not known: the process that waits for it was killed"
+
+
+def with_code(run: Run, code: int) -> Run:
+    """The run with the end of its command, as ``Popen.returncode`` tells it."""
+    found = runs.read_again(run)
+    return replace(
+        found,
+        ended=found.ended or time.time(),
+        code=code if code >= 0 else None,
+        signal=-code if code < 0 else None,
+    )
+
+
+def _answer(
+    loop: asyncio.AbstractEventLoop, number: signal.Signals, do: Callable[[], None]
+) -> None:
+    """Have a signal answered, unless this program was told to ignore it, as by nohup."""
+    if signal.getsignal(number) is not signal.SIG_IGN:
+        loop.add_signal_handler(number, do)
+
+
+async def _pass_through(file: int, to: int) -> None:
+    """Write the user's own output of the user's own command: as it is, to the byte.
+
+    In a thread that nobody waits for: whoever reads it may be slow, or stopped.
+    """
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def finish() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    def copy() -> None:
+        try:
+            while data := os.read(file, _CHUNK):
+                while data:
+                    data = data[os.write(to, data) :]
+        except OSError as error:
+            if to == 1:
+                why = error.strerror or str(error)
+                say(f"its output cannot be shown: {why}; it goes on, into its log")
+        finally:
+            os.close(file)
+            with contextlib.suppress(RuntimeError):  # the program has ended meanwhile
+                loop.call_soon_threadsafe(finish)
+
+    threading.Thread(target=copy, daemon=True).start()
+    await done
+
+
+NOT_NEWEST = "only the newest OOM of each process is explained; gpu-workbench snapshot reads others"
+_OOM = ("at", "step", "device", "asked", "free", "handled", "text", "text_source")
+
+
+def judged_by_exit(run: Run, left: Sequence[Left]) -> list[Left]:
+    """Return what the agents have left, judged by the exit code of the run's own process."""
+    return [
+        with_exit_code(each, run.code) if each.pid == run.pid and not each.replaced else each
+        for each in left
+    ]
+
+
+# ---- text ----
+
+
+async def as_text(outcome: Outcome) -> list[str]:
+    """Lines that follow the run's own output."""
+    left = outcome.left
+    told = await explained(outcome.run, outcome.processes, left, "text")
+    lines = ["", *(each.explanation.line for each in told[:1]), *_first_failure(outcome)]
+    lines += [end_in_words(outcome.run), *_oom_killer(outcome.run)]
+    for each in left:
+        lines.append(process_line(each))
+        lines += [f"  the agent could not {trouble}" for trouble in each.troubles]
+    lines += [f"no agent in process {trouble}" for trouble in outcome.troubles]
+    lines += outcome.skipped
+    lines += [
+        f"{pid} {device}: {found.text} ({found.source})"
+        for pid, device, track in outcome.tracks
+        for found in track.findings(ended=True)
+    ]
+    for number, one in enumerate(told[:MOST_VERDICTS]):
+        # The first of them stands above all else.
+        lines += ["", *([one.explanation.line, ""] if number else [])]
+        lines += oom_lines(one.left, one.oom)
+        lines += ["", *(one.lines or _explanation_lines(one.explanation))]
+    for one in told[MOST_VERDICTS:]:
+        where = f" ({one.oom.snapshot})" if one.oom.snapshot else ""
+        lines.append(f"{one.left.pid}: {one.explanation.line}{where}")
+    if not left:
+        lines.append("no process of it has used CUDA, or none with the agent")
+    return lines
+
+
+async def as_markdown(outcome: Outcome) -> list[str]:
+    """The same for an issue: the newest OOM that ended something, and its report."""
+    left = outcome.left
+    told = await explained(outcome.run, outcome.processes, left, "markdown")
+    lines = [f"**{each.explanation.line}**" for each in told[:1]]
+    lines += ["", f"`{' '.join(outcome.run.command)}`", "", end_in_words(outcome.run)]
+    lines += [*_oom_killer(outcome.run), *_first_failure(outcome), ""]
+    lines += [f"- {process_line(each)}" for each in left]
+    for one in told[:1]:
+        lines += ["", *oom_lines(one.left, one.oom), "", *one.lines]
+        if not one.lines:
+            lines += [f"- {advice.what}: {advice.why}" for advice in one.explanation.advice]
+    if outcome.skipped:
+        lines += ["", *(f"- {each}" for each in outcome.skipped)]
+    return lines
+
+
+def _explanation_lines(explanation: Explanation) -> list[str]:
+    """The account and the advice, where there is no snapshot to read."""
+    # The door to the views, which nothing else here needs.
+    from tui.kit.lines import plain
+    from tui.snapshots.views.explained import account_lines, advice_lines
+
+    cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
+    rows = [*account_lines(explanation, cells), (), *advice_lines(explanation.advice, cells)]
+    return [plain(row).rstrip() for row in rows]
+
+
+def _first_failure(outcome: Outcome) -> list[str]:
+    words = first_failure(outcome.left, outcome.run.command)
+    return [words] if words else []
+
+
+def _oom_killer(run: Run) -> list[str]:
+    words = runs.oom_killer_words(run)
+    return [words] if words else []
+
+
+def process_line(left: Left) -> str:
+    """One process: its steps, its OOMs, how it ended."""
+    rank = "" if left.rank is None else f" rank {left.rank}"
+    steps = "steps not known" if left.steps is None else fmt.count(left.steps, "step")
+    ooms = fmt.count(left.oom_count, "OOM")
+    end = "" if left.ended else "; it was killed, left by os._exit, or goes on"
+    if left.replaced:
+        end = "; the process executed another program then"
+    if left.kind:
+        end = f"; ended by {left.kind}"
+    program = f", program {left.program}" if left.replaced or left.program > 1 else ""
+    return f"process {left.pid}{rank}{program}: {steps}, {ooms}{end}"
+
+
+def oom_lines(left: Left, oom: Oom) -> list[str]:
+    """One OOM by the numbers of the observer, and the exception's text with its source."""
+    rank = "" if left.rank is None else f", rank {left.rank}"
+    went_on = {True: "the program went on", False: "it ended the process", None: oom.why_not_known}
+    where = f" at {oom.where}" if oom.where else ""
+    lines = [
+        f"OOM {oom.number} of {left.oom_count} in process {left.pid}{rank}, {at_step(oom.step)}: "
+        f"{size_words(oom)}{where}, {live_words(oom)}; {went_on[oom.handled]}",
+        oom.text,
+        f"  (text: {oom.text_source})",
+    ]
+    if oom.snapshot is not None:
+        lines.append(f"snapshot: {oom.snapshot}")
+    else:
+        lines.append(f"no snapshot: {oom.why_no_snapshot}")
+    return lines
+
+
+# ---- plain data ----
+
+
+async def as_explained_object(outcome: Outcome) -> dict[str, Any]:
+    """:func:`as_object` with the explanation of the newest OOM of each process."""
+    told = await explained(outcome.run, outcome.processes, outcome.left, "none")
+    found = {(each.left.pid, each.oom.number): each.explanation for each in told}
+    return as_object(outcome, found)
+
+
+def as_object(
+    outcome: Outcome, explanations: Mapping[tuple[int, int], Explanation] | None = None
+) -> dict[str, Any]:
+    """As ``watch --json`` has it of a process, with the command, its end, steps and OOMs.
+
+    Args:
+        outcome: of the run.
+        explanations: by pid and number of the OOM.
+    """
+    run = outcome.run
+    plain = as_plain(outcome.rows)
+    unavailable: dict[str, str] = plain["unavailable"]
+    processes: list[dict[str, Any]] = plain["processes"]
+    programs: dict[int, list[Left]] = {}
+    for each in outcome.left:
+        programs.setdefault(each.pid, []).append(each)
+    left = {pid: joined(each) for pid, each in programs.items()}
+    by_pid = {each["pid"]: each for each in processes}
+    for pid, each in left.items():
+        if pid not in by_pid:
+            by_pid[pid] = _not_sampled(each, outcome, unavailable)
+            processes.append(by_pid[pid])
+    for pid, process in by_pid.items():
+        _add_what_is_left(process, left.get(pid), unavailable, explanations or {})
+        process["growth"] = _growth(pid, outcome, unavailable)
+    if run.code is None:
+        unavailable["exit.code"] = "it was ended by a signal"
+    if run.oom_kills is None:
+        unavailable["host_oom_kills"] = "no cgroup of the run counts the kernel's OOM killer"
+    failed = first_failure(outcome.left, run.command)
+    if not failed:
+        unavailable["first_failure"] = "no rank of several was ended by an OOM"
+    if run.signal is None:
+        unavailable["exit.signal"] = "no signal has ended it"
+    return {
+        **plain,
+        "command": list(run.command),
+        "folder": str(run.folder),
+        "exit": {"code": run.code, "signal": run.signal},
+        "skipped": list(outcome.skipped),
+        "host_oom_kills": run.oom_kills,
+        "first_failure": failed or None,
+        "unavailable": unavailable,
+    }
+
+
+def _not_sampled(left: Left, outcome: Outcome, unavailable: dict[str, str]) -> dict[str, Any]:
+    why = outcome.why_no_samples or "it had ended before it was seen"
+    path = f"processes.{left.pid}"
+    unavailable |= {path: why, f"{path}.user": why, f"{path}.command": why, f"{path}.start": why}
+    unavailable[f"{path}.host_rss"] = why
+    rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
+    if rank is None:
+        unavailable[f"{path}.rank"] = "no launcher has told it in the environment"
+    named = {"pid": left.pid, "start": None, "command": None, "user": None}
+    held: dict[str, Any] = {"host_rss": None, "sources": [], "devices": []}
+    return {**named, "rank": rank, "torch": left.torch, **held}
+
+
+def _add_what_is_left(
+    process: dict[str, Any],
+    left: Left | None,
+    unavailable: dict[str, str],
+    explanations: Mapping[tuple[int, int], Explanation],
+) -> None:
+    path = f"processes.{process['pid']}"
+    if left is None:
+        process |= {"steps": None, "ooms": None}
+        why = "no agent in it: it has not used CUDA, or its environment was not handed on"
+        unavailable |= {f"{path}.steps": why, f"{path}.ooms": why}
+        return
+    process["sources"].append("agent")
+    process["steps"] = left.steps
+    if left.steps is None:
+        unavailable[f"{path}.steps"] = "it was killed, or left by os._exit"
+    process["ooms"] = [
+        {name: getattr(oom, name) for name in _OOM}
+        | {"snapshot": None if oom.snapshot is None else str(oom.snapshot)}
+        | {"explanation": _explanation(explanations.get((left.pid, oom.number)))}
+        for oom in left.ooms
+    ]
+    for number, oom in enumerate(left.ooms):
+        if oom.handled is None:
+            unavailable[f"{path}.ooms.{number}.handled"] = oom.why_not_known
+        for name in ("asked", "free"):
+            if getattr(oom, name) is None:
+                unavailable[f"{path}.ooms.{number}.{name}"] = BY_DRIVER
+        if oom.snapshot is None:
+            unavailable[f"{path}.ooms.{number}.snapshot"] = oom.why_no_snapshot
+        found = explanations.get((left.pid, oom.number))
+        if found is None:
+            unavailable[f"{path}.ooms.{number}.explanation"] = NOT_NEWEST
+        else:
+            for name, why in found.unavailable.items():
+                unavailable[f"{path}.ooms.{number}.explanation.{name}"] = why
+
+
+def _explanation(found: Explanation | None) -> dict[str, Any] | None:
+    # The door to the analysis, which a run without an OOM does not need.
+    from tui.snapshots.analysis.report import explanation_report
+
+    return None if found is None else explanation_report(found)
+
+
+def _growth(
+    pid: int, outcome: Outcome, unavailable: dict[str, str]
+) -> dict[str, dict[str, float | str]] | None:
+    """Bytes a step or a second, and the bounds of its 95 % interval, by device."""
+    found: dict[str, dict[str, float | str]] = {}
+    for of, device, track in outcome.tracks:
+        grows = track.growth()
+        if of == pid and grows is not None:
+            rates = {"rate": grows.rate, "low": grows.low, "high": grows.high}
+            found[device] = {**rates, "per": track.growth_per}
+    if not found:
+        unavailable[f"processes.{pid}.growth"] = NO_GROWTH
+    return found or None

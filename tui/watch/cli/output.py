@@ -1,0 +1,299 @@
+"""What ``watch`` prints of processes and of the runs that are kept, as plain data and as text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tui.core.text import numbers as fmt
+from tui.devices.allocators.messages import (
+    Placed,
+    ProcessFigures,
+    TorchProcess,
+    listed_on,
+    placed_on,
+)
+from tui.devices.monitor.messages import Device
+from tui.watch.runs import runs
+from tui.watch.runs.kept import snapshots_in
+from tui.watch.runs.run_end import unseen_end_words
+from tui.watch.runs.run_words import signal_name
+from tui.watch.runs.runs import Run
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import TorchMemory
+
+WHAT_IS_READ = (
+    "read from outside, read-only: the statistics of torch's allocator in the memory of each "
+    "process; nothing runs in it, and nothing stops it"
+)
+_FIGURES = (
+    "allocated",
+    "allocated_peak",
+    "reserved",
+    "reserved_peak",
+    "requested",
+    "active",
+    "inactive_split",
+    "alloc_retries",
+    "ooms",
+)
+_COLUMNS = {
+    "pid": "pid",
+    "user": "user",
+    "rank": "rank",
+    "torch": "torch",
+    "device": "device",
+    "allocated": "allocated",
+    "allocated_peak": "peak",
+    "reserved": "reserved",
+    "reserved_peak": "peak",
+    "process": "process",
+    "alloc_retries": "retries",
+    "ooms": "ooms",
+    "command": "command",
+}
+"""Headings by what stands below them."""
+_LEFT = ("user", "torch", "device", "command")
+_LEFT_OUT = ("torch", "user", "reserved_peak", "allocated_peak", "ooms")
+"""Columns, in the order in which they are left out where there is no room."""
+_LEAST_COMMAND = 16
+"""Cells that the command keeps before another column does."""
+
+
+@frozen
+class Row:
+    """A process, its devices, and where each of them is."""
+
+    process: TorchProcess
+    figures: tuple[TorchMemory, ...]
+    placed: Mapping[str, Placed]
+    listed: Mapping[str, tuple[int | None, str]]
+    """What NVML says that it holds, by the device's id."""
+    silent: Mapping[str, str]
+    """Why there are no figures of a device now, by its name."""
+    host_rss: int | None = None
+    """Bytes of the host's memory that it has resident."""
+
+
+def rows_of(
+    processes: Sequence[TorchProcess], figures: ProcessFigures, devices: Sequence[Device]
+) -> list[Row]:
+    """Join what the watch says with what NVML says."""
+    rows = []
+    for process in processes:
+        own = tuple(each for each in figures.devices if each.pid == process.pid)
+        silent = {
+            key.partition(" ")[2]: why
+            for key, why in figures.unavailable.items()
+            if key.startswith(f"{process.pid} ")
+        }
+        placed, listed = placed_on(process, own, devices), listed_on(process, devices)
+        resident = figures.host_rss.get(str(process.pid))
+        rows.append(Row(process, own, placed, listed, silent, resident))
+    return rows
+
+
+# ---- plain data ----
+
+
+def as_plain(rows: Sequence[Row]) -> dict[str, Any]:
+    """The object of ``--json``: bytes, and for each ``null`` a reason under its path."""
+    unavailable: dict[str, str] = {}
+    processes = [_process(row, unavailable) for row in rows]
+    return {"processes": processes, "unavailable": unavailable}
+
+
+def _process(row: Row, unavailable: dict[str, str]) -> dict[str, Any]:
+    process, path = row.process, f"processes.{row.process.pid}"
+    if process.reason:
+        unavailable[path] = process.reason
+    plain: dict[str, Any] = {"pid": process.pid}
+    for name in ("start", "command", "user", "rank", "torch"):
+        plain[name] = getattr(process, name)
+        if plain[name] is None:
+            unavailable[f"{path}.{name}"] = process.unavailable.get(name) or process.reason
+    plain["host_rss"] = row.host_rss
+    if row.host_rss is None:
+        why = process.reason or "no figures of the process were read"
+        unavailable[f"{path}.host_rss"] = why
+    plain["sources"] = [
+        *(["nvml"] if row.listed else []),
+        *(["allocator"] if row.figures else []),
+    ]
+    devices = [_device(each, row.placed[each.device], path, unavailable) for each in row.figures]
+    devices += [
+        _silent(int(name.partition(":")[2]), why, path, unavailable)
+        for name, why in row.silent.items()
+    ]
+    if not devices:
+        devices = [
+            _of_nvml(identity, memory, why, process.reason, path, unavailable)
+            for identity, (memory, why) in row.listed.items()
+        ]
+    plain["devices"] = devices
+    return plain
+
+
+def _plain_device(
+    ordinal: int | None, identity: str | None, figures: Mapping[str, int | None], held: int | None
+) -> dict[str, Any]:
+    first = {name: figures.get(name) for name in _FIGURES[:-2]}
+    counts = {name: figures.get(name) for name in _FIGURES[-2:]}
+    return {"ordinal": ordinal, "id": identity, **first, "process": held, **counts}
+
+
+def _device(
+    figures: TorchMemory, placed: Placed, path: str, unavailable: dict[str, str]
+) -> dict[str, Any]:
+    ordinal = int(figures.device.partition(":")[2])
+    here = f"{path}.devices.{ordinal}"
+    if placed.id is None:
+        unavailable[f"{here}.id"] = placed.why_no_id
+    if placed.process is None:
+        unavailable[f"{here}.process"] = placed.why_no_process
+    values = {name: getattr(figures, name) for name in _FIGURES}
+    return _plain_device(ordinal, placed.id, values, placed.process)
+
+
+def _silent(ordinal: int, why: str, path: str, unavailable: dict[str, str]) -> dict[str, Any]:
+    here = f"{path}.devices.{ordinal}"
+    unavailable |= {f"{here}.{name}": why for name in (*_FIGURES, "id", "process")}
+    return _plain_device(ordinal, None, {}, None)
+
+
+def _of_nvml(
+    identity: str,
+    memory: int | None,
+    why: str,
+    reason: str,
+    path: str,
+    unavailable: dict[str, str],
+) -> dict[str, Any]:
+    here = f"{path}.devices.{identity}"
+    unavailable |= {f"{here}.{name}": reason for name in (*_FIGURES, "ordinal")}
+    if memory is None:
+        unavailable[f"{here}.process"] = why
+    return _plain_device(None, identity, {}, memory)
+
+
+# ---- text ----
+
+
+def table(rows: Sequence[Row], room: int | None = None) -> list[str]:
+    """A line for each device of each process, headings first; nothing where there is none.
+
+    Args:
+        rows: what is shown.
+        room: cells of a line; columns that have none are left out. ``None`` for any number.
+    """
+    lines = [_COLUMNS, *(cells for row in rows for cells in _cells(row))] if rows else []
+    widths = {name: max(len(line[name]) for line in lines) for name in _COLUMNS} if rows else {}
+    left_out = list(_LEFT_OUT)
+    while room is not None and left_out and _total(widths) > room:
+        del widths[left_out.pop(0)]
+    told = []
+    for cells in lines:
+        parts = [
+            cells[name].ljust(width) if name in _LEFT else cells[name].rjust(width)
+            for name, width in widths.items()
+        ]
+        told.append("  ".join(parts).rstrip())
+    return told
+
+
+def _total(widths: Mapping[str, int]) -> int:
+    """Cells of a line, of its command no more than it has to keep."""
+    needed = {**widths, "command": min(widths.get("command", 0), _LEAST_COMMAND)}
+    return sum(needed.values()) + 2 * (len(needed) - 1)
+
+
+def reasons(rows: Sequence[Row]) -> list[str]:
+    """Why there are no figures, and what would help, a line each."""
+    return [line for row in rows for line in _why_not(row)]
+
+
+def _cells(row: Row) -> list[dict[str, str]]:
+    process = row.process
+    ranks = fmt.NA if process.rank is None else str(process.rank)
+    if process.rank is not None and process.world_size is not None:
+        ranks = f"{process.rank}/{process.world_size}"
+    same = dict.fromkeys(_COLUMNS, fmt.NA) | {
+        "pid": str(process.pid),
+        "user": process.user or fmt.NA,
+        "rank": ranks,
+        "torch": process.torch or fmt.NA,
+        "command": process.command or fmt.NA,
+    }
+    lines = []
+    for each in row.figures:
+        held = row.placed[each.device].process
+        sizes = {name: getattr(each, name) for name in _FIGURES} | {"process": held}
+        texts = {name: fmt.size(sizes[name]) for name in sizes.keys() & _COLUMNS.keys()}
+        counts = {"alloc_retries": fmt.count(each.alloc_retries), "ooms": fmt.count(each.ooms)}
+        lines.append({**same, "device": each.device, **texts, **counts})
+    if not lines:
+        known = [memory for memory, _ in row.listed.values() if memory is not None]
+        held = sum(known) if known and len(known) == len(row.listed) else None
+        lines.append({**same, "process": fmt.size(held)})
+    return lines
+
+
+def _why_not(row: Row) -> list[str]:
+    process = row.process
+    found = [f"{process.pid} {name}: {why}" for name, why in row.silent.items()]
+    if process.reason:
+        advice = f"; {process.advice}" if process.advice else ""
+        found.append(f"{process.pid}: {process.reason}{advice}")
+    return found
+
+
+def kept_lines() -> list[str]:
+    """A line for each run that is kept, the newest first; nothing where there is none.
+
+    What is beyond the limits by now is dropped first.
+    """
+    runs.prune()
+    found = runs.kept()
+    if not found:
+        return []
+    heading = f"kept runs, in {runs.folder()}; gpu-workbench watch NAME shows one:"
+    return [heading, *map(_kept_line, found)]
+
+
+def _kept_line(run: Run) -> str:
+    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began))
+    size = fmt.size(runs.size_of(run.folder))
+    snapshots = fmt.count(len(snapshots_in(run.folder)), "snapshot")
+    command = run.problem or " ".join(run.command) or "by --env"
+    end = f"{_end(run)}, kept for good" if run.is_kept_for_good else _end(run)
+    return f"  {run.folder.name}  {began}  {end}  {snapshots}  {size}  {command}"
+
+
+def _end(run: Run) -> str:
+    if run.ended is None and run.goes_on:
+        return "goes on"
+    if run.signal is not None:
+        return f"ended by {signal_name(run.signal)}"
+    if run.code is not None:
+        return f"exit code {run.code}"
+    return unseen_end_words(run.last_sign)
+
+
+def kept_as_plain() -> list[dict[str, Any]]:
+    """The same as plain data."""
+    return [
+        {
+            "folder": str(run.folder),
+            "command": list(run.command),
+            "cwd": run.cwd,
+            "began": run.began,
+            "ended": run.ended,
+            "last_sign": run.last_sign and {"at": run.last_sign.at, "end": run.last_sign.is_end},
+            "goes_on": run.goes_on,
+            "exit": {"code": run.code, "signal": run.signal},
+            "snapshots": sorted(str(path) for path in snapshots_in(run.folder)),
+            **({"problem": run.problem} if run.problem else {}),
+        }
+        for run in runs.kept()
+    ]

@@ -1,0 +1,358 @@
+"""``watch`` over processes that run already: what they hold, for a time; the agent put in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import sys
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from tui.cli.headless import look
+from tui.cli.output import SCHEMA, Failure, print_json, print_text, say
+from tui.core.child.launch import FOLDER
+from tui.core.child.process import ChildProcess, Garbage
+from tui.core.text.glyphs import rows_of_text
+from tui.devices.allocators import serving
+from tui.devices.allocators.messages import (
+    WATCH_EVENTS,
+    ListedProcesses,
+    ProcessFigures,
+    TorchProcess,
+    TorchProcesses,
+    WatchEvent,
+    pids_of,
+)
+from tui.devices.monitor import serving as monitor_serving
+from tui.devices.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
+from tui.watch.cli.output import (
+    WHAT_IS_READ,
+    Row,
+    as_plain,
+    kept_as_plain,
+    kept_lines,
+    reasons,
+    rows_of,
+    table,
+)
+from tui.watch.runs import runs
+from tui.watch.runs.agents import (
+    Agents,
+    CannotInjectError,
+    check_injection,
+    put_in,
+    target_of,
+)
+from tui.watch.runs.findings import Track
+from tui.watch.runs.kept import left_in, troubles_in
+from tui.watch.runs.runs import Run
+from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from tui.core.settings import Value
+
+SAMPLE_S = 0.1
+"""Between two readings, while something is watched for a time."""
+SETTLE_S = 1.0
+"""That one look waits for a process whose figures change while they are read."""
+NOTHING = "no process of yours has loaded a CUDA build of torch"
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PATIENCE_S = 5.0
+"""For the main thread to come to Python: beyond, it is told what the agent waits for."""
+_LOOK_S = 0.05
+
+
+@frozen
+class WatchOptions:
+    """Which processes, how long, and how they are printed."""
+
+    pid: int | None = None
+    no_children: bool = False
+    json: bool = False
+    jsonl: bool = False
+    seconds: float | None = None
+    until: str | None = None
+    every: float | None = None
+    entries: int | None = None
+    no_screen: bool = False
+    here: bool = False
+    env: bool = False
+    markdown: bool = False
+    on_oom: str | None = None
+    """A shell command for the first OOM of the command."""
+    stacks: bool = False
+    """Print where each rank of a run is now."""
+    inject: bool = False
+    """Whether the agent is put into the process."""
+    command: Sequence[str] = ()
+    """What is to be run, or the name of a kept run; without it, processes that run already are
+    watched."""
+    dashes: bool = False
+    """Two dashes stand before it: it is a command."""
+    given: Mapping[str, Value] = field(default_factory=dict)
+    """Settings of the screen."""
+
+    @property
+    def prints(self) -> bool:
+        """Whether something is asked for that the screen does not do."""
+        asked = self.starts_otherwise or self.json or self.lasts or self.pid is not None
+        return asked or self.no_children or self.every is not None
+
+    @property
+    def draws(self) -> bool:
+        """Whether it is under the screen."""
+        return bool(self.command) and not (self.no_screen or self.here or self.env or self.stacks)
+
+    @property
+    def starts_otherwise(self) -> bool:
+        """Whether it is asked for that a command be run in some way."""
+        how = self.no_screen or self.here or self.env or self.markdown
+        return how or (self.entries is not None and not self.inject)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it goes on after the first look."""
+        return self.jsonl or self.until is not None or self.seconds is not None
+
+
+class Watching:
+    """What both children say, until it is enough."""
+
+    def __init__(self, options: WatchOptions) -> None:
+        self._options = options
+        self._processes: tuple[TorchProcess, ...] = ()
+        self._figures: ProcessFigures | None = None
+        self._devices: tuple[Device, ...] = ()
+        self._listed: tuple[int, ...] = ()
+        self._tracks: dict[tuple[int, float | None, str], Track] = {}
+        self._signalled: signal.Signals | None = None
+        self._watch: ChildProcess[WatchEvent] | None = None
+
+    async def work(self) -> int:
+        self._take(await look())
+        options = self._options
+        monitor: ChildProcess[MonitorEvent] | None = None
+        tasks: list[asyncio.Task[None]] = []
+        self._watch = ChildProcess(self._command(), WATCH_EVENTS, folder=FOLDER)
+        try:
+            await self._watch.start()
+            if options.lasts:
+                interval = max(1.0, options.every or 1.0)
+                command = monitor_serving(interval)
+                monitor = ChildProcess(command, MONITOR_EVENTS, folder=FOLDER)
+                await monitor.start()
+                tasks.append(asyncio.create_task(self._follow(monitor)))
+            return await self._until_enough(self._watch)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await self._watch.stop()
+            if monitor is not None:
+                await monitor.stop()
+
+    def _command(self) -> tuple[str, ...]:
+        options = self._options
+        interval = min(SAMPLE_S, options.every or SAMPLE_S)
+        pids = () if options.pid is None else (options.pid,)
+        return serving(interval, pids, self._listed, children=not options.no_children)
+
+    def _take(self, sample: Sample) -> None:
+        self._devices = sample.devices
+        self._listed = pids_of(sample.devices)
+
+    async def _follow(self, monitor: ChildProcess[MonitorEvent]) -> None:
+        async for event in monitor.events():
+            if isinstance(event, Sample):
+                self._take(event)
+                if self._watch is not None:
+                    self._watch.send(ListedProcesses(self._listed))
+        self._devices = ()  # what it said last would be taken for what is
+
+    async def _until_enough(self, child: ChildProcess[WatchEvent]) -> int:
+        loop = asyncio.get_running_loop()
+        self._say_what_is_read()
+        # A task of its own: a signal ends the reading, never the end of the child that follows.
+        reading = asyncio.create_task(self._read(child))
+        for number in _ENDS:
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue  # as nohup wants it
+            loop.add_signal_handler(number, self._take_signal, number, reading)
+        try:
+            await reading
+        except asyncio.CancelledError:
+            if self._signalled is None:
+                raise
+        finally:
+            reading.cancel()
+        return self._end()
+
+    def _say_what_is_read(self) -> None:
+        if self._options.jsonl:
+            say(WHAT_IS_READ)  # a stream of objects has no room for a sentence
+        elif not self._options.json:
+            print_text(rows_of_text(_wrapped([WHAT_IS_READ])))
+
+    async def _read(self, child: ChildProcess[WatchEvent]) -> None:
+        """Take what the watch says until it is enough.
+
+        Raises:
+            Failure: it has ended, or says something else.
+        """
+        began = due = time.monotonic()
+        async for event in child.events():
+            if isinstance(event, Garbage):
+                raise Failure(f"the watch says {event.line!r}: {event.reason}")
+            if isinstance(event, TorchProcesses):
+                self._processes = event.processes
+            if isinstance(event, ProcessFigures):
+                self._remember(event)
+                now = time.monotonic()
+                if self._is_enough(now - began):
+                    return
+                if self._options.lasts and now >= due and not self._options.json:
+                    self._print_rows()
+                    due = max(due + (self._options.every or 1.0), now)
+        last = " ".join(child.stderr.last(1))
+        raise Failure(f"the watch ended: {await child.ended()} {last}")
+
+    def _is_enough(self, lasted: float) -> bool:
+        options = self._options
+        if not options.lasts:
+            # One whose figures change while they are read is read again.
+            changing = self._figures is not None and self._figures.unavailable
+            return not changing or lasted >= SETTLE_S
+        if options.seconds is not None and lasted >= options.seconds:
+            return True
+        return options.pid is not None and all(each.refused for each in self._processes)
+
+    def _take_signal(self, number: signal.Signals, reading: asyncio.Task[None]) -> None:
+        self._signalled = number
+        reading.cancel()
+
+    def _remember(self, figures: ProcessFigures) -> None:
+        self._figures = figures
+        starts = {each.pid: each.start for each in self._processes}
+        for each in figures.devices:
+            key = each.pid, starts.get(each.pid), each.device
+            self._tracks.setdefault(key, Track()).add(each)
+
+    def _rows(self) -> list[Row]:
+        figures = self._figures or ProcessFigures(time.time(), ())
+        return rows_of(self._processes, figures, self._devices)
+
+    def _gives_nothing(self) -> bool:
+        """Whether there are no figures of what was asked for, or none may be read."""
+        if self._tracks:
+            return False
+        refused = bool(self._processes) and all(each.refused for each in self._processes)
+        return refused or self._options.pid is not None
+
+    def _print_rows(self) -> None:
+        rows = self._rows()
+        if self._options.jsonl:
+            at = self._figures.at if self._figures else time.time()
+            plain = {"schema": SCHEMA, "at": at, **as_plain(rows)}
+            print_text(json.dumps(plain, allow_nan=False))
+        else:
+            print_text(rows_of_text(_fitted(rows) or [NOTHING]))
+            print_text(rows_of_text(_wrapped(reasons(rows))))
+
+    def _end(self) -> int:
+        options = self._options
+        if options.json:
+            kept = {} if options.pid is not None else {"runs": kept_as_plain()}
+            print_json({**as_plain(self._rows()), **kept})
+        elif not options.lasts or not self._tracks:
+            self._print_rows()
+        if not options.json and not options.jsonl:
+            print_text(rows_of_text(_wrapped(self._findings())))
+            if options.pid is None and not options.lasts:
+                print_text(rows_of_text(kept_lines()))
+        if self._signalled is not None:
+            return 128 + int(self._signalled)
+        return 1 if self._gives_nothing() else 0
+
+    def _findings(self) -> Sequence[str]:
+        return [
+            f"{pid} {device}: {found.text} ({found.source})"
+            for (pid, _, device), track in self._tracks.items()
+            for found in track.findings()
+        ]
+
+
+def _fitted(rows: Sequence[Row]) -> list[str]:
+    """The table as wide as the terminal; whole where it is not for one."""
+    if not sys.stdout.isatty():
+        return table(rows)
+    # Here, because it measures with rich, which a pipe has no use for.
+    from tui.kit.lines import fit
+
+    columns = shutil.get_terminal_size().columns
+    return [fit(line, columns) for line in table(rows, columns)]
+
+
+def _wrapped(sentences: Sequence[str]) -> list[str]:
+    """Sentences as wide as the terminal, between words; a line each where they are not for one."""
+    if not sys.stdout.isatty():
+        return list(sentences)
+    columns = shutil.get_terminal_size().columns
+    return [
+        line
+        for sentence in sentences
+        for line in textwrap.wrap(sentence, columns, subsequent_indent="  ")
+    ]
+
+
+def put_agent_in(pid: int, entries: int) -> None:
+    """Put it in, and tell on stderr what has become of it.
+
+    Args:
+        pid: of the process.
+        entries: of torch's memory history, from then on; 0 for no history.
+
+    Raises:
+        Failure: it cannot be put in.
+    """
+    agents = Agents()
+    try:
+        there = [state for state in agents.states() if state.pid == pid]
+    finally:
+        agents.close()
+    if there:
+        say(f"the agent is in process {pid} already; its run is {there[0].run}")
+        return
+    try:
+        target = target_of(pid)
+        check_injection(target)
+        run = runs.new_run(target.command)
+        try:
+            run = runs.started(run, pid)
+            put_in(target, run.folder, entries)
+        except CannotInjectError:
+            runs.drop(run)
+            raise
+    except CannotInjectError as error:
+        raise Failure(str(error)) from error
+    except OSError as error:
+        raise Failure(runs.no_folder_words(error)) from error
+    _tell(pid, run)
+
+
+def _tell(pid: int, run: Run) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if troubles := troubles_in(run.folder):
+            raise Failure(f"process {pid} did not take the agent: {troubles[0]}")
+        if left_in(run.folder):
+            say(f"the agent is in process {pid}; its run is {run.folder}")
+            return
+        time.sleep(_LOOK_S)
+    say(
+        f"the agent is with process {pid} and starts when its main thread comes to Python, or with "
+        f"its first CUDA call; its run is {run.folder}"
+    )

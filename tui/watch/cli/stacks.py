@@ -1,0 +1,55 @@
+"""``watch RUN --stacks``: where each rank of a run is now, printed."""
+
+from __future__ import annotations
+
+from tui.cli.output import UsageError, print_json, print_text
+from tui.core.text.glyphs import rows_of_text
+from tui.watch.runs import runs
+from tui.watch.runs.rank_stacks import where_ranks_are, why_no_ranks
+from tui.watch.runs.runs import Run
+
+WIDTH = 100
+
+
+def print_stacks(name: str, *, as_json: bool) -> int:
+    """Print the stacks of a run's processes.
+
+    Args:
+        name: of its folder, or the beginning of that; empty for the newest that goes on.
+        as_json: one object instead of lines.
+
+    Returns:
+        The exit code: 1 where there is no process to ask, or one does not answer.
+
+    Raises:
+        UsageError: there is no such run.
+    """
+    run = _run(name)
+    ranks = where_ranks_are(run.folder) if run.is_of_this_machine else ()
+    why = "" if ranks else why_no_ranks(run)
+    if as_json:
+        unavailable = {f"processes.{each.pid}": each.why_none for each in ranks if each.why_none}
+        if why:
+            unavailable["processes"] = why
+        plain = {"folder": str(run.folder), "processes": ranks, "unavailable": unavailable}
+        print_json(plain)
+    else:
+        # The door to the views, which a command without them does not read.
+        from tui.kit.lines import plain as text_of
+        from tui.watch.views.rank_stacks import rank_stack_lines
+
+        lines = rank_stack_lines(ranks, why, WIDTH)
+        print_text(rows_of_text(text_of(each).rstrip() for each in lines))
+    return 0 if ranks and all(each.stacks is not None for each in ranks) else 1
+
+
+def _run(name: str) -> Run:
+    try:
+        if name:
+            return runs.named(name)
+    except LookupError as error:
+        raise UsageError(str(error.args[0])) from error
+    found = next((each for each in runs.kept() if each.goes_on), None)
+    if found is None:
+        raise UsageError("--stacks: no run goes on; gpu-workbench watch lists the kept ones")
+    return found

@@ -1,0 +1,96 @@
+"""Why the processes of a watched run ran out: by their snapshots, or by what their agents left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from tui.cli.headless import reading
+from tui.cli.output import Failure, say
+from tui.snapshots.explain.evidence import Circumstances
+from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.reader.messages import AskVerdict, Export, Load, VerdictIs
+from tui.watch.runs.kept import Left, Oom
+from tui.watch.runs.log_texts import texts_of
+from tui.watch.runs.runs import Run
+from tui.watch.state.explained import circumstances, explain_without_snapshot, seen_device
+from tui.watch.state.processes import WatchedProcesses
+from workloads.protocol.frozen import frozen
+
+MOST_VERDICTS = 3
+"""Processes whose verdict is printed: ranks run out for the same reason."""
+TOP = 10
+Form = Literal["text", "markdown", "none"]
+
+
+@frozen
+class ToldOom:
+    """The newest OOM of one process, explained."""
+
+    left: Left
+    oom: Oom
+    explanation: Explanation
+    lines: tuple[str, ...] = ()
+    """What the reader makes of the snapshot."""
+
+
+def newest_ooms(left: Sequence[Left]) -> list[tuple[Left, Oom]]:
+    """The newest OOM of each process, those first that ended one or may have."""
+    found = [(each, each.ooms[-1]) for each in left if each.ooms]
+    return sorted(found, key=lambda pair: (pair[1].handled is True, pair[1].at))
+
+
+async def explained(
+    run: Run, processes: WatchedProcesses, left: Sequence[Left], form: Form
+) -> list[ToldOom]:
+    """The newest OOM of each process with its explanation, those first that ended one.
+
+    Args:
+        run: that is over.
+        processes: what was seen of it.
+        left: what the agents have left.
+        form: of the lines of the first few; ``none`` for no lines.
+    """
+    found = []
+    for number, (each, oom) in enumerate(newest_ooms(left)):
+        seen = seen_device(processes, each, oom)
+        known = circumstances(run, each, oom, seen, processes.known, processes.gpus)
+        told: tuple[Explanation | None, tuple[str, ...]] = (None, ())
+        if oom.snapshot is not None and number < MOST_VERDICTS:
+            told = await _by_snapshot(oom.snapshot, oom.device, texts_of(run, oom), known, form)
+        explanation, lines = told
+        found.append(ToldOom(each, oom, explanation or explain_without_snapshot(oom, known), lines))
+    return found
+
+
+async def _by_snapshot(
+    snapshot: Path, device: int, oom_text: str, known: Circumstances, form: Form
+) -> tuple[Explanation | None, tuple[str, ...]]:
+    """What the reader makes of a snapshot; where it cannot, why."""
+    path = str(snapshot)
+    try:
+        async with reading((path,)) as child:
+            child.load(Load(0, (path,), oom_text=oom_text, top=TOP, circumstances=known))
+            # The door to the views, which are imported while the reader reads.
+            from tui.cli import command_output
+            from tui.snapshots.views.overview import progress_words
+
+            loaded = await child.loaded(progress_words)
+            ooms = {summary.device: summary.ooms for summary in loaded.devices}
+            explanation = None
+            if ooms.get(device):
+                request = AskVerdict(0, device, ooms[device][-1], TOP)
+                explanation = (await child.ask(request, VerdictIs)).verdict.explanation
+            if form == "none":
+                return explanation, ()
+            if form == "markdown":
+                told = await child.export(Export(0, "markdown", top=TOP))
+            else:
+                told = await command_output.snapshot_text(
+                    child, loaded, event=None, top=TOP, at_peak=False, compares=False
+                )
+            return explanation, tuple(told.rstrip("\n").split("\n"))
+    except Failure as failure:
+        say(str(failure))
+        return None, (f"{path} cannot be read: {failure}",)

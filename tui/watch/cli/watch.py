@@ -1,0 +1,426 @@
+"""``gpu-workbench watch``: what torch's allocator holds in processes, and commands run under it."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui.cli.options import Parser, Subcommand, add_screen
+from tui.cli.output import Failure, UsageError, print_json, print_line, print_text, run_to_exit, say
+from tui.core.text import secrets
+from tui.core.text.glyphs import rows_of_text
+from tui.watch.cli.processes import Watching, WatchOptions, put_agent_in
+from tui.watch.runs import runs
+from tui.watch.runs.runs import Run
+from workloads.agent import ENTRIES
+from workloads.protocol.frozen import frozen
+
+if TYPE_CHECKING:
+    from tui.core.settings import Value
+
+UNTIL = ("exit",)
+
+
+def watch(options: WatchOptions) -> int:
+    """Print the processes; returns the exit code, 1 where what was asked for may not be read.
+
+    Raises:
+        UsageError: options that do not go together.
+        Failure: the agent cannot be put into the process.
+    """
+    _check(options)
+    if options.on_oom is not None:
+        _check_on_oom(options)
+    if options.stacks:
+        return _print_stacks(options)
+    if options.command and not options.dashes:
+        return _show(options)
+    if options.command or options.starts_otherwise:
+        return _launch(options)
+    if options.inject and options.pid is not None:
+        put_agent_in(options.pid, options.entries or 0)
+    return run_to_exit(Watching(options).work())
+
+
+def _check(options: WatchOptions) -> None:
+    """Whether the options go together.
+
+    Raises:
+        UsageError: they do not.
+    """
+    if options.dashes and not options.command:
+        raise UsageError("--: give a command after it, as in -- python train.py")
+    if options.inject and options.pid is None:
+        raise UsageError("--inject: give the process with --pid")
+    for name, flag in (("theme", "--theme"), ("mouse", "--no-mouse")):
+        if name in options.given and not options.draws:
+            raise UsageError(f"{flag}: for a run that is shown on the screen")
+    if options.command or options.starts_otherwise:
+        return
+    if options.until is not None and options.pid is None:
+        raise UsageError("--until exit: give the process with --pid")
+    if options.json and options.jsonl:
+        raise UsageError("--json and --jsonl: give one of them")
+    if options.no_children and options.pid is None:
+        raise UsageError("--no-children: give the process with --pid")
+    if options.every is not None and not options.lasts:
+        raise UsageError("--every: say for how long: --for S, --until exit or --jsonl")
+
+
+def _check_on_oom(options: WatchOptions) -> None:
+    if not (options.command and options.dashes):
+        raise UsageError("--on-oom: give the command that is watched after --")
+    if not (options.on_oom or "").strip():
+        raise UsageError("--on-oom: give a command for the shell")
+    if options.here or options.env:
+        given = "--here" if options.here else "--env"
+        raise UsageError(f"--on-oom and {given}: no program is left that could run it")
+
+
+def _print_stacks(options: WatchOptions) -> int:
+    others = options.starts_otherwise or options.lasts or options.every is not None
+    others = others or options.pid is not None or options.no_children
+    if options.dashes or len(options.command) > 1 or others:
+        raise UsageError("--stacks: give the name of one kept run, or none, and at most --json")
+    # The door to what asks the agents.
+    from tui.watch.cli.stacks import print_stacks
+
+    return print_stacks("".join(options.command), as_json=options.json)
+
+
+def _show(options: WatchOptions) -> int:
+    name, *more = options.command
+    if name in _VERBS and len(more) == 1 and not options.prints:
+        return _change(name, more[0])
+    if more or options.prints:
+        words = " ".join(secrets.command_line(options.command))
+        raise UsageError(f"{words}: give a command after --, or the name of one kept run alone")
+    return show(name, options.given)
+
+
+_VERBS = ("rm", "keep")
+"""The name of a run begins with a digit."""
+
+
+def _change(verb: str, name: str) -> int:
+    """Remove a run, or keep it for good.
+
+    Raises:
+        UsageError: there is no such run, or it goes on.
+        Failure: its folder cannot be changed.
+    """
+    try:
+        run = runs.named(name)
+        if verb == "rm":
+            runs.remove(run)
+            print_line(f"{run.folder.name} is removed")
+        else:
+            runs.keep_for_good(run)
+            print_line(f"{run.folder.name} is kept until it is removed: watch rm {name}")
+    except LookupError as error:
+        raise UsageError(str(error.args[0])) from error
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise Failure(f"{runs.folder() / name}: {why}; see who owns its files") from error
+    return 0
+
+
+def _launch(options: WatchOptions) -> int:
+    if options.pid is not None or options.no_children or options.lasts or options.every:
+        raise UsageError("--pid and what goes with it: for a process that runs already")
+    return carry_out(
+        Launch(
+            tuple(options.command),
+            options.entries,
+            options.no_screen,
+            options.here,
+            options.env,
+            options.json,
+            options.markdown,
+            options.given,
+            options.on_oom,
+        )
+    )
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise UsageError(f"{text}: give seconds, above 0")
+    return value
+
+
+def _pace(text: str) -> float:
+    value = _positive(text)
+    if value < 0.05:
+        raise UsageError(f"--every {text}: at least 0.05 s")
+    return value
+
+
+def _pid(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31):
+        raise UsageError(f"--pid {text}: give the number of a process")
+    return int(text)
+
+
+def _add_options(parser: Parser) -> None:
+    add_screen(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object, at the end")
+    parser.add_argument("--pid", type=_pid, metavar="N", help="this process and what it started")
+    parser.add_argument("--no-children", action="store_true", help="not what it started")
+    parser.add_argument(
+        "--inject",
+        action="store_true",
+        help="put the agent into the process, which runs Python 3.14 or later",
+    )
+    parser.add_argument(
+        "--jsonl", action="store_true", help="one JSON object a line, until stopped"
+    )
+    parser.add_argument(
+        "--for", dest="seconds", type=_positive, metavar="S", help="go on for that many seconds"
+    )
+    parser.add_argument("--until", choices=UNTIL, help="go on until the process has ended")
+    parser.add_argument(
+        "--every", type=_pace, metavar="S", help="print this far apart; 1 unless given"
+    )
+    parser.add_argument(
+        "--no-screen",
+        action="store_true",
+        help="run a command: its output, then how it ended and why it ran out of memory",
+    )
+    parser.add_argument("--markdown", action="store_true", help="the same as Markdown, at the end")
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        help="run a command in the place of this program: same pid, terminal and exit code",
+    )
+    parser.add_argument(
+        "--env", action="store_true", help="print what to export where a command is started"
+    )
+    parser.add_argument(
+        "--on-oom",
+        metavar="CMD",
+        help="at the first out-of-memory error, run this once in a shell, with the run's name as "
+        "$1 and its output in on-oom.log of the run's folder",
+    )
+    parser.add_argument(
+        "--stacks",
+        action="store_true",
+        help="print where each rank of a run is now: the live Python stacks of all its threads; of "
+        "the newest run that goes on, unless one is named",
+    )
+    parser.add_argument(
+        "--record",
+        dest="entries",
+        type=entries_of,
+        nargs="?",
+        const=ENTRIES,
+        metavar="ENTRIES",
+        help=f"keep torch's memory history from the first CUDA call on; {ENTRIES} entries unless "
+        "given as --record=ENTRIES",
+    )
+    parser.add_argument(
+        "command",
+        nargs="*",
+        metavar="RUN | rm RUN | keep RUN | -- COMMAND",
+        help="a kept run, by its name or the beginning of it, that is shown again, removed, or "
+        "kept whatever comes; or, after two dashes, what is run, under the screen unless "
+        "--no-screen or --here is given",
+    )
+
+
+SUBCOMMAND = Subcommand(
+    "what torch's allocator holds in processes that run already, or of a command it runs",
+    WatchOptions,
+    _add_options,
+    watch,
+    place=15,
+)
+
+
+@frozen
+class Launch:
+    """How a command is run."""
+
+    command: tuple[str, ...] = ()
+    entries: int | None = None
+    """Of torch's memory history; ``None`` for no history."""
+    no_screen: bool = False
+    here: bool = False
+    env: bool = False
+    json: bool = False
+    markdown: bool = False
+    given: Mapping[str, Value] = field(default_factory=dict)
+    """Settings of the workbench, for a command under the screen."""
+    on_oom: str | None = None
+    """A shell command for the first OOM of the command."""
+
+    def check(self) -> None:
+        """Whether the options go together.
+
+        Raises:
+            UsageError: they do not.
+        """
+        if self.env and (self.command or self.here or self.no_screen):
+            raise UsageError("--env: prints what to export; it takes no command")
+        if self.env and (self.json or self.markdown):
+            raise UsageError("--env: prints lines of a shell; no --json, no --markdown")
+        if not self.env and not self.command:
+            given = "--here" if self.here else "--no-screen" if self.no_screen else "--record"
+            given = "--markdown" if self.markdown and given == "--record" else given
+            raise UsageError(f"{given}: give the command after --, as in -- python train.py")
+        if self.env:
+            return
+        if self.here and self.no_screen:
+            raise UsageError("--here and --no-screen: give one of them")
+        if self.here and (self.json or self.markdown):
+            raise UsageError(
+                "--here: the command takes this program's place; print with --no-screen"
+            )
+        if self.json and self.markdown:
+            raise UsageError("--json and --markdown: give one of them")
+        if (self.json or self.markdown) and not self.no_screen:
+            given = "--json" if self.json else "--markdown"
+            raise UsageError(f"{given}: printed without a screen; add --no-screen")
+
+
+def as_exports(run: Path, entries: int | None) -> list[str]:
+    """What a run sets in its command's environment, as lines of a shell."""
+    lines = []
+    for name, value in runs.variables(run, entries, {}).items():
+        more = "${PYTHONPATH:+:$PYTHONPATH}" if name == "PYTHONPATH" else ""
+        lines.append(f"export {name}={shlex.quote(value)}{more}")
+    return lines
+
+
+def carry_out(options: Launch) -> int:
+    """Run the command.
+
+    Returns:
+        Its exit code, and 128 and its number where a signal ended it; under the screen, which it
+        may outlive, that of the screen.
+
+    Raises:
+        UsageError: options that do not go together.
+        Failure: it cannot be started.
+    """
+    options.check()
+    if options.env:
+        print_text(rows_of_text(as_exports(runs.new_folder(), options.entries)))
+        return 0
+    if options.here:
+        return _in_place(options)
+    if not options.no_screen:
+        return _under_the_screen(options)
+    return run_to_exit(_without_a_screen(options))
+
+
+def _under_the_screen(options: Launch) -> int:
+    # The screen sets variables of its own, which are not the command's.
+    environment = dict(os.environ)
+
+    def begin() -> Run:
+        try:
+            return runs.begin(options.command, options.entries, environment, on_oom=options.on_oom)[
+                0
+            ]
+        except runs.StartError as error:
+            raise Failure(str(error)) from error
+
+    instead = "add --no-screen: its output, then what became of it; or --here"
+    return _on_screen(begin, instead, options.given)
+
+
+def show(name: str, given: Mapping[str, Value]) -> int:
+    """Open a kept run on the screen; returns the screen's exit code.
+
+    Args:
+        name: of its folder, or the beginning of that where no other begins so.
+        given: settings of the workbench.
+
+    Raises:
+        UsageError: there is no such run, or no terminal.
+    """
+    try:
+        run = runs.named(name)
+    except LookupError as error:
+        raise UsageError(str(error.args[0])) from error
+    return _on_screen(lambda: run, f"read {run.folder}", given)
+
+
+def _on_screen(run: Callable[[], Run], instead: str, given: Mapping[str, Value]) -> int:
+    # The door to the screens, of which a command without one reads nothing.
+    from tui.cli.workbench import WorkbenchOptions, check_terminal, open_workbench
+
+    check_terminal(instead)
+    try:
+        return open_workbench(WorkbenchOptions(given, run=run))
+    except Failure as failure:
+        say(str(failure))
+        return 1
+
+
+def _in_place(options: Launch) -> int:
+    run: Run | None = None
+    try:
+        run = runs.new_run(options.command)
+        runs.started(run, os.getpid())
+    except OSError as error:
+        say(f"{runs.no_folder_words(error)}; the command runs without the watch")
+        if run is not None:
+            runs.drop(run)
+        run = None
+    try:
+        if run is None:
+            os.execvp(options.command[0], list(options.command))
+        runs.replace_with(options.command, run.folder, options.entries)
+    except OSError as error:
+        if run is not None:
+            runs.drop(run)
+        raise Failure(f"{options.command[0]}: {error.strerror}") from error
+    raise AssertionError("the command has taken the place of this program")
+
+
+async def _without_a_screen(options: Launch) -> int:
+    # The doors to what samples and reads, which --here and --env do without.
+    from tui.watch.cli import launch as watch_command
+    from tui.watch.runs.run_words import left_in_words
+
+    shows = not (options.json or options.markdown)
+    run_it = watch_command.RunWithoutScreen(
+        options.command, options.entries, shows_output=shows, on_oom=options.on_oom
+    )
+    try:
+        outcome = await run_it.work()
+    except watch_command.LeftError as left:
+        say(left_in_words(left.run))
+        return 128 + left.number
+    if options.json:
+        print_json(await watch_command.as_explained_object(outcome))
+    elif options.markdown:
+        print_text(rows_of_text(await watch_command.as_markdown(outcome)))
+    else:
+        print_text(rows_of_text(await watch_command.as_text(outcome)))
+    run = outcome.run
+    if run.code is None and run.signal is None:
+        return 1
+    return 128 + run.signal if run.signal is not None else run.code or 0
+
+
+def entries_of(given: str) -> int:
+    """The number of ``--record=ENTRIES``.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not (given.isascii() and given.isdigit() and 0 < len(given) <= 8 and int(given) > 0):
+        raise UsageError(f"--record={given}: give a number of entries, such as {ENTRIES}")
+    return int(given)

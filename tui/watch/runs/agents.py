@@ -1,0 +1,381 @@
+"""The agents of running processes: put into one, found by their sockets, asked for state.
+
+An agent is put in by ``sys.remote_exec`` (PEP 768), where the process runs Python 3.14 or later:
+its main thread executes a script between two bytecodes.
+
+A socket is believed where its folder is this user's alone and its other end is the process after
+which it is named: a fork may hold it open when that process is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from tui.devices.allocators.process_files import (
+    GoneError,
+    ProcessFiles,
+    access_to,
+    no_process,
+    refusal,
+)
+from tui.watch.runs.runs import EXAMPLE, START_FOLDER
+from tui.watch.runs.stacks import ProcessStacks, parse_stacks
+from workloads.agent import identity
+from workloads.agent.address import LONGEST_LINE, open_place, peer_of, place
+from workloads.protocol.frozen import frozen
+
+REMOTE_EXEC = (3, 14)
+"""The first version of Python that has ``sys.remote_exec``."""
+OLDEST = (3, 8)
+"""The first version that the agent runs in."""
+_PYTHON = re.compile(r"python(\d+(\.\d+)*)?t?")
+_VERSION_S, _ASK_S = 20, 60
+_START = '''exec("""
+try:
+    import importlib.util
+    spec = importlib.util.spec_from_file_location("gpu_workbench_start", {file})
+    start = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(start)
+    start.put_in({run}, {entries})
+except KeyboardInterrupt:
+    import _thread
+    _thread.start_new_thread(_thread.interrupt_main, ())
+except BaseException as error:
+    with open({log}, "a") as file:
+        file.write("%r\\\\n" % (error,))
+""", {{"__name__": "gpu_workbench_start"}})
+'''
+"""Leaves no name in the process's ``__main__``, in which it is executed."""
+
+
+class CannotInjectError(Exception):
+    """Why the agent cannot be put into a process, and what to do: one line."""
+
+
+@frozen
+class Target:
+    """A Python process that the agent may be put into."""
+
+    pid: int
+    program: str
+    """The file of its interpreter."""
+    version: tuple[int, int]
+    command: tuple[str, ...]
+
+
+def target_of(pid: int) -> Target:
+    """Look at a process from outside; its interpreter's file is run once for its version.
+
+    Raises:
+        CannotInjectError: it is none that code may be put into.
+    """
+    try:
+        files = ProcessFiles(pid)
+    except GoneError as error:
+        raise CannotInjectError(no_process(pid, own_pids=False).reason) from error
+    try:
+        access = access_to(files)
+        if access.user != os.geteuid():
+            raise CannotInjectError(
+                f"process {pid} is run by another user: give the command as that user, for whom "
+                "the agent listens"
+            )
+        try:
+            files.open_memory()
+        except OSError as error:
+            why = refusal(access)
+            raise CannotInjectError(f"process {pid}: {why.reason}; {why.advice}") from error
+        if files.link("ns/mnt") != str(Path("/proc/self/ns/mnt").readlink()):
+            raise CannotInjectError(
+                f"process {pid} sees other files, as in a container: give the command in there"
+            )
+        program = files.link("exe")
+        words = files.read("cmdline").decode("utf-8", "replace").split("\0")[:-1]
+    except (GoneError, OSError) as error:
+        raise CannotInjectError(f"process {pid} has ended") from error
+    finally:
+        files.close()
+    # No other program is run with -c.
+    if _PYTHON.fullmatch(Path(program).name) is None or not Path(program).exists():
+        raise CannotInjectError(f"process {pid} runs {program}, which is no Python interpreter")
+    return Target(pid, program, version_of(program), tuple(words))
+
+
+def version_of(program: str) -> tuple[int, int]:
+    """Of a Python interpreter, by its own word.
+
+    Raises:
+        CannotInjectError: it does not say.
+    """
+    code = "import sys; print('%d %d' % sys.version_info[:2])"
+    command = [program, "-I", "-S", "-c", code]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=_VERSION_S
+        )
+        major, minor = map(int, done.stdout.split())
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise CannotInjectError(f"{program} does not tell its version: {error}") from error
+    return major, minor
+
+
+def check_injection(target: Target) -> None:
+    """Check that a process can be given code.
+
+    Raises:
+        CannotInjectError: it cannot.
+    """
+    version = ".".join(map(str, target.version))
+    if target.version < OLDEST:
+        raise CannotInjectError(f"process {target.pid} runs Python {version}: 3.8 is the oldest")
+    if target.version < REMOTE_EXEC:
+        raise CannotInjectError(
+            f"process {target.pid} runs Python {version}, which takes no code while it runs (3.14 "
+            f"does): start it with {EXAMPLE}"
+        )
+
+
+def injected_script(run: Path, entries: int) -> str:
+    """What the process is to execute.
+
+    Args:
+        run: the folder of the run.
+        entries: of torch's memory history; 0 for no history.
+    """
+    # Quoted twice: as JSON, whose strings are Python's, within a string of Python's.
+    quoted = {
+        name: json.dumps(str(path)).replace("\\", "\\\\")
+        for name, path in (
+            ("file", START_FOLDER / "sitecustomize.py"),
+            ("run", run),
+            ("log", run / "agent-errors.log"),
+        )
+    }
+    return _START.format(entries=entries, **quoted)
+
+
+def remote_exec_command(target: Target, path: Path) -> list[str]:
+    """Asks the process for it, in its own interpreter: another version of Python would not do."""
+    code = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])"
+    return [target.program, "-I", "-S", "-c", code, str(target.pid), str(path)]
+
+
+def put_in(target: Target, run: Path, entries: int) -> None:
+    """Hand the script over; the process executes it when its main thread comes to it.
+
+    Raises:
+        CannotInjectError: it was not taken.
+        OSError: the run's folder cannot be written to.
+    """
+    path = run / "inject.py"
+    path.write_text(injected_script(run, entries), encoding="utf-8")
+    _carry_out(remote_exec_command(target, path), _ASK_S)
+
+
+def _carry_out(command: Sequence[str], seconds: float) -> None:
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # Ctrl-C is this program's, and leaves no half-made request
+    )
+    name = Path(command[0]).name
+    try:
+        said, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        process.kill()
+        process.communicate()
+        raise CannotInjectError(f"{name} took longer than {seconds} s and was ended") from error
+    if process.returncode != 0:
+        lines = [line for line in said.splitlines() if line.strip()]
+        raise CannotInjectError(f"{name}: {(lines or ['it said nothing'])[-1]}")
+
+
+PATIENCE_S = 1.0
+"""For an answer: the agent's thread needs the interpreter, which an extension may hold."""
+Ask = Literal["state", "snapshot", "record", "record no more"]
+
+
+@frozen
+class AgentState:
+    """What an agent says of its process."""
+
+    identity: str
+    pid: int
+    run: str
+    """The folder of the run."""
+    steps: int
+    ooms: int
+    snapshots: int
+    """That were asked for and begun."""
+    recording: bool
+    """Torch's memory history, switched on by the agent."""
+    waiting: int
+    """Requests that the next step carries out."""
+    program: int = 1
+    """Which of the programs that its process has executed one after the other."""
+
+
+class Agents:
+    """Connections to all agents of this user on this machine.
+
+    While one is open, its process may be read by this one and by what this one has started, also
+    where Yama lets a process be read by its ancestors alone.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, socket.socket] = {}
+        self._closed = False
+        self._runs: dict[str, str] = {}
+        """The run of each, by its identity."""
+
+    def close(self) -> None:
+        """Leave; the processes go on. A question that another thread asks meanwhile is the last."""
+        self._closed = True
+        for each in list(self._open.values()):
+            each.close()
+        self._open.clear()
+
+    def states(self, run: str = "") -> list[AgentState]:
+        """Of all agents that answer, or of those of one run.
+
+        Args:
+            run: its folder; empty for all.
+        """
+        self._find()
+        found = []
+        for name in list(self._open):
+            if self._closed:
+                break
+            if run and self._runs.get(name, run) != run:
+                continue
+            state = self.ask(name, "state")
+            if state is not None:
+                self._runs[name] = state.run
+                found.append(state)
+        return [state for state in found if run in ("", state.run)]
+
+    def ask(self, name: str, what: Ask) -> AgentState | None:
+        """Ask one agent for something, which its process does at its next step.
+
+        Args:
+            name: its identity.
+            what: the request.
+
+        Returns:
+            Its state then; ``None`` where it has gone.
+        """
+        connection = self._open.get(name)
+        if connection is None:
+            return None
+        try:
+            _send(connection, what)
+            return _state(name, _receive(connection))
+        except (OSError, ValueError, KeyError, TypeError):
+            self._open.pop(name, connection).close()
+            return None
+
+    def stacks(self, names: Sequence[str]) -> dict[str, ProcessStacks]:
+        """Ask agents where their threads are; all of them first, then each is waited for.
+
+        Args:
+            names: their identities.
+
+        Returns:
+            By identity; those that have gone, or do not answer in :data:`PATIENCE_S`, are absent.
+        """
+        self._find()
+        asked = []
+        for name in names:
+            connection = self._open.get(name)
+            if connection is not None:
+                with contextlib.suppress(OSError):
+                    _send(connection, "stacks")
+                    asked.append((name, connection))
+        deadline = time.monotonic() + PATIENCE_S
+        found = {}
+        for name, connection in asked:
+            try:
+                connection.settimeout(max(0.01, deadline - time.monotonic()))
+                found[name] = parse_stacks(name, _receive(connection))
+                connection.settimeout(PATIENCE_S)
+            except (OSError, ValueError):
+                self._open.pop(name, connection).close()
+        return found
+
+    def _find(self) -> None:
+        try:
+            folder = open_place(place())
+        except OSError:
+            return  # no agent has been here, or the folder is not to be trusted
+        try:
+            for file in os.listdir(folder):  # noqa: PTH208 (a descriptor)
+                name, ends, _ = file.partition(".sock")
+                if ends and name not in self._open:
+                    self._connect(folder, file, name)
+        finally:
+            os.close(folder)
+
+    def _connect(self, folder: int, file: str, name: str) -> None:
+        pid = name.split("-")[-2] if name.count("-") >= 2 else ""
+        if name.rsplit("-", 2)[0] != identity().rsplit("-", 2)[0]:
+            return  # of another container with the same folder
+        if not _is(pid, name):
+            with contextlib.suppress(OSError):
+                os.unlink(file, dir_fd=folder)  # its process was killed
+            return
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(PATIENCE_S)
+        try:
+            connection.connect(f"/proc/self/fd/{folder}/{file}")
+            if peer_of(connection) != (int(pid), os.getuid()):
+                raise ConnectionError("another process")
+        except OSError:
+            connection.close()
+            return
+        self._open[name] = connection
+
+
+def _send(connection: socket.socket, what: str) -> None:
+    connection.sendall(json.dumps({"ask": what}).encode() + b"\n")
+
+
+def _receive(connection: socket.socket) -> Any:
+    """Receive one answer.
+
+    Raises:
+        OSError: the agent has gone, or does not answer.
+        ValueError: it is no JSON.
+    """
+    data = b""
+    while not data.endswith(b"\n"):
+        part = connection.recv(LONGEST_LINE)
+        if not part or len(data) > LONGEST_LINE:
+            raise ConnectionError("the agent has gone")
+        data += part
+    return json.loads(data)
+
+
+def _is(pid: str, name: str) -> bool:
+    with contextlib.suppress(OSError):
+        return pid.isdigit() and identity(pid) == name
+    return False
+
+
+def _state(name: str, told: dict[str, Any]) -> AgentState:
+    kinds = {"run": str, "steps": int, "ooms": int, "snapshots": int, "waiting": int}
+    facts = {key: kind(told[key]) for key, kind in kinds.items()}
+    pid, facts["program"] = int(name.split("-")[-2]), int(told.get("program", 1))
+    return AgentState(identity=name, pid=pid, recording=bool(told["recording"]), **facts)

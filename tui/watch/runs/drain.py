@@ -1,0 +1,110 @@
+"""Reads a command's output all the time: keeps it in the log, and hands it on to a reader."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import select
+import termios
+from collections.abc import Sequence
+
+from tui.watch.runs.bounded_log import BoundedLog
+from tui.watch.runs.forwarding import CHUNK, Forward
+
+
+class Drain:
+    """Reads pipes until nobody can write to them any more.
+
+    Args:
+        readers: non-blocking read ends of the command's output.
+        forwards: where each of them is handed on to; none for the log alone.
+        log: keeps all of it.
+        control: a byte comes here when the command has ended, while others may hold the pipes.
+        ended: it has ended already.
+    """
+
+    def __init__(
+        self,
+        readers: Sequence[int],
+        forwards: Sequence[Forward],
+        log: BoundedLog,
+        control: int,
+        *,
+        ended: bool,
+    ) -> None:
+        self._sources: dict[int, Forward | None] = dict.fromkeys(readers)
+        self._sources.update(zip(readers, forwards, strict=False))
+        self._forwards = dict(zip(readers, forwards, strict=False))
+        self._log = log
+        self._control: int | None = control
+        self._last: dict[int, int] | None = None
+        """Bytes that were in each pipe when the command ended, and are to be read yet."""
+        if ended:
+            self._note_end()
+
+    def work(self) -> None:
+        """Read to the end, and until the readers have got it or are gone."""
+        while self._sources or any(each.waiting for each in self._forwards.values()):
+            ready = self._wait()
+            if self._control in ready:
+                if os.read(self._control, 1):  # nothing where the parent was killed
+                    self._note_end()
+                self._control = None
+            for file in [each for each in self._sources if each in ready]:
+                self._read(file)
+            for each in self._forwards.values():
+                if each.open and ready.get(each.file, 0) & (select.POLLERR | select.POLLHUP):
+                    each.close()
+                each.flush()
+            self._close_what_is_done()
+
+    def _wait(self) -> dict[int, int]:
+        poll = select.poll()
+        for file in self._sources:
+            poll.register(file, select.POLLIN)
+        if self._control is not None:
+            poll.register(self._control, select.POLLIN)
+        for each in self._forwards.values():
+            if each.open:
+                # With no event asked for, a reader that has gone is told all the same.
+                poll.register(each.file, select.POLLOUT if each.waiting else 0)
+        return dict(poll.poll())
+
+    def _read(self, file: int) -> None:
+        try:
+            data = os.read(file, CHUNK)
+        except BlockingIOError:
+            return
+        if not data:
+            del self._sources[file]
+            return
+        place = self._log.append(data)
+        forward = self._sources[file]
+        if forward is not None:
+            forward.send(data, place)
+        if self._last is not None:
+            self._last[file] -= len(data)
+
+    def _note_end(self) -> None:
+        self._last = {file: _size_in(file) for file in self._sources}
+
+    def _close_what_is_done(self) -> None:
+        """Close each stream that has all that the command wrote.
+
+        What the command leaves behind may hold the pipe for long and write to it: into the log.
+        """
+        if self._last is None:
+            return
+        for file, forward in self._forwards.items():
+            if self._last.get(file, 0) <= 0 and not forward.waiting:
+                forward.close()
+                if file in self._sources:
+                    self._sources[file] = None
+
+
+def _size_in(pipe: int) -> int:
+    """Bytes that a pipe holds."""
+    size = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, size)
+    return size[0]

@@ -1,0 +1,307 @@
+"""What a process's figures tell over time: how fast they grow, and sentences with sources. Pure.
+
+Each sentence stands only where the figures carry it; where not, there is none.
+
+A program's memory rises and falls with each step; what it never falls below is what grows. So the
+time, or the steps, are cut into blocks, and the least of each block is looked at: the rate is the
+median of the slopes between all pairs of blocks (Theil-Sen), and its interval is Sen's, which
+assumes no distribution: P. K. Sen, "Estimates of the regression coefficient based on Kendall's
+tau", J. Am. Stat. Assoc. 63 (1968) 1379-1389.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from itertools import combinations
+from statistics import median
+from typing import Literal
+
+from tui.core.text import numbers as fmt
+from tui.core.text.numbers import plain, significant
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import TorchMemory
+
+_Z = 1.959964
+"""Of the normal distribution, for 95 %."""
+BLOCKS = 24
+FEWEST_BLOCKS = 8
+"""With fewer, Sen's interval of 95 % takes in nearly all slopes."""
+
+
+def at_step(step: int) -> str:
+    """When something was, by the steps of all optimizers until then.
+
+    A program without an optimizer never makes one, so nothing is said of a first that would come.
+    """
+    return f"at step {step}" if step else "before any optimizer step"
+
+
+@frozen
+class Growth:
+    """In a unit per second or per step, with the bounds of its 95 % interval."""
+
+    rate: float
+    low: float
+    high: float
+
+
+def growth(points: Sequence[tuple[float, float]]) -> Growth | None:
+    """How fast the least value of each block rises or falls.
+
+    Args:
+        points: times in seconds or steps, ascending, and values.
+
+    Returns:
+        ``None`` where there are too few of them.
+    """
+    floors = block_floors(points)
+    if len(floors) < FEWEST_BLOCKS:
+        return None
+    slopes = sorted(
+        (later - earlier) / (after - before)
+        for (before, earlier), (after, later) in combinations(floors, 2)
+    )
+    count, blocks = len(slopes), len(floors)
+    spread = _Z * math.sqrt(blocks * (blocks - 1) * (2 * blocks + 5) / 18)
+    # Counted from one, these are the slopes of the ranks (N - C) / 2 and (N + C) / 2 + 1.
+    low = max(0, math.floor((count - spread) / 2) - 1)
+    high = min(count - 1, math.ceil((count + spread) / 2))
+    return Growth(median(slopes), slopes[low], slopes[high])
+
+
+def keeps_growing(points: Sequence[tuple[float, float]]) -> bool:
+    """Whether the least of each block of the last third lies above that of each of the first.
+
+    A rate is looked at again and again, and an interval of 95 % is wrong once in twenty looks. Of
+    24 blocks without growth this is so once in 12 870, the number of ways to choose 8 out of 16.
+
+    Args:
+        points: as of :func:`growth`.
+    """
+    values = [value for _, value in block_floors(points)]
+    third = len(values) // 3
+    return len(values) >= FEWEST_BLOCKS and min(values[-third:]) > max(values[:third])
+
+
+def block_floors(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The least value of each of up to :data:`BLOCKS` equal parts of the time, and its time.
+
+    The same of steps. A part in which nothing was seen is left out.
+    """
+    if len(points) < FEWEST_BLOCKS or points[-1][0] <= points[0][0]:
+        return []
+    begin, width = points[0][0], (points[-1][0] - points[0][0]) / BLOCKS
+    floors: dict[int, tuple[float, float]] = {}
+    for at, value in points:
+        block = min(BLOCKS - 1, int((at - begin) / width))
+        if block not in floors or value < floors[block][1]:
+            floors[block] = at, value
+    return [floors[block] for block in sorted(floors)]
+
+
+MOST_POINTS = 960
+"""That are kept; beyond, neighbours are joined, and the least of each pair stays."""
+WINDOW_S = 60.0
+SHORTEST_S = 10.0
+"""For which something has to stay as it is before it is told."""
+SHORTEST_GROWTH_S = 30.0
+NO_GROWTH = f"it was seen for less than {SHORTEST_GROWTH_S:g} s"
+LEAST_GROWTH = 1 << 20
+"""Bytes within what was watched: below it is the rounding of a few blocks."""
+LEAST_IDLE = 1 << 30
+"""Bytes of cache that are worth a sentence, where they are also a tenth of what is reserved."""
+LEAST_SHARE = 0.1
+
+GrowthPer = Literal["step", "s"]
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+FROM_OUTSIDE = "torch's DeviceStats, read from outside"
+
+
+@frozen
+class Finding:
+    """A sentence and what it stands on."""
+
+    key: str
+    text: str
+    source: str
+
+
+@frozen
+class _Point:
+    at: float
+    step: int | None
+    allocated: int
+    idle: int
+    """Reserved, in segments of which nothing is in use: what ``empty_cache`` returns."""
+    split: int
+    """Free parts of segments that are partly in use."""
+    reserved: int
+
+
+class Track:
+    """One device of one process over time, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._points: list[_Point] = []
+        self._retries: deque[tuple[float, int, int]] = deque()
+        """Unix time, cache flushes and OOMs until then."""
+        self._step = 1
+        """Readings for each point."""
+        self._left = 0
+
+    def add(self, figures: TorchMemory, step: int | None = None) -> None:
+        """Take the next reading.
+
+        Args:
+            figures: what was read.
+            step: steps that its process had told until then; ``None`` where it tells none.
+        """
+        point = _Point(
+            figures.at,
+            step,
+            figures.allocated,
+            max(0, figures.reserved - figures.active - figures.inactive_split),
+            figures.inactive_split,
+            figures.reserved,
+        )
+        if self._left and self._points:
+            self._points[-1] = _least(self._points[-1], point)
+            self._left -= 1
+        else:
+            self._points.append(point)
+            self._left = self._step - 1
+        if len(self._points) > MOST_POINTS:
+            pairs = zip(self._points[0::2], self._points[1::2], strict=False)
+            self._points = [_least(one, other) for one, other in pairs]
+            self._step, self._left = 2 * self._step, 0
+        self._retries.append((figures.at, figures.alloc_retries, figures.ooms))
+        while self._retries[0][0] < figures.at - WINDOW_S:
+            self._retries.popleft()
+
+    def findings(self, *, ended: bool = False) -> tuple[Finding, ...]:
+        """What can be told now.
+
+        Args:
+            ended: the process has ended: nothing is advised that it would have to do.
+        """
+        idle = None if ended else self._idle()
+        found = (self._growth(), self._edge(), idle, self._split())
+        return tuple(each for each in found if each is not None)
+
+    @property
+    def _lasted(self) -> float:
+        return self._points[-1].at - self._points[0].at if self._points else 0.0
+
+    @property
+    def growth_per(self) -> GrowthPer:
+        """What growth is counted by: steps, where enough of them were told."""
+        return "step" if len(block_floors(self._by_step())) >= FEWEST_BLOCKS else "s"
+
+    def growth(self) -> Growth | None:
+        """How fast what is allocated grows, in bytes a step, or a second where no steps are told.
+
+        ``None`` in too short a time.
+        """
+        return growth(self._grows_over()) if self._lasted >= SHORTEST_GROWTH_S else None
+
+    def _by_step(self) -> list[tuple[float, float]]:
+        return [(p.step, p.allocated) for p in self._points if p.step is not None]
+
+    def _grows_over(self) -> list[tuple[float, float]]:
+        if self.growth_per == "step":
+            return self._by_step()
+        return [(point.at, point.allocated) for point in self._points]
+
+    def _growth(self) -> Finding | None:
+        found = self.growth()
+        if found is None or found.low <= 0:
+            return None
+        points = self._grows_over()
+        lasted = points[-1][0] - points[0][0]
+        if found.low * lasted < LEAST_GROWTH or not keeps_growing(points):
+            return None
+        if self.growth_per == "step":
+            rate, over, part = _rate(found, 1, "step"), fmt.count(round(lasted), "step"), "steps"
+        else:
+            rate, over, part = _rate(found, 60, "min"), fmt.duration(lasted), "time"
+        return Finding(
+            "growth",
+            f"allocated grows {rate} (95 %), in {over}",
+            f"{FROM_OUTSIDE}: allocated_bytes, the least of each part of the {part}; Sen 1968",
+        )
+
+    def _edge(self) -> Finding | None:
+        if not self._retries:
+            return None
+        (first, before, ooms_before), (last, now, ooms) = self._retries[0], self._retries[-1]
+        if now <= before:
+            return None
+        # Each OOM flushes the cache too: one that asked for more than there is tells nothing of
+        # how full the device was before.
+        at_edge = now - before > ooms - ooms_before
+        means = "it is at the edge of the GPU's memory" if at_edge else "each time at an OOM"
+        return Finding(
+            "retries",
+            f"the allocator flushed its cache {fmt.count(now - before, 'time')} in the last "
+            f"{fmt.duration(last - first)}: {means}",
+            f"{FROM_OUTSIDE}: num_alloc_retries, num_ooms",
+        )
+
+    def _recent(self) -> list[_Point]:
+        newest = self._points[-1].at if self._points else 0.0
+        found = [point for point in self._points if point.at >= newest - WINDOW_S]
+        return found if found and newest - found[0].at >= SHORTEST_S else []
+
+    def _idle(self) -> Finding | None:
+        points = self._recent()
+        if not points:
+            return None
+        idle = min(point.idle for point in points)
+        if idle < max(LEAST_IDLE, LEAST_SHARE * max(point.reserved for point in points)):
+            return None
+        return Finding(
+            "idle cache",
+            f"{fmt.size(idle)} cached and not used in the last "
+            f"{fmt.duration(points[-1].at - points[0].at)}: `torch.cuda.empty_cache()` would let "
+            "another process have it",
+            f"{FROM_OUTSIDE}: reserved_bytes - active_bytes - inactive_split_bytes",
+        )
+
+    def _split(self) -> Finding | None:
+        points = self._recent()
+        if not points:
+            return None
+        split = min(point.split for point in points)
+        if split < max(LEAST_IDLE, LEAST_SHARE * max(point.reserved for point in points)):
+            return None
+        return Finding(
+            "fragmentation",
+            f"{fmt.size(split)} cached is free parts of segments that are partly in use, which "
+            "`empty_cache` cannot return: `expandable_segments:True` in PYTORCH_CUDA_ALLOC_CONF "
+            "makes fewer of them",
+            f"{FROM_OUTSIDE}: inactive_split_bytes; PyTorch's notes on CUDA, memory management",
+        )
+
+
+def _rate(found: Growth, times: float, per: str) -> str:
+    """The rate and its bounds in one unit: ``3.1 MiB/min, 2.8 to 3.4``."""
+    rates = [times * each for each in (found.rate, found.low, found.high)]
+    power = min(4, max(0, math.floor(math.log(max(rates), 1024))))
+    half_width = (found.high - found.low) / 2 / found.rate
+    rate, low, high = (plain(significant(each / 1024**power, half_width or None)) for each in rates)
+    return f"{rate} {_UNITS[power]}/{per}, {low} to {high}"
+
+
+def _least(one: _Point, other: _Point) -> _Point:
+    least = min(one, other, key=lambda point: point.allocated)
+    return _Point(
+        least.at,
+        least.step,
+        min(one.allocated, other.allocated),
+        min(one.idle, other.idle),
+        min(one.split, other.split),
+        max(one.reserved, other.reserved),
+    )

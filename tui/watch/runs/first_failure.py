@@ -1,0 +1,59 @@
+"""Which rank of several has failed first, and which ones its launcher then ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui.watch.runs.kept import Left
+
+LAUNCHERS = {
+    "torchrun": "torchrun",
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torch.distributed.launch",
+    "accelerate": "accelerate",
+    "deepspeed": "deepspeed",
+    "mpirun": "mpirun",
+    "srun": "srun",
+}
+"""What a launcher is called, by a word of the command."""
+
+
+def first_failure(left: Sequence[Left], command: Sequence[str]) -> str:
+    """Say which rank ran out of memory first, and which were ended after it.
+
+    Args:
+        left: what the agents of a run have written, a process each.
+        command: of the run, which names the launcher.
+
+    Returns:
+        ``rank 1 ran out of memory; torchrun ended rank 0``; empty with fewer than two ranks, and
+        where no rank was ended by an OOM.
+    """
+    ranks = [each for each in left if each.rank is not None]
+    failed = sorted(
+        ((oom.at, each) for each in ranks for oom in each.ooms[-1:] if oom.handled is not True),
+        key=lambda pair: pair[0],
+    )
+    if len(ranks) < 2 or not failed:
+        return ""
+    first = failed[0][1]
+    words = f"rank {first.rank} ran out of memory"
+    later = [each for _, each in failed[1:] if each.rank != first.rank]
+    if later:
+        words += f" first, {_named(later)} after it"
+    out = {each.rank for _, each in failed}
+    # An agent that was not there at the end was ended from outside, or left by os._exit.
+    ended = [each for each in ranks if each.rank not in out and not each.ended]
+    if ended:
+        words += f"; {_launcher(command)} ended {_named(ended)}"
+    return words
+
+
+def _named(some: Sequence[Left]) -> str:
+    numbers = sorted({each.rank or "" for each in some}, key=lambda rank: (len(rank), rank))
+    return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+
+
+def _launcher(command: Sequence[str]) -> str:
+    names = (word.rpartition("/")[2] for word in command)
+    return next((LAUNCHERS[name] for name in names if name in LAUNCHERS), "the launcher")

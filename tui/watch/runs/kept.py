@@ -1,0 +1,650 @@
+"""What the agents of a run have left in its folder: OOMs, snapshots, how each process ended.
+
+Each process appends JSON lines to a file of its own, ``HOST-PID-START.jsonl``; one that executes
+another program, to another, ``HOST-PID-START.2.jsonl``. Anybody may have written what lies in the
+folder: each line is checked, what fits is returned, and what was skipped is said.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tui.core.text import numbers as fmt
+from tui.watch.runs.inventory import CodeLine, Inventory, parse_inventory
+from tui.watch.runs.untrusted import (
+    LONGEST_LINE,
+    UntrustedError,
+    check_time,
+    lines_of,
+    open_regular,
+    parse_as,
+    parse_object,
+    plain_name,
+    read_start,
+    regular_size,
+)
+from workloads.protocol import wire
+from workloads.protocol.frozen import frozen
+
+MOST_LEFT_BYTES = 64 << 20
+"""Of a process's file; what is beyond is not read."""
+MOST_FOLDER_BYTES = 256 << 20
+"""Of all processes' files together."""
+_MOST = f"{MOST_FOLDER_BYTES >> 20} MiB"
+MOST_ENTRIES = 10_000
+"""Of a run's folder that are looked at."""
+MOST_OOMS = 5000
+"""Of a process that have a record each; its agent writes a thousand, and those with snapshots."""
+MOST_SNAPSHOTS = 1000
+MOST_TROUBLES = 50
+MOST_REASONS = 3
+"""Of a file's lines that were skipped and are explained one by one."""
+_LONGEST_TROUBLE = 500
+LEAVES_WITHIN_S = 30.0
+"""From an OOM to ``sys.exit``: beyond, the program has done something else in between."""
+FROM_EXCEPTION = "the exception that ended the process"
+REBUILT = "written anew from the numbers that torch gave the observer"
+BY_DRIVER = (
+    "the driver refused it with its own error, which tells neither what was asked for nor what was "
+    "free"
+)
+"""Why an OOM has no such figures: CUDA's "out of memory", which torch's observer is not told."""
+SAMPLES = "samples.jsonl"
+_NOT_SEEN = "it was killed, or left by os._exit: nothing tells whether it went on"
+_REPLACED = "the process executed another program: nothing tells whether this one went on"
+
+
+@frozen
+class Oom:
+    """One allocation that torch could not make."""
+
+    number: int
+    at: float
+    """Unix time."""
+    step: int
+    """Optimizer steps until then."""
+    device: int
+    """As the process counts them."""
+    asked: int | None
+    """Bytes of the request; ``None`` for :data:`BY_DRIVER`."""
+    free: int | None
+    """Bytes of the device, as the driver said; ``None`` for :data:`BY_DRIVER`."""
+    limit: int | None
+    """Bytes of the device in all, or what torch was allowed of it; ``None`` for
+    :data:`BY_DRIVER`."""
+    allocated: int
+    """Bytes of the blocks that tensors had, each rounded up as torch's allocator does."""
+    reserved: int
+    thread: str | None
+    """``main``, a name, or ``None`` for one of torch's own, such as autograd's."""
+    where: str | None = None
+    """File and line of the Python that asked."""
+    handled: bool | None = None
+    """Whether the program went on: a step or another OOM of the process followed."""
+    why_not_known: str = ""
+    text: str = ""
+    text_source: str = REBUILT
+    snapshot: Path | None = None
+    why_no_snapshot: str = ""
+    requested: int | None = None
+    """Bytes that the program had asked for, not rounded up; ``None`` where the agent did not tell
+    it."""
+    stack: tuple[CodeLine, ...] = ()
+    """Of the thread that asked, innermost first, where the exception alone tells of the OOM."""
+    inventory: Inventory | None = None
+    """What the process held; ``None`` where the agent took none, which it says why."""
+
+
+@frozen
+class Taken:
+    """A snapshot that was asked for."""
+
+    at: float
+    """Unix time at which it was written."""
+    step: int
+    path: Path
+
+
+@frozen
+class Left:
+    """One program of one process."""
+
+    identity: str
+    """``HOST-PID-START``, and ``.2`` and so on for the later programs of a process."""
+    pid: int
+    host: str
+    rank: str | None
+    torch: str
+    began: float
+    """When it first used CUDA."""
+    steps: int | None = None
+    """Optimizer steps; ``None`` where it has not said: it goes on, or was killed."""
+    ended: bool = False
+    """Whether the interpreter came to its end."""
+    ended_at: float | None = None
+    """Unix time of that."""
+    text: str = ""
+    """Of the exception that ended it."""
+    kind: str = ""
+    """Its class."""
+    records: bool = False
+    """Whether the agent has switched torch's memory history on at some time."""
+    ooms: tuple[Oom, ...] = ()
+    oom_count: int = 0
+    """More than have a record each, where there were very many."""
+    snapshots: tuple[Taken, ...] = ()
+    """Those that were asked for and are there."""
+    troubles: tuple[str, ...] = ()
+    """What the agent could not do."""
+    program: int = 1
+    """Which of the programs that its process has executed one after the other."""
+    replaced: bool = False
+    """The process has executed another program since."""
+
+
+@frozen
+class Contents:
+    """What the agents of a run have left, and what of it could not be read."""
+
+    left: tuple[Left, ...]
+    """In the order in which they began."""
+    skipped: tuple[str, ...]
+    """A line each: which file, what of it, and why."""
+
+
+def left_in(folder: Path) -> list[Left]:
+    """Return what each process has left, in the order in which they began."""
+    return list(read_folder(folder).left)
+
+
+def read_folder(folder: Path) -> Contents:
+    """Read what the agents of a run have left; of what cannot be read, say why."""
+    found: list[Left] = []
+    skipped: list[str] = []
+    budget = MOST_FOLDER_BYTES
+    for path in agent_files(folder):
+        size = regular_size(path) or 0
+        if budget <= 0:
+            skipped.append(f"{path.name}: not read, the files before it are {_MOST} already")
+            continue
+        budget -= min(size, MOST_LEFT_BYTES)
+        try:
+            reading = _FileReading(folder, path)
+        except OSError as error:
+            skipped.append(f"{path.name} cannot be read: {error.strerror or error}")
+            continue
+        found += reading.found
+        skipped += reading.skipped
+    newest: dict[str, int] = {}
+    for each in found:
+        base = process_of(each.identity)
+        newest[base] = max(newest.get(base, 0), each.program)
+    marked = [
+        each
+        if each.ended or each.program == newest[process_of(each.identity)]
+        else _as_replaced(each)
+        for each in found
+    ]
+    return Contents(tuple(sorted(marked, key=lambda each: each.began)), tuple(skipped))
+
+
+def agent_files(folder: Path) -> list[Path]:
+    """Return the places of all processes' files, by name; what lies there may be no file."""
+    return [path for path in _entries(folder, ".jsonl") if path.name != SAMPLES]
+
+
+def snapshots_in(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Return time of change (ns) and bytes of the snapshots, which are regular files."""
+    found = {}
+    for path in _entries(folder, ".pickle"):
+        if regular_size(path) is not None:
+            facts = path.lstat()
+            found[path] = facts.st_mtime_ns, facts.st_size
+    return found
+
+
+def _entries(folder: Path, ending: str) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in itertools.islice(entries, MOST_ENTRIES)]
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names) if name.endswith(ending)]
+
+
+def process_of(identity: str) -> str:
+    """Return the process's part of a program's identity: ``box-7-100`` of ``box-7-100.2``."""
+    return identity.partition(".")[0]
+
+
+def troubles_in(folder: Path) -> list[str]:
+    """Return why there is no agent in some process, a line each."""
+    path = folder / "agent-errors.log"
+    try:
+        text = read_start(path, 8 * _LONGEST_TROUBLE).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [f"not known: {path.name} cannot be read: {error.strerror or error}"]
+    return [line[:_LONGEST_TROUBLE] for line in text.splitlines()[:8]]
+
+
+# ---- the lines, as the agent writes them ----
+
+
+@frozen
+class _Begin:
+    identity: str
+    pid: int
+    host: str
+    rank: str | None
+    torch: str
+    at: float
+    program: int = 1
+
+
+@frozen
+class _Oom:
+    oom: int
+    happened: float
+    step: int
+    device: int
+    asked: int | None
+    free: int | None
+    limit: int | None
+    allocated: int
+    reserved: int
+    thread: str | None
+    where: str | None
+    requested: int | None = None
+    frames: tuple[CodeLine, ...] = ()
+
+
+@frozen
+class _Handled:
+    oom: int
+
+
+@frozen
+class _Snapshot:
+    at: float
+    oom: int | None
+    name: str
+    step: int = 0
+    """Of one that was asked for."""
+
+
+@frozen
+class _Inventory:
+    oom: int
+    inventory: Any
+
+
+@frozen
+class _NoSnapshot:
+    oom: int
+    text: str
+
+
+@frozen
+class _Trouble:
+    doing: str
+    text: str
+
+
+@frozen
+class _History:
+    on: bool
+
+
+@frozen
+class _End:
+    at: float
+    steps: int
+    ooms: int
+    text: str
+    type: str
+    out_of_memory: bool
+
+
+_EVENTS: dict[str, type[Any]] = {
+    "begin": _Begin,
+    "oom": _Oom,
+    "handled": _Handled,
+    "snapshot": _Snapshot,
+    "inventory": _Inventory,
+    "no snapshot": _NoSnapshot,
+    "trouble": _Trouble,
+    "history": _History,
+    "end": _End,
+}
+
+
+def _parse(line: bytes) -> Any:
+    """Parse one line; ``None`` for an event of a later version.
+
+    Raises:
+        UntrustedError: it is none of an agent's.
+    """
+    data = parse_object(line)
+    kind = data.get("event")
+    if not isinstance(kind, str):
+        raise UntrustedError("no event")
+    if kind not in _EVENTS:
+        return None
+    event = parse_as(_EVENTS[kind], data)
+    for name in ("at", "happened"):
+        if hasattr(event, name):
+            check_time(getattr(event, name))
+    return event
+
+
+class _FileReading:
+    """One process's file: its programs, and what was skipped.
+
+    Raises:
+        OSError: it is no regular file, or may not be read.
+    """
+
+    def __init__(self, folder: Path, path: Path) -> None:
+        self.found: list[Left] = []
+        self.skipped: list[str] = []
+        self._folder = folder
+        self._path = path
+        self._program: _Reading | None = None
+        self._count = 0
+        for number, line in enumerate(self._lines(), 1):
+            try:
+                self._apply(line)
+            except UntrustedError as error:
+                self._skip(number, str(error))
+        self._finish()
+        if self._count > MOST_REASONS:
+            more = fmt.count(self._count - MOST_REASONS, "more line")
+            self.skipped.append(f"{path.name}: {more} skipped")
+
+    def _lines(self) -> Iterator[bytes]:
+        total = 0
+        with open_regular(self._path) as file:
+            for line in lines_of(file):
+                total += len(line)
+                if total > MOST_LEFT_BYTES:
+                    most = fmt.size(MOST_LEFT_BYTES)
+                    self.skipped.append(f"{self._path.name}: what is beyond {most} is not read")
+                    return
+                if not line.endswith(b"\n") and len(line) < LONGEST_LINE:
+                    return  # it is being written, or its process was killed at that
+                if line != b"\n":
+                    yield line
+
+    def _apply(self, line: bytes) -> None:
+        event = _parse(line)
+        if isinstance(event, _Begin):
+            if process_of(event.identity) != process_of(self._path.stem):
+                raise UntrustedError("it is of another process than the file")
+            self._finish()
+            self._program = _Reading(self._folder, self._begun(event))
+        elif self._program is None:
+            raise UntrustedError("it comes before the process's first line")
+        elif event is not None:
+            self._program.apply(event)
+
+    def _begun(self, event: _Begin) -> Left:
+        """Return a program at its first line.
+
+        Agents that knew no later programs of a process have written all of them to one file.
+        """
+        before = self.found[-1].program if self.found else 0
+        program = max(event.program, before + 1)
+        own = process_of(event.identity)
+        identity = own if program == 1 else f"{own}.{program}"
+        return Left(
+            identity, event.pid, event.host, event.rank, event.torch, event.at, program=program
+        )
+
+    def _finish(self) -> None:
+        if self._program is not None:
+            self.found.append(self._program.result())
+            self.skipped += [f"{self._path.name}: {each}" for each in self._program.beyond]
+            self._program = None
+
+    def _skip(self, number: int, why: str) -> None:
+        self._count += 1
+        if self._count <= MOST_REASONS:
+            self.skipped.append(f"{self._path.name}, line {number} is skipped: {why}")
+
+
+class _Reading:
+    """The events of one program, one after the other."""
+
+    def __init__(self, folder: Path, left: Left) -> None:
+        self.beyond: list[str] = []
+        """What there was too much of."""
+        self._left = left
+        self._folder = folder
+        self._ooms: dict[int, Oom] = {}
+        self._snapshots: list[Taken] = []
+        self._troubles: list[str] = []
+        self._ran_out = False
+        """The process was ended by an OOM."""
+
+    def apply(self, event: Any) -> None:
+        """Apply one event.
+
+        Raises:
+            UntrustedError: it names what cannot be.
+        """
+        if isinstance(event, _Oom):
+            self._add(self._ooms, MOST_OOMS, "OOMs", event.oom, _oom(event))
+        elif isinstance(event, _Snapshot):
+            self._apply_snapshot(event)
+        elif isinstance(event, _Handled):
+            self._change(event.oom, handled=True, why_not_known="")
+        elif isinstance(event, _Inventory):
+            self._change(event.oom, inventory=_inventory(event))
+        elif isinstance(event, _NoSnapshot):
+            self._change(event.oom, why_no_snapshot=event.text)
+        elif isinstance(event, _Trouble):
+            self._troubles.append(f"{event.doing}: {event.text}"[:_LONGEST_TROUBLE])
+            del self._troubles[MOST_TROUBLES:]
+        elif isinstance(event, _History):
+            self._left = replace(self._left, records=True)
+        elif isinstance(event, _End):
+            self._ran_out = event.out_of_memory
+            self._left = replace(
+                self._left,
+                ended=True,
+                ended_at=event.at,
+                steps=event.steps,
+                oom_count=event.ooms,
+                text=event.text,
+                kind=event.type,
+            )
+
+    def _apply_snapshot(self, event: _Snapshot) -> None:
+        path = self._folder / plain_name(event.name)
+        there = regular_size(path) is not None
+        if event.oom is None:
+            if there and len(self._snapshots) < MOST_SNAPSHOTS:
+                self._snapshots.append(Taken(event.at, event.step, path))
+            return
+        if there:
+            self._change(event.oom, snapshot=path, why_no_snapshot="")
+        elif path.is_symlink() or path.exists():
+            self._change(event.oom, why_no_snapshot=f"{event.name} is no regular file")
+        else:
+            self._change(event.oom, why_no_snapshot="a later OOM's has taken its place")
+
+    def _change(self, number: int, **facts: Any) -> None:
+        if number in self._ooms:
+            self._ooms[number] = replace(self._ooms[number], **facts)
+
+    def _add(self, to: dict[int, Oom], most: int, name: str, key: int, value: Oom) -> None:
+        if key in to or len(to) < most:
+            to[key] = value
+        elif not self.beyond:
+            self.beyond.append(f"{name} beyond the first {fmt.count(most)} are skipped")
+
+    def result(self) -> Left:
+        """Return the program, once all events were applied."""
+        ooms = tuple(_judged(oom, self._left, self._ran_out) for oom in self._ooms.values())
+        return replace(
+            self._left,
+            ooms=ooms,
+            oom_count=max(self._left.oom_count, max(self._ooms, default=0)),
+            snapshots=tuple(self._snapshots),
+            troubles=tuple(self._troubles),
+        )
+
+
+def _inventory(event: _Inventory) -> Inventory:
+    """Return the inventory of an event.
+
+    Raises:
+        UntrustedError: it does not fit.
+    """
+    try:
+        return parse_inventory(event.inventory)
+    except wire.WireError as error:
+        raise UntrustedError(str(error)[:200]) from error
+
+
+def _oom(event: _Oom) -> Oom:
+    names = ("step", "device", "asked", "free", "limit", "allocated", "reserved", "thread", "where")
+    facts = {name: getattr(event, name) for name in (*names, "requested")}
+    oom = Oom(number=event.oom, at=event.happened, stack=event.frames, **facts)
+    if oom.asked is None or oom.free is None or oom.limit is None:
+        why = "torch's allocator passed the driver's error on"
+        return replace(oom, why_no_snapshot=why, why_not_known=_NOT_SEEN, text_source=BY_DRIVER)
+    return replace(
+        oom,
+        text=rebuilt_text(oom),
+        why_no_snapshot="OOMs came so fast that not each was given a snapshot",
+        why_not_known=_NOT_SEEN,
+    )
+
+
+# ---- whether the program went on ----
+
+
+def _judged(oom: Oom, left: Left, of_last: bool) -> Oom:
+    """Return an OOM that no step or OOM followed as the one that ended the process, or say why not.
+
+    A program that catches it and leaves by ``sys.exit(1)`` leaves no exception; what its exit code
+    tells is added by :func:`with_exit_code`.
+    """
+    if oom.handled or not left.ended:
+        return oom
+    if of_last and (oom.asked is None or _asked_words(oom.asked) in left.text):
+        return replace(
+            oom, handled=False, why_not_known="", text=left.text, text_source=FROM_EXCEPTION
+        )
+    who = "" if oom.thread == "main" else "a thread that was not the main one asked, and "
+    end = f"the process was ended by {left.kind}" if left.kind else "the process ended"
+    return replace(oom, why_not_known=f"{who}{end} with no optimizer step and no OOM after it")
+
+
+def with_exit_code(left: Left, code: int | None) -> Left:
+    """Return a program with what its process's exit code tells of its last OOM.
+
+    Args:
+        left: the program, the last that its process has executed.
+        code: of its process; ``None`` where a signal ended it, or nobody knows.
+    """
+    if not (code and left.ooms and left.ended_at is not None) or left.kind:
+        return left
+    last = left.ooms[-1]
+    # Another thread may be refused and end without the program. One without an optimizer makes no
+    # steps, and may have worked for long.
+    if last.handled is not None or last.thread not in ("main", None):
+        return left
+    if left.ended_at - last.at > LEAVES_WITHIN_S:
+        return left
+    last = replace(last, handled=False, why_not_known="")
+    return replace(left, ooms=(*left.ooms[:-1], last))
+
+
+def _as_replaced(left: Left) -> Left:
+    """Return a program after which its process has executed another."""
+    ooms = tuple(
+        each if each.handled is not None else replace(each, why_not_known=_REPLACED)
+        for each in left.ooms
+    )
+    return replace(left, replaced=True, ooms=ooms)
+
+
+def joined(programs: Sequence[Left]) -> Left:
+    """Return the programs that one process has executed as one; OOMs are numbered through.
+
+    Args:
+        programs: in their order, at least one.
+    """
+    if len(programs) == 1:
+        return programs[0]
+    steps = [each.steps for each in programs]
+    ooms, before = [], 0
+    for each in programs:
+        ooms += [replace(oom, number=before + oom.number) for oom in each.ooms]
+        before += each.oom_count
+    return replace(
+        programs[-1],
+        began=programs[0].began,
+        steps=None if None in steps else sum(each for each in steps if each is not None),
+        ooms=tuple(ooms),
+        oom_count=before,
+        snapshots=tuple(taken for each in programs for taken in each.snapshots),
+        troubles=tuple(trouble for each in programs for trouble in each.troubles),
+        records=any(each.records for each in programs),
+    )
+
+
+def rebuilt_text(oom: Oom) -> str:
+    """Return the exception's text as far as the observer's numbers tell it, in torch's words.
+
+    Empty for an OOM of which the observer was told nothing.
+    """
+    if oom.asked is None or oom.free is None or oom.limit is None:
+        return ""
+    unallocated = max(0, oom.reserved - oom.allocated)
+    return (
+        f"CUDA out of memory. {_asked_words(oom.asked)} GPU {oom.device} has a total capacity of "
+        f"{_size(oom.limit)} of which {_size(oom.free)} is free. Of the allocated memory "
+        f"{_size(oom.allocated)} is allocated by PyTorch, and {_size(unallocated)} is reserved by "
+        "PyTorch but unallocated."
+    )
+
+
+def _asked_words(asked: int) -> str:
+    return f"Tried to allocate {_size(asked)}."
+
+
+def size_words(oom: Oom) -> str:
+    """What was asked for on which device, and what was free of it."""
+    device = f"cuda:{oom.device}"
+    if oom.asked is None or oom.free is None or oom.limit is None:
+        return f"the driver had no memory left on {device} (bytes asked for and free not known)"
+    free = f"{fmt.size(oom.free)} free of {fmt.size(oom.limit)}"
+    return f"{fmt.size(oom.asked)} asked on {device}, {free}"
+
+
+def live_words(oom: Oom) -> str:
+    """The two kinds of live memory: blocks as torch allocated them, and what was requested."""
+    allocated = f"{fmt.size(oom.allocated)} allocated"
+    if oom.requested is None:
+        return f"{allocated} (requested not known)"
+    return f"{allocated} ({fmt.size(oom.requested)} requested)"
+
+
+def _size(size: int) -> str:
+    """As ``format_size`` of torch's ``CUDACachingAllocator.cpp`` words it."""
+    if size <= 1024:
+        return f"{size} bytes"
+    for power, unit in ((1, "KiB"), (2, "MiB")):
+        if size <= 1024 ** (power + 1):
+            return f"{size / 1024**power:.2f} {unit}"
+    return f"{size / 1024**3:.2f} GiB"

@@ -1,0 +1,68 @@
+"""What a run's output says of its OOMs, and a line of the program's source. Reads files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from tui.watch.runs.kept import Left, Oom, left_in
+from tui.watch.runs.runs import Run
+
+LONGEST_LOG = 1 << 20
+"""Bytes of the end of a run's output that are looked through."""
+MOST_LINES = 20
+"""That are taken of it, the last."""
+LOGGED = b"memory allocation failed with OOM on device"
+"""What torch 2.13 writes to standard error where the driver refuses memory."""
+LONGEST_SOURCE = 4 << 20
+LONGEST_LINE = 400
+
+
+def logged_in(run: Run) -> str:
+    """The lines of a run's output in which torch tells of a refused allocation; empty for none."""
+    try:
+        with run.log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST_LOG))
+            lines = file.read(LONGEST_LOG).splitlines()
+    except OSError:
+        return ""
+    found = [line[:LONGEST_LINE] for line in lines if LOGGED in line]
+    return "\n".join(line.decode("utf-8", errors="replace") for line in found[-MOST_LINES:])
+
+
+def texts_of(run: Run, oom: Oom) -> str:
+    """All that is written of one OOM: torch's lines in the output, then the exception's text."""
+    return "\n".join(filter(None, [logged_in(run), oom.text]))
+
+
+def oom_of_snapshot(path: Path) -> tuple[Left, Oom] | None:
+    """The process and the OOM that a snapshot in a run's folder was written at.
+
+    ``None`` where the file lies in no run's folder, or was written on demand.
+    """
+    if not (path.parent / "run.json").is_file():
+        return None
+    for left in left_in(path.parent):
+        for oom in left.ooms:
+            if oom.snapshot is not None and oom.snapshot.name == path.name:
+                return left, oom
+    return None
+
+
+def source_line(filename: str, line: int) -> str:
+    """One line of a source file; empty where it cannot be read.
+
+    Only for a program that ran here: a snapshot of a stranger may name any file.
+    """
+    try:
+        with Path(filename).open("rb") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size > LONGEST_SOURCE:
+                return ""
+            lines = file.read(LONGEST_SOURCE).splitlines()
+    except (OSError, ValueError):
+        return ""
+    if not 0 < line <= len(lines):
+        return ""
+    return lines[line - 1][:LONGEST_LINE].decode("utf-8", errors="replace").strip()

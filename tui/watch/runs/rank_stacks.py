@@ -1,0 +1,68 @@
+"""Where each rank of a run is now: the live Python stacks of its processes, by their agents."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from tui.watch.runs.agents import Agents
+from tui.watch.runs.kept import left_in
+from tui.watch.runs.runs import Run, processes_of
+from tui.watch.runs.stacks import ProcessStacks
+from workloads.protocol.frozen import frozen
+
+NO_ANSWER = (
+    "its agent does not answer: an extension holds the interpreter, the process is stopped, or its "
+    "socket is in another XDG_RUNTIME_DIR; py-spy dump --pid {pid} reads the stacks from outside"
+)
+NO_PROCESS = (
+    "no process of the run with an agent goes on: it has ended, or it has not used CUDA yet"
+)
+
+
+@frozen
+class RankStacks:
+    """One process of a run and its stacks, or why there are none."""
+
+    pid: int
+    rank: str | None
+    """As its launcher set ``RANK``; ``None`` without a launcher."""
+    stacks: ProcessStacks | None
+    why_none: str = ""
+
+
+def where_ranks_are(folder: Path) -> tuple[RankStacks, ...]:
+    """Ask all processes of a run that go on for their stacks, by rank and pid.
+
+    Nothing in them is stopped: the agent's own thread answers, which needs the interpreter for a
+    moment, so that also a rank that waits in a call of C++ can be asked.
+
+    Args:
+        folder: of the run.
+    """
+    there = set(processes_of(folder))
+    left = [each for each in left_in(folder) if each.pid in there and not each.ended]
+    with contextlib.closing(Agents()) as agents:
+        found = agents.stacks([each.identity for each in left])
+    ranks = [
+        RankStacks(
+            each.pid,
+            each.rank,
+            found.get(each.identity),
+            "" if each.identity in found else NO_ANSWER.format(pid=each.pid),
+        )
+        for each in left
+    ]
+    return tuple(sorted(ranks, key=_place))
+
+
+def why_no_ranks(run: Run) -> str:
+    """Return why a run has no process that could be asked, in one line."""
+    if not run.is_of_this_machine:
+        return f"it is a run of {run.host}: ask there"
+    return NO_PROCESS
+
+
+def _place(rank: RankStacks) -> tuple[bool, int, int]:
+    number = int(rank.rank) if rank.rank is not None and rank.rank.isdecimal() else None
+    return number is None, number or 0, rank.pid

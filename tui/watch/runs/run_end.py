@@ -1,0 +1,82 @@
+"""The end of a run that nobody waited for: of ``--here``, which becomes the command, or ``--env``.
+
+The agent of a process writes an event at the interpreter's end. A process that was killed, or that
+never imported torch, writes none: then the newest of its files is the last sign of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+
+from tui.watch.runs.untrusted import UntrustedError, check_time, parse_object
+from workloads.protocol.frozen import frozen
+
+_TAIL_BYTES = 64 << 10
+"""Of an agent's file; its last event is shorter, for it holds one exception."""
+_NO_SIGN = frozenset({"run.json", "kept-for-good"})
+"""Files that other programs write after the run."""
+
+
+@frozen
+class LastSign:
+    """The last that a run left of itself."""
+
+    at: float
+    """Unix time."""
+    is_end: bool
+    """Its first process wrote that it ends; its exit code is not in that."""
+
+
+def last_sign(folder: Path, pid: int | None, start_ticks: int | None) -> LastSign | None:
+    """Find the last sign of a run that has ended.
+
+    Args:
+        folder: of the run.
+        pid: its first process; ``None`` where that is not known.
+        start_ticks: when that started, as the kernel counts.
+
+    Returns:
+        ``None`` where the folder holds nothing of the run.
+    """
+    if pid is not None and start_ticks is not None:
+        ends = [_end_in(path) for path in folder.glob(f"*-{pid}-{start_ticks}*.jsonl")]
+        known = [at for at in ends if at is not None]
+        # A process that executed another program has a file for each.
+        if known:
+            return LastSign(max(known), is_end=True)
+    written = 0.0
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.name not in _NO_SIGN:
+                with contextlib.suppress(OSError):
+                    written = max(written, path.lstat().st_mtime)
+    return LastSign(min(written, time.time()), is_end=False) if written else None
+
+
+def _end_in(path: Path) -> float | None:
+    """Return the Unix time of the end that an agent wrote; ``None`` where it wrote none."""
+    try:
+        if path.is_symlink() or not path.is_file():
+            return None
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            lines = file.read(_TAIL_BYTES).splitlines()
+        event = parse_object(lines[-1]) if lines else {}
+        at = event.get("at")
+        if event.get("event") != "end" or isinstance(at, bool) or not isinstance(at, (int, float)):
+            return None
+        return check_time(float(at))
+    except (OSError, UntrustedError):
+        return None
+
+
+def unseen_end_words(sign: LastSign | None) -> str:
+    """Say how a run ended that nobody waited for."""
+    if sign is None:
+        return "its end was not seen"
+    if sign.is_end:
+        return "ended; its exit code is known to the shell that started it alone"
+    at = time.strftime("%H:%M:%S", time.localtime(sign.at))
+    return f"its end was not seen; last sign of it {at}"

@@ -1,0 +1,47 @@
+"""What became of a run, in a line: what commands print and the screen leaves behind."""
+
+from __future__ import annotations
+
+import signal
+
+from tui.core.text import numbers as fmt
+from tui.watch.runs import runs
+from tui.watch.runs.run_end import unseen_end_words
+from tui.watch.runs.runs import Run
+
+
+def left_in_words(run: Run) -> str:
+    """What becomes of a run that is no longer looked at, where it is kept and how to come back."""
+    run = runs.with_end(run)
+    if run.ended is None and not run.goes_on:
+        told = f"{name_of(run)}: {unseen_end_words(run.last_sign)}; kept in {run.folder}"
+    elif run.ended is None:
+        told = f"{name_of(run)} goes on as process {run.pid}; kept in {run.folder}"
+    else:
+        told = end_in_words(run)
+    return f"{told}; gpu-workbench watch {run.folder.name} shows it again"
+
+
+def end_in_words(run: Run) -> str:
+    """How it ended, how long it took, and where it is kept."""
+    lasted = fmt.duration((run.ended or run.began) - run.began)
+    if run.signal is not None:
+        how = f"was ended by {signal_name(run.signal)}"
+    elif run.code is None:
+        how = "ended with an exit code that nobody has seen"
+    else:
+        how = f"ended with exit code {run.code}"
+    return f"{name_of(run)} {how} after {lasted}; kept in {run.folder}"
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal; some, such as that of one that threads send each other, have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def name_of(run: Run) -> str:
+    """The first two words of its command."""
+    return " ".join(run.command[:2]) or "what --env has started"

@@ -1,0 +1,219 @@
+"""What was seen of a run, kept as ``samples.jsonl`` in its folder and read again.
+
+Each line is a message of :mod:`workloads.protocol.wire`. Of several programs that watch a run, the
+one that holds the file's lock writes; where it ends, however that is, another takes over.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+from collections.abc import Callable, Iterable
+
+from tui.devices.allocators.messages import (
+    SEEN,
+    DevicesPlaced,
+    ProcessFigures,
+    Seen,
+    StepsTold,
+    TorchProcesses,
+)
+from tui.watch.runs import untrusted
+from tui.watch.runs.runs import Run
+from tui.watch.runs.untrusted import (
+    UntrustedError,
+    check_time,
+    lines_of,
+    open_regular,
+    parse_object,
+)
+from workloads.protocol import wire
+from workloads.protocol.frozen import frozen
+
+SPARSER = 2000
+"""A sample is kept where the last is older than the run's age by this: thousands a day."""
+MOST_SAMPLE_BYTES = 64 << 20
+"""Of the file; of a longer one its end is read."""
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+"""A file system, or a mount of one, that has none."""
+
+
+class SamplesFile:
+    """Writes what is seen of a run, unless another program does."""
+
+    def __init__(self, run: Run, *, starter: bool) -> None:
+        """Open nothing yet.
+
+        Args:
+            run: whose samples they are.
+            starter: this program has started it: it writes where files cannot be locked.
+        """
+        self.problem = ""
+        """Why nothing is kept; empty where it is, or another program keeps it."""
+        self._run = run
+        self._starter = starter
+        self._file: int | None = None
+        self._writes = False
+        self._torn = False
+        """The file does not end with a whole line."""
+        self._written: dict[type[Seen], float] = {}
+        self._newest: dict[type[Seen], Seen] = {}
+        """Of each kind the last that was seen."""
+        self._left_out: set[type[Seen]] = set()
+        """Kinds whose last was not written."""
+
+    def keep(self, event: Seen) -> None:
+        """Write it, where it is this program's turn and the last is old enough."""
+        kind = type(event)
+        if isinstance(event, ProcessFigures) and not event.devices:
+            return
+        self._newest[kind] = event
+        spacing = (event.at - self._run.began) / SPARSER
+        due = event.at - self._written.get(kind, 0.0) >= spacing
+        if isinstance(event, TorchProcesses) or due:
+            self._write(event)
+        else:
+            self._left_out.add(kind)
+
+    def close(self) -> None:
+        """Write what was left out last, and let another program write."""
+        for kind in SEEN:
+            if kind in self._left_out:
+                self._write(self._newest[kind])
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        self._writes = False
+
+    def _write(self, event: Seen) -> None:
+        try:
+            if not self._may_write():
+                return
+            line = wire.encode(event)
+            self._append(b"\n" + line if self._torn else line)
+        except OSError as error:
+            self.problem = f"its samples are not kept: {error.strerror}"
+            return
+        self.problem = ""
+        self._written[type(event)] = event.at
+        self._left_out.discard(type(event))
+
+    def _append(self, line: bytes) -> None:
+        assert self._file is not None
+        written = os.write(self._file, line)
+        self._torn = written < len(line)
+        if self._torn:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _may_write(self) -> bool:
+        """Whether it is this program's turn.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        if self._file is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._file = os.open(self._run.samples, flags, 0o600)
+        if self._writes:
+            return True
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            if not self._starter:
+                return False
+        self._writes = True
+        self._take_over()
+        return True
+
+    def _take_over(self) -> None:
+        """Begin with a whole line, and with what was told while another program wrote."""
+        assert self._file is not None
+        size = os.fstat(self._file).st_size
+        self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+        for kind in (TorchProcesses, DevicesPlaced):
+            if size and kind in self._newest:
+                self._append((b"\n" if self._torn else b"") + wire.encode(self._newest[kind]))
+
+
+@frozen
+class Read:
+    """What a run's samples were read to."""
+
+    unreadable: int
+    """Lines that are none of ours, or broken."""
+    left_out: int
+    """Bytes at the beginning of a file that is too long."""
+
+
+def read(run: Run, take: Callable[[Seen], None], wanted: Callable[[], bool] = lambda: True) -> Read:
+    """Read what was seen of a run, the oldest first.
+
+    Args:
+        run: which one.
+        take: is called with each.
+        wanted: whether to go on: a long file takes seconds.
+
+    Raises:
+        OSError: the file cannot be read, or is none; one that is not there is empty.
+    """
+    unreadable = 0
+    try:
+        file = open_regular(run.samples)
+    except FileNotFoundError:
+        return Read(0, 0)
+    with file:
+        left_out = max(0, os.fstat(file.fileno()).st_size - MOST_SAMPLE_BYTES)
+        if left_out:
+            file.seek(left_out)
+            left_out += len(next(lines_of(file), b""))
+        for line in lines_of(file):
+            if not wanted():
+                break
+            if not line.endswith(b"\n") and len(line) < untrusted.LONGEST_LINE:
+                break  # somebody is about to write the rest of it, or was killed at that
+            try:
+                take(parse_seen(line))
+            except UntrustedError:
+                unreadable += line != b"\n"
+    return Read(unreadable, left_out)
+
+
+_DEVICE = re.compile(r"cuda:\d{1,4}")
+
+
+def parse_seen(line: bytes) -> Seen:
+    """Parse one line, which anybody may have written.
+
+    Raises:
+        UntrustedError: it is none of ours, or says what cannot be.
+    """
+    try:
+        event: Seen = wire.from_object(parse_object(line), SEEN)
+    except wire.WireError as error:
+        raise UntrustedError(str(error)[:200]) from error
+    check_time(event.at)
+    if isinstance(event, ProcessFigures):
+        for figures in event.devices:
+            check_time(figures.at)
+            _check_counts(value for value in vars(figures).values() if isinstance(value, int))
+            if _DEVICE.fullmatch(figures.device) is None:
+                raise UntrustedError(f"{figures.device[:24]!r} is no device of CUDA's")
+    if isinstance(event, StepsTold):
+        _check_counts(event.steps.values())
+    return event
+
+
+def _check_counts(values: Iterable[int]) -> None:
+    """Check that counts and sizes are not negative.
+
+    Raises:
+        UntrustedError: one is.
+    """
+    if min(values, default=0) < 0:
+        raise UntrustedError("a count or a size below 0")

@@ -1,0 +1,38 @@
+"""Where the threads of a watched process are: what its agent answers to ``stacks``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tui.watch.runs.inventory import ThreadStack
+from workloads.protocol import wire
+from workloads.protocol.frozen import frozen
+
+
+@frozen
+class ProcessStacks:
+    """The Python stacks of one process, all read at one moment."""
+
+    identity: str
+    pid: int
+    steps: int
+    """Optimizer steps until then."""
+    threads: tuple[ThreadStack, ...]
+    """The main one first; threads of C++ have no Python stack and are absent."""
+    left_out: int = 0
+    """Threads beyond what an answer has room for."""
+
+
+def parse_stacks(identity: str, data: Any) -> ProcessStacks:
+    """Read an agent's answer.
+
+    Raises:
+        WireError: it does not fit, a ``ValueError``; the message says where.
+    """
+    if not isinstance(data, dict) or "threads" not in data:
+        raise wire.WireError("stacks: the agent does not know this request")
+    facts = {name: data.get(name, 0) for name in ("steps", "threads", "left_out")}
+    pid = int(identity.split("-")[-2])
+    plain = dict(facts, identity=identity, pid=pid)
+    found: ProcessStacks = wire.from_plain(ProcessStacks, plain, "stacks")
+    return found

@@ -1,0 +1,212 @@
+"""A command that was started under its supervisor, as the program sees it that started it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tui.watch.runs.bounded_log import DEFAULT_LIMIT
+
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+_LOOK_S = 0.01
+
+
+class Supervised:
+    """The command of a run: whether it goes on, and how it has ended.
+
+    Args:
+        link: to its supervisor.
+        supervisor: the process.
+        command: what is started.
+        outputs: the read ends of its standard output and standard error, where they were asked for.
+    """
+
+    def __init__(
+        self,
+        link: socket.socket,
+        supervisor: subprocess.Popen[bytes],
+        command: Sequence[str],
+        outputs: tuple[int, ...],
+    ) -> None:
+        self.outputs = outputs
+        self.returncode: int | None = None
+        """As of ``Popen``: below 0 the signal that has ended it; ``None`` where not known."""
+        self.log_problem = ""
+        """Why its output cannot be kept."""
+        self._link = link
+        self._supervisor = supervisor
+        self._text = b""
+        self._is_over = False
+        self._lost = False
+        self.pid = 0
+        self._begin(command)
+
+    def _begin(self, command: Sequence[str]) -> None:
+        """Wait until it is started.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        found: list[dict[str, object]] = []
+        while not found and not self._lost:
+            found = self._read()
+            for fact in found:
+                self._take(fact)
+        if self.pid:
+            self._link.setblocking(False)
+            return
+        self._link.close()
+        for file in self.outputs:
+            os.close(file)
+        code = self._supervisor.wait()
+        error = found[0].get("error") if found else None
+        if isinstance(error, int):
+            raise OSError(error, os.strerror(error), command[0])
+        raise OSError(0, f"its supervisor ended with code {code}; try --here", command[0])
+
+    def poll(self) -> int | None:
+        """Its exit code as of ``Popen``; ``None`` while the command goes on, or is not known."""
+        for fact in self._read():
+            self._take(fact)
+        return self.returncode
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the command has ended; what it has started may go on."""
+        return self.poll() is not None or (self._lost and not _goes_on(self.pid))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its last process has ended."""
+        return self.has_ended and (self._is_over or self._lost)
+
+    def wait(self) -> int | None:
+        """Wait until its last process has ended; returns the exit code of the command."""
+        while not self.is_over:
+            time.sleep(_LOOK_S)
+        return self.returncode
+
+    def kill(self) -> None:
+        """Send SIGKILL to its process group."""
+        self.send(signal.SIGKILL)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to its process group, if the command goes on."""
+        if not self.has_ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def _take(self, fact: Mapping[str, object]) -> None:
+        match fact:
+            case {"pid": int(pid)}:
+                self.pid = pid
+            case {"log": str(why)}:
+                self.log_problem = why
+            case {"code": int(code), **more}:
+                self.returncode = code
+                self._is_over = more.get("over") is True
+            case {"over": True}:
+                self._is_over = True
+
+    def _read(self) -> list[dict[str, object]]:
+        if self._lost:
+            return []
+        try:
+            data = self._link.recv(4096)
+        except BlockingIOError:
+            if self._supervisor.poll() is None:
+                return []
+            data = b""  # the drain may go on, and hold the other end
+        except OSError:
+            data = b""
+        if not data:
+            self._lost = True
+            self._link.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._supervisor.wait(0)
+            return []
+        *lines, self._text = (self._text + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+
+def _goes_on(pid: int) -> bool:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return text.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+
+
+def start(
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    limit: int = DEFAULT_LIMIT,
+    separate: bool = False,
+    passes_stdin: bool = False,
+    oom_kills_file: Path | None = None,
+    on_oom: str | None = None,
+) -> Supervised:
+    """Start a command under a supervisor, which this program's end does not reach.
+
+    Args:
+        command: program and arguments.
+        folder: of the run.
+        environment: of the command.
+        limit: bytes of its output that are kept.
+        separate: hand its two streams to this program too, each by itself.
+        passes_stdin: it gets this program's standard input where that is a pipe or a file.
+        oom_kills_file: in which the kernel counts the processes that its OOM killer ends.
+        on_oom: a shell command that is started once, at the first OOM
+            (:mod:`tui.watch.runs.on_oom`).
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    ours, theirs = socket.socketpair()
+    pipes = [os.pipe(), os.pipe()] if separate else []
+    given = [writer for _, writer in pipes]
+    try:
+        supervisor = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_SUPERVISOR), str(theirs.fileno())],
+            env=environment,
+            stdin=None if passes_stdin and _is_input() else subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(), *given),
+            start_new_session=True,
+        )
+        theirs.close()
+        wanted = {"folder": str(folder), "command": list(command), "limit": limit, "files": given}
+        wanted["oom_kills_file"] = None if oom_kills_file is None else str(oom_kills_file)
+        wanted["on_oom"] = on_oom
+        ours.sendall(json.dumps(wanted).encode() + b"\n")
+    except BaseException:
+        for reader, _ in pipes:
+            os.close(reader)
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+        for writer in given:
+            os.close(writer)
+    return Supervised(ours, supervisor, command, tuple(reader for reader, _ in pipes))
+
+
+def _is_input() -> bool:
+    """Whether standard input is a pipe, a socket or a file, which a command may read."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISREG(mode)

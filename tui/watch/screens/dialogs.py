@@ -1,0 +1,150 @@
+"""What is asked before a run is ended, left or compared with itself."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from tui.kit.closing import Dialog
+from tui.kit.dialogs import BesideCursor, box
+from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph
+from tui.kit.lists import NumberedList
+from tui.kit.pane import LinesView
+from tui.watch.views.run import Taken, taken_words
+
+END_SIGNALS = {
+    "i": (signal.SIGINT, "KeyboardInterrupt in Python's main thread, as by Ctrl-C"),
+    "t": (signal.SIGTERM, "most programs end, and lose what they have not saved"),
+    "k": (signal.SIGKILL, "it ends at once: nothing is saved, no exit handler runs"),
+}
+
+
+class EndScreen(BesideCursor["signal.Signals | None"]):
+    """Gives back the signal to send, or ``None``; enter sends nothing.
+
+    Args:
+        words: what is ended, a paragraph each.
+    """
+
+    CSS_PATH = "watch.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(key, f"answer('{key}')", show=False) for key in END_SIGNALS),
+        Binding("n,escape,q", "answer('')", show=False),
+    ]
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__()
+        self._words = tuple(words)
+
+    def compose(self) -> ComposeResult:
+        """A box around the words and the signals."""
+        words = LinesView(self._lines, id="message")
+        yield box("End the run?", "i, t or k sends it   n or escape sends nothing", words)
+
+    def _lines(self, cells: int) -> list[Line]:
+        rows = [row for words in self._words for row in paragraph(words, cells)]
+        for key, (number, about) in END_SIGNALS.items():
+            rows += paragraph(f"{number.name}: {about}", cells, indent="  ", label=f"{key} ")
+        return rows
+
+    def action_answer(self, key: str) -> None:
+        """Send what was asked for, or nothing."""
+        self.dismiss(END_SIGNALS[key][0] if key else None)
+
+
+class LeaveOrEndScreen(BesideCursor["str"]):
+    """Gives back :data:`LEAVE`, :data:`END`, or nothing; enter does nothing.
+
+    Args:
+        words: what goes on, a paragraph each.
+    """
+
+    CSS_PATH = "watch.tcss"
+    LEAVE: ClassVar[str] = "leave"
+    END: ClassVar[str] = "end"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("l", f"answer('{LEAVE}')", show=False),
+        Binding("e", f"answer('{END}')", show=False),
+        Binding("n,escape,q", "answer('')", show=False),
+    ]
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__()
+        self._words = tuple(words)
+
+    def compose(self) -> ComposeResult:
+        """A box around the words and the two ways."""
+        yield box(
+            "Leave the run or end it?",
+            "l leaves it running   e ends it   n or escape goes back",
+            LinesView(self._lines, id="message"),
+        )
+
+    def _lines(self, cells: int) -> list[Line]:
+        rows = [row for words in self._words for row in paragraph(words, cells)]
+        leave = "the workbench ends, the run goes on; Ctrl-C again does the same"
+        end = "the run gets SIGINT, as by Ctrl-C; the workbench stays and shows how it ends"
+        rows += paragraph(leave, cells, indent="  ", label="l ")
+        return [*rows, *paragraph(end, cells, indent="  ", label="e ")]
+
+    def action_answer(self, answer: str) -> None:
+        self.dismiss(answer)
+
+
+class TwoSnapshotsScreen(Dialog["tuple[Taken, Taken] | None"]):
+    """Gives back the earlier and the later of two snapshots, or ``None``.
+
+    Args:
+        taken: at least two, the oldest first; the first and the last are chosen until others are.
+    """
+
+    CSS_PATH = "watch.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "mark", show=False),
+        Binding("escape,q", "cancel", show=False),
+    ]
+
+    def __init__(self, taken: Sequence[Taken]) -> None:
+        super().__init__()
+        self._taken = tuple(taken)
+        self._marked = [0, len(self._taken) - 1]
+        """The two that are compared, the one that was marked last at the end."""
+        self.list = NumberedList(self._lines, id="taken")
+
+    def compose(self) -> ComposeResult:
+        """The list; what is marked is compared."""
+        keys = "space marks   enter compares the two marked   escape leaves"
+        yield box("What has grown between two snapshots", keys, self.list)
+
+    def on_mount(self) -> None:
+        self.list.focus()
+
+    def _lines(self, cells: int) -> list[Line]:
+        found = []
+        for number, taken in enumerate(self._taken):
+            marked = number in self._marked
+            mark = Span("x " if marked else "  ", TextStyle.KEY)
+            found.append(fit_line(line(mark, taken_words(taken)), cells))
+        return found
+
+    def action_mark(self) -> None:
+        """Take the row under the cursor in place of the one that was marked first."""
+        at = self.list.index
+        if at not in self._marked:
+            self._marked = [self._marked[-1], at]
+            self.list.rebuild()
+
+    @on(NumberedList.Chosen)
+    def _chosen(self, event: NumberedList.Chosen) -> None:
+        event.stop()
+        early, late = sorted(self._marked)
+        self.dismiss((self._taken[early], self._taken[late]))
+
+    def action_cancel(self) -> None:
+        """Compare nothing."""
+        self.dismiss(None)

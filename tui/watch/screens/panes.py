@@ -1,0 +1,402 @@
+"""The panes of the watch tab: the kept runs, a run's processes and output, a process's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+
+from tui.core.text import glyphs
+from tui.devices.allocators.messages import Placed
+from tui.devices.memory import Gauge
+from tui.devices.memory.others import account_in
+from tui.devices.monitor.messages import Sample
+from tui.devices.state.devices import DeviceView
+from tui.devices.views.memory import bar_line, legend, title
+from tui.devices.views.memory_account import account_lines, process_facts
+from tui.kit.commands.tab_commands import KEPT_RUNS
+from tui.kit.lines import Line, Span, TextStyle, fit, line, verbatim
+from tui.kit.lists import KeyedList
+from tui.kit.pane import ROOM, FittedView, LineBar, LinesView, Pane
+from tui.session.allocators_supervisor import KeptRun
+from tui.state.allocators import Allocator
+from tui.state.events import Part
+from tui.state.store import Store
+from tui.watch.runs.runs import Run
+from tui.watch.state.run import WatchedDevice, WatchedRun
+from tui.watch.views.processes import (
+    AROUND_PLOT,
+    LEAST_PLOT,
+    Over,
+    heading,
+    key_of,
+    missing_lines,
+    plot_of,
+    row_line,
+)
+from tui.watch.views.run import (
+    banner_lines,
+    kept_heading,
+    kept_lines,
+    newest_oom,
+    none_lines,
+    title_words,
+    told_lines,
+)
+
+Read = Callable[[], "WatchedRun | None"]
+TABLE_SHARE = 3
+"""The table takes at most one in so many rows of the screen, and then scrolls."""
+SAID, SAID_SHARE = 4, 8
+"""Rows that what is said above the table may have, and what is said below it; or one in so many
+rows of the screen, where that is more."""
+
+
+class KeptList(KeyedList):
+    """A line for each run; the cursor stays on it when others come."""
+
+    def __init__(self, runs: Callable[[], Sequence[KeptRun]], clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._runs = runs
+        self._clock = clock
+
+    @property
+    def selected(self) -> Run | None:
+        """The run under the cursor."""
+        return next((each.run for each in self._runs() if each.run.folder.name == self.key), None)
+
+    def row_keys(self) -> Sequence[str]:
+        """The runs, the newest first."""
+        return [each.run.folder.name for each in self._runs()]
+
+    def row_lines(self, cells: int) -> Sequence[Line]:
+        """A line for each."""
+        return kept_lines(self._runs(), cells, self._clock())
+
+
+class KeptPane(Pane):
+    """The runs that are kept, the newest first; where there is none, how to have one."""
+
+    HELP = (
+        "The runs that were started by gpu-workbench watch, the newest first; the newest 20, or 5 "
+        "GiB, are kept. enter opens one: a run that goes on is followed, of one that has ended the "
+        "recorded samples are shown. steps: those of the process that made the most. snaps: "
+        "snapshots that it has left."
+    )
+
+    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
+        super().__init__(store, id=KEPT_RUNS)
+        self.runs: tuple[KeptRun, ...] | None = None
+        """``None`` while they are read."""
+        self.list = KeptList(lambda: self.runs or (), clock)
+        self._heading = LineBar(kept_heading)
+        self._none = LinesView(self._nothing)
+
+    def compose(self) -> ComposeResult:
+        yield self._heading
+        yield self.list
+        yield self._none
+
+    def _nothing(self, cells: int) -> list[Line]:
+        if self.runs is None:
+            return [line(f"reading the runs that are kept{glyphs.GLYPHS.ellipsis}")]
+        return none_lines(cells)
+
+    def store_changed(self) -> None:
+        """Draw the list, or what to do where there is nothing in it."""
+        some = bool(self.runs)
+        self.retitle(f"Runs under the watch   {len(self.runs or ())} kept")
+        self._heading.display = self.list.display = some
+        self._none.display = not some
+        for part in (self._heading, self.list, self._none):
+            part.rebuild()
+
+
+class DeviceList(KeyedList):
+    """A line for each process and device of the run."""
+
+    # k, which goes up in other lists, asks here where each rank is.
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("k", "screen.watch_stacks", show=False)]
+
+    def __init__(self, read: Read) -> None:
+        super().__init__()
+        self._read = read
+
+    def _devices(self) -> Sequence[WatchedDevice]:
+        state = self._read()
+        return state.devices if state is not None else ()
+
+    @property
+    def selected(self) -> WatchedDevice | None:
+        """The row under the cursor."""
+        return next((row for row in self._devices() if key_of(row) == self.key), None)
+
+    def row_keys(self) -> Sequence[str]:
+        """By rank, then pid, then device."""
+        return [key_of(row) for row in self._devices()]
+
+    def row_lines(self, cells: int) -> Sequence[Line]:
+        """Their figures."""
+        return [row_line(row, cells) for row in self._devices()]
+
+
+class RunPane(Pane):
+    """What has to be known of the run, its processes as a table, and why figures are missing."""
+
+    HELP = (
+        "The processes of the run, a row for each device that they use. allocated, reserved, peak, "
+        "cached and retries (cache flushes) are of torch's allocator, read from outside; process "
+        "is what NVML counts for it. step and steps/s are counted by the agent in the process: "
+        "steps of all its optimizers. Where a figure cannot be had, a word stands in its place and "
+        "the sentence below the table says why and what helps. Above the table stand OOMs, by the "
+        "numbers that torch gave its OOM observer, and whether the figures are held still. s, h "
+        "and D need the agent. x asks before it ends anything; q leaves the run as it is."
+    )
+
+    def __init__(self, store: Store, read: Read, clock: Callable[[], float]) -> None:
+        super().__init__(store, id="watched-run")
+        self._read = read
+        self._clock = clock
+        self.table = DeviceList(read)
+        self._heading = LineBar(heading)
+        self._banner = LinesView(self._said)
+        self._missing = LinesView(self._why_missing)
+        self._banner.can_focus = self._missing.can_focus = False
+
+    def compose(self) -> ComposeResult:
+        yield self._banner
+        yield self._heading
+        yield self.table
+        yield self._missing
+
+    def begin(self, state: WatchedRun) -> None:
+        """Put the cursor on the process that ran out of memory, where one did."""
+        oom = newest_oom(state.devices)
+        if oom is not None:
+            self.table.hold(key_of(oom.row))
+
+    def _said(self, cells: int) -> list[Line]:
+        state = self._read()
+        return banner_lines(state, self.table.selected, cells) if state is not None else []
+
+    def _why_missing(self, cells: int) -> list[Line]:
+        row = self.table.selected
+        return missing_lines(row, cells) if row is not None else []
+
+    def store_changed(self) -> None:
+        """Draw it anew; the table has the rows that it needs, as far as there are any."""
+        state = self._read()
+        if state is None:
+            return
+        self.retitle(title_words(state, self._clock(), self.size.width - ROOM))
+        self._heading.display = self.table.display = bool(state.devices)
+        self.table.read_keys()
+        height = self.app.size.height
+        said = max(SAID, height // SAID_SHARE)
+        most = max(3, height // TABLE_SHARE - SAID)
+        self.table.styles.height = max(1, min(len(state.devices), most))
+        cells = max(1, self.size.width - 1)
+        for view, lines in (
+            (self._banner, self._said(cells)),
+            (self._missing, self._why_missing(cells)),
+        ):
+            view.display = bool(lines)
+            view.styles.height = max(1, min(len(lines), said))
+        for part in (self._banner, self._heading, self.table, self._missing):
+            part.rebuild()
+
+
+class OutputPane(Pane):
+    """The end of what the run has written, which is followed unless it was scrolled up."""
+
+    HELP = (
+        "The last lines of what the run has written to standard output and standard error, from "
+        "output.log in its folder. It follows the newest line unless it was scrolled up; end "
+        "follows again. l shows the memory again."
+    )
+
+    def __init__(self, store: Store, read: Read) -> None:
+        super().__init__(store, id="watched-output")
+        self._read = read
+        self.body = LinesView(self._lines, stick_to_end=True)
+
+    def compose(self) -> ComposeResult:
+        yield self.body
+
+    def store_changed(self) -> None:
+        """Draw what was added."""
+        state = self._read()
+        if state is not None:
+            words = f"Output   {state.run.log}"
+            self.retitle(fit(words, max(1, self.size.width - ROOM)))
+            self.body.rebuild()
+
+    def _lines(self, cells: int) -> list[Line]:
+        state = self._read()
+        if state is None:
+            return []
+        if not state.output:
+            return [line(Span("it has written nothing", TextStyle.QUIET))]
+        return [row for entry in state.output for row in verbatim(entry, cells)]
+
+
+WIDE_FROM = 110
+"""Cells from which the plot stands beside the account, not above it."""
+LEAST_ACCOUNT = 3
+"""Rows of the account that stay in view below a plot."""
+MOST_TOLD = 4
+FROM_FOLDER = "these are the figures that were recorded"
+NOT_OF_THEN = "the figures are recorded ones, and NVML tells of the present"
+
+
+class WatchedMemoryPane(Pane):
+    """The bar, what the figures tell over time, the plot and the account of one device."""
+
+    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.DEVICES, Part.MEMORY})
+    HELP = (
+        "What torch's allocator holds in the process under the cursor, read from outside, and on "
+        "the GPU that it uses. growth: of what is allocated, by the least of each part of the time "
+        "or of the steps; the median of slopes with its 95 % interval (Sen 1968). An interval that "
+        "takes in zero leaves open whether it grows. In the plot a line straight up marks an OOM, "
+        "a snapshot or a cache flush; t plots over steps or over time. context is what NVML counts "
+        "for the process less reserved. j and k scroll the account."
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        selected: Callable[[], WatchedDevice | None],
+        clock: Callable[[], float],
+    ) -> None:
+        """Show one device of a process.
+
+        Args:
+            store: what is known of the devices.
+            selected: the row under the cursor.
+            clock: Unix time now.
+        """
+        super().__init__(store, id="watched-memory")
+        self._selected = selected
+        self._clock = clock
+        self.over: Over = "time"
+        self.row: WatchedDevice | None = None
+        self._held_at: float | None = None
+        """Unix time since which the figures are held still."""
+        self._known: dict[str, Allocator] = {}
+        self._sample: Sample | None = None
+        self._view = DeviceView("")
+        self._gauge: Gauge | None = None
+        self._bar = LineBar(lambda cells: bar_line(self._gauge, cells) if self._gauge else ())
+        self._legend = LinesView(lambda cells: legend(self._gauge, cells) if self._gauge else [])
+        self._told = LinesView(self._told_lines)
+        self._legend.can_focus = self._told.can_focus = False
+        self._plot = FittedView(self._plot_lines)
+        self.body = LinesView(self._account)
+
+    def compose(self) -> ComposeResult:
+        yield self._bar
+        yield self._legend
+        yield self._told
+        with Container(classes="row"):
+            yield self._plot
+            yield self.body
+
+    # ---- what is known ----
+
+    def follow(self, state: WatchedRun) -> None:
+        """Take over the newest figures of all the run's devices."""
+        self._held_at = state.frozen_at
+        now = {key_of(row): row for row in state.devices}
+        self._known = {key: each for key, each in self._known.items() if key in now}
+        for key, row in now.items():
+            if row.figures is None:
+                continue
+            known = self._known.get(key)
+            if known is None:
+                known = self._known[key] = Allocator(row.process, row.figures)
+                known.take(row.figures)
+                if self._sample is not None:
+                    known.take_sample(self._sample)
+            elif row.figures.at != known.figures.at:
+                known.take(row.figures)
+            known.process = row.process
+            placed = row.placed
+            if state.replayed:
+                # What others hold now says nothing of what was free then.
+                placed = Placed(None, None, NOT_OF_THEN, NOT_OF_THEN)
+            known.place(placed)
+            known.ended = row.ended or (FROM_FOLDER if state.replayed else "")
+        self.store_changed()
+
+    def _look(self) -> None:
+        """Account for the row under the cursor as it is now."""
+        sample = self.store.sample
+        if sample is not None and sample is not self._sample:
+            self._sample = sample
+            for each in self._known.values():
+                each.take_sample(sample)
+        self.row = self._selected()
+        known = self._known.get(key_of(self.row)) if self.row is not None else None
+        self._gauge = None
+        if known is not None:
+            now = self._clock() if self._held_at is None else self._held_at
+            self._view, self._gauge = account_in(self.store, known, now)
+
+    # ---- what is drawn ----
+
+    def store_changed(self) -> None:
+        """Account anew and draw what changed; the parts have the rows that there are for them."""
+        self._look()
+        width, height = self.size
+        cells = max(1, width - 1)
+        self.retitle(self._title(width - ROOM))
+        legend_rows = len(legend(self._gauge, cells)) if self._gauge else 0
+        told_rows = min(MOST_TOLD, len(self._told_lines(cells)))
+        for view, rows in ((self._legend, legend_rows), (self._told, told_rows)):
+            view.display = rows > 0
+            view.styles.height = max(1, rows)
+        self._bar.display = self._gauge is not None
+        wide = width >= WIDE_FROM
+        self.set_class(wide, "-wide")
+        left = height - 1 - legend_rows - told_rows
+        least = AROUND_PLOT + LEAST_PLOT
+        fits = self.row is not None and bool(self.row.points) and left >= least
+        self._plot.display = fits
+        if fits:
+            # Below it, where it is not beside, the account keeps some rows.
+            rows = left if wide else max(least, left - max(LEAST_ACCOUNT, left // 3))
+            self._plot.styles.height = rows
+        for part in (self._bar, self._legend, self._told, self._plot, self.body):
+            part.rebuild()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Another size has other lines."""
+        self.call_after_refresh(self.store_changed)
+
+    def _title(self, cells: int) -> str:
+        if self.row is None:
+            return "Memory"
+        whose = f" of {self.row.process.pid}"
+        if self._gauge is None:
+            return f"Memory{whose}"
+        if self._view.nvml is None:
+            return f"Memory{whose}   {self._view.label}"
+        return title(self._gauge, self._view, cells, whose)
+
+    def _told_lines(self, cells: int) -> list[Line]:
+        if self.row is None or self.row.figures is None:
+            return []
+        return told_lines(self.row, cells)
+
+    def _plot_lines(self, cells: int, rows: int) -> list[Line]:
+        return plot_of(self.row, self.over, cells, rows) if self.row is not None else []
+
+    def _account(self, cells: int) -> list[Line]:
+        if self.row is None or self._gauge is None:
+            return []
+        facts = process_facts(self.row.process, self._clock())
+        return account_lines(self._gauge, self._view, facts, None, cells, "process")

@@ -1,0 +1,66 @@
+"""A dialog over a watched run: where each of its ranks is now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.worker import Worker
+
+from tui.kit.closing import Dialog
+from tui.kit.dialogs import DIALOG_STYLES, box
+from tui.kit.lines import Line, TextStyle, paragraph
+from tui.kit.pane import LinesView
+from tui.watch.runs.rank_stacks import RankStacks
+from tui.watch.views.rank_stacks import rank_stack_lines
+
+ASKING = "The processes are being asked."
+
+
+class StacksScreen(Dialog[None]):
+    """Shows the stacks, asked anew at each press of the key.
+
+    Args:
+        ask: asks all processes of the run, and says why there are none.
+    """
+
+    CSS_PATH = DIALOG_STYLES
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k,r", "ask_again", show=False),
+        Binding("escape,q", "leave", show=False),
+    ]
+
+    def __init__(self, ask: Callable[[], Awaitable[tuple[tuple[RankStacks, ...], str]]]) -> None:
+        super().__init__()
+        self._ask = ask
+        self._found: tuple[tuple[RankStacks, ...], str] | None = None
+        self._text = LinesView(self._lines)
+
+    def compose(self) -> ComposeResult:
+        """A box around the text, which scrolls."""
+        yield box("Where each rank is", "k asks again   escape closes", self._text)
+
+    def on_mount(self) -> None:
+        self.action_ask_again()
+
+    def action_ask_again(self) -> None:
+        """Ask all processes where they are now."""
+        _: Worker[None] = self.run_worker(self._read(), exclusive=True, group="stacks")
+
+    async def _read(self) -> None:
+        try:
+            self._found = await self._ask()
+        except (OSError, asyncio.TimeoutError) as error:
+            self._found = (), f"the processes cannot be asked: {error}"
+        self._text.rebuild()
+
+    def _lines(self, cells: int) -> list[Line]:
+        if self._found is None:
+            return paragraph(ASKING, cells, TextStyle.QUIET)
+        return rank_stack_lines(*self._found, cells)
+
+    def action_leave(self) -> None:
+        self.dismiss()

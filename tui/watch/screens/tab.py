@@ -1,0 +1,400 @@
+"""The watch tab: a run under the watch, or the runs that are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar, Protocol
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.notifications import SeverityLevel
+from textual.timer import Timer
+from textual.worker import Worker
+
+from tui.devices.monitor.messages import Sample
+from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
+from tui.kit.commands.command import Situation
+from tui.kit.pane import FooterBar, LineBar
+from tui.session.allocators_supervisor import KeptRuns
+from tui.watch.runs.rank_stacks import RankStacks
+from tui.watch.runs.runs import Run
+from tui.watch.screens.dialogs import EndScreen, TwoSnapshotsScreen
+from tui.watch.screens.panes import (
+    DeviceList,
+    KeptList,
+    KeptPane,
+    OutputPane,
+    RunPane,
+    WatchedMemoryPane,
+)
+from tui.watch.screens.stacks import StacksScreen
+from tui.watch.session.watched_session import RunError
+from tui.watch.state.run import WatchedDevice, WatchedRun
+from tui.watch.views.run import (
+    Taken,
+    command_words,
+    going_on_words,
+    is_on,
+    no_snapshot_words,
+    snapshots_of,
+)
+
+KEPT_S = 2.0
+"""Between two looks at the kept runs while the list of them is on the screen."""
+PAUSE_S = 0.5
+"""Least time between two drawings that no key has asked for: samples come ten times a second."""
+TALL_ROWS = 45
+"""Rows of the screen from which the output stands below the memory."""
+
+
+class RunSession(Protocol):
+    """What the tab needs of ``tui.watch.session.watched_session.WatchedRunSession``."""
+
+    @property
+    def state(self) -> WatchedRun | None:
+        """What is known now; ``None`` where no run is open."""
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Have a function called when something is to be drawn anew."""
+
+    def kept(self) -> list[Run]:
+        """The runs that are kept, the newest first."""
+
+    def open(self, run: Run) -> None:
+        """Follow a run, or replay it."""
+
+    def close(self) -> None:
+        """Leave the run as it is."""
+
+    async def stop(self) -> None:
+        """Leave it for good."""
+
+    def take_devices(self, sample: Sample) -> None:
+        """NVML's newest."""
+
+    def looked_at(self, seen: bool) -> None:
+        """Whether the page is on the screen."""
+
+    def snapshot(self, pid: int) -> str:
+        """Ask a process for a snapshot."""
+
+    def record(self, pid: int, on: bool) -> str:
+        """Ask a process to record torch's memory history, or no more."""
+
+    async def stacks(self) -> tuple[tuple[RankStacks, ...], str]:
+        """Where each rank is now, or why there is none."""
+
+    def end(self, number: signal.Signals) -> str:
+        """Send a signal to the run's process group."""
+
+    def freeze(self, wanted: bool) -> None:
+        """Hold the figures still, or follow the run again."""
+
+
+class SnapshotOpener(Program, Protocol):
+    """What the tab needs of the app beside what all screens do."""
+
+    def open_snapshot(self, path: str, oom_text: str = "", text_source: str = "") -> None:
+        """Show a file in the snapshot tab."""
+
+    def compare_snapshots(self, earlier: str, later: str) -> None:
+        """Show in the snapshot tab what has grown from one file to another."""
+
+
+class WatchTab(CommandScreen):
+    """Header, the kept runs or the one that is open, footer.
+
+    Args:
+        program: the app.
+        session: of the run; the app ends it.
+    """
+
+    TAB = "watch"
+    CSS_PATH = "watch.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
+
+    def __init__(self, program: SnapshotOpener, session: RunSession) -> None:
+        super().__init__(program)
+        self.session = session
+        self._opener = program
+        clock = program.clock
+        self.kept = KeptPane(program.store, clock)
+        self.run_pane = RunPane(program.store, lambda: session.state, clock)
+        self.memory = WatchedMemoryPane(program.store, lambda: self.run_pane.table.selected, clock)
+        self.output = OutputPane(program.store, lambda: session.state)
+        for pane in (self.run_pane, self.memory, self.output):
+            pane.display = False
+        self._kept_runs = KeptRuns(session.kept)
+        self._open: Run | None = None
+        """That is shown; its state may be another's by the time it is drawn."""
+        self._output_asked = False
+        self._drawn = float("-inf")
+        self._timer: Timer | None = None
+        session.listen(self._changed)
+
+    def compose(self) -> ComposeResult:
+        yield self.header()
+        yield self.kept
+        yield from (self.run_pane, self.memory, self.output)
+        yield FooterBar(self.situation)
+
+    def situation(self) -> Situation:
+        """With whether a run is open, which the pane tells."""
+        now = super().situation()
+        state = self.session.state
+        pane = self.kept.id if state is None else now.pane
+        if state is not None and pane == self.kept.id:
+            pane = self.run_pane.id
+        return replace(now, pane=pane, can_go_back=state is not None)
+
+    @property
+    def selected(self) -> WatchedDevice | None:
+        """The row under the cursor."""
+        return self.run_pane.table.selected
+
+    # ---- life ----
+
+    def resumed(self, event: events.ScreenResume) -> None:
+        """Samples come faster while somebody looks."""
+        self.session.looked_at(True)
+        self._read_kept()
+        super().resumed(event)
+
+    @on(events.ScreenSuspend)
+    def _suspended(self) -> None:
+        self.session.looked_at(False)
+
+    def on_mount(self) -> None:
+        """Others start and end runs too."""
+        self.set_interval(KEPT_S, self._read_kept)
+
+    def _read_kept(self) -> None:
+        """Read what each run has left, in a thread: there may be many files."""
+        if self.session.state is None and self in self.app.screen_stack:
+            _: Worker[None] = self.run_worker(self._keep, exclusive=True, group="kept runs")
+
+    async def _keep(self) -> None:
+        self.kept.runs = await asyncio.to_thread(self._kept_runs.look)
+        self.catch_up()
+
+    def left_words(self) -> str:
+        """What the end of the program leaves running, and where it is kept; empty for nothing."""
+        state = self.session.state
+        return going_on_words(state.run) if state is not None and is_on(state) else ""
+
+    # ---- drawing ----
+
+    def _changed(self) -> None:
+        """Draw when the last drawing is long enough ago."""
+        if self._timer is not None or not self.is_running:
+            return
+        wait = self._drawn + PAUSE_S - time.monotonic()
+        self._timer = self.set_timer(max(0.001, wait), self._draw_changed)
+
+    def _draw_changed(self) -> None:
+        self._timer = None
+        if self in self.app.screen_stack:
+            with self.app.batch_update():
+                self.catch_up()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """A tall screen has the output too."""
+        self.call_after_refresh(self.catch_up)
+
+    def catch_up(self) -> None:
+        """Show the right panes and draw what changed."""
+        self._drawn = time.monotonic()
+        state = self.session.state
+        if (state.run.folder if state else None) != (self._open.folder if self._open else None):
+            self._turn_to(state)
+        if state is None:
+            self.kept.store_changed()
+        else:
+            self._place(state)
+            self.run_pane.store_changed()
+            self.memory.follow(state)
+            if self.output.display:
+                self.output.store_changed()
+        for bar in self.query(LineBar):
+            if bar.parent is self:
+                bar.rebuild()
+
+    def _turn_to(self, state: WatchedRun | None) -> None:
+        """Another run is open, or none is."""
+        self._open = state.run if state is not None else None
+        self._output_asked = False
+        self.kept.display = state is None
+        self.run_pane.display = state is not None
+        if state is None:
+            self.memory.display = self.output.display = False
+            self.set_focus(self.kept.list)
+            self._read_kept()
+        else:
+            self.run_pane.begin(state)
+            self._place(state)
+            self.set_focus(self.run_pane.table)
+            # Panes that were not displayed have no size yet.
+            self.call_after_refresh(self.catch_up)
+
+    def _place(self, state: WatchedRun) -> None:
+        """Show the memory, the output, or both."""
+        tall = self.app.size.height >= TALL_ROWS
+        only_output = self._output_asked or not state.devices
+        shown = (not only_output, only_output or tall)
+        if shown != (self.memory.display, self.output.display):
+            self.memory.display, self.output.display = shown
+            self.call_after_refresh(self.catch_up)
+        self.output.set_class(tall and not only_output, "-below")
+
+    @on(DeviceList.Moved)
+    @on(KeptList.Moved)
+    def _moved(self) -> None:
+        self.call_after_refresh(self.catch_up)
+
+    # ---- the list ----
+
+    @on(KeptList.Chosen)
+    def _chosen(self, event: KeptList.Chosen) -> None:
+        event.stop()
+        if self.session.state is None and (run := self.kept.list.selected) is not None:
+            self.open_run(run)
+
+    def open_run(self, run: Run) -> None:
+        """Show a run; where it cannot be opened, why."""
+        try:
+            self.session.open(run)
+        except RunError as error:
+            self.notify(str(error), severity="warning", markup=False)
+            return
+        if self.is_mounted:  # else it is drawn once it is
+            self.catch_up()
+
+    def action_go_back(self) -> None:
+        """From the output to the memory, from the run to the list."""
+        if self._output_asked:
+            self.action_watch_output()
+        else:
+            self.session.close()
+            self.catch_up()
+
+    # ---- snapshots ----
+
+    def action_watch_open(self) -> None:
+        """Open the newest snapshot of the process under the cursor; in the list, the run."""
+        if self.session.state is None:
+            if (run := self.kept.list.selected) is not None:
+                self.open_run(run)
+            return
+        row = self.selected
+        taken = snapshots_of(row) if row is not None else []
+        if row is None or not taken:
+            self._say(no_snapshot_words(row))
+            return
+        oom = taken[-1].oom
+        path = str(taken[-1].path)
+        self._opener.open_snapshot(path, oom.text if oom else "", oom.text_source if oom else "")
+
+    def action_watch_difference(self) -> None:
+        """Compare two snapshots of the process under the cursor: of more, two are chosen."""
+        row = self.selected
+        taken = snapshots_of(row) if row is not None else []
+        if len(taken) < 2:
+            words = "two snapshots are compared, and the process has left "
+            self._say(f"{words}{'one' if taken else 'none'}: s takes one at its next step")
+        elif len(taken) == 2:
+            self._compare((taken[0], taken[1]))
+        else:
+            self.app.push_screen(TwoSnapshotsScreen(taken), self._compare)
+
+    def _compare(self, two: tuple[Taken, Taken] | None) -> None:
+        if two is not None:
+            self._opener.compare_snapshots(str(two[0].path), str(two[1].path))
+
+    # ---- what the agent is asked ----
+
+    def action_watch_snapshot(self) -> None:
+        """Ask the process under the cursor for a snapshot."""
+        if (row := self._with_agent("a snapshot")) is not None:
+            self._say(self.session.snapshot(row.process.pid), "information")
+
+    def action_watch_history(self) -> None:
+        """Have the process under the cursor record torch's memory history, or no more."""
+        row = self._with_agent("the history")
+        if row is not None and row.agent is not None:
+            self._say(self.session.record(row.process.pid, not row.agent.recording), "information")
+
+    def action_watch_stacks(self) -> None:
+        """Show where each rank is now."""
+        if self.session.state is not None:
+            self.app.push_screen(StacksScreen(self.session.stacks))
+
+    def _with_agent(self, what: str) -> WatchedDevice | None:
+        """The row under the cursor where its process has an agent; else it is said why not."""
+        row = self.selected
+        if row is None:
+            self._say(f"{what} needs a process: none has loaded torch yet")
+        elif row.ended:
+            self._say(f"{what} needs a process that goes on: {row.process.pid}: {row.ended}")
+        elif row.agent is None:
+            why = row.why_no_agent or "there is none"
+            self._say(f"{what} needs the agent in {row.process.pid}: {why}")
+        else:
+            return row
+        return None
+
+    def _say(self, words: str, severity: SeverityLevel = "warning") -> None:
+        self.notify(words, severity=severity, markup=False)
+
+    # ---- the run ----
+
+    def action_watch_end(self) -> None:
+        """Ask by which signal the run is to end, and send it."""
+        state = self.session.state
+        if state is None:
+            return
+        if not is_on(state):
+            self._say("the run has ended, or is of another machine: nothing is sent")
+            return
+
+        def answered(number: signal.Signals | None) -> None:
+            if number is not None:
+                self.end_run(number)
+
+        words = [
+            command_words(state.run),
+            "The signal goes to its process group. torchrun hands SIGINT and SIGTERM on to its "
+            "workers; SIGKILL goes to each process that has an agent, too. What the run has left "
+            "stays in its folder.",
+        ]
+        self.app.push_screen(EndScreen(words), answered)
+
+    def end_run(self, number: signal.Signals) -> None:
+        """Send a signal to the run that is open, and say what was sent."""
+        self._say(self.session.end(number), "information")
+
+    def action_watch_output(self) -> None:
+        """The output in place of the memory, or the memory again."""
+        state = self.session.state
+        if state is None:
+            return
+        self._output_asked = not self._output_asked
+        self._place(state)
+        self.set_focus(self.output.body if self._output_asked else self.run_pane.table)
+        self.catch_up()
+
+    def action_watch_over(self) -> None:
+        """Plot over steps, or over time."""
+        self.memory.over = "steps" if self.memory.over == "time" else "time"
+        self.memory.store_changed()
+
+    def action_watch_freeze(self) -> None:
+        """Hold the figures still, or follow the run again."""
+        state = self.session.state
+        if state is not None:
+            self.session.freeze(state.frozen_at is None)
+            self.catch_up()

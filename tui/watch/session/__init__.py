@@ -1,0 +1,1 @@
+"""A watched run as a screen follows it."""

@@ -1,0 +1,304 @@
+"""The run that is looked at: opened, sampled, asked, ended by a signal that no other gets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+
+from tui.devices.monitor.messages import Sample
+from tui.watch.runs import runs
+from tui.watch.runs.agents import Ask
+from tui.watch.runs.rank_stacks import RankStacks, where_ranks_are, why_no_ranks
+from tui.watch.runs.runs import Run, processes_of
+from tui.watch.session.followed_run import FollowedRun
+from tui.watch.state.run import WatchedRun
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+
+
+def send_signal(run: Run, number: signal.Signals) -> str:
+    """Send a signal to what a run has started.
+
+    Torchrun's workers have groups of their own: it hands SIGINT and SIGTERM on to them. SIGKILL it
+    cannot, so that goes to each process of the run that has an agent, too.
+
+    Args:
+        run: which one.
+        number: of :data:`SIGNALS`.
+
+    Returns:
+        One line: what was sent, or why nothing was.
+
+    Raises:
+        ValueError: another signal.
+    """
+    if number not in SIGNALS:
+        raise ValueError(f"no signal to end a run with: {number}")
+    name = number.name
+    if not run.is_of_this_machine:
+        return f"{name} is not sent: it is a run of {run.host}; end it there"
+    if run.pid is None:
+        return f"{name} is not sent: --env has no process of its own; end it where it was started"
+    try:
+        sent = _to_group(run, number)
+        if number == signal.SIGKILL and _to_each(run):
+            sent = sent or "each process of the run that has an agent"
+    except PermissionError:
+        return f"{name} is not sent: it runs as another user; end it as that user"
+    if not sent:
+        return f"{name} is not sent: it has ended already"
+    return f"{name} is sent to {sent}"
+
+
+def _to_group(run: Run, number: signal.Signals) -> str:
+    """To the group of the first process, or to that alone; to what, and empty where it is gone."""
+    pid = run.pid
+    assert pid is not None
+    group = f"the run's processes, group {pid}"
+    # The number of a group is not given to a new process while one is in it; nor is that of a
+    # child before its end was seen.
+    is_held = runs.is_child(run) and not runs.has_ended(run)
+    with contextlib.suppress(ProcessLookupError):
+        if is_held or (run.first_goes_on and os.getpgid(pid) == pid):
+            os.killpg(pid, number)
+            return group
+        if run.first_goes_on:
+            _to_one(pid, number, run)  # the group is the shell's that has started it in place
+            return f"process {pid}"
+        if _in_group(run):
+            os.killpg(pid, number)
+            return group
+    return ""
+
+
+def _to_one(pid: int, number: signal.Signals, run: Run) -> None:
+    held = os.pidfd_open(pid)
+    try:
+        if run.first_goes_on:  # it is still that process, which the descriptor keeps
+            signal.pidfd_send_signal(held, number)
+    finally:
+        os.close(held)
+
+
+def _in_group(run: Run) -> list[int]:
+    """Those of the run's processes that are left in the group of the first one."""
+    found = []
+    for pid in processes_of(run.folder):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(pid) == run.pid:
+                found.append(pid)
+    return found
+
+
+def _to_each(run: Run) -> bool:
+    """SIGKILL to each process with an agent; whether there was one."""
+    sent = False
+    for pid in processes_of(run.folder):
+        with contextlib.suppress(ProcessLookupError):
+            held = os.pidfd_open(pid)
+            try:
+                if pid in processes_of(run.folder):
+                    signal.pidfd_send_signal(held, signal.SIGKILL)
+                    sent = True
+            finally:
+                os.close(held)
+    return sent
+
+
+END_LOOK_S = 0.5
+"""Between two looks at whether a run has ended that is not looked at."""
+
+
+class RunError(Exception):
+    """A run that cannot be opened; the text is one line: what, why, what to do."""
+
+
+class WatchedRunSession:
+    """The state behind the run's page: one run at a time, in the event loop's thread.
+
+    Leaving a run never hurts it: it belongs to itself.
+    """
+
+    def __init__(self) -> None:
+        self._changed: Callable[[], None] = lambda: None
+        self._followed: FollowedRun | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._waiting: set[asyncio.Task[None]] = set()
+        """For the ends of runs that this program has started and that are not looked at."""
+        self._seen = False
+        self._sample: Sample | None = None
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Have a function called when something is to be drawn anew, in the event loop."""
+        self._changed = changed
+
+    @property
+    def state(self) -> WatchedRun | None:
+        """What is known now; ``None`` where no run is open. The same object until it changes."""
+        return None if self._followed is None else self._followed.state()
+
+    # ---- which run ----
+
+    def kept(self) -> list[Run]:
+        """The runs that are kept, the newest first."""
+        return runs.kept()
+
+    def open(self, run: Run) -> None:
+        """Follow a run that goes on, replay one that has ended; whatever was open is left.
+
+        Raises:
+            RunError: its folder is gone, or is not to be read.
+        """
+        try:
+            os.listdir(run.folder)  # noqa: PTH208 (whether it may be read)
+        except OSError as error:
+            raise RunError(
+                f"{run.folder} cannot be read: {error.strerror}; gpu-workbench watch lists the runs"
+            ) from error
+        # This program may have started it, and nothing may have been seen of it yet.
+        self._begin(run, starter=runs.is_child(run) and not run.samples.exists())
+
+    def close(self) -> None:
+        """Leave the run as it is; :attr:`state` is ``None`` from here on."""
+        self._leave()
+        self._changed()
+
+    async def stop(self) -> None:
+        """Leave it for good: end this program's own children, not the run."""
+        self._leave()
+        for task in self._waiting:
+            task.cancel()
+        await asyncio.gather(*self._ending, *self._waiting, return_exceptions=True)
+
+    # ---- what it is told of the outside ----
+
+    def take_devices(self, sample: Sample) -> None:
+        """NVML's newest, which tells where each process is and what it holds there."""
+        self._sample = sample
+        if self._followed is not None:
+            self._followed.take_devices(sample)
+
+    def looked_at(self, seen: bool) -> None:
+        """Whether the page is on the screen: samples come ten times a second then, else twice."""
+        self._seen = seen
+        if self._followed is not None:
+            self._followed.set_seen(seen)
+
+    # ---- what is asked ----
+
+    def snapshot(self, pid: int) -> str:
+        """Ask a process for a snapshot, which it takes at its next step.
+
+        Returns:
+            One line: what was asked for, or why it was not and what would help. The snapshot comes
+            as a mark of its devices, and first in ``state.snapshots``.
+        """
+        agent, why = self._agent(pid)
+        if agent is None:
+            return f"no snapshot: {why}"
+        agent("snapshot")
+        return f"process {pid} is asked for a snapshot: it comes with its next step"
+
+    def record(self, pid: int, on: bool) -> str:
+        """Ask a process to record torch's memory history from its next step on, or no more.
+
+        Returns:
+            One line, as of :meth:`snapshot`. ``agent.recording`` tells when it is so.
+        """
+        agent, why = self._agent(pid)
+        if agent is None:
+            return f"the history stays as it is: {why}"
+        agent("record" if on else "record no more")
+        does = "to record its memory history" if on else "to record no more stacks"
+        return f"process {pid} is asked {does}, from its next step on"
+
+    async def stacks(self) -> tuple[tuple[RankStacks, ...], str]:
+        """Ask each process of the run where its threads are now.
+
+        Returns:
+            The processes by rank, and why there are none.
+        """
+        if self._followed is None:
+            return (), "no run is open"
+        run = self._followed.run
+        if not run.is_of_this_machine:
+            return (), why_no_ranks(run)
+        found = await asyncio.to_thread(where_ranks_are, run.folder)
+        return found, "" if found else why_no_ranks(run)
+
+    def end(self, number: signal.Signals) -> str:
+        """Send SIGINT, SIGTERM or SIGKILL to the run's process group, if it is still this run's.
+
+        Returns:
+            One line: what was sent and where to, or why nothing was.
+        """
+        if self._followed is None:
+            return "no run is open"
+        return send_signal(self._followed.run, number)
+
+    def freeze(self, wanted: bool) -> None:
+        """Hold the figures still, or have them follow the run again; nothing is lost meanwhile."""
+        if self._followed is not None:
+            self._followed.freeze(wanted)
+
+    # ---- inside ----
+
+    def _agent(self, pid: int) -> tuple[Callable[[Ask], None] | None, str]:
+        """What asks the agent of a process for something, or why there is none."""
+        followed = self._followed
+        if followed is None:
+            return None, "no run is open"
+        found = followed.processes.agent(pid)
+        sampler = followed.sampler
+        if found is not None and sampler is not None and not followed.over:
+            name = found.identity
+            return (lambda what: sampler.ask(name, what)), ""
+        for each in followed.state().devices:
+            if each.process.pid == pid and each.why_no_agent:
+                return None, each.why_no_agent
+        return None, f"the run has no process {pid}"
+
+    def _begin(self, run: Run, *, starter: bool) -> None:
+        self._leave()
+        followed = FollowedRun(run, self._tell, starter=starter)
+        followed.set_seen(self._seen)
+        if self._sample is not None:
+            followed.take_devices(self._sample)
+        self._followed = followed
+        self._task = asyncio.create_task(followed.live())
+        self._task.add_done_callback(_see)
+        self._changed()
+
+    def _tell(self) -> None:
+        self._changed()
+
+    def _leave(self) -> None:
+        followed = self._followed
+        if followed is not None and not followed.over and runs.is_child(followed.run):
+            waiting = asyncio.create_task(self._wait_for_end(followed.run))
+            self._waiting.add(waiting)
+            waiting.add_done_callback(self._waiting.discard)
+        if self._task is not None:
+            self._task.cancel()
+            self._ending.add(self._task)
+            self._task.add_done_callback(self._ending.discard)
+            self._task = None
+        self._followed = None
+
+    async def _wait_for_end(self, run: Run) -> None:
+        """Write down how a run has ended: no other program can learn it."""
+        while not runs.is_over(run):
+            await asyncio.sleep(END_LOOK_S)
+        runs.with_end(run)
+        self._changed()
+
+
+def _see(task: asyncio.Task[None]) -> None:
+    """The page has the text of an error of our own; the loop tells it with where it was."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        task.get_loop().call_exception_handler({"message": "watching failed", "exception": error})

@@ -1,0 +1,1 @@
+"""What is known of a watched run and its processes."""

@@ -1,0 +1,204 @@
+"""Why a watched process ran out of memory: what the watch knows, also where no snapshot is.
+
+Reads a line of the program's source, which ran on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tui.snapshots.explain.driver import explain_driver_oom
+from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, Rate
+from tui.snapshots.explain.explain import explain
+from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.explain.frames import main_stack, user_frame
+from tui.watch.runs import runs
+from tui.watch.runs.findings import Track
+from tui.watch.runs.inventory import CodeLine, Inventory
+from tui.watch.runs.kept import Left, Oom
+from tui.watch.runs.log_texts import oom_of_snapshot, source_line, texts_of
+from tui.watch.runs.runs import Run
+from tui.watch.state.processes import WatchedProcesses
+from tui.watch.state.run import SeenDevice, SeenGpu, WatchedDevice, full_gpu
+from workloads.protocol.frozen import frozen
+
+FROM_OUTSIDE = "torch's figures, read from outside"
+
+
+def growth_of(track: Track) -> Rate | None:
+    """How fast what is allocated grows, where the figures carry the sentence that it does."""
+    grows = track.growth()
+    if grows is None or not any(found.key == "growth" for found in track.findings()):
+        return None
+    return Rate(grows.rate, grows.low, grows.high, track.growth_per, FROM_OUTSIDE)
+
+
+def circumstances_of_row(row: WatchedDevice) -> Circumstances:
+    """What the page of a run knows of one device, without a look at any file."""
+    grows = row.growth
+    told = grows is not None and any(found.key == "growth" for found in row.findings)
+    rate = (
+        Rate(grows.rate, grows.low, grows.high, row.growth_per, FROM_OUTSIDE)
+        if grows is not None and told
+        else None
+    )
+    return Circumstances(
+        watched=True,
+        recorded=row.left is not None and row.left.records,
+        growth=rate,
+        holders=row.holders or _of_driver_oom(row),
+        total=row.full_gpu.total if row.full_gpu else None,
+        process=row.placed.process,
+    )
+
+
+def _of_driver_oom(row: WatchedDevice) -> tuple[Holder, ...]:
+    """The others on the full GPU, where the driver refused a process of no figures."""
+    ooms = () if row.left is None else row.left.ooms
+    if row.full_gpu is None or not ooms or ooms[-1].asked is not None:
+        return ()
+    return row.full_gpu.others(row.process.pid)
+
+
+@frozen
+class KnownOfSnapshot:
+    """What the folder of its run tells of an OOM's snapshot."""
+
+    text: str
+    circumstances: Circumstances
+
+
+def known_of_snapshot(path: Path) -> KnownOfSnapshot | None:
+    """What the run that wrote a snapshot tells of its OOM; ``None`` for a file of no kept run."""
+    try:
+        if path.parent.parent.resolve() != runs.folder().resolve():
+            return None
+        run = runs.named(path.parent.name)
+    except (OSError, LookupError):
+        return None
+    found = oom_of_snapshot(path)
+    if found is None:
+        return None
+    left, oom = found
+    return KnownOfSnapshot(texts_of(run, oom), circumstances(run, left, oom, None))
+
+
+def seen_device(processes: WatchedProcesses, left: Left, oom: Oom) -> SeenDevice | None:
+    """The device that ran out, as it was seen from outside; ``None`` where it was not."""
+    for process in processes.seen.values():
+        if process.told.pid == left.pid:
+            return process.devices.get(f"cuda:{oom.device}")
+    return None
+
+
+def circumstances(
+    run: Run,
+    left: Left,
+    oom: Oom,
+    seen: SeenDevice | None,
+    known: tuple[Holder, ...] = (),
+    gpus: Mapping[str, SeenGpu] | None = None,
+) -> Circumstances:
+    """What the watch knows of one OOM besides its snapshot.
+
+    Args:
+        run: of the process.
+        left: what its agent has left.
+        oom: one of its.
+        seen: the device, as it was seen from outside.
+        known: all processes that NVML has listed.
+        gpus: those of this machine by NVML's id.
+    """
+    inventory = oom.inventory
+    stack = asking_stack(oom, inventory)
+    where = user_frame(stack)
+    gpu = _gpu(seen, gpus or {})
+    source = "" if where is None else source_line(_absolute(where.filename, run), where.line)
+    return Circumstances(
+        watched=True,
+        recorded=left.records,
+        growth=None if seen is None else growth_of(seen.track),
+        holders=_holders(left.pid, oom, seen, gpu),
+        total=None if gpu is None else gpu.total,
+        known=known,
+        process=None if seen is None else seen.placed.process,
+        source=source,
+    )
+
+
+def _gpu(seen: SeenDevice | None, gpus: Mapping[str, SeenGpu]) -> SeenGpu | None:
+    """The GPU of a device; of one that no figures placed, the only one without room."""
+    if seen is not None and seen.placed.id is not None:
+        return gpus.get(seen.placed.id)
+    return full_gpu(gpus.values())
+
+
+def _holders(
+    pid: int, oom: Oom, seen: SeenDevice | None, gpu: SeenGpu | None
+) -> tuple[Holder, ...]:
+    """The other processes on the device that ran out.
+
+    A process that the driver refused may have no context and no figures: NVML lists the others
+    alone.
+    """
+    if seen is not None and seen.holders:
+        return seen.holders
+    return gpu.others(pid) if oom.asked is None and gpu is not None else ()
+
+
+def _absolute(filename: str, run: Run) -> str:
+    return filename if filename.startswith("/") else f"{run.cwd}/{filename}"
+
+
+def asking_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
+    """The stack that asked; of a thread of torch's own the main thread's, which waits for it."""
+    if oom.stack:
+        return oom.stack
+    threads = () if inventory is None else inventory.threads
+    asked = next((thread.frames for thread in threads if thread.asked), ())
+    if asked or threads:
+        return asked or main_stack(threads)
+    path, _, line = (oom.where or "").rpartition(":")
+    return (CodeLine(path, int(line), ""),) if path and line.isdecimal() else ()
+
+
+def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
+    """Say why an allocation failed, by the numbers of the observer and the inventory alone."""
+    inventory = oom.inventory
+    if oom.asked is None or oom.free is None or oom.limit is None:
+        stack = asking_stack(oom, inventory)
+        return explain_driver_oom(stack, oom.step, oom.thread, oom.reserved, known)
+    threads = () if inventory is None else inventory.threads
+    # The observer is told the device's total, or what torch was allowed of it.
+    limited = oom.free >= oom.asked and oom.reserved + oom.asked > oom.limit
+    others = sum(each.bytes for each in known.holders) if known.holders else None
+    return explain(
+        Evidence(
+            device=oom.device,
+            asked=oom.asked,
+            needed=oom.asked,
+            allocated=oom.allocated,
+            rounding=None,
+            reserved=oom.reserved,
+            step=oom.step,
+            free=oom.free,
+            total=None if limited else oom.limit,
+            allowed=oom.limit if limited else None,
+            process=known.process,
+            others=others,
+            # The allocator has given back whole free segments before it fails.
+            stuck=max(0, oom.reserved - oom.allocated),
+            holders=known.holders,
+            stack=next((each.frames for each in threads if each.asked), ())
+            if threads
+            else asking_stack(oom, inventory),
+            threads=threads,
+            thread=oom.thread,
+            inventory=inventory,
+            rate=known.growth,
+            watched=True,
+            recorded=known.recorded,
+            source=known.source,
+        )
+    )

@@ -1,0 +1,373 @@
+"""What was seen of the processes of a run, live or from its samples: the facts of its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tui.core.text import numbers as text
+from tui.devices.allocators.messages import (
+    DevicesPlaced,
+    ProcessFigures,
+    Seen,
+    StepsTold,
+    TorchProcesses,
+    is_same,
+    listed_on,
+    placed_on,
+    undescribed,
+)
+from tui.devices.allocators.peek import NO_TORCH
+from tui.devices.monitor.messages import Device
+from tui.snapshots.explain.evidence import Holder
+from tui.watch.runs.agents import AgentState
+from tui.watch.runs.findings import NO_GROWTH
+from tui.watch.runs.kept import Left, Oom, joined
+from tui.watch.state.run import (
+    NOT_DESCRIBED,
+    UNPLACED,
+    Judged,
+    Mark,
+    SeenDevice,
+    SeenGpu,
+    SeenProcess,
+    WatchedDevice,
+    full_gpu,
+)
+
+BEFORE_IT_WAS_SEEN = "it had ended before it was seen"
+MOST_SEEN = 5000
+"""Processes of a run, and devices of them together, beyond which no others are shown."""
+KILLED = "was killed, or left by os._exit"
+
+
+class WatchedProcesses:
+    """All processes of a run, from its first sample on."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[int, float | None], SeenProcess] = {}
+        """By pid and start, in the order in which they were seen."""
+        self.left: tuple[Left, ...] = ()
+        self._device_count = 0
+        self._newest: dict[int, SeenProcess] = {}
+        """By pid: of two that had the same, the later."""
+        self._known: dict[int, Holder] = {}
+        self.gpus: dict[str, SeenGpu] = {}
+        """Each GPU by NVML's id, as it was last listed with a process on it."""
+        """By pid."""
+        self._agents: dict[int, AgentState] = {}
+        self._troubles: tuple[str, ...] = ()
+        self._devices: Sequence[Device] = ()
+
+    # ---- change ----
+
+    def take(self, event: Seen) -> None:
+        """What was seen, now or at some time before."""
+        if isinstance(event, TorchProcesses):
+            self._take_processes(event)
+        elif isinstance(event, ProcessFigures):
+            self._take_figures(event)
+        elif isinstance(event, StepsTold):
+            for identity, steps in event.steps.items():
+                process = self._of(pid_of(identity))
+                if process is not None:
+                    process.take_steps(event.at, steps, identity)
+        else:
+            for name, placed in event.placed.items():
+                number, _, device = name.partition(" ")
+                there = self._newest.get(_number(number))
+                if there is not None and device in there.devices:
+                    there.devices[device].placed = placed
+
+    def _take_processes(self, event: TorchProcesses) -> None:
+        there = set()
+        for told in event.processes:
+            process = self._newest.get(told.pid)
+            if told.start is None and told.refused:
+                continue  # it was asked for by its pid, and is not there
+            there.add(told.pid)
+            same = process is not None and (
+                process.told.start is None or is_same(process.told.start, told.start)
+            )
+            if process is None or not same:
+                if len(self.seen) >= MOST_SEEN:
+                    continue
+                process = self._newest[told.pid] = SeenProcess(told)
+                self.seen[told.pid, told.start] = process
+            elif told.reason == NO_TORCH and process.devices:
+                continue  # it is about to end: its rank and its torch are no longer to be found
+            process.told = told
+        for pid, process in self._newest.items():
+            process.gone = pid not in there
+
+    def _take_figures(self, event: ProcessFigures) -> None:
+        for process in self._newest.values():
+            process.silent = {}
+        for name, why in event.unavailable.items():
+            number, _, device = name.partition(" ")
+            silent = self._newest.get(_number(number))
+            if silent is not None:
+                silent.silent[device] = why
+        for pid, resident in event.host_rss.items():
+            holder = self._newest.get(_number(pid))
+            if holder is not None:
+                holder.host_rss = resident
+        for figures in event.devices:
+            of = self._of(figures.pid)
+            if of is None:
+                continue
+            known = of.devices.get(figures.device)
+            if known is None:
+                if self._device_count >= MOST_SEEN:
+                    continue
+                self._device_count += 1
+                known = of.devices[figures.device] = SeenDevice(figures)
+            known.take(figures, of.steps)
+
+    def _of(self, pid: int) -> SeenProcess | None:
+        """The process of which something is told; made where its description is not there.
+
+        ``None`` where there are :data:`MOST_SEEN` already.
+        """
+        process = self._newest.get(pid)
+        if process is None and len(self.seen) < MOST_SEEN:
+            process = self._newest[pid] = SeenProcess(undescribed(pid, NOT_DESCRIBED))
+            self.seen[pid, None] = process
+        return process
+
+    def take_devices(self, devices: Sequence[Device], at: float) -> DevicesPlaced | None:
+        """NVML's newest; what has changed by it, to be kept.
+
+        Args:
+            devices: as NVML has them; empty where it no longer says anything.
+            at: Unix time.
+        """
+        self._devices = devices
+        self._remember_names(devices)
+        changed = {}
+        for pid, process in self._newest.items():
+            if process.gone or not process.devices:
+                continue
+            process.listed = listed_on(process.told, devices)
+            for name, placed in placed_on(process.told, process.figures, devices).items():
+                device = process.devices[name]
+                if placed.id is None and device.placed.id is not None:
+                    continue  # it does not move: NVML says nothing more, or it is about to end
+                device.holders = _others_on(placed.id, pid, devices)
+                if placed != device.placed:
+                    device.placed = changed[f"{pid} {name}"] = placed
+        return DevicesPlaced(at, changed) if changed else None
+
+    def _remember_names(self, devices: Sequence[Device]) -> None:
+        for device in devices:
+            held = _others_on(device.id, 0, devices)
+            if held or device.id not in self.gpus:
+                self.gpus[device.id] = SeenGpu(device.memory.total, device.memory.free, held)
+            for row in device.processes or ():
+                named = Holder(row.pid, row.memory or 0, row.user or "", row.command or "")
+                self._known[row.pid] = named
+
+    @property
+    def known(self) -> tuple[Holder, ...]:
+        """All processes that NVML has listed while the run was watched."""
+        return tuple(self._known.values())
+
+    def take_agents(self, states: Iterable[AgentState]) -> None:
+        """All agents of the run that answer."""
+        self._agents = {each.pid: each for each in states}
+
+    def take_left(self, left: Sequence[Left], troubles: Sequence[str]) -> None:
+        """What the agents have written down, and why there is none in some process."""
+        self.left = tuple(left)
+        self._troubles = tuple(troubles)
+
+    # ---- look ----
+
+    def completed_left(self) -> list[Left]:
+        """What each agent has left; of those that were killed, with the steps last heard of."""
+        found = []
+        for each in self.left:
+            process = self._left_by(each)
+            steps = each.steps
+            if steps is None and process is not None:
+                steps = process.steps_of.get(each.identity)
+            found.append(replace(each, steps=steps))
+        return found
+
+    def agent(self, pid: int) -> AgentState | None:
+        """The agent of a process that answers."""
+        return self._agents.get(pid)
+
+    def devices(self, *, over: bool) -> tuple[WatchedDevice, ...]:
+        """What there is to show, by rank, pid and device.
+
+        Args:
+            over: the run has ended, and with it all its processes.
+        """
+        programs: dict[int, list[Left]] = {}
+        for each in self.left:
+            process_of_it = self._left_by(each)
+            if process_of_it is not None:
+                programs.setdefault(id(process_of_it), []).append(each)
+        left = {number: joined(each) for number, each in programs.items()}
+        found: list[WatchedDevice] = []
+        for process in self.seen.values():
+            own = left.get(id(process))
+            gone = over or process.gone or process is not self._newest.get(process.told.pid)
+            if gone and not process.devices and own is None:
+                continue  # it used no GPU and is no more: a loader's worker, a shell
+            found += self._devices_of(process, own, gone)
+        for each in self.left:
+            if self._left_by(each) is None:
+                found += self._devices_of(_never_seen(each), each, over or each.ended)
+        # The shell or the launcher that was started, where it has none of what is looked for.
+        of_use = [each for each in found if each.process.reason != NO_TORCH]
+        return tuple(sorted(of_use or found, key=_place_in_list))
+
+    def _left_by(self, left: Left) -> SeenProcess | None:
+        """The process whose agent has left it."""
+        for process in reversed(self.seen.values()):
+            start = process.told.start
+            if process.told.pid == left.pid and (start is None or start <= left.began + 2.0):
+                return process
+        return None
+
+    def _devices_of(
+        self, process: SeenProcess, left: Left | None, gone: bool
+    ) -> list[WatchedDevice]:
+        pid = process.told.pid
+        agent = None if gone else self._agents.get(pid)
+        ended = _end_in_words(left, gone)
+        ran_out = {f"cuda:{oom.device}" for oom in left.ooms} if left else set()
+        names = sorted({*process.devices, *process.silent, *ran_out}) or [""]
+        steps = process.steps
+        if left is not None and left.steps is not None:
+            steps = max(left.steps, steps or 0)
+        found = []
+        for name in names:
+            seen = process.devices.get(name)
+            told = process.told
+            if seen is None and name and not told.reason:
+                told = replace(told, reason=process.silent.get(name, "no figures of it were read"))
+            judged = seen.judged(anew=gone) if seen else Judged(0.0, None, "s", ())
+            found.append(
+                WatchedDevice(
+                    process=told,
+                    device=name,
+                    figures=seen.figures if seen and name not in process.silent else None,
+                    placed=seen.placed if seen else UNPLACED,
+                    points=tuple(seen.points) if seen else (),
+                    marks=_marks(name, seen, left, gone),
+                    agent=agent,
+                    why_no_agent="" if agent else self._why_no_agent(process, left, gone),
+                    left=left,
+                    steps=steps,
+                    steps_per_s=process.steps_per_s if agent is not None else None,
+                    stalled_s=process.stalled_s if agent is not None and not ended else None,
+                    growth=judged.growth,
+                    growth_per=judged.growth_per,
+                    why_no_growth="" if judged.growth else NO_GROWTH if seen else told.reason,
+                    ended=ended,
+                    at_oom=_oom_that_ended(left, name) if ended else None,
+                    findings=judged.findings,
+                    holders=seen.holders if seen else (),
+                    full_gpu=full_gpu(self.gpus.values()),
+                    host_rss=process.host_rss,
+                )
+            )
+        return found
+
+    def _why_no_agent(self, process: SeenProcess, left: Left | None, gone: bool) -> str:
+        """In a short sentence with what would help."""
+        pid = process.told.pid
+        if gone:
+            return "the process has ended"
+        if left is not None:
+            return (
+                "its agent does not answer: the process holds the interpreter, or its sockets are "
+                "in another folder; start gpu-workbench with the same XDG_RUNTIME_DIR"
+            )
+        for trouble in self._troubles:
+            number, _, why = trouble.partition(": ")
+            if number == str(pid):
+                return f"the agent could not start: {why}"
+        if process.devices:
+            return (
+                "no agent in it: its environment was not handed on (python -I or -E, env -i, sudo, "
+                "docker run without -e); hand on PYTHONPATH and GPU_WORKBENCH_RUN"
+            )
+        return "no agent in it yet: it comes with the first CUDA call of the process"
+
+
+def pid_of(identity: str) -> int:
+    """The pid in the name of a process."""
+    pid = identity.split("-")[-2:-1]
+    return _number(pid[0]) if pid else 0
+
+
+def _number(pid: str) -> int:
+    """A pid in digits; 0, which is no process's, of anything else."""
+    return int(pid) if pid.isdecimal() and len(pid) <= 10 else 0
+
+
+def _place_in_list(each: WatchedDevice) -> tuple[bool, int, int, str]:
+    rank = each.process.rank
+    return rank is None, rank or 0, each.process.pid, each.device
+
+
+def _end_in_words(left: Left | None, gone: bool) -> str:
+    if left is not None and left.ended:
+        return f"ended by {left.kind}" if left.kind else "ended"
+    if not gone:
+        return ""
+    return KILLED if left is not None else "ended"
+
+
+def _marks(device: str, seen: SeenDevice | None, left: Left | None, gone: bool) -> tuple[Mark, ...]:
+    marks = list(seen.flushes) if seen else []
+    if left is not None:
+        marks += [
+            Mark(each.at, each.step, "snapshot", f"a snapshot: {each.path.name}", each.path)
+            for each in left.snapshots
+        ]
+        marks += [
+            Mark(oom.at, oom.step, "OOM", _oom_in_words(oom, gone or left.ended), oom.snapshot)
+            for oom in left.ooms
+            if device in ("", f"cuda:{oom.device}")
+        ]
+    return tuple(sorted(marks, key=lambda mark: mark.at))
+
+
+def _oom_that_ended(left: Left | None, device: str) -> Oom | None:
+    """The last OOM of a device, unless the program went on after it."""
+    ooms = [oom for oom in left.ooms if device in ("", f"cuda:{oom.device}")] if left else []
+    return ooms[-1] if ooms and not ooms[-1].handled else None
+
+
+def _oom_in_words(oom: Oom, gone: bool) -> str:
+    where = f" at {oom.where}" if oom.where else ""
+    open_end = oom.why_not_known if gone else "whether the program goes on is not known yet"
+    went_on = {True: "the program went on", False: "it ended the process", None: open_end}
+    if oom.asked is None or oom.free is None:
+        sizes = f"the driver had no memory left{where}"
+    else:
+        sizes = f"{text.size(oom.asked)} asked{where}, {text.size(oom.free)} free"
+    return f"{sizes}; {went_on[oom.handled]}"
+
+
+def _never_seen(left: Left) -> SeenProcess:
+    """A process of which nothing but what its agent has left is known."""
+    rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
+    told = undescribed(left.pid, BEFORE_IT_WAS_SEEN if left.ended else "it was not seen yet")
+    return SeenProcess(replace(told, rank=rank, torch=left.torch))
+
+
+def _others_on(identity: str | None, pid: int, devices: Sequence[Device]) -> tuple[Holder, ...]:
+    """What other processes hold of a GPU, by NVML's id of it."""
+    return tuple(
+        Holder(row.pid, row.memory, row.user or "", row.command or "")
+        for device in devices
+        if identity is not None and device.id == identity
+        for row in device.processes or ()
+        if row.pid != pid and row.memory
+    )

@@ -1,0 +1,1 @@
+"""Watched runs as lines of text."""

@@ -1,0 +1,298 @@
+"""The processes of a watched run as a table, and what one held, over time or steps. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.core.text.glyphs import clean
+from tui.core.text.numbers import plain, significant
+from tui.kit.lines import Line, Span, TextStyle, fit_line, left, paragraph, right
+from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines
+from tui.kit.scale import Scale, below, scale_for
+from tui.watch.runs.kept import Oom
+from tui.watch.state.run import Mark, StepPoint, WatchedDevice
+from workloads.protocol.frozen import frozen
+from workloads.protocol.messages import TorchMemory
+
+RATE_DIGITS = 0.005
+"""Half of the width to which steps a second are told, as a share: three digits."""
+
+
+@frozen
+class Column:
+    """One column; another figure is another of these."""
+
+    name: str
+    cells: int
+    from_cells: int
+    """Width of a row from which it is there: those that tell less go first."""
+    say: Callable[[WatchedDevice], str]
+    numeric: bool = True
+
+
+_Say = Callable[[WatchedDevice], str]
+
+
+def _of(pick: Callable[[TorchMemory], int], say: Callable[[int], str] = text.size) -> _Say:
+    """A figure of torch's allocator."""
+
+    def told(row: WatchedDevice) -> str:
+        return text.NA if row.figures is None else say(pick(row.figures))
+
+    return told
+
+
+def _at_oom(pick: Callable[[TorchMemory | Oom], int]) -> _Say:
+    """A figure of torch's allocator; of a process that an OOM ended as it was then.
+
+    What was read last may be of a later moment: an exception frees memory on its way.
+    """
+
+    def told(row: WatchedDevice) -> str:
+        source = row.at_oom or row.figures
+        return text.NA if source is None else text.size(pick(source))
+
+    return told
+
+
+def _allocated(row: WatchedDevice) -> str:
+    """The figure, or in a word why there is none."""
+    if row.at_oom is not None:
+        return text.size(row.at_oom.allocated)
+    if row.figures is None:
+        return clean(row.process.word) or text.NA
+    return text.size(row.figures.allocated)
+
+
+def _rank(row: WatchedDevice) -> str:
+    rank = row.process.rank
+    return text.NA if rank is None else str(rank)
+
+
+def _steps(row: WatchedDevice) -> str:
+    return text.NA if row.steps is None else text.count(row.steps)
+
+
+def _rate(row: WatchedDevice) -> str:
+    value = row.steps_per_s
+    if row.stalled_s is not None:
+        return glyphs.GLYPHS.dash  # the state says for how long
+    if value is None:
+        return text.NA
+    return "0" if not value else plain(significant(value, RATE_DIGITS * value))
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("rank", 4, 0, _rank),
+    Column("pid", 7, 0, lambda row: str(row.process.pid)),
+    Column("device", 7, 0, lambda row: clean(row.device) or text.NA, numeric=False),
+    Column("allocated", 10, 0, _allocated),
+    Column("reserved", 9, 0, _at_oom(lambda found: found.reserved)),
+    Column("peak", 9, 66, _of(lambda found: found.allocated_peak)),
+    Column("process", 9, 90, lambda row: text.size(row.placed.process)),
+    Column("cached", 9, 100, _at_oom(lambda found: found.reserved - found.allocated)),
+    Column("retries", 7, 108, _of(lambda found: found.alloc_retries, text.count)),
+    Column("host", 9, 124, lambda row: text.size(row.host_rss)),
+    Column("step", 8, 48, _steps),
+    Column("steps/s", 7, 74, _rate),
+)
+"""From the left; what follows them is how the process is."""
+STATE = "state"
+
+
+def columns(cells: int) -> list[Column]:
+    """Those that a row of that width has."""
+    return [column for column in COLUMNS if cells >= column.from_cells]
+
+
+def key_of(row: WatchedDevice) -> str:
+    """What a row is held on to by: the same number may be another process later."""
+    return f"{row.process.pid} {row.process.start} {row.device}"
+
+
+def heading(cells: int) -> Line:
+    """The columns' names."""
+    names = "".join(_placed(column, column.name) for column in columns(cells))
+    return fit_line((Span(f"{names}  {STATE}", TextStyle.QUIET),), cells)
+
+
+def row_line(row: WatchedDevice, cells: int) -> Line:
+    """One device of a process."""
+    figures = "".join(_placed(column, column.say(row)) for column in columns(cells))
+    words, style = state_words(row)
+    quiet = bool(row.ended) or row.figures is None
+    return fit_line(
+        (Span(figures, TextStyle.QUIET if quiet else TextStyle.PLAIN), Span(f"  {words}", style)),
+        cells,
+    )
+
+
+def _placed(column: Column, words: str) -> str:
+    place = right if column.numeric else left
+    return f" {place(words, column.cells)}"
+
+
+def state_words(row: WatchedDevice) -> tuple[str, TextStyle]:
+    """How the process is, in a few words."""
+    ooms = max(row.figures.ooms if row.figures else 0, row.left.oom_count if row.left else 0)
+    parts = [text.count(ooms, "OOM")] if ooms else []
+    if row.ended:
+        parts.append(clean(row.ended))
+    elif row.agent is None:
+        parts.append("no agent")
+    elif row.agent.recording:
+        parts.append("records")
+    if row.stalled_s is not None:
+        parts.append(f"no step for {text.duration(row.stalled_s)}")
+    if not parts:
+        return "runs", TextStyle.QUIET
+    return ", ".join(parts), TextStyle.BAD if ooms else TextStyle.QUIET
+
+
+def _requested_words(oom: Oom) -> str:
+    """Both kinds of live memory: torch's allocator rounds each request up."""
+    if oom.requested is None:
+        return ""
+    return f": {text.size(oom.allocated)} allocated, for {text.size(oom.requested)} requested"
+
+
+def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
+    """How a row's process ended, why figures are missing and what would help, a paragraph each."""
+    reasons: dict[str, list[str]] = {}
+
+    def missing(name: str, why: str) -> None:
+        reasons.setdefault(why or "not known", []).append(name)
+
+    if row.figures is None and row.at_oom is None:
+        advice = f"; {row.process.advice}" if row.process.advice else ""
+        missing("allocated, reserved", f"{row.process.reason or 'not read yet'}{advice}")
+    if row.placed.process is None and row.figures is not None:
+        missing("process", row.placed.why_no_process)
+    if row.steps is None:
+        missing("step", row.why_no_agent or "the agent has not told it")
+    elif row.agent is None and not row.ended and row.why_no_agent:
+        missing("agent", row.why_no_agent)
+    found: list[Line] = []
+    if row.ended:
+        found += paragraph(f"{row.process.pid}: {row.ended}", cells, TextStyle.QUIET, indent="  ")
+    if row.at_oom is not None:
+        words = f"allocated, reserved and cached are those at its OOM{_requested_words(row.at_oom)}"
+        found += paragraph(words, cells, TextStyle.QUIET, indent="  ")
+    for why, names in reasons.items():
+        words = f"{', '.join(names)} {text.NA}: {why}"
+        found += paragraph(words, cells, TextStyle.QUIET, indent="  ")
+    return found
+
+
+# ---- what one held -------------------------------------------------------------------------------
+
+Over = Literal["time", "steps"]
+AROUND_PLOT = 5
+"""Rows of a plot that are not between its edges: its name and legend, marks, the lower edge."""
+LEAST_PLOT = 3
+"""Rows between the edges: with fewer nothing is drawn."""
+MARK_NAMES = {"OOM": "OOM", "snapshot": "snapshot", "cache flush": "flush"}
+MOST_OF_A_KIND = 10
+"""Marks of a kind that are nearer to each other than such a part of the axis are one: lines for a
+thousand cache flushes would hide the curves."""
+PARTS = 10
+"""In at least so many steps the end of the axis is moved."""
+_TIMES = ((7200.0, 3600.0, "h"), (180.0, 60.0, "min"), (0.0, 1.0, "s"))
+"""From how many seconds on an axis of time is in which unit."""
+
+
+def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]:
+    """The plot in so many rows at most, or in words why there is none.
+
+    Args:
+        row: the device.
+        over: what runs along the lower edge.
+        cells: width of a line.
+        rows: that there are.
+    """
+    height = rows - AROUND_PLOT
+    if cells < LEAST_CELLS or height < LEAST_PLOT:
+        return []
+    if over == "steps":
+        placed = [(point, point.step) for point in row.points if point.step is not None]
+        if len({step for _, step in placed}) < 2:
+            why = row.why_no_agent or "fewer than two steps were seen"
+            words = f"No plot over steps: {why}. t plots over time."
+            return paragraph(words, cells, TextStyle.QUIET)
+        points = [(float(step), point) for point, step in placed]
+        marks = [(float(mark.step), mark) for mark in row.marks if mark.step is not None]
+        axis = Axis("steps", "", _scale(points, marks))
+    else:
+        if len({point.at for point in row.points}) < 2:
+            return paragraph("No plot: nothing was read of it twice.", cells, TextStyle.QUIET)
+        began, span = row.points[0].at, row.points[-1].at - row.points[0].at
+        _, factor, unit = next(each for each in _TIMES if span >= each[0])
+        points = [((point.at - began) / factor, point) for point in row.points]
+        marks = [((mark.at - began) / factor, mark) for mark in row.marks]
+        axis = Axis("time", unit, _scale(points, marks))
+    plot = _plot(axis, points, marks)
+    # Where there is too little room for the names of the marks their signs stay, then neither.
+    unnamed = tuple(replace(event, name="") for event in plot.events)
+    for events in (plot.events, unnamed, ()):
+        drawn = replace(plot, events=events)
+        lines = plot_lines(drawn, cells, height)
+        more = len(lines) - rows
+        if more <= 0:
+            return lines
+        if height - more >= LEAST_PLOT:
+            return plot_lines(drawn, cells, height - more)
+    return []
+
+
+def _scale(points: Sequence[tuple[float, StepPoint]], marks: Sequence[tuple[float, Mark]]) -> Scale:
+    places = [place for place, _ in points]
+    places += [place for place, _ in marks]
+    low, high = min(places), max(places)
+    if high > low:
+        # Ends a little later, so that the picture stands still until that is reached.
+        part = below((high - low) / PARTS)
+        high = low + part * math.ceil((high - low) / part)
+    return Scale(low, high)
+
+
+def _plot(
+    axis: Axis,
+    points: Sequence[tuple[float, StepPoint]],
+    marks: Sequence[tuple[float, Mark]],
+) -> Plot:
+    held = [float(point.reserved) for _, point in points]
+    held += [float(point.allocated) for _, point in points]
+    top = scale_for([0.0, *held], "byte")
+    curves = (
+        Curve("reserved", tuple((at, float(p.reserved)) for at, p in points), "", TextStyle.CACHED),
+        Curve(
+            "allocated", tuple((at, float(p.allocated)) for at, p in points),
+            mark_of(0),
+            TextStyle.ALLOCATED,
+        ),
+    )  # fmt: skip
+    return Plot(axis, Axis("", "byte", top), curves, events=_events(axis.scale, marks))
+
+
+def _events(scale: Scale, marks: Sequence[tuple[float, Mark]]) -> tuple[Event, ...]:
+    """Marks of a kind that are near to each other are one, at the newest of them, and counted."""
+    near = 1 / MOST_OF_A_KIND
+    found: list[tuple[str, float, int]] = []
+    for kind, name in MARK_NAMES.items():
+        places = sorted((place for place, mark in marks if mark.kind == kind), reverse=True)
+        groups: list[list[float]] = []
+        for place in places:
+            if groups and scale.share(groups[-1][0]) - scale.share(place) < near:
+                groups[-1].append(place)
+            else:
+                groups.append([place])
+        found += [(name, group[0], len(group)) for group in groups]
+    return tuple(
+        Event(name if count == 1 else f"{name} x{count}", place)
+        for name, place, count in sorted(found, key=lambda each: each[1])
+    )

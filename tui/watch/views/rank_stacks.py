@@ -1,0 +1,68 @@
+"""Where each rank is now: a line for each process, then the stacks of its threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui.core.text import numbers as text
+from tui.kit.lines import Line, Span, TextStyle, line, paragraph
+from tui.snapshots.analysis.frames import frame_kind
+from tui.snapshots.explain.frames import base_name
+from tui.snapshots.model.snapshot import Frame
+from tui.snapshots.views.words import stack_lines
+from tui.watch.runs.inventory import CodeLine, ThreadStack
+from tui.watch.runs.rank_stacks import RankStacks
+
+
+def rank_stack_lines(ranks: Sequence[RankStacks], why_none: str, cells: int) -> list[Line]:
+    """Return all processes, each with its own line, then their threads.
+
+    Args:
+        ranks: by rank.
+        why_none: said where there are none.
+        cells: the width.
+    """
+    if not ranks:
+        return paragraph(why_none, cells, TextStyle.NOTE)
+    rows = [row for rank in ranks for row in paragraph(rank_words(rank), cells, indent="  ")]
+    for rank in ranks:
+        for thread in rank.stacks.threads if rank.stacks is not None else ():
+            name = f"{_name(rank)}, {_thread_name(thread)}"
+            rows += [(), line(Span(name, TextStyle.STRONG))]
+            rows += stack_lines([_frame(each) for each in thread.frames], cells)
+        if rank.stacks is not None and rank.stacks.left_out:
+            more = text.count(rank.stacks.left_out, "more thread")
+            rows.append(line(Span(f"   and {more}", TextStyle.QUIET)))
+    return rows
+
+
+def rank_words(rank: RankStacks) -> str:
+    """Return where the main thread of a process is: the user's own line, then the innermost."""
+    if rank.stacks is None:
+        return f"{_name(rank)}: {rank.why_none}"
+    steps = text.count(rank.stacks.steps, "optimizer step")
+    main = next((each for each in rank.stacks.threads if each.main), None)
+    if main is None or not main.frames:
+        return f"{_name(rank)}, {steps}: the main thread has no Python stack"
+    own = next((each for each in main.frames if frame_kind(_frame(each)) == "user"), None)
+    innermost = main.frames[0]
+    where = f"at {_place(innermost)}"
+    if own is not None and own != innermost:
+        where = f"at {_place(own)}, in {_place(innermost)}"
+    return f"{_name(rank)}, {steps}: {where}"
+
+
+def _name(rank: RankStacks) -> str:
+    return f"process {rank.pid}" if rank.rank is None else f"rank {rank.rank} ({rank.pid})"
+
+
+def _thread_name(thread: ThreadStack) -> str:
+    return "main thread" if thread.main else f"thread {thread.name}" if thread.name else "a thread"
+
+
+def _place(place: CodeLine) -> str:
+    return f"{base_name(place.filename)}:{place.line} in {place.name}"
+
+
+def _frame(place: CodeLine) -> Frame:
+    return Frame(place.filename, place.line, place.name)

@@ -1,0 +1,310 @@
+"""A run under the watch in words: how it goes, OOMs, growth, snapshots; the runs kept. Pure."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tui.core.text import numbers as text
+from tui.core.text.glyphs import clean
+from tui.core.text.numbers import plain, significant
+from tui.kit.lines import (
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    fit,
+    fit_line,
+    left,
+    line,
+    paragraph,
+    right,
+)
+from tui.session.allocators_supervisor import KeptRun
+from tui.snapshots.views.explained import row_line
+from tui.watch.runs.findings import Growth, at_step
+from tui.watch.runs.kept import Oom, size_words
+from tui.watch.runs.run_end import unseen_end_words
+from tui.watch.runs.runs import EXAMPLE, Run
+from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot
+from tui.watch.state.run import WatchedDevice, WatchedRun
+from workloads.protocol.frozen import frozen
+
+MOST_ROWS = 3
+"""Of the account of an OOM that stand on the page of its run; the verdict has all."""
+BY_OBSERVER = "torch's OOM observer"
+"""Where the numbers of an OOM come from."""
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def command_words(run: Run) -> str:
+    """What was run, as it is typed; why that is not known, where it is not."""
+    if run.problem:
+        return clean(run.problem)
+    return clean(shlex.join(run.command)) or "started by hand, with what watch --env says"
+
+
+def end_words(run: Run, *, goes_on: bool) -> str:
+    """How a run ended, or that it goes on, or that nobody has seen its end."""
+    if run.signal is not None:
+        return f"ended by {signal_name(run.signal)}"
+    if run.code is not None:
+        return f"ended with exit code {run.code}"
+    return "goes on" if goes_on else unseen_end_words(run.last_sign)
+
+
+def signal_name(number: int) -> str:
+    """SIGTERM and the like; a number that has no name stays one."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def lasted_words(run: Run, now: float, *, goes_on: bool) -> str:
+    """How long it took, or takes until now; empty where its end was not seen."""
+    until = now if run.ended is None and goes_on else run.ended
+    if until is None and run.last_sign is not None and run.last_sign.is_end:
+        until = run.last_sign.at
+    return "" if until is None else text.duration(max(0.0, until - run.began))
+
+
+def is_on(state: WatchedRun) -> bool:
+    """Whether the run goes on here."""
+    return state.run.ended is None and not state.over and not state.replayed
+
+
+def going_on_words(run: Run) -> str:
+    """What is said of a run that is left."""
+    return (
+        f"{command_words(run)} goes on; it is kept in {clean(str(run.folder))}. "
+        f"gpu-workbench watch {clean(run.folder.name)} shows it again."
+    )
+
+
+def title_words(state: WatchedRun, now: float, cells: int) -> str:
+    """What stands in the border above the table: the command gives way to how the run is."""
+    goes_on = is_on(state)
+    end = end_words(state.run, goes_on=goes_on)
+    lasted = lasted_words(state.run, now, goes_on=goes_on)
+    how = "   ".join(filter(None, [end, lasted]))
+    room = max(0, cells - cell_len(how) - len("Run") - 6)
+    return fit(f"Run   {fit(command_words(state.run), room)}   {how}", max(1, cells))
+
+
+def clock_words(at: float) -> str:
+    """``14:03:25``, of this machine's clock."""
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+# ---- OOMs ----
+
+
+@frozen
+class OomOf:
+    """An OOM and the process that ran out."""
+
+    row: WatchedDevice
+    oom: Oom
+
+
+def newest_oom(devices: Sequence[WatchedDevice]) -> OomOf | None:
+    """The newest of a run; one that the program did not survive comes before those it did."""
+    found = [
+        OomOf(row, row.left.ooms[-1]) for row in devices if row.left is not None and row.left.ooms
+    ]
+    return max(found, key=lambda each: (each.oom.handled is not True, each.oom.at), default=None)
+
+
+def oom_words(found: OomOf, selected: WatchedDevice | None) -> str:
+    """Who ran out, when, what was asked, what came of it, and how its snapshot is opened."""
+    oom, process = found.oom, found.row.process
+    who = f"process {process.pid}" + (f", rank {process.rank}" if process.rank is not None else "")
+    told_by = "" if oom.asked is None else f" ({BY_OBSERVER})"
+    what = f"{size_words(oom)}{told_by}"
+    where = f" at {clean(oom.where)}" if oom.where else ""
+    went_on = {True: "the program went on", False: "it ended the process"}
+    end = went_on.get(oom.handled is True, "") if oom.handled is not None else oom.why_not_known
+    words = f"OOM in {who}, {at_step(oom.step)}: {what}{where}; {clean(end)}"
+    if oom.snapshot is None:
+        return f"{words}. No snapshot: {clean(oom.why_no_snapshot)}"
+    if selected is not None and selected.process.pid == process.pid:
+        return f"{words}. o opens its snapshot and verdict"
+    return f"{words}. For its verdict choose {process.pid}, then o"
+
+
+def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) -> list[Line]:
+    """What has to be known before any figure: OOMs, no new figures, frozen, other remarks."""
+    found: list[Line] = []
+    account: list[Line] = []
+    oom = newest_oom(state.devices)
+    if oom is not None:
+        style = TextStyle.NOTE if oom.oom.handled else TextStyle.BAD
+        explanation = explain_without_snapshot(oom.oom, circumstances_of_row(oom.row))
+        found += paragraph(explanation.line, cells, style, indent="  ")
+        account = [row_line(row, cells) for row in explanation.account[:MOST_ROWS]]
+    if state.frozen_at is not None:
+        words = f"frozen at {clock_words(state.frozen_at)}: the run goes on; f follows it again"
+        found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
+    if state.why_no_samples:
+        words = f"no new figures: {state.why_no_samples}"
+        found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
+    for note in state.notes:
+        found += paragraph(note, cells, TextStyle.NOTE, indent="  ")
+    if not state.devices:
+        found += paragraph(_no_process(state), cells)
+    if oom is not None:  # last, as a small screen shows what comes first
+        style = TextStyle.NOTE if oom.oom.handled else TextStyle.PLAIN
+        found += paragraph(oom_words(oom, selected), cells, style, indent="  ")
+    return found + account
+
+
+def _no_process(state: WatchedRun) -> str:
+    if not is_on(state):
+        return "No process of it has used CUDA while it was watched. Its output stands below."
+    return "No process of it has loaded torch yet. Its output stands below."
+
+
+# ---- growth ----
+
+
+def growth_words(row: WatchedDevice) -> str:
+    """How what is allocated grows, with the interval; else why that is not told."""
+    grows = row.growth
+    if grows is None:
+        return f"growth of allocated {text.NA}: {row.why_no_growth or 'not known yet'}"
+    if grows.low > 0:
+        return f"allocated grows by {_rates(grows, row.growth_per)}"
+    if grows.high < 0:
+        falls = Growth(-grows.rate, -grows.high, -grows.low)
+        return f"allocated falls by {_rates(falls, row.growth_per)}"
+    if grows.low == grows.high == 0:
+        return f"allocated does not grow: {_rates(grows, row.growth_per)}"
+    return f"allocated may grow, fall or stay: {_rates(grows, row.growth_per)}"
+
+
+def _rates(grows: Growth, per: str) -> str:
+    """The rate and its bounds in one unit: ``3.1 MiB per step (95 %: 2.8 to 3.4)``."""
+    values = (grows.rate, grows.low, grows.high)
+    most = max(abs(each) for each in values)
+    power = 0
+    while most >= 1000 and power < len(_UNITS) - 1:
+        most, power = most / 1024, power + 1
+    half = (grows.high - grows.low) / 2
+    rate, low, high = (_rounded(each / 1024**power, half / 1024**power) for each in values)
+    return f"{rate} {_UNITS[power]} per {per} (95 %: {low} to {high})"
+
+
+def _rounded(value: float, half_width: float) -> str:
+    if not value:
+        return "0"
+    # Digits that the interval supports, not those that the number has.
+    return plain(significant(value, half_width / abs(value) if half_width else None))
+
+
+def told_lines(row: WatchedDevice, cells: int) -> list[Line]:
+    """What the figures tell over time: a leak with its rate first, then growth, then the rest."""
+    found: list[Line] = []
+    for finding in row.findings:
+        words = f"{finding.text} ({finding.source})"
+        found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
+    if not any(finding.key == "growth" for finding in row.findings):
+        found += paragraph(growth_words(row), cells, TextStyle.PLAIN, indent="  ")
+    return found
+
+
+# ---- snapshots ----
+
+
+@frozen
+class Taken:
+    """A snapshot of a process."""
+
+    path: Path
+    at: float
+    step: int | None
+    oom: Oom | None
+    """That it was taken at."""
+
+
+def snapshots_of(row: WatchedDevice) -> list[Taken]:
+    """Those of a row's process that are there, oldest first."""
+    ooms = {oom.snapshot: oom for oom in (row.left.ooms if row.left else ()) if oom.snapshot}
+    found: dict[Path, Taken] = {
+        path: Taken(path, oom.at, oom.step, oom) for path, oom in ooms.items()
+    }
+    for mark in row.marks:
+        if mark.snapshot is not None and mark.snapshot not in found:
+            found[mark.snapshot] = Taken(mark.snapshot, mark.at, mark.step, None)
+    return sorted(found.values(), key=lambda each: each.at)
+
+
+def taken_words(taken: Taken) -> str:
+    """``step 120   14:03:25   OOM   4711-2.pickle``."""
+    step = "step n/a" if taken.step is None else f"step {text.count(taken.step)}"
+    what = "OOM" if taken.oom else "asked for"
+    return f"{step:<14} {clock_words(taken.at)}  {what:<10} {clean(taken.path.name)}"
+
+
+def no_snapshot_words(row: WatchedDevice | None) -> str:
+    """Why there is none of a process, and how there may be one."""
+    if row is None:
+        return "no process has left a snapshot"
+    words = f"{row.process.pid} has left no snapshot"
+    ooms = row.left.ooms if row.left is not None else ()
+    if ooms:
+        return f"{words}: {ooms[-1].why_no_snapshot}"
+    return f"{words}: s takes one at its next step, and an OOM is given one by itself"
+
+
+# ---- the runs that are kept ----
+
+NONE_KEPT = (
+    "No run is kept. This runs a training, which is not changed, under the watch: its memory is "
+    "shown here, and where it runs out of memory a snapshot tells why."
+)
+_BEGAN, _END, _LASTED, _COUNT = 11, 24, 12, 6
+LASTED_FROM, COUNTS_FROM = 100, 66
+"""Cells from which it is told how long a run took, and what it counted."""
+
+
+def none_lines(cells: int) -> list[Line]:
+    """What to do where no run is kept."""
+    return [*paragraph(NONE_KEPT, cells), (), line(" ", Span(EXAMPLE, TextStyle.KEY))]
+
+
+def kept_heading(cells: int) -> Line:
+    """The columns' names."""
+    words = _kept_row("began", "end", "took", ("steps", "OOMs", "snaps"), "command", cells)
+    return fit_line((Span(words, TextStyle.QUIET),), cells)
+
+
+def kept_lines(runs: Sequence[KeptRun], cells: int, now: float) -> list[Line]:
+    """A line for each run."""
+    return [_kept_line(kept, cells, now) for kept in runs]
+
+
+def _kept_line(kept: KeptRun, cells: int, now: float) -> Line:
+    run, goes_on = kept.run, kept.goes_on
+    steps = text.NA if kept.steps is None else text.count(kept.steps)
+    counts = (steps, text.count(kept.ooms), text.count(kept.snapshots))
+    began = time.strftime("%m-%d %H:%M", time.localtime(run.began))
+    end = end_words(run, goes_on=goes_on)
+    lasted = lasted_words(run, now, goes_on=goes_on)
+    words = _kept_row(began, end, lasted, counts, command_words(run), cells)
+    ended = TextStyle.BAD if kept.ooms else TextStyle.PLAIN
+    return fit_line((Span(words, TextStyle.GOOD if goes_on else ended),), cells)
+
+
+def _kept_row(
+    began: str, end: str, lasted: str, counts: Sequence[str], command: str, cells: int
+) -> str:
+    parts = [left(began, _BEGAN), left(end, _END)]
+    if cells >= LASTED_FROM:
+        parts.append(left(lasted, _LASTED))
+    if cells >= COUNTS_FROM:
+        parts += [right(each, _COUNT) for each in counts]
+    return " " + "  ".join([*parts, command])
