@@ -17,7 +17,7 @@ from workloads.declare import user_workloads
 from workloads.measure.malloc import fix_thresholds
 from workloads.protocol import process, wire
 from workloads.protocol.process import Channel
-from workloads.ranks.torchrun import VARIABLE, Folder, Order, end_on_hangup
+from workloads.ranks.torchrun import VARIABLE, Order, RanksFolder, end_on_hangup
 
 USAGE = "usage: workloads serve | list [--workloads FILE]…"
 
@@ -26,7 +26,7 @@ USAGE = "usage: workloads serve | list [--workloads FILE]…"
 
 def _rank() -> int:
     """Be the rank that torchrun's environment says; returns the exit code."""
-    folder = Folder(Path(os.environ[VARIABLE]))
+    folder = RanksFolder(Path(os.environ[VARIABLE]))
     local_rank = int(os.environ["LOCAL_RANK"])
     process.die_with_parent(os.getppid(), signal.SIGKILL)
     output = os.open(folder.output(local_rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -21,13 +21,13 @@ from tui.core import reports
 from tui.devices.allocators.messages import StepsTold, TorchProcesses
 from tui.session import allocators_supervisor as watching
 from tui.session.allocators_supervisor import KeptRuns
-from tui.watch.cli.launch import Outcome, as_object
+from tui.watch.cli.launch import RunOutcome, as_object
 from tui.watch.cli.output import kept_as_plain, kept_lines
-from tui.watch.cli.watch import Launch, as_exports
+from tui.watch.cli.watch import LaunchOptions, as_exports
 from tui.watch.runs import runs
 from tui.watch.runs.kept import Contents, read_folder
 from tui.watch.runs.run_words import left_in_words
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from tui.watch.state.processes import WatchedProcesses
 from workloads.agent import ENTRIES, RECORD, RUN, identity
 
@@ -137,20 +137,26 @@ def test_what_stands_after_two_dashes_is_the_command_s(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (Launch(command=("a",), json=True), "--json: printed without a screen; add --no-screen"),
-        (Launch(command=("a",), markdown=True), "--markdown: printed without a screen"),
-        (Launch(command=("a",), here=True, no_screen=True), "give one of them"),
-        (Launch(command=("a",), here=True, json=True), "takes this program's place"),
-        (Launch(command=("a",), no_screen=True, json=True, markdown=True), "give one of them"),
-        (Launch(command=("a",), env=True), "takes no command"),
-        (Launch(env=True, json=True), "lines of a shell"),
-        (Launch(here=True), "--here: give the command after --"),
-        (Launch(no_screen=True), "--no-screen: give the command after --"),
-        (Launch(entries=5), "--record: give the command after --"),
-        (Launch(markdown=True), "--markdown: give the command after --"),
+        (
+            LaunchOptions(command=("a",), json=True),
+            "--json: printed without a screen; add --no-screen",
+        ),
+        (LaunchOptions(command=("a",), markdown=True), "--markdown: printed without a screen"),
+        (LaunchOptions(command=("a",), here=True, no_screen=True), "give one of them"),
+        (LaunchOptions(command=("a",), here=True, json=True), "takes this program's place"),
+        (
+            LaunchOptions(command=("a",), no_screen=True, json=True, markdown=True),
+            "give one of them",
+        ),
+        (LaunchOptions(command=("a",), env=True), "takes no command"),
+        (LaunchOptions(env=True, json=True), "lines of a shell"),
+        (LaunchOptions(here=True), "--here: give the command after --"),
+        (LaunchOptions(no_screen=True), "--no-screen: give the command after --"),
+        (LaunchOptions(entries=5), "--record: give the command after --"),
+        (LaunchOptions(markdown=True), "--markdown: give the command after --"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(options: Launch, says: str) -> None:
+def test_options_that_do_not_go_together_are_refused(options: LaunchOptions, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         options.check()
 
@@ -169,15 +175,15 @@ def test_growth_is_told_by_step_with_its_interval(state: Path) -> None:
         processes.take(StepsTold(BEGAN + at, {"box-7-100": at * 4}))
         processes.take(held(at, (1 << 30) + at * 4096))
         processes.take(held(at, (1 << 30) + at * 4096, pid=8))
-    run = Run(state, ("python",), "/", BEGAN, ended=BEGAN + 100, code=0)
-    found = as_object(Outcome(run, processes))
+    run = StartedRun(state, ("python",), "/", BEGAN, ended=BEGAN + 100, code=0)
+    found = as_object(RunOutcome(run, processes))
     grows = {each["pid"]: each["growth"] for each in found["processes"]}
     assert grows[7] == {"cuda:0": {"rate": 1024.0, "low": 1024.0, "high": 1024.0, "per": "step"}}
     assert grows[8] == {"cuda:0": {"rate": 4096.0, "low": 4096.0, "high": 4096.0, "per": "s"}}
     short = WatchedProcesses()
     short.take(TorchProcesses(BEGAN, (process(7),)))
     short.take(held(1))
-    found = as_object(Outcome(run, short))
+    found = as_object(RunOutcome(run, short))
     assert found["processes"][0]["growth"] is None
     assert found["unavailable"]["processes.7.growth"] == "it was seen for less than 30 s"
 

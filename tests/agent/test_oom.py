@@ -15,7 +15,7 @@ from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.results import Verdict
 from tui.snapshots.read.load import load
-from tui.watch.runs.kept import FROM_EXCEPTION, REBUILT, Left, left_in
+from tui.watch.runs.kept import FROM_EXCEPTION, REBUILT, ProcessLog, left_in
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 
@@ -146,7 +146,7 @@ def verdict_of(snapshot: Path, text: str) -> Verdict:
     return device.verdict(device.replay.ooms[-1], parse_oom_texts(text))
 
 
-def the_one_in(folder: Path) -> Left:
+def the_one_in(folder: Path) -> ProcessLog:
     (left,) = left_in(folder / "run")
     return left
 

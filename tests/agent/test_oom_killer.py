@@ -10,9 +10,9 @@ import pytest
 
 from tests.watch.following import until
 from tui.core.child.inside import Cgroup
-from tui.watch.cli.launch import Outcome, RunWithoutScreen, as_markdown, as_object, as_text
+from tui.watch.cli.launch import RunOutcome, RunWithoutScreen, as_markdown, as_object, as_text
 from tui.watch.runs import runs
-from tui.watch.runs.runs import Run, oom_killer_words, read_again
+from tui.watch.runs.runs import StartedRun, oom_killer_words, read_again
 from tui.watch.session.watched_session import WatchedRunSession
 
 # A signal that this program cannot tell from the kernel's, and the kernel's count of its own.
@@ -37,7 +37,7 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-async def outcome(code: str, events: Path) -> Outcome:
+async def outcome(code: str, events: Path) -> RunOutcome:
     command = (sys.executable, "-c", code, str(events))
     return await RunWithoutScreen(command, None, shows_output=False).work()
 
@@ -82,5 +82,5 @@ async def test_without_a_count_it_is_not_known(events: Path) -> None:
 def test_whom_it_ended_is_told_as_far_as_it_is_known(
     kills: int, code: int | None, number: int | None, whom: str, tmp_path: Path
 ) -> None:
-    run = Run(tmp_path, (), "/", 1.0, ended=2.0, code=code, signal=number, oom_kills=kills)
+    run = StartedRun(tmp_path, (), "/", 1.0, ended=2.0, code=code, signal=number, oom_kills=kills)
     assert whom in oom_killer_words(run)

@@ -15,7 +15,7 @@ from tests.screens.app_helpers import PromptApp, Running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import make_store
 from tests.watch.test_session import begun
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from tui.watch.screens.tab import RunSession
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.run import WatchedRun
@@ -129,7 +129,7 @@ async def test_q_leaves_the_run_and_it_is_followed_again(tmp_path: Path) -> None
         end(run)
 
 
-def end(run: Run) -> None:
+def end(run: StartedRun) -> None:
     """See to it that nothing of it is left."""
     if run.pid is not None and run.goes_on:
         os.killpg(run.pid, signal.SIGKILL)

@@ -21,7 +21,7 @@ from tui.watch.cli.stacks import print_stacks
 from tui.watch.runs.agents import Agents
 from tui.watch.runs.inventory import CodeLine, ThreadStack
 from tui.watch.runs.rank_stacks import NO_PROCESS, RankStacks, where_ranks_are
-from tui.watch.runs.runs import Run, save
+from tui.watch.runs.runs import StartedRun, save
 from tui.watch.runs.stacks import ProcessStacks, parse_stacks
 from tui.watch.views.rank_stacks import rank_stack_lines, rank_words
 from workloads.agent import identity, stacks
@@ -38,7 +38,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "runs" / "20260101-120000-77"
     folder.mkdir(parents=True)
     ticks = int(identity(os.getpid()).rpartition("-")[2])
-    save(Run(folder, ("python",), "/", 1.0, os.getpid(), ticks, host=os.uname().nodename))
+    save(StartedRun(folder, ("python",), "/", 1.0, os.getpid(), ticks, host=os.uname().nodename))
     with tempfile.TemporaryDirectory() as runtime:
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
         agent = Agent(SimpleNamespace(), str(folder))

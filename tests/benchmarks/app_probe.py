@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tui.app.workbench import WorkbenchApp
 from tui.session.session import Session
-from tui.state.events import Parts
+from tui.state.events import Topics
 from workloads.protocol import wire
 
 
@@ -21,7 +21,7 @@ def main() -> None:
     session = Session()
     app = WorkbenchApp(session)
 
-    def look(_parts: Parts) -> None:
+    def look(_parts: Topics) -> None:
         store = session.store
         if store.environment is not None and not store.runs:
             session.run([workload], ["cpu"])

@@ -19,7 +19,7 @@ import pytest
 from tests.results.samples import FACTS, kept
 from tui.results.store.compare import earlier_results
 from tui.results.store.database import Database
-from tui.results.store.records import Kept
+from tui.results.store.records import StoredResult
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
@@ -31,7 +31,7 @@ LIST_S, COMPARE_S = 0.3, 2.0
 """What a quiet box of today is to take; told, not asserted."""
 
 
-def _made() -> Iterator[Kept]:
+def _made() -> Iterator[StoredResult]:
     rng = random.Random(1)
     drivers = ({"driver": "580.65.06"}, {"driver": "590.10.01"})
     for number in range(RESULTS):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran, ran_under
 from workloads.catalog.convolution.choice import determinism, settings_kept
-from workloads.catalog.convolution.layers import RESNET50, Layer
+from workloads.catalog.convolution.layers import RESNET50, ConvolutionLayer
 from workloads.catalog.convolution.layouts import types
 from workloads.catalog.shared.tools import tf32_set
 from workloads.declare import place
@@ -40,7 +40,7 @@ def test_the_layers_are_those_of_a_resnet50() -> None:
 def test_the_counter_agrees_with_a_layers_formula(
     channels_in: int, channels: int, kernel: int, stride: int, size: int
 ) -> None:
-    layer = Layer(channels_in, channels, kernel, stride, size, 1)
+    layer = ConvolutionLayer(channels_in, channels, kernel, stride, size, 1)
     image = torch.empty(1, channels_in, size, size, device="meta")
     weight = torch.empty(channels, channels_in, kernel, kernel, device="meta")
 

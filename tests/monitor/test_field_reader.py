@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tui.devices.monitor.device_reader import DeviceReader, absent_paths
-from tui.devices.monitor.field_reader import Asked, FieldReader, asked_of
+from tui.devices.monitor.field_reader import FieldReader, NvmlQuery, asked_of
 from tui.devices.monitor.messages import Clocks, Device
 from tui.devices.monitor.nvml import GONE, PERMANENT, REASONS, Code, DeviceGoneError, NoAnswer
 from tui.devices.monitor.processes import ProcessOwners
@@ -197,7 +197,7 @@ class Figure:
     prefix: str
     """Of its path in the device."""
     name: str
-    how: Asked
+    how: NvmlQuery
 
     @property
     def path(self) -> str:

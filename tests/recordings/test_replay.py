@@ -22,7 +22,7 @@ from tui.recordings.lines import look_through
 from tui.recordings.recorder import Recorder
 from tui.recordings.replay import AT_ONCE, ReplaySession
 from tui.session.session import Session
-from tui.state.events import AnyEvent, DeviceSelected, LogLine, Part, Parts
+from tui.state.events import AnyEvent, DeviceSelected, LogLine, Topic, Topics
 from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.messages import nothing_measured
@@ -183,10 +183,10 @@ async def test_after_the_end_it_begins_anew_when_asked(tmp_path: Path) -> None:
     await session.start()
     await ended(session)
     before = known(session.store)
-    seen: list[Parts] = []
+    seen: list[Topics] = []
     session.subscribe(seen.append)
     session.toggle()
-    await holds(session, lambda: frozenset(Part) in seen)
+    await holds(session, lambda: frozenset(Topic) in seen)
     await ended(session)
     assert known(session.store) == before
     await session.stop()
@@ -196,8 +196,8 @@ async def test_a_loop_plays_again_and_again_from_nothing(tmp_path: Path) -> None
     path = tmp_path / "x"
     recorded(path)
     session = ReplaySession(look_through(path), AT_ONCE, loop=True)
-    rounds: list[Parts] = []
-    session.subscribe(lambda parts: rounds.append(parts) if parts == frozenset(Part) else None)
+    rounds: list[Topics] = []
+    session.subscribe(lambda parts: rounds.append(parts) if parts == frozenset(Topic) else None)
     await session.start()
     await holds(session, lambda: len(rounds) == 3)
     assert not session.store.runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.results.store.records import Facts, Kept, Record, id_of
+from tui.results.store.records import Facts, Record, StoredResult, id_of
 from tui.runs.state.runs import Conditions
 from workloads.protocol.results import RunResult, Setting, Timing
 
@@ -79,7 +79,7 @@ def kept(
     warnings: tuple[str, ...] = (),
     process: str = "",
     seen: Conditions | None = None,
-) -> Kept:
+) -> StoredResult:
     """A run that ended ``number`` seconds after :data:`BEGAN`."""
     at = BEGAN + number
     blocks = [median * factor for factor in (0.99, 1.0, 1.0, 1.0, 1.0, 1.0, 1.01)]
@@ -110,4 +110,4 @@ def kept(
         conditions=seen or conditions(*warnings),
         run=result,
     )
-    return Kept(record, Facts(FACTS if facts is None else {**FACTS, **facts}), tags)
+    return StoredResult(record, Facts(FACTS if facts is None else {**FACTS, **facts}), tags)

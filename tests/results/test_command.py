@@ -12,7 +12,7 @@ from tests.results.samples import HOUR, kept
 from tui.cli.output import UsageError
 from tui.cli.program import parse
 from tui.results.store.database import Database, path
-from tui.results.store.records import Kept
+from tui.results.store.records import StoredResult
 
 Run = Callable[..., str]
 
@@ -30,7 +30,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Kept]:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[StoredResult]:
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
     ones = [kept(number * HOUR, median=1e-3 * (1 + number % 3 / 1000)) for number in range(4)]
     ones += [
@@ -49,7 +49,7 @@ def test_of_nothing_it_says_where_things_would_be(run: Run, tmp_path: Path) -> N
     assert not place.exists()
 
 
-def test_they_are_listed_and_filtered(run: Run, store: list[Kept]) -> None:
+def test_they_are_listed_and_filtered(run: Run, store: list[StoredResult]) -> None:
     assert run() == run("list")
     assert run("list").startswith("8 results, box alpha, gpu NVIDIA H200")
     assert run("--limit", "2").startswith("the newest 2 of 8 results")
@@ -62,7 +62,7 @@ def test_they_are_listed_and_filtered(run: Run, store: list[Kept]) -> None:
     assert len(found["environments"]) == 2
 
 
-def test_one_is_shown_by_the_beginning_of_its_id(run: Run, store: list[Kept]) -> None:
+def test_one_is_shown_by_the_beginning_of_its_id(run: Run, store: list[StoredResult]) -> None:
     identity = store[0].record.id
     text = run("show", identity[:10])
     assert text.startswith(f"{identity}  run of ")
@@ -72,7 +72,7 @@ def test_one_is_shown_by_the_beginning_of_its_id(run: Run, store: list[Kept]) ->
         run("show", "new")
 
 
-def test_tags_name_results_and_keep_them(run: Run, store: list[Kept]) -> None:
+def test_tags_name_results_and_keep_them(run: Run, store: list[StoredResult]) -> None:
     first, second = (one.record.id for one in store[:2])
     assert run("tag", first, second, "base") == "2 results have the tag base\n"
     assert run("tag", "driver=590", "base2") == "4 results have the tag base2\n"

@@ -11,9 +11,9 @@ import pytest
 from tests.results.samples import HOUR, conditions, kept
 from tui.kit.lines import plain
 from tui.kit.tables import table_lines
-from tui.results.store.compare import Compared, compare
+from tui.results.store.compare import StoreComparison, compare
 from tui.results.store.database import Database
-from tui.results.store.records import Kept, Row
+from tui.results.store.records import StoredResult, StoredRow
 from tui.results.store.selection import Everything, Selection, SelectionError, both, moment, read
 from tui.results.views.results import (
     compare_notes,
@@ -36,7 +36,7 @@ def _runs(
     facts: dict[str, str] | None = None,
     apart: int = HOUR,
     **more: object,
-) -> list[Kept]:
+) -> list[StoredResult]:
     """Runs that end so many seconds after each other; an hour makes each a session."""
     rng = random.Random(first)
     return [
@@ -53,7 +53,7 @@ def _runs(
 class Store:
     """A store with two sides in it."""
 
-    def __init__(self, place: Path, a: list[Kept], b: list[Kept]) -> None:
+    def __init__(self, place: Path, a: list[StoredResult], b: list[StoredResult]) -> None:
         with Database(place, writing=True) as database:
             database.add([*a, *b])
             rows = {row.id: row for row in database.rows()}
@@ -61,11 +61,11 @@ class Store:
         self.a = [rows[one.record.id] for one in a]
         self.b = [rows[one.record.id] for one in b]
 
-    def compared(self, history: tuple[Row, ...] = ()) -> Compared:
+    def compared(self, history: tuple[StoredRow, ...] = ()) -> StoreComparison:
         return compare(self.a, self.b, self.facts, lambda: history)
 
 
-def _text(found: Compared, cells: int = 100) -> str:
+def _text(found: StoreComparison, cells: int = 100) -> str:
     table = [plain(line).rstrip() for line in table_lines(compare_table(found), {}, cells)]
     return "\n".join([*table, *compare_notes(found)])
 

@@ -17,8 +17,8 @@ from tui.kit.lines import plain
 from tui.recordings import lines
 from tui.results.store.compare import earlier_results, held_against
 from tui.results.store.database import Database
-from tui.results.store.keeper import EarlierSessions
-from tui.results.store.records import Kept
+from tui.results.store.keeper import ResultHistory
+from tui.results.store.records import StoredResult
 from tui.runs.state.runs import Against, EarlierResult
 from tui.runs.views.detail import detail_lines, earlier_in_full
 from tui.runs.views.workload_columns import columns_for, entry_line
@@ -33,7 +33,7 @@ LATER = BEGAN + 5000.0
 DAY_S = 86_400.0
 
 
-def _filled(place: Path, *ones: Kept) -> Path:
+def _filled(place: Path, *ones: StoredResult) -> Path:
     with Database(place, writing=True) as database:
         database.add(ones)
     return place
@@ -70,7 +70,7 @@ def test_what_was_left_to_the_workload_is_found_by_what_was_asked_for(tmp_path: 
     record = one.record.__class__(
         **{**vars(one.record), "parameters": cast("dict[str, Setting]", chosen)}
     )
-    place = _filled(tmp_path / "r", Kept(record, one.facts))
+    place = _filled(tmp_path / "r", StoredResult(record, one.facts))
     (found,) = earlier_results(place, "alpha", LATER, traceless=False)
     assert found.is_of({"n": 0})
     assert found.is_of({"n": 8192})
@@ -98,7 +98,7 @@ def test_a_look_without_trace_changes_nothing_beside_a_writer_or_alone(tmp_path:
 # ---- what a run is held to ---------------------------------------------------------------------
 
 
-def _held(place: Path, *runs: Kept) -> Against | None:
+def _held(place: Path, *runs: StoredResult) -> Against | None:
     return held_against(place, runs, BEGAN + 4000.0, traceless=False)
 
 
@@ -154,7 +154,7 @@ def test_runs_with_the_same_flags_are_preferred(tmp_path: Path) -> None:
 # ---- a session ---------------------------------------------------------------------------------
 
 
-def _here(number: int, median: float = 1e-3) -> Kept:
+def _here(number: int, median: float = 1e-3) -> StoredResult:
     """As it is measured on the box and the GPU of :func:`make_store`."""
     facts = {"box": "gpu-box-3", "gpu uuid": uuid(0), "flag cudnn.benchmark": "off"}
     parameters: dict[str, Setting] = {"size": 4096, "dtype": "float32"}
@@ -172,7 +172,7 @@ async def test_a_session_hears_of_earlier_ones_and_of_how_its_runs_compare(
         heard.append(event)
         store.apply(event)
 
-    sessions = EarlierSessions(place)
+    sessions = ResultHistory(place)
     await sessions.read(store, apply)
     (said,) = heard
     assert isinstance(said, EarlierRead)
@@ -181,7 +181,7 @@ async def test_a_session_hears_of_earlier_ones_and_of_how_its_runs_compare(
     for event in ran("matmul", "cuda:0", median=2e-3):
         store.apply(event)
     assert isinstance(ended, messages.Finished)
-    await sessions.hold(ended.result.id, store, apply)
+    await sessions.compare(ended.result.id, store, apply)
     held = heard[-1]
     assert isinstance(held, HeldAgainst)
     assert (held.against.runs, held.against.verdict) == ((3, 1), "unclear")
@@ -192,7 +192,7 @@ async def test_a_store_that_cannot_be_read_is_one_line_of_the_log(tmp_path: Path
     place = tmp_path / "r"
     place.write_bytes(b"rubbish" * 1000)
     heard: list[object] = []
-    sessions = EarlierSessions(place)
+    sessions = ResultHistory(place)
     for _ in range(2):
         await asyncio.wait_for(sessions.read(make_store(), heard.append), 30)
     (line,) = heard

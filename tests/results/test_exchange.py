@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.results.samples import kept
 from tui.results.store.database import Database
-from tui.results.store.kept import ExchangeError, Redaction, lines_of, read_file
-from tui.results.store.records import Kept
+from tui.results.store.kept import ExchangeError, ResultRedaction, lines_of, read_file
+from tui.results.store.records import StoredResult
 from workloads.protocol import wire
 
 
-def _write(place: Path, ones: list[Kept]) -> Path:
+def _write(place: Path, ones: list[StoredResult]) -> Path:
     place.write_text("\n".join(lines_of(ones)) + "\n", encoding="utf-8")
     return place
 
@@ -64,7 +64,7 @@ def test_without_names_it_tells_neither_box_nor_user_and_is_the_same_result() ->
         kept(2, facts={**facts, "box": "cuda", "gpu uuid": "GPU-8"}),
         kept(3, facts=facts),
     ]
-    redaction = Redaction(["jane-box", "cuda"], home=Path("/home/jane"))
+    redaction = ResultRedaction(["jane-box", "cuda"], home=Path("/home/jane"))
     found = [redaction(one) for one in ones]
     text = "\n".join(lines_of(found))
     assert not [word for word in ("jane", "GPU-7", "GPU-8") if word in text]
@@ -78,7 +78,7 @@ def test_without_names_it_tells_neither_box_nor_user_and_is_the_same_result() ->
     assert found[0].record.run.time == ones[0].record.run.time
 
 
-def _printed(ones: list[Kept], **more: object) -> dict[str, object]:
+def _printed(ones: list[StoredResult], **more: object) -> dict[str, object]:
     """What ``run --json`` prints of runs."""
     results = [
         {**wire.to_plain(one.record.run), "conditions": wire.to_plain(one.record.conditions)}

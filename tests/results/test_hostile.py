@@ -134,7 +134,7 @@ def test_a_known_id_with_other_content_is_an_error(tmp_path: Path) -> None:
 
 def test_what_is_redacted_is_what_was_kept(tmp_path: Path) -> None:
     one = kept(1, facts={"box": "alpha"}, workload="matmul")
-    redacted = exchange.Redaction(["alpha"])(one)
+    redacted = exchange.ResultRedaction(["alpha"])(one)
     assert redacted.facts.values["box"] != "alpha"
     with Database(tmp_path / "r", writing=True) as database:
         database.add([one])

@@ -11,8 +11,8 @@ import pytest
 from tests.results.samples import BEGAN, timing
 from tests.screens.helpers import gpu, make_store, sample, uuid
 from tui.results.store.database import Database
-from tui.results.store.keeper import Keeper
-from tui.results.store.records import Kept
+from tui.results.store.keeper import ResultRecorder
+from tui.results.store.records import StoredResult
 from tui.runs.state.parameters import Sweep
 from tui.state.events import AnyEvent, CompareQueued, LogLine, RunQueued, SweepSet
 from tui.state.store import Store
@@ -44,9 +44,9 @@ def _finished(request: messages.Run, status: Status = "ok", *, timed: bool = Tru
     return messages.Finished(result)
 
 
-async def _kept(store: Store, place: Path, *events: AnyEvent) -> list[Kept]:
+async def _kept(store: Store, place: Path, *events: AnyEvent) -> list[StoredResult]:
     """What is in the store of results, the oldest first, after a session over these events."""
-    keeper = Keeper(place)
+    keeper = ResultRecorder(place)
     for event in events:
         store.apply(event)
         keeper.see(event, store)
@@ -172,7 +172,7 @@ async def test_a_store_that_cannot_be_used_is_one_line_and_costs_no_run(tmp_path
     place = tmp_path / "r"
     place.write_bytes(b"no database, and long enough not to be taken for an empty one" * 20)
     store, told = make_store("one gpu"), list[LogLine]()
-    keeper = Keeper(place)
+    keeper = ResultRecorder(place)
     keeper.attach(told.append)
     for number in (1, 2):
         request = _request(number)
@@ -188,7 +188,7 @@ async def test_a_store_that_cannot_be_used_is_one_line_and_costs_no_run(tmp_path
 
 
 async def test_a_session_that_keeps_nothing_makes_no_file_and_no_thread(tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path / "r")
+    keeper = ResultRecorder(tmp_path / "r")
     await keeper.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -196,11 +196,11 @@ async def test_a_session_that_keeps_nothing_makes_no_file_and_no_thread(tmp_path
 async def test_what_nobody_foresaw_is_told_and_the_next_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, keeper = make_store("one gpu"), Keeper(tmp_path / "r")
+    store, keeper = make_store("one gpu"), ResultRecorder(tmp_path / "r")
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
     add, failed = Database.add, list[bool]()
 
-    def failing_once(database: Database, kept: Iterable[Kept]) -> int:
+    def failing_once(database: Database, kept: Iterable[StoredResult]) -> int:
         if not failed:
             failed.append(True)
             raise KeyError("odd")

@@ -42,7 +42,7 @@ from tui.devices.monitor.messages import (
 from tui.recordings import lines
 from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT
 from tui.recordings.lines import event_of
-from tui.results.store.records import Kept
+from tui.results.store.records import StoredResult
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.runs import EarlierResult
 from tui.state.events import AnyEvent, EarlierRead, RunQueued, SweepSet
@@ -86,7 +86,7 @@ class Scene:
     workload: str = ""
     """That the cursor is on."""
     snapshot: Path | None = None
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[StoredResult, ...] = ()
     """What is in the store of results."""
     watched: WatchedRun | None = None
     """That is open in the watch tab; the runs that are kept stand there without one."""
@@ -240,7 +240,7 @@ KEPT = ("transfer", "placement", "matmul", "tf32", "conv2d", "mlp_training", "at
 """Workloads with results of earlier sessions."""
 
 
-def kept_results() -> tuple[Kept, ...]:
+def kept_results() -> tuple[StoredResult, ...]:
     """Five sessions under one driver, five under the next, in which some are faster or slower."""
     rng = random.Random(7)
     found = []

@@ -11,9 +11,9 @@ from tui.state.events import (
     DeviceSelected,
     FlagSet,
     ParametersSet,
-    Parts,
     RunQueued,
     SweepSet,
+    Topics,
 )
 from tui.state.store import Store
 from workloads.protocol import messages
@@ -29,7 +29,7 @@ class FakeSession(Recorder):
         self.store = store
         self.started = False
         self.stopped = False
-        self._listeners: list[Callable[[Parts], None]] = []
+        self._listeners: list[Callable[[Topics], None]] = []
 
     def watch(self) -> None:
         """There is no monitor."""
@@ -43,7 +43,7 @@ class FakeSession(Recorder):
     async def stop(self) -> None:
         self.stopped = True
 
-    def subscribe(self, listener: Callable[[Parts], None]) -> None:
+    def subscribe(self, listener: Callable[[Topics], None]) -> None:
         self._listeners.append(listener)
 
     def on_error(self, handler: Callable[[BaseException], None]) -> None:

@@ -18,7 +18,7 @@ from tui.results.screens.panes import PastPane, QuestionList, ResultList
 from tui.results.screens.tab import ResultsTab
 from tui.results.store import database, look
 from tui.results.store.database import Database
-from tui.results.store.records import Kept
+from tui.results.store.records import StoredResult
 
 SIZES = [(60, 20), (80, 24), (120, 40), (200, 55)]
 OLD, NEW = {"driver": "570.1"}, {"driver": "590.2"}
@@ -31,7 +31,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return database.path()
 
 
-def _two_environments() -> Iterator[Kept]:
+def _two_environments() -> Iterator[StoredResult]:
     """``matmul`` is 10 % slower with the newer driver, ``conv2d`` is as it was."""
     for number in range(4):
         wobble, ago = 1 + number / 300, (3 - number) * HOUR
@@ -41,7 +41,7 @@ def _two_environments() -> Iterator[Kept]:
         yield kept(300 + number - ago, workload="conv2d", median=5e-3 * wobble, facts=NEW)
 
 
-def fill(place: Path, *ones: Kept) -> None:
+def fill(place: Path, *ones: StoredResult) -> None:
     with Database(place, writing=True) as store:
         store.add(ones or list(_two_environments()))
 

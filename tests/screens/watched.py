@@ -14,10 +14,10 @@ from tests.screens.watching import figures, torch_process
 from tui.devices.allocators.messages import Placed
 from tui.devices.monitor.messages import Sample
 from tui.watch.runs.agents import AgentState
-from tui.watch.runs.findings import Growth
-from tui.watch.runs.kept import FROM_EXCEPTION, Left, Oom, rebuilt_text
+from tui.watch.runs.findings import GrowthRate
+from tui.watch.runs.kept import FROM_EXCEPTION, Oom, ProcessLog, rebuilt_text
 from tui.watch.runs.rank_stacks import RankStacks
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from tui.watch.session.watched_session import RunError
 from tui.watch.state.run import Mark, StepPoint, WatchedDevice, WatchedRun
 
@@ -26,7 +26,7 @@ COMMAND = ("torchrun", "--nproc-per-node", "2", "train.py", "--lr", "1e-3")
 NO_AGENT = "no agent in it: its environment was emptied; start it with the variables of watch --env"
 
 
-def kept_run(name: str = "20260101-120000-77", **changes: Any) -> Run:
+def kept_run(name: str = "20260101-120000-77", **changes: Any) -> StartedRun:
     """One that began two minutes ago; whether it goes on, its end tells."""
     values: dict[str, Any] = {
         "folder": FOLDER / name,
@@ -37,7 +37,7 @@ def kept_run(name: str = "20260101-120000-77", **changes: Any) -> Run:
         "start_ticks": 1,
         **changes,
     }
-    return Run(**values)
+    return StartedRun(**values)
 
 
 def points(count: int = 120, grows: int = 12 * MIB) -> tuple[StepPoint, ...]:
@@ -65,7 +65,7 @@ def agent(pid: int = STRANGER, **changes: Any) -> AgentState:
     return AgentState(**values)
 
 
-def left(pid: int = STRANGER, **changes: Any) -> Left:
+def left(pid: int = STRANGER, **changes: Any) -> ProcessLog:
     values: dict[str, Any] = {
         "identity": f"box-{pid}-1",
         "pid": pid,
@@ -75,7 +75,7 @@ def left(pid: int = STRANGER, **changes: Any) -> Left:
         "began": NOW - 120,
         **changes,
     }
-    return Left(**values)
+    return ProcessLog(**values)
 
 
 def an_oom(**changes: Any) -> Oom:
@@ -118,7 +118,7 @@ def device(pid: int = STRANGER, rank: int | None = 0, **changes: Any) -> Watched
         "steps": 240,
         "steps_per_s": 1.987,
         "stalled_s": None,
-        "growth": Growth(6.1 * MIB, 5.9 * MIB, 6.3 * MIB),
+        "growth": GrowthRate(6.1 * MIB, 5.9 * MIB, 6.3 * MIB),
         "growth_per": "step",
         "why_no_growth": "",
         "ended": "",
@@ -186,7 +186,7 @@ def ran_out() -> WatchedDevice:
 class ScriptedRuns:
     """Remembers what it is asked for, and shows what a test gives it."""
 
-    def __init__(self, *runs: Run, opens: WatchedRun | None = None) -> None:
+    def __init__(self, *runs: StartedRun, opens: WatchedRun | None = None) -> None:
         self.runs = list(runs)
         self.opens = opens
         self.state: WatchedRun | None = None
@@ -203,10 +203,10 @@ class ScriptedRuns:
     def listen(self, changed: Callable[[], None]) -> None:
         self._changed = changed
 
-    def kept(self) -> list[Run]:
+    def kept(self) -> list[StartedRun]:
         return self.runs
 
-    def open(self, run: Run) -> None:
+    def open(self, run: StartedRun) -> None:
         self.asked.append(("open", run.folder.name))
         if self.opens is None:
             raise RunError(f"{run.folder} is gone: choose another run")

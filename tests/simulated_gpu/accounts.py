@@ -15,7 +15,7 @@ from tui.devices.memory.model import Absent, Stale, value_of
 from tui.devices.monitor.messages import Device, Sample
 from tui.devices.state.devices import DeviceView
 from tui.session.session import Session
-from tui.state.events import Parts
+from tui.state.events import Topics
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import RunResult
 
@@ -69,7 +69,7 @@ class Accounts:
         """The account as it would be drawn at this moment."""
         return Seen(account(self.session.store, self.view, time.time()), self.view.nvml)
 
-    def _look(self, _parts: Parts) -> None:
+    def _look(self, _parts: Topics) -> None:
         if self.session.store.find_device(self._name) is not None:
             self.seen.append(self.now())
 

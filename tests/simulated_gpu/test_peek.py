@@ -15,7 +15,7 @@ import torch
 
 from tui.devices.allocators import peek
 from tui.devices.allocators.layouts import ARRAYS, LAYOUTS, Numbers
-from tui.devices.allocators.peek import Target, UnreadableError
+from tui.devices.allocators.peek import AllocatorReader, UnreadableError
 from tui.devices.allocators.process_files import ProcessFiles
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(120)]
@@ -100,7 +100,7 @@ def named(numbers: Numbers) -> dict[str, int]:
     return dict(zip([*keys, "num_alloc_retries", "num_ooms"], numbers, strict=True))
 
 
-def read(target: Target, ordinal: int) -> dict[str, Any]:
+def read(target: AllocatorReader, ordinal: int) -> dict[str, Any]:
     """Sound numbers of a device; a reset is believed after a few readings."""
     found = None
     for _ in range(10):
@@ -113,7 +113,7 @@ def read(target: Target, ordinal: int) -> dict[str, Any]:
 def test_all_110_numbers_are_those_of_memory_stats(settings: str) -> None:
     compared = 0
     with program(PYTORCH_CUDA_ALLOC_CONF=settings) as running:
-        target = Target(ProcessFiles(running.pid))
+        target = AllocatorReader(ProcessFiles(running.pid))
         for line in BUSY:
             stats = running.do(line)
             target.locate()
@@ -128,7 +128,7 @@ def test_all_110_numbers_are_those_of_memory_stats(settings: str) -> None:
 
 
 def why_not(running: Program) -> str:
-    target = Target(ProcessFiles(running.pid))
+    target = AllocatorReader(ProcessFiles(running.pid))
     with pytest.raises(UnreadableError) as refused:
         target.locate()
     target.close()
@@ -142,7 +142,7 @@ def test_the_figures_are_under_the_names_of_memory_stats() -> None:
         assert why_not(running) == peek.NOT_USED_YET
         for line in (*BUSY[:2], f"exec({TOO_MUCH!r})"):
             stats = running.do(line)
-        target = Target(ProcessFiles(running.pid))
+        target = AllocatorReader(ProcessFiles(running.pid))
         target.locate()
         found = target.read(AT)
         target.close()

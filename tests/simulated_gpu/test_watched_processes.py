@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tests.children.sessions import session_with, until
-from tui.devices.memory import OtherProcess
+from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import value_of
 from tui.devices.memory.others import account_of, other_processes, unplaced
 from tui.session.session import Session
@@ -95,7 +95,7 @@ def allocator(session: Session, pid: int) -> Allocator | None:
     return next((each for each in known.read() if each.process.pid == pid), None) if known else None
 
 
-def split(session: Session, pid: int) -> OtherProcess | None:
+def split(session: Session, pid: int) -> ProcessMemory | None:
     """What the account of the GPU says of a process, as it is now."""
     store = session.store
     if store.allocators is None or store.sample is None:

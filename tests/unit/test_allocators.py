@@ -31,7 +31,7 @@ from tests.screens.watching import (
 )
 from tui.core.text.glyphs import GLYPHS
 from tui.devices.allocators.messages import WatchHello
-from tui.devices.memory import OTHER_PARTS, Gauge, OtherProcess, account
+from tui.devices.memory import OTHER_PARTS, Gauge, ProcessMemory, account
 from tui.devices.memory.model import Absent, Stale, value_of
 from tui.devices.memory.others import OLD, account_of
 from tui.devices.state.history import MemoryPoint
@@ -41,7 +41,7 @@ from tui.devices.views.process_rows import ProcessRow, process_rows
 from tui.devices.views.processes import columns, heading, process_line, selected_lines, unread_notes
 from tui.kit.lines import plain
 from tui.state.allocators import MOST_ENDED, Allocator
-from tui.state.events import Part, WatchStatus
+from tui.state.events import Topic, WatchStatus
 from tui.state.store import Store
 
 KEY = (STRANGER, START, "cuda:0")
@@ -58,7 +58,7 @@ def allocator(store: Store) -> Allocator:
     return found
 
 
-def others(store: Store, now: float = NOW) -> tuple[OtherProcess, ...]:
+def others(store: Store, now: float = NOW) -> tuple[ProcessMemory, ...]:
     return account(store, store.selected_device, now).others
 
 
@@ -87,16 +87,16 @@ def gauge_of(store: Store, found: Allocator, now: float = NOW) -> Gauge:
 def test_a_store_knows_nothing_of_the_watch_until_it_says_something() -> None:
     store = make_store()
     assert store.allocators is None
-    assert store.apply(WatchHello(1, 5)) == {Part.ALLOCATORS}
+    assert store.apply(WatchHello(1, 5)) == {Topic.ALLOCATORS}
     assert store.allocators is not None
 
 
 def test_a_reading_that_says_what_is_known_draws_nothing() -> None:
     store = watched()
     assert store.apply(said(figures(at=NOW + 0.5))) == frozenset()
-    assert store.apply(said(figures(at=NOW + 1, allocated=GIB))) == {Part.ALLOCATORS}
+    assert store.apply(said(figures(at=NOW + 1, allocated=GIB))) == {Topic.ALLOCATORS}
     # What had grown old is drawn as new.
-    assert store.apply(said(figures(at=NOW + 60, allocated=GIB))) == {Part.ALLOCATORS}
+    assert store.apply(said(figures(at=NOW + 60, allocated=GIB))) == {Topic.ALLOCATORS}
 
 
 def test_the_history_has_a_point_a_second_at_most_with_the_highest_of_it() -> None:

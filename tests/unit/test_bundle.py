@@ -20,7 +20,7 @@ from tui.cli.values import PythonChoice
 from tui.core import reports
 from tui.devices.cli import doctor
 from tui.devices.cli.doctor import PATH, Anonymizer, DoctorOptions, bundled, write_bundle
-from tui.devices.cli.doctor_checks import Finding, within
+from tui.devices.cli.doctor_checks import CheckResult, within
 from tui.devices.monitor.messages import HostProcesses
 
 __all__ = ["scripted_library", "scripted_nvml"]
@@ -44,9 +44,9 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 CHECKS = [
-    Finding("python", "passed", f"3.11.7 at /home/{ME}/venv/bin/python"),
-    Finding("state folder", "passed", f"/home/{ME}/.local/state/gpu-workbench"),
-    Finding("NVML", "warning", "no permission", "give yourself /dev/nvidia0; 310/700 W drawn"),
+    CheckResult("python", "passed", f"3.11.7 at /home/{ME}/venv/bin/python"),
+    CheckResult("state folder", "passed", f"/home/{ME}/.local/state/gpu-workbench"),
+    CheckResult("NVML", "warning", "no permission", "give yourself /dev/nvidia0; 310/700 W drawn"),
 ]
 ROW = gpu_process(user=COLLEAGUE, command=f"python /home/{COLLEAGUE}/secret-project/train.py")
 SAMPLE = sample(

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.app.drawing import GATHER_S, PAUSE_S, PERIOD_S, Coalescer
-from tui.state.events import Part
+from tui.state.events import Topic
 
-WORKLOADS = frozenset({Part.WORKLOADS})
+WORKLOADS = frozenset({Topic.WORKLOADS})
 
 
 def test_a_first_change_is_drawn_in_a_moment_and_only_once() -> None:
@@ -37,26 +37,26 @@ def test_what_comes_soon_after_a_drawing_waits_for_the_next() -> None:
     coalescer = Coalescer()
     coalescer.add(WORKLOADS)
     coalescer.due(0.0)
-    coalescer.add(frozenset({Part.RUNNER}))
+    coalescer.add(frozenset({Topic.RUNNER}))
     assert coalescer.due_in(0.05) == pytest.approx(PAUSE_S - 0.05)
     assert coalescer.due(0.05) == frozenset()
-    assert coalescer.due(PAUSE_S) == {Part.RUNNER}
+    assert coalescer.due(PAUSE_S) == {Topic.RUNNER}
 
 
 def test_what_a_key_asked_for_is_drawn_at_once_and_delays_nothing_else() -> None:
     coalescer = Coalescer()
     coalescer.add(WORKLOADS)
     coalescer.due(0.0)
-    coalescer.add(WORKLOADS | {Part.BACKEND})
-    assert coalescer.all(1.0) == WORKLOADS | {Part.BACKEND}
-    coalescer.add(frozenset({Part.RUNNER}))
+    coalescer.add(WORKLOADS | {Topic.BACKEND})
+    assert coalescer.all(1.0) == WORKLOADS | {Topic.BACKEND}
+    coalescer.add(frozenset({Topic.RUNNER}))
     assert coalescer.due_in(1.0) == GATHER_S
 
 
-@given(st.lists(st.tuples(st.sampled_from(list(Part)), st.floats(0, 0.4)), max_size=60))
-def test_nothing_is_lost_and_nothing_is_drawn_too_often(changes: list[tuple[Part, float]]) -> None:
+@given(st.lists(st.tuples(st.sampled_from(list(Topic)), st.floats(0, 0.4)), max_size=60))
+def test_nothing_is_lost_and_nothing_is_drawn_too_often(changes: list[tuple[Topic, float]]) -> None:
     coalescer, now = Coalescer(), 0.0
-    drawn: dict[Part, list[float]] = {part: [] for part in Part}
+    drawn: dict[Topic, list[float]] = {part: [] for part in Topic}
     frames: list[float] = []
     for part, wait in changes:
         now += wait

@@ -169,7 +169,7 @@ def test_the_tabs_open_with_the_keys_that_the_header_shows() -> None:
 
 def test_each_tab_has_a_door() -> None:
     app = WorkbenchApp(FakeSession(Store()))
-    assert [app.DEFAULT_MODE, *app.doors()] == [tab.id for tab in TABS]
+    assert [app.DEFAULT_MODE, *app.tab_factories()] == [tab.id for tab in TABS]
 
 
 # ---- the footer --------------------------------------------------------------------------------

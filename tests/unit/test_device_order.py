@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.screens.helpers import GIB, NOW, gpu, make_store, sample, uuid
 from tui.devices.monitor.messages import DeviceMemory, Utilization
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.history import MARGINS, Order, Point, figure, held, in_order
+from tui.devices.state.history import MARGINS, Order, Point, figure, in_order, sort_with_hysteresis
 
 FIGURES = st.dictionaries(st.sampled_from("abcdefgh"), st.none() | st.floats(0, 100))
 
@@ -20,7 +20,7 @@ FIGURES = st.dictionaries(st.sampled_from("abcdefgh"), st.none() | st.floats(0, 
 def test_nobody_is_lost_and_no_row_is_far_behind_the_one_above(
     figures: dict[str, float | None], before: list[str], margin: float
 ) -> None:
-    order = held(before, figures, margin)
+    order = sort_with_hysteresis(before, figures, margin)
     assert sorted(order) == sorted(figures)
     for above, below in itertools.pairwise(order):
         one, other = figures[above], figures[below]
@@ -31,20 +31,20 @@ def test_nobody_is_lost_and_no_row_is_far_behind_the_one_above(
 def test_what_was_shown_stays_once_it_is_in_order(
     figures: dict[str, float | None], before: list[str], margin: float
 ) -> None:
-    order = held(before, figures, margin)
-    assert held(order, figures, margin) == order
+    order = sort_with_hysteresis(before, figures, margin)
+    assert sort_with_hysteresis(order, figures, margin) == order
 
 
 @given(FIGURES)
 def test_asked_for_anew_it_is_sorted_exactly(figures: dict[str, float | None]) -> None:
-    order = held((), figures, 0.0)
+    order = sort_with_hysteresis((), figures, 0.0)
     known = [value for key in order if (value := figures[key]) is not None]
     assert known == sorted(known, reverse=True)
 
 
 def test_a_row_moves_up_only_once_it_is_ahead_by_more_than_the_margin() -> None:
-    assert held("ab", {"a": 50.0, "b": 60.0}, MARGINS["load"]) == ("a", "b")
-    assert held("ab", {"a": 50.0, "b": 60.1}, MARGINS["load"]) == ("b", "a")
+    assert sort_with_hysteresis("ab", {"a": 50.0, "b": 60.0}, MARGINS["load"]) == ("a", "b")
+    assert sort_with_hysteresis("ab", {"a": 50.0, "b": 60.1}, MARGINS["load"]) == ("b", "a")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tui.devices.allocators import process_files
 from tui.devices.cli.doctor import as_text, indices
 from tui.devices.cli.doctor_checks import (
     CONTEXT_BYTES,
-    Finding,
+    CheckResult,
     driver_findings,
     pairing_findings,
     room_findings,
@@ -68,7 +68,7 @@ def test_lost_gpus_are_named_by_their_index() -> None:
 
 def test_findings_that_are_of_no_gpu_are_told_each_for_itself() -> None:
     assert as_text(
-        [Finding("torch", "passed", "2.9"), Finding("CUDA", "warning", "none", "x")]
+        [CheckResult("torch", "passed", "2.9"), CheckResult("CUDA", "warning", "none", "x")]
     ) == ("passed   torch          2.9\nwarning  CUDA           none\n" + " " * 24 + "→ x\n")
 
 

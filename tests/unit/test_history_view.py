@@ -14,7 +14,7 @@ from tui.devices.monitor.messages import DeviceMemory, Sample, Utilization
 from tui.devices.state.history import MOST_POINTS, Point
 from tui.devices.views.history import (
     LABEL,
-    Figure,
+    PlottedFigure,
     block_lines,
     block_rows,
     column_s,
@@ -27,7 +27,7 @@ from tui.devices.views.history import (
 from tui.kit.lines import TextStyle, plain, width
 from tui.state.store import Store
 
-LOAD = Figure("utilization", "util", 100.0, "100 %", TextStyle.GOOD)
+LOAD = PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD)
 EVEN = 1_750_000_000.0
 """A multiple of every column."""
 

@@ -26,7 +26,7 @@ from tests.screens.helpers import (
 from tui.devices.memory import Gauge, account
 from tui.devices.memory.model import Absent, Stale, Value, value_of
 from tui.devices.monitor.messages import DeviceMemory, HostMemory, Sample
-from tui.devices.state.devices import KEPT_S, SILENT_S, MemoryMoments
+from tui.devices.state.devices import KEPT_S, SILENT_S, ConsistentReadings
 from tui.devices.views.memory import absences
 from tui.kit.lines import plain
 from tui.state.events import CompareQueued, RunQueued
@@ -332,7 +332,7 @@ def test_unified_memory_is_not_split_by_what_torch_finds_free() -> None:
 
 
 def test_samples_are_not_kept_for_longer_than_they_serve() -> None:
-    moments = MemoryMoments()
+    moments = ConsistentReadings()
     box = Box()
     for _ in range(400):
         box.wait(0.05)

@@ -11,7 +11,7 @@ from tests.screens.results import DEFAULTS, progress, queued, ran
 from tui.cli.output import ProgressLine
 from tui.core.text.numbers import about
 from tui.kit.lines import plain, width
-from tui.runs.cli.run import Told, how_far
+from tui.runs.cli.run import ResultPrinter, how_far
 from tui.runs.state.parameters import Sweep
 from tui.runs.views.queue import (
     USUAL_S,
@@ -111,7 +111,7 @@ def test_without_a_screen_each_result_is_printed_when_its_run_has_ended(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     store = make_store("one gpu", queued("matmul", "cpu"), queued("mlp", "cpu"))
-    told = Told(store, ProgressLine(), rows=True)
+    told = ResultPrinter(store, ProgressLine(), rows=True)
     told.tell()
     assert capsys.readouterr().out == ""
     for event in ran("matmul", "cpu")[1:]:
@@ -132,7 +132,7 @@ def test_without_a_screen_each_result_is_printed_when_its_run_has_ended(
 
 def test_results_that_follow_as_one_object_are_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
     store = make_store("one gpu", *ran("matmul", "cpu"))
-    Told(store, ProgressLine(), rows=False).tell()
+    ResultPrinter(store, ProgressLine(), rows=False).tell()
     assert capsys.readouterr().out == ""
 
 

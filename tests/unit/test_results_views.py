@@ -11,21 +11,21 @@ from tui.kit.lines import cell_len, plain, width
 from tui.kit.scale import ends_of, interval_line, reach_of
 from tui.results.store.compare import compare
 from tui.results.store.look import Listed, Past, Sides
-from tui.results.store.records import Kept, Row, row_of
+from tui.results.store.records import StoredResult, StoredRow, row_of
 from tui.results.views import comparison as result_comparison
 from tui.results.views import result_list
 
 DRIVERS = {"driver": "580.1"}, {"driver": "590.2"}
 
 
-def _listed(*ones: Kept) -> Listed:
+def _listed(*ones: StoredResult) -> Listed:
     rows = tuple(row_of(one, number=place) for place, one in enumerate(ones))
     facts = {one.facts.hash: one.facts for one in ones}
     tags = {place: one.tags for place, one in enumerate(ones) if one.tags}
     return Listed(rows, facts, tags, len(rows), len(rows))
 
 
-def _sides(a: list[Kept], b: list[Kept]) -> Sides:
+def _sides(a: list[StoredResult], b: list[StoredResult]) -> Sides:
     facts = {one.facts.hash: one.facts for one in (*a, *b)}
     found = compare([row_of(one) for one in a], [row_of(one) for one in b], facts)
     return Sides(("a box", "another"), found, facts)
@@ -65,7 +65,7 @@ def test_a_failed_run_says_why_and_comes_last_by_time() -> None:
         **{**vars(failed), "status": "failed", "reason": "no memory", "run": None}
     )
     rows = [
-        row_of(Kept(record, kept(5).facts), "no memory"),
+        row_of(StoredResult(record, kept(5).facts), "no memory"),
         row_of(kept(1)),
         row_of(kept(2, median=1)),
     ]
@@ -80,7 +80,9 @@ def test_a_failed_run_says_why_and_comes_last_by_time() -> None:
 # ---- two sets ----------------------------------------------------------------------------------
 
 
-def _pair(factor: float, workload: str, first: int = 0) -> tuple[list[Kept], list[Kept]]:
+def _pair(
+    factor: float, workload: str, first: int = 0
+) -> tuple[list[StoredResult], list[StoredResult]]:
     a = [
         kept(
             (first + number) * HOUR,
@@ -152,8 +154,8 @@ def test_too_few_runs_say_so_and_no_interval_is_drawn() -> None:
 # ---- over time ---------------------------------------------------------------------------------
 
 
-def _past(*ones: Kept, elsewhere: int = 0) -> Past:
-    rows: tuple[Row, ...] = tuple(row_of(one) for one in ones)
+def _past(*ones: StoredResult, elsewhere: int = 0) -> Past:
+    rows: tuple[StoredRow, ...] = tuple(row_of(one) for one in ones)
     return Past(rows[-1], rows, {one.facts.hash: one.facts for one in ones}, elsewhere)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.screens.helpers import environment, gpu, hello, sample, torch_gpu
 from tests.screens.results import DEFAULTS, result
-from tui.results.store.keeper import Apply, EarlierSessions
+from tui.results.store.keeper import Apply, ResultHistory
 from tui.runs.state.parameters import Sweep
 from tui.session.allocators_supervisor import WatchSupervisor
 from tui.session.session import Session
@@ -122,7 +122,7 @@ async def test_the_watch_starts_only_where_it_is_looked_at_and_after_sample_and_
 async def test_what_the_session_began_has_ended_when_it_has_stopped() -> None:
     ended: list[str] = []
 
-    class Slow(EarlierSessions):
+    class Slow(ResultHistory):
         async def hold(self, run_id: str, _store: Store, _apply: Apply) -> None:
             try:
                 await asyncio.Event().wait()

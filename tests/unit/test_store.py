@@ -14,9 +14,9 @@ from tui.state.events import (
     DeviceSelected,
     LogLine,
     ParametersSet,
-    Part,
     RunnerStatus,
     RunQueued,
+    Topic,
 )
 from tui.state.store import Store
 from workloads.protocol import messages
@@ -39,7 +39,7 @@ def _result(run: messages.Run, status: Status = "ok") -> messages.Finished:
 
 def test_a_hello_brings_the_catalogue_with_its_defaults() -> None:
     store = Store()
-    assert Part.WORKLOADS in store.apply(HELLO)
+    assert Topic.WORKLOADS in store.apply(HELLO)
     assert store.parameters == {"matmul": {"n": 2048}}
 
 
@@ -145,7 +145,7 @@ def test_progress_of_a_comparison_is_not_progress_of_a_run() -> None:
     request = messages.Compare("c", "matmul", "cpu", {}, "mkldnn.enabled", (True, False), {})
     store.apply(CompareQueued(request))
     progress = messages.Progress("c", "measuring", 1.0, "cpu")
-    assert store.apply(progress) == frozenset({Part.BACKEND})
+    assert store.apply(progress) == frozenset({Topic.BACKEND})
     assert store.apply(replace(progress, id="other")) == frozenset()
 
 

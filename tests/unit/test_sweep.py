@@ -23,7 +23,7 @@ from tui.runs.state.parameters import (
 from tui.runs.sweeps.sweep_result import Swept, progress_text, swept, where_decided
 from tui.runs.views.chart import plot_rows
 from tui.runs.views.detail import detail_lines
-from tui.runs.views.workload_table import Row, row
+from tui.runs.views.workload_table import WorkloadRow, row
 from tui.state.events import ParametersSet, RunQueued, SweepSet
 from tui.state.store import Store
 from workloads.protocol import messages
@@ -328,7 +328,7 @@ def test_the_screen_shows_how_far_it_is_and_the_curves() -> None:
     assert swept(store, "matmul", ("cpu",)) is None
 
 
-def the_row(store: Store) -> Row:
+def the_row(store: Store) -> WorkloadRow:
     return row(store, next(item for item in store.catalogue if item.name == "matmul"))
 
 

@@ -26,7 +26,7 @@ from tests.screens.watched import (
 from tui.core.text.glyphs import GLYPHS
 from tui.kit.lines import Line, plain, width
 from tui.session.allocators_supervisor import KeptRun
-from tui.watch.runs.findings import Finding, Growth
+from tui.watch.runs.findings import Finding, GrowthRate
 from tui.watch.runs.runs import EXAMPLE
 from tui.watch.state.run import Mark, StepPoint, WatchedDevice
 from tui.watch.views.processes import (
@@ -144,22 +144,22 @@ def test_no_row_has_anything_of_a_stranger_that_moves_the_cursor() -> None:
     ("growth", "per", "said"),
     [
         (
-            Growth(6.1 * MIB, 5.9 * MIB, 6.3 * MIB),
+            GrowthRate(6.1 * MIB, 5.9 * MIB, 6.3 * MIB),
             "step",
             "allocated grows by 6.1 MiB per step (95 %: 5.9 to 6.3)",
         ),
-        (Growth(-3.0 * GIB, -3.2 * GIB, -2.8 * GIB), "s", "allocated falls by 3.0 GiB per s"),
-        (Growth(0.0, -512.0, 512.0), "step", "may grow, fall or stay: 0 B per step"),
-        (Growth(0.0, 0.0, 0.0), "step", "allocated does not grow: 0 B per step (95 %: 0 to 0)"),
+        (GrowthRate(-3.0 * GIB, -3.2 * GIB, -2.8 * GIB), "s", "allocated falls by 3.0 GiB per s"),
+        (GrowthRate(0.0, -512.0, 512.0), "step", "may grow, fall or stay: 0 B per step"),
+        (GrowthRate(0.0, 0.0, 0.0), "step", "allocated does not grow: 0 B per step (95 %: 0 to 0)"),
     ],
 )
-def test_growth_is_told_with_its_interval(growth: Growth, per: str, said: str) -> None:
+def test_growth_is_told_with_its_interval(growth: GrowthRate, per: str, said: str) -> None:
     assert said in growth_words(device(growth=growth, growth_per=per))
 
 
 @given(st.floats(-1e15, 1e15), st.floats(0, 1e15), st.floats(0, 1e15))
 def test_growth_can_be_told_of_any_rate(rate: float, below: float, above: float) -> None:
-    assert "allocated" in growth_words(device(growth=Growth(rate, rate - below, rate + above)))
+    assert "allocated" in growth_words(device(growth=GrowthRate(rate, rate - below, rate + above)))
 
 
 def test_growth_that_is_not_known_has_its_reason() -> None:

@@ -6,7 +6,15 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import busy
-from tui.runs.views.workload_table import ORDERS, Group, Order, Row, entries, following, ordered
+from tui.runs.views.workload_table import (
+    ORDERS,
+    Group,
+    Order,
+    WorkloadRow,
+    entries,
+    following,
+    ordered,
+)
 
 
 def names(order: Order) -> list[str]:
@@ -14,7 +22,7 @@ def names(order: Order) -> list[str]:
     busy(store)
     found = ordered(store, entries(store), order)
     assert order == ORDERS[0] or not any(isinstance(entry, Group) for entry in found)
-    return [entry.workload for entry in found if isinstance(entry, Row)]
+    return [entry.workload for entry in found if isinstance(entry, WorkloadRow)]
 
 
 def test_the_catalogues_own_order_leaves_the_groups() -> None:
@@ -36,7 +44,7 @@ def test_the_largest_value_comes_first_and_what_has_none_last() -> None:
 
 def test_without_results_nothing_moves() -> None:
     store = make_store("one gpu")
-    rows = [entry for entry in entries(store) if isinstance(entry, Row)]
+    rows = [entry for entry in entries(store) if isinstance(entry, WorkloadRow)]
     assert ordered(store, entries(store), "time") == rows
 
 

@@ -11,13 +11,13 @@ from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result
 from tui.kit.lines import plain
 from tui.runs.state.runs import Conditions
 from tui.runs.views.workload_columns import WIDEST
-from tui.runs.views.workload_table import Group, Row, entries, row
+from tui.runs.views.workload_table import Group, WorkloadRow, entries, row
 from tui.state.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet
 from tui.state.store import Store
 from workloads.protocol.results import Basis, Check, Limit, Rates
 
 
-def the_row(store: Store, name: str = "matmul") -> Row:
+def the_row(store: Store, name: str = "matmul") -> WorkloadRow:
     return row(store, next(info for info in store.catalogue if info.name == name))
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 
 from tests.watch.target import ScriptedTarget, build_target, running
-from tui.devices.allocators.peek import Target
+from tui.devices.allocators.peek import AllocatorReader
 from tui.devices.allocators.process_files import ProcessFiles
 from workloads.measure.estimates import paired_ratio
 
@@ -73,7 +73,7 @@ def watching(*pids: int) -> Iterator[psutil.Process]:
 
 def one_reading(target: ScriptedTarget) -> None:
     """What a reading takes, at rest and while the numbers change."""
-    reader = Target(ProcessFiles(target.pid))
+    reader = AllocatorReader(ProcessFiles(target.pid))
     began = time.perf_counter()
     reader.locate()
     found = time.perf_counter() - began
@@ -99,7 +99,7 @@ def one_reading(target: ScriptedTarget) -> None:
 
 def torn_readings(target: ScriptedTarget, seconds: float) -> None:
     """Read a process as often as that goes while it allocates and frees."""
-    reader = Target(ProcessFiles(target.pid))
+    reader = AllocatorReader(ProcessFiles(target.pid))
     reader.locate()
     device = reader.devices[0]
     working = threading.Thread(target=target.ask, args=(seconds,))

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.watch.runs.findings import FEWEST_BLOCKS, MOST_POINTS, Growth, Track, growth, keeps_growing
+from tui.watch.runs.findings import (
+    FEWEST_BLOCKS,
+    MOST_POINTS,
+    GrowthRate,
+    Track,
+    growth,
+    keeps_growing,
+)
 from workloads.protocol.messages import TorchMemory
 
 MIB, GIB = 2**20, 2**30
@@ -66,7 +73,7 @@ def test_a_rate_lies_within_its_interval(values: list[float]) -> None:
 
 @given(st.floats(0, 1e9), st.integers(30, 300))
 def test_what_stands_still_does_not_grow(value: float, count: int) -> None:
-    assert growth([(float(at), value) for at in range(count)]) == Growth(0, 0, 0)
+    assert growth([(float(at), value) for at in range(count)]) == GrowthRate(0, 0, 0)
 
 
 def test_noise_is_called_growth_no_more_often_than_its_interval_says() -> None:

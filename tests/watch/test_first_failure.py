@@ -6,12 +6,12 @@ import pytest
 
 from tests.watch.test_watched_processes import left, oom
 from tui.watch.runs.first_failure import first_failure
-from tui.watch.runs.kept import Left
+from tui.watch.runs.kept import ProcessLog
 
 TORCHRUN = ("/usr/bin/torchrun", "--nproc-per-node", "4", "train.py")
 
 
-def rank(number: int, failed_at: float | None = None, **facts: object) -> Left:
+def rank(number: int, failed_at: float | None = None, **facts: object) -> ProcessLog:
     ooms = () if failed_at is None else (oom(at=failed_at, handled=False),)
     return left(100 + number, rank=str(number), ooms=ooms, **facts)
 
@@ -33,7 +33,7 @@ def rank(number: int, failed_at: float | None = None, **facts: object) -> Left:
         ([left(7, ooms=(oom(at=5.0, handled=False),))], ""),
     ],
 )
-def test_the_first_rank_and_those_that_were_ended(ranks: list[Left], said: str) -> None:
+def test_the_first_rank_and_those_that_were_ended(ranks: list[ProcessLog], said: str) -> None:
     assert first_failure(ranks, TORCHRUN) == said
 
 

@@ -21,10 +21,10 @@ from tests.watch.following import until
 from tui.core.text.numbers import count
 from tui.devices.allocators.messages import Seen
 from tui.session.allocators_supervisor import KeptRuns
-from tui.watch.cli.launch import Outcome, as_object, as_text
+from tui.watch.cli.launch import RunOutcome, as_object, as_text
 from tui.watch.runs import runs, samples
 from tui.watch.runs.kept import MOST_LEFT_BYTES, left_in, read_folder, troubles_in
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import LONGEST_LINE
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.processes import MOST_SEEN, WatchedProcesses
@@ -134,7 +134,7 @@ def shown(place: Path) -> tuple[WatchedRun | None, list[str]]:
     return state, said
 
 
-def replayed(run: Run) -> WatchedRun:
+def replayed(run: StartedRun) -> WatchedRun:
     async def work() -> WatchedRun:
         session = WatchedRunSession()
         session.open(run)
@@ -247,7 +247,7 @@ def test_more_processes_than_any_run_has_are_not_all_shown(place: Path) -> None:
     many = [{**FIGURES, "devices": devices[at : at + 100]} for at in range(0, 2 * MOST_SEEN, 100)]
     (place / "samples.jsonl").write_bytes(encoded(*steps, *many))
     known = WatchedProcesses()
-    assert samples.read(Run(place, (), "", BEGAN), known.take) == samples.Read(0, 0)
+    assert samples.read(StartedRun(place, (), "", BEGAN), known.take) == samples.Read(0, 0)
     assert len(known.seen) == MOST_SEEN
     assert sum(len(each.devices) for each in known.seen.values()) == MOST_SEEN
 
@@ -421,7 +421,7 @@ def test_whatever_lies_in_a_folder_every_view_of_it_stands(
     for event in taken:
         known.take(event)
     known.take_left(contents.left, ())
-    outcome = Outcome(kept, known, skipped=contents.skipped)
+    outcome = RunOutcome(kept, known, skipped=contents.skipped)
     assert json.loads(json.dumps(as_object(outcome), allow_nan=False))["skipped"] == list(
         contents.skipped
     )

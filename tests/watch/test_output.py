@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tui.core.text.glyphs import clean
 from tui.watch.session import followed_run
-from tui.watch.session.followed_run import Output, shown
+from tui.watch.session.followed_run import FollowedFile, shown
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def add(log: Path, data: bytes) -> None:
 
 
 def test_lines_come_as_they_are_written(log: Path) -> None:
-    read = Output(log)
+    read = FollowedFile(log)
     assert (read.read(), read.lines, read.problem) == (False, (), "")
     add(log, b"one\ntw")
     assert (read.read(), read.lines) == (True, ("one", "tw"))
@@ -70,7 +70,7 @@ def test_how_it_is_cut_does_not_matter(
 ) -> None:
     log = tmp_path_factory.mktemp("run") / "output.log"
     log.touch()
-    parts = Output(log)
+    parts = FollowedFile(log)
     rest = data
     for cut in cuts:
         parts.read()
@@ -79,13 +79,13 @@ def test_how_it_is_cut_does_not_matter(
     parts.read()
     add(log, rest)
     parts.read()
-    whole = Output(log)
+    whole = FollowedFile(log)
     whole.read()
     assert parts.lines == whole.lines
 
 
 def test_a_bar_of_progress_is_one_line_of_bounded_size(log: Path) -> None:
-    read = Output(log)
+    read = FollowedFile(log)
     for number in range(2000):
         add(log, b"\r%4d/2000 [####      ]" % number)
         read.read()
@@ -97,7 +97,7 @@ def test_of_much_output_the_end_is_kept(log: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(followed_run, "FIRST_BYTES", 100)
     monkeypatch.setattr(followed_run, "MOST_BYTES", 100)
     add(log, b"".join(b"line %05d\n" % number for number in range(1000)))
-    read = Output(log)
+    read = FollowedFile(log)
     assert read.read()
     assert read.lines == tuple(f"line {number:05}" for number in range(991, 1000))
     add(log, b"".join(b"more %05d\n" % number for number in range(1000)))
@@ -111,7 +111,7 @@ def test_of_much_output_the_end_is_kept(log: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_file_that_was_emptied_is_read_anew(log: Path) -> None:
-    read = Output(log)
+    read = FollowedFile(log)
     add(log, b"one\ntwo\n")
     read.read()
     os.truncate(log, 0)
@@ -123,7 +123,7 @@ def test_a_file_that_was_emptied_is_read_anew(log: Path) -> None:
 
 def test_what_cannot_be_read_is_a_line(log: Path) -> None:
     log.mkdir()
-    read = Output(log)
+    read = FollowedFile(log)
     assert read.read()
     assert read.problem == "its output cannot be read: Is a directory"
     assert not read.read()

@@ -14,7 +14,7 @@ import pytest
 from tests.watch.target import VECTOR_AT, ScriptedTarget
 from tui.devices.allocators import peek
 from tui.devices.allocators.layouts import ARRAYS, UNKNOWN_LAYOUT, Numbers, torch_memory
-from tui.devices.allocators.peek import Peek, Target, UnreadableError
+from tui.devices.allocators.peek import AllocatorReader, AllocatorReading, UnreadableError
 from tui.devices.allocators.process_files import GoneError, ProcessFiles
 from workloads.protocol.messages import TorchMemory
 
@@ -24,9 +24,9 @@ UNIT = 1536
 
 
 @contextmanager
-def looking_at(target: ScriptedTarget) -> Iterator[Target]:
+def looking_at(target: ScriptedTarget) -> Iterator[AllocatorReader]:
     """Reads a target whose allocator is set up."""
-    opened = Target(ProcessFiles(target.pid))
+    opened = AllocatorReader(ProcessFiles(target.pid))
     try:
         yield opened
     finally:
@@ -40,7 +40,7 @@ def said(target: ScriptedTarget, devices: int) -> tuple[TorchMemory, ...]:
     )
 
 
-def reason(target: Target) -> str:
+def reason(target: AllocatorReader) -> str:
     with pytest.raises(UnreadableError) as refused:
         target.locate()
     return str(refused.value)
@@ -56,11 +56,11 @@ def test_every_figure_is_what_the_process_says(
         target.do("churn", device, 30 + device)
     with looking_at(target) as reader:
         reader.locate()
-        assert reader.read(AT) == Peek(said(target, devices), {})
+        assert reader.read(AT) == AllocatorReading(said(target, devices), {})
         for device in range(devices):
             target.do("churn", device, 17 * device + 1)
             target.do("oom", device)
-            assert reader.read(AT) == Peek(said(target, devices), {})
+            assert reader.read(AT) == AllocatorReading(said(target, devices), {})
 
 
 def test_the_figures_are_told_apart_by_their_place_in_memory_stats(target: ScriptedTarget) -> None:
@@ -108,7 +108,7 @@ def test_before_cuda_is_used_the_reason_is_said_and_the_figures_come_with_the_us
     target.do("churn", 0, 0)  # it has reached its own work: the library is loaded
     with looking_at(target) as reader:
         assert reason(reader) == peek.NOT_USED_YET
-        assert reader.read(AT) == Peek((), {"": peek.NOT_USED_YET})
+        assert reader.read(AT) == AllocatorReading((), {"": peek.NOT_USED_YET})
         target.make(2)
         assert reason(reader) == peek.NOT_USED_YET
         target.do("churn", 1, 5)
@@ -153,9 +153,9 @@ def test_counts_that_were_begun_anew_are_believed_once_they_have_proved_equal(
         reader.locate()
         for _ in range(3):
             assert reader.read(AT).figures == ()
-        assert reader.read(AT) == Peek(said(target, 2), {})
+        assert reader.read(AT) == AllocatorReading(said(target, 2), {})
         target.do("churn", 0, 31)
-        assert reader.read(AT) == Peek(said(target, 2), {})
+        assert reader.read(AT) == AllocatorReading(said(target, 2), {})
 
 
 @pytest.mark.parametrize("array", range(9))
@@ -171,7 +171,7 @@ def test_a_half_made_change_is_never_shown(target: ScriptedTarget, array: int) -
             assert found.figures == (said(target, 2)[1],)
             assert found.unavailable == {"cuda:0": peek.IN_CHANGE}
         target.do("tear", 0, array, 1)
-        assert reader.read(AT) == Peek(said(target, 2), {})
+        assert reader.read(AT) == AllocatorReading(said(target, 2), {})
 
 
 def test_a_layout_is_not_taken_from_a_half_made_change(target: ScriptedTarget) -> None:
@@ -228,7 +228,7 @@ def _hammer(target: ScriptedTarget, version: str, readings: int, different: int,
             seen.add(numbers)
             assert not _broken(numbers)
         target.do("rest")
-        assert reader.read(AT) == Peek(said(target, 1), {})
+        assert reader.read(AT) == AllocatorReading(said(target, 1), {})
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.13"])
@@ -246,7 +246,7 @@ def test_none_of_100_000_readings_breaks_an_invariant(target: ScriptedTarget) ->
 # ---- the process comes and goes ----
 
 
-def _gone(target: Target) -> str:
+def _gone(target: AllocatorReader) -> str:
     with pytest.raises(GoneError) as gone:
         target.read(AT)
     return str(gone.value)
@@ -324,7 +324,7 @@ def test_nothing_is_written_and_nothing_stops(target: ScriptedTarget) -> None:
 
 def test_a_process_without_torch_says_so() -> None:
     with pytest.raises(UnreadableError, match="no torch is loaded"):
-        Target(ProcessFiles(os.getppid()))
+        AllocatorReader(ProcessFiles(os.getppid()))
 
 
 def _maps(library: str) -> bytes:

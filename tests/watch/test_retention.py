@@ -15,7 +15,7 @@ from tui.cli.output import UsageError
 from tui.cli.program import parse
 from tui.watch.cli.output import kept_lines
 from tui.watch.runs import runs
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from workloads.agent import identity
 
 
@@ -26,7 +26,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-def old(number: int, **facts: object) -> Run:
+def old(number: int, **facts: object) -> StartedRun:
     """A run that is older than those that fill the places."""
     run = replace(runs.new_run([f"old {number}"]), began=1.6e9 + number, **facts)  # type: ignore[arg-type]
     runs.save(run)
@@ -38,7 +38,7 @@ def age(path: Path, seconds: float) -> None:
     os.utime(path, (at, at))
 
 
-def is_kept(run: Run) -> bool:
+def is_kept(run: StartedRun) -> bool:
     for _ in range(2):
         runs.save(replace(runs.new_run(["newer"]), ended=time.time(), code=0))
     runs.new_run(["newest"])

@@ -25,7 +25,7 @@ from tui.devices.allocators.messages import (
     TorchProcesses,
 )
 from tui.watch.runs import samples
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.samples import Read, SamplesFile
 from workloads.protocol import wire
 
@@ -34,8 +34,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    return Run(tmp_path, ("python", "train.py"), "/", BEGAN)
+def run(tmp_path: Path) -> StartedRun:
+    return StartedRun(tmp_path, ("python", "train.py"), "/", BEGAN)
 
 
 def steps(at: float, count: int = 0) -> StepsTold:
@@ -46,12 +46,12 @@ def held(at: float) -> ProcessFigures:
     return ProcessFigures(BEGAN + at, (figures(BEGAN + at),))
 
 
-def seen_in(run: Run) -> tuple[list[Seen], Read]:
+def seen_in(run: StartedRun) -> tuple[list[Seen], Read]:
     found: list[Seen] = []
     return found, samples.read(run, found.append)
 
 
-def test_what_is_kept_is_read(run: Run) -> None:
+def test_what_is_kept_is_read(run: StartedRun) -> None:
     file = SamplesFile(run, starter=True)
     events: list[Seen] = [
         TorchProcesses(BEGAN, ()),
@@ -67,7 +67,7 @@ def test_what_is_kept_is_read(run: Run) -> None:
     file.close()
 
 
-def test_samples_are_sparser_with_time_and_the_last_is_kept(run: Run) -> None:
+def test_samples_are_sparser_with_time_and_the_last_is_kept(run: StartedRun) -> None:
     file = SamplesFile(run, starter=True)
     for tenth in range(864_000 // 20):
         file.keep(held(tenth * 2.0))
@@ -82,7 +82,7 @@ def test_samples_are_sparser_with_time_and_the_last_is_kept(run: Run) -> None:
     assert max(gaps) <= 86_400 / samples.SPARSER + 2
 
 
-def test_one_of_several_writes_and_another_takes_over(run: Run) -> None:
+def test_one_of_several_writes_and_another_takes_over(run: StartedRun) -> None:
     first, second = SamplesFile(run, starter=True), SamplesFile(run, starter=False)
     first.keep(steps(1))
     second.keep(TorchProcesses(BEGAN + 1, ()))
@@ -96,7 +96,7 @@ def test_one_of_several_writes_and_another_takes_over(run: Run) -> None:
     second.close()
 
 
-def test_a_writer_that_is_killed_leaves_its_place_and_perhaps_half_a_line(run: Run) -> None:
+def test_a_writer_that_is_killed_leaves_its_place_and_perhaps_half_a_line(run: StartedRun) -> None:
     code = (
         "import sys, time\n"
         "from tests.watch.test_samples import *\n"
@@ -121,7 +121,7 @@ def test_a_writer_that_is_killed_leaves_its_place_and_perhaps_half_a_line(run: R
 
 
 def test_where_files_cannot_be_locked_the_starter_writes(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: StartedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(*_: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -136,9 +136,9 @@ def test_where_files_cannot_be_locked_the_starter_writes(
 
 
 def test_a_folder_that_is_gone_or_a_full_disk_is_a_line_and_no_error(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: StartedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = SamplesFile(Run(run.folder / "gone", (), "", BEGAN), starter=True)
+    lost = SamplesFile(StartedRun(run.folder / "gone", (), "", BEGAN), starter=True)
     lost.keep(steps(1))
     assert lost.problem == "its samples are not kept: No such file or directory"
     file = SamplesFile(run, starter=True)
@@ -160,7 +160,7 @@ def test_a_folder_that_is_gone_or_a_full_disk_is_a_line_and_no_error(
 def test_junk_costs_its_lines_alone(
     tmp_path_factory: pytest.TempPathFactory, junk: list[bytes]
 ) -> None:
-    run = Run(tmp_path_factory.mktemp("run"), (), "", BEGAN)
+    run = StartedRun(tmp_path_factory.mktemp("run"), (), "", BEGAN)
     whole = wire.encode(steps(1))
     lines = [line.replace(b"\n", b" ") for line in junk]
     run.samples.write_bytes(b"".join(b"%s\n%s" % (line, whole) for line in lines))
@@ -169,7 +169,7 @@ def test_junk_costs_its_lines_alone(
     assert done.unreadable == sum(line != b"" for line in lines)
 
 
-def test_of_a_long_file_the_end_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_long_file_the_end_is_read(run: StartedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     file = SamplesFile(run, starter=True)
     for number in range(100):
         file.keep(steps(number, number))
@@ -182,7 +182,7 @@ def test_of_a_long_file_the_end_is_read(run: Run, monkeypatch: pytest.MonkeyPatc
     assert (done.unreadable, done.left_out > size // 2) == (0, True)
 
 
-def test_a_file_of_an_earlier_version_has_figures_alone(run: Run) -> None:
+def test_a_file_of_an_earlier_version_has_figures_alone(run: StartedRun) -> None:
     line = json.loads(wire.encode(held(1)))
     run.samples.write_text(json.dumps(line) + "\n" + json.dumps(line)[:40])
     assert seen_in(run) == ([held(1)], Read(0, 0))
@@ -190,7 +190,7 @@ def test_a_file_of_an_earlier_version_has_figures_alone(run: Run) -> None:
     assert seen_in(run) == ([], Read(0, 0))
 
 
-def test_reading_stops_where_it_is_not_wanted_any_more(run: Run) -> None:
+def test_reading_stops_where_it_is_not_wanted_any_more(run: StartedRun) -> None:
     file = SamplesFile(run, starter=True)
     for second in range(9):
         file.keep(steps(second, second))

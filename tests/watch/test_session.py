@@ -24,7 +24,7 @@ from tui.core.child.process import ChildProcess
 from tui.devices.allocators.messages import TorchProcesses, WatchEvent
 from tui.session import allocators_supervisor as watching
 from tui.watch.runs import runs
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.samples import SamplesFile
 from tui.watch.session import watched_session
 from tui.watch.session.watched_session import RunError, WatchedRunSession
@@ -43,7 +43,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def ended() -> Run:
+def ended() -> StartedRun:
     """A run with samples of one process."""
     run = replace(runs.new_run(["python", "train.py"]), began=1e9, ended=1e9 + 60, code=0)
     runs.save(run)
@@ -55,14 +55,16 @@ def ended() -> Run:
     return run
 
 
-def begun(session: WatchedRunSession, command: Sequence[str], entries: int | None = None) -> Run:
+def begun(
+    session: WatchedRunSession, command: Sequence[str], entries: int | None = None
+) -> StartedRun:
     """Start a command under the watch and follow it."""
     run, _ = runs.begin(command, entries)
     session.open(run)
     return run
 
 
-def opened(run: Run, then: Callable[[], None] = lambda: None) -> WatchedRun:
+def opened(run: StartedRun, then: Callable[[], None] = lambda: None) -> WatchedRun:
     """What is known of a run that has ended, once it was read."""
 
     async def work() -> WatchedRun:
@@ -81,7 +83,7 @@ def opened(run: Run, then: Callable[[], None] = lambda: None) -> WatchedRun:
     return asyncio.run(work())
 
 
-def test_a_run_that_has_ended_is_replayed(ended: Run) -> None:
+def test_a_run_that_has_ended_is_replayed(ended: StartedRun) -> None:
     found = opened(ended)
     (row,) = found.devices
     assert (row.process.rank, row.steps, len(row.points), row.ended) == (2, 7, 2, "ended")
@@ -89,7 +91,7 @@ def test_a_run_that_has_ended_is_replayed(ended: Run) -> None:
     assert found.run == ended
 
 
-def test_samples_that_are_damaged_cost_their_lines_and_say_so(ended: Run) -> None:
+def test_samples_that_are_damaged_cost_their_lines_and_say_so(ended: StartedRun) -> None:
     with ended.samples.open("ab") as file:
         file.write(b'{"type": "process_figures", "at": "x"}\n\xff\xfe\n{"type": "st')
     found = opened(ended)
@@ -102,7 +104,7 @@ def test_samples_that_are_damaged_cost_their_lines_and_say_so(ended: Run) -> Non
     assert found.devices == ()
 
 
-def test_a_run_of_another_machine_says_where_it_is_and_is_not_touched(ended: Run) -> None:
+def test_a_run_of_another_machine_says_where_it_is_and_is_not_touched(ended: StartedRun) -> None:
     # Its pid is that of a process here.
     far = replace(ended, ended=None, code=None, host="far", pid=os.getpid())
     ticks = int(identity().rpartition("-")[2])
@@ -117,7 +119,7 @@ def test_a_run_of_another_machine_says_where_it_is_and_is_not_touched(ended: Run
     )
 
 
-def test_a_folder_that_is_gone_is_a_line(ended: Run) -> None:
+def test_a_folder_that_is_gone_is_a_line(ended: StartedRun) -> None:
     for path in ended.folder.iterdir():
         path.unlink()
 
@@ -278,7 +280,7 @@ def test_a_kept_run_of_the_same_pid_is_not_the_child_of_that_pid() -> None:
 
 
 def test_what_is_left_while_the_watch_is_being_started_leaves_no_child(
-    ended: Run, monkeypatch: pytest.MonkeyPatch
+    ended: StartedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = []
 
@@ -333,7 +335,7 @@ def _group(pid: int) -> int | None:
 
 
 def test_a_run_that_is_left_has_its_end_written_down_all_the_same() -> None:
-    async def work() -> Run:
+    async def work() -> StartedRun:
         session = WatchedRunSession()
         changes: list[bool] = []
         run = begun(session, [sys.executable, "-c", "input()"])

@@ -17,7 +17,7 @@ import pytest
 
 from tests import waiting
 from tui.watch.runs import runs
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,7 +35,7 @@ def command(code: str, *words: str) -> list[str]:
 
 
 @contextmanager
-def watched(code: str) -> Iterator[tuple[subprocess.Popen[bytes], Run]]:
+def watched(code: str) -> Iterator[tuple[subprocess.Popen[bytes], StartedRun]]:
     """A program under the watch that has written its first line; it is ended with the test."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(command(code), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
@@ -52,12 +52,12 @@ def watched(code: str) -> Iterator[tuple[subprocess.Popen[bytes], Run]]:
         process.communicate()
 
 
-def the_run() -> Run:
+def the_run() -> StartedRun:
     (run,) = runs.kept()
     return run
 
 
-def ended() -> Run:
+def ended() -> StartedRun:
     return waiting.until(lambda: the_run() if the_run().ended is not None else None)  # type: ignore[no-any-return]
 
 
@@ -233,7 +233,7 @@ def test_a_reader_that_waits_does_not_hold_the_command_up() -> None:
 
 
 def ended_code() -> int | None:
-    def found() -> Run | None:
+    def found() -> StartedRun | None:
         kept = runs.kept()
         return kept[0] if kept and kept[0].code is not None else None
 

@@ -28,7 +28,7 @@ from tui.devices.allocators.messages import (
     WatchPace,
 )
 from tui.devices.allocators.process_files import Access, no_process, refusal
-from tui.devices.allocators.watch import Watch
+from tui.devices.allocators.watch import AllocatorWatch
 from workloads.protocol import wire
 
 NOBODY = 65_534
@@ -36,17 +36,17 @@ TOP = Path(__file__).parents[2]
 DEADLINE = 30.0
 
 
-def looked(watch: Watch) -> dict[int, TorchProcess]:
+def looked(watch: AllocatorWatch) -> dict[int, TorchProcess]:
     told = watch.look(time.time())
     assert told is not None
     return {each.pid: each for each in told.processes}
 
 
-def watching(*pids: int, children: bool = False) -> Watch:
-    return Watch(0.1, LookFor(pids, children))
+def watching(*pids: int, children: bool = False) -> AllocatorWatch:
+    return AllocatorWatch(0.1, LookFor(pids, children))
 
 
-def allocated(watch: Watch) -> dict[tuple[int, str], int]:
+def allocated(watch: AllocatorWatch) -> dict[tuple[int, str], int]:
     figures = watch.read(time.time())
     # Where all are watched, others on this machine may be in change.
     assert not watch.wanted.pids or figures.unavailable == {}
@@ -170,7 +170,7 @@ def test_a_fork_does_not_pass_for_a_process_that_holds_the_same_again(
         assert fork not in {pid for pid, _ in allocated(watch)}
         # Alone, too; and the driver knows better than addresses do.
         assert f"a fork of process {target.pid}" in looked(watching(fork))[fork].reason
-        listed = Watch(0.1, LookFor((fork,), children=False), (fork,))
+        listed = AllocatorWatch(0.1, LookFor((fork,), children=False), (fork,))
         assert looked(listed)[fork].reason == ""
     finally:
         os.kill(fork, signal.SIGKILL)

@@ -20,7 +20,7 @@ from tui.devices.allocators.messages import (
 )
 from tui.devices.allocators.peek import NO_TORCH
 from tui.watch.runs.agents import AgentState
-from tui.watch.runs.kept import Left, Oom, Taken
+from tui.watch.runs.kept import Oom, ProcessLog, RequestedSnapshot
 from tui.watch.state.processes import KILLED, WatchedProcesses
 from tui.watch.state.run import MOST_POINTS
 
@@ -49,8 +49,8 @@ def agent(pid: int = 7, steps: int = 0) -> AgentState:
     return AgentState(f"box-{pid}-100", pid, "/run", steps, 0, 0, False, 0)
 
 
-def left(pid: int = 7, **facts: object) -> Left:
-    known = Left(f"box-{pid}-100", pid, "box", None, "2.13.0", BEGAN + 1)
+def left(pid: int = 7, **facts: object) -> ProcessLog:
+    known = ProcessLog(f"box-{pid}-100", pid, "box", None, "2.13.0", BEGAN + 1)
     return replace(known, **facts)  # type: ignore[arg-type]
 
 
@@ -149,7 +149,7 @@ def test_flushes_ooms_and_snapshots_are_marked_where_they_were(tmp_path: Path) -
     known = seen(process())
     known.take(held(1, alloc_retries=2))
     known.take(held(2, alloc_retries=5))
-    taken = Taken(BEGAN + 5, 3, tmp_path / "snapshot.pickle")
+    taken = RequestedSnapshot(BEGAN + 5, 3, tmp_path / "snapshot.pickle")
     known.take_left([left(ooms=(oom(), oom(2, device=1)), snapshots=(taken,))], [])
     first, second = known.devices(over=False)
     told = [(mark.kind, mark.at - BEGAN, mark.step) for mark in first.marks]

@@ -19,12 +19,12 @@ from textual.timer import Timer
 
 from tui.devices.state.history import stale_after
 from tui.kit.terminal.textual_private import ChopsUpdate, CompositorUpdate
-from tui.state.events import Part, Parts
+from tui.state.events import Topic, Topics
 from tui.state.store import Store
 
 LOOK_S = 1.0
 """How often it is looked at whether figures have grown old."""
-GROWS_OLD = frozenset({Part.DEVICES, Part.MEMORY})
+GROWS_OLD = frozenset({Topic.DEVICES, Topic.MEMORY})
 
 
 class Drawing:
@@ -35,14 +35,14 @@ class Drawing:
         draw: is called with the parts of the store whose time has come.
     """
 
-    def __init__(self, app: App[Any], draw: Callable[[Parts], None]) -> None:
+    def __init__(self, app: App[Any], draw: Callable[[Topics], None]) -> None:
         self._app = app
         self._draw = draw
         self._coalescer = Coalescer()
         self._timer: Timer | None = None
         self._ended = False
 
-    def changed(self, parts: Parts) -> None:
+    def changed(self, parts: Topics) -> None:
         """Draw parts of the store when their time has come."""
         self._coalescer.add(parts)
         self._wait()
@@ -84,12 +84,12 @@ GATHER_S = 0.03
 PAUSE_S = 0.25
 """Least time between two drawings that no key has asked for."""
 PERIOD_S = {
-    Part.DEVICES: 0.9,
-    Part.MEMORY: 0.9,
-    Part.ALLOCATORS: 0.5,
-    Part.WORKLOADS: 0.5,
-    Part.BACKEND: 0.5,
-    Part.LOG: 0.5,
+    Topic.DEVICES: 0.9,
+    Topic.MEMORY: 0.9,
+    Topic.ALLOCATORS: 0.5,
+    Topic.WORKLOADS: 0.5,
+    Topic.BACKEND: 0.5,
+    Topic.LOG: 0.5,
 }
 """Least time between two drawings of a part, where that is longer."""
 
@@ -101,11 +101,11 @@ class Coalescer:
     """
 
     def __init__(self) -> None:
-        self._waiting: set[Part] = set()
-        self._drawn: dict[Part, float] = {}
+        self._waiting: set[Topic] = set()
+        self._drawn: dict[Topic, float] = {}
         self._last = float("-inf")
 
-    def add(self, parts: Parts) -> None:
+    def add(self, parts: Topics) -> None:
         """Take in parts of the store that changed."""
         self._waiting |= parts
 
@@ -115,22 +115,22 @@ class Coalescer:
             return None
         return max(GATHER_S, min(map(self._time_of, self._waiting)) - now)
 
-    def due(self, now: float) -> Parts:
+    def due(self, now: float) -> Topics:
         """The changed parts whose time has come, or is so near that it is worth no waiting."""
         found = {part for part in self._waiting if self._time_of(part) <= now + GATHER_S}
         if found:
             self._last = now
         return self._take(found, now)
 
-    def all(self, now: float) -> Parts:
+    def all(self, now: float) -> Topics:
         """Everything that changed: for what a key has just asked for."""
         return self._take(set(self._waiting), now)
 
-    def _time_of(self, part: Part) -> float:
+    def _time_of(self, part: Topic) -> float:
         own = self._drawn.get(part, float("-inf")) + PERIOD_S.get(part, 0.0)
         return max(own, self._last + PAUSE_S)
 
-    def _take(self, found: set[Part], now: float) -> Parts:
+    def _take(self, found: set[Topic], now: float) -> Topics:
         self._waiting -= found
         self._drawn.update(dict.fromkeys(found, now))
         return frozenset(found)

@@ -1,4 +1,4 @@
-"""The tabs of the app: their doors, what is opened in them, and how they end.
+"""The tabs of the app: how they are made, what is opened in them, and how they end.
 
 Each is made when it is first opened, and what it needs is imported then.
 """
@@ -17,12 +17,12 @@ from tui.kit.commands.registry import BY_ID
 from tui.kit.terminal import textual_private
 from tui.runs.screens.tab import WorkbenchScreen
 from tui.session.actions import Actions
-from tui.state.events import Part, Parts
+from tui.state.events import Topic, Topics
 from tui.state.store import Store
 
 if TYPE_CHECKING:
     from tui.snapshots.screens.tab import SnapshotTab
-    from tui.watch.runs.runs import Run
+    from tui.watch.runs.runs import StartedRun
     from tui.watch.screens.tab import RunSession, WatchTab
 
 
@@ -61,15 +61,15 @@ class TabbedApp(textual_private.HookedApp):
         """Made when its tab is first opened."""
         self.watched: WatchTab | None = None
         """Made when its tab is first opened."""
-        self.run_left: Run | None = None
+        self.run_left: StartedRun | None = None
         """The run under the watch that was open at the end."""
         self._torch_is_looked_at = False
         self._opened_first: list[Callable[[], None]] = []
         """What is opened once the app runs."""
-        for tab, door in self.doors().items():
-            self.add_mode(tab, door)
+        for tab, factory in self.tab_factories().items():
+            self.add_mode(tab, factory)
 
-    def doors(self) -> Mapping[str, Callable[[], Screen[None]]]:
+    def tab_factories(self) -> Mapping[str, Callable[[], Screen[None]]]:
         """What makes the screen of each tab that is not there from the start, by its id."""
         return {
             "memory": self.memory_tab,
@@ -130,7 +130,7 @@ class TabbedApp(textual_private.HookedApp):
         from tui.watch.screens.tab import WatchTab
 
         self.watched = WatchTab(self, self.run_session())
-        self.devices_changed(frozenset({Part.DEVICES}))
+        self.devices_changed(frozenset({Topic.DEVICES}))
         return self.watched
 
     def run_session(self) -> RunSession:
@@ -139,9 +139,9 @@ class TabbedApp(textual_private.HookedApp):
 
         return WatchedRunSession()
 
-    def devices_changed(self, parts: Parts) -> None:
+    def devices_changed(self, parts: Topics) -> None:
         """NVML tells where the processes of a run are, and what they hold there."""
-        if self.watched is not None and Part.DEVICES in parts and self.store.sample is not None:
+        if self.watched is not None and Topic.DEVICES in parts and self.store.sample is not None:
             self.watched.session.take_devices(self.store.sample)
 
     # ---- what is opened in them ----
@@ -165,7 +165,7 @@ class TabbedApp(textual_private.HookedApp):
             self.snapshot.session.compare_with(later)
             self.snapshot.session.show("difference")
 
-    def open_run(self, run: Run) -> None:
+    def open_run(self, run: StartedRun) -> None:
         """Show a run that goes on or has ended in its tab."""
         self.switch_mode("watch")
         if self.watched is not None:
@@ -175,7 +175,7 @@ class TabbedApp(textual_private.HookedApp):
         """Have :meth:`open_snapshot` done once the app runs."""
         self._opened_first.append(lambda: self.open_snapshot(path, oom_text))
 
-    def open_run_at_start(self, run: Run) -> None:
+    def open_run_at_start(self, run: StartedRun) -> None:
         """Have :meth:`open_run` done once the app runs."""
         self._opened_first.append(lambda: self.open_run(run))
 

@@ -41,7 +41,7 @@ from tui.kit.terminal import ending, textual_private
 from tui.kit.terminal.ending import HangupWatch
 from tui.kit.terminal.textual_private import FORGET_S, forget_caches
 from tui.session.actions import Actions
-from tui.state.events import LogLine, Parts
+from tui.state.events import LogLine, Topics
 from tui.state.store import Store
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class SessionLike(Actions, Protocol):
     async def stop(self) -> None:
         """End the children."""
 
-    def subscribe(self, listener: Callable[[Parts], None]) -> None:
+    def subscribe(self, listener: Callable[[Topics], None]) -> None:
         """Have a function called with the parts that changed."""
 
     def on_error(self, handler: Callable[[BaseException], None]) -> None:
@@ -157,7 +157,7 @@ class WorkbenchApp(TabbedApp):
         self._session = session
         self._first_demo = demo
         self._drawing = Drawing(self, self._draw)
-        self._upkeep = Upkeep()
+        self._upkeep = ProcessHooks()
         self._preferences = preferences
         self.register_theme(DEFAULT_THEME)
         self.theme = preferences.theme if preferences else THEME
@@ -269,7 +269,7 @@ class WorkbenchApp(TabbedApp):
         """Show at once what a key has changed."""
         self._drawing.now()
 
-    def _draw(self, parts: Parts) -> None:
+    def _draw(self, parts: Topics) -> None:
         if parts and self.front is not None:
             with self.batch_update():
                 self.front.draw(parts)
@@ -376,7 +376,7 @@ class WorkbenchApp(TabbedApp):
         self.push_screen(LeaveOrEndScreen([left]), answered)
 
 
-class Upkeep:
+class ProcessHooks:
     """Keeps a process well and has it end in good order. Made before the terminal is changed."""
 
     def __init__(self) -> None:

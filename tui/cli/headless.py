@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tui.cli.output import Failure, ProgressLine, UsageError, not_known, say
 from tui.core.child.launch import FOLDER, own_command, too_many_files
-from tui.core.child.process import ChildProcess, Garbage
+from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
 from tui.kit.terminal.ending import SIGNALS
 from tui.runs.state.parameters import Invalid, Valid, read_sweep
@@ -65,7 +65,7 @@ async def look() -> Sample:
         async for event in child.events():
             if isinstance(event, Sample):
                 return event
-            if isinstance(event, Garbage):
+            if isinstance(event, MalformedMessage):
                 raise Failure(f"the monitor says {event.line!r}: {event.reason}")
     finally:
         ended = await child.ended()
@@ -329,7 +329,7 @@ class Reader:
 
     async def _answer(self, kind: type[A]) -> A:
         async for event in self._events:
-            if isinstance(event, Garbage):
+            if isinstance(event, MalformedMessage):
                 raise Failure(f"the reader said what is no answer: {event.reason}")
             if isinstance(event, Refused):
                 self._line.clear()

@@ -42,7 +42,7 @@ REST = "rest"
 
 
 @frozen
-class Asked:
+class Invocation:
     """What was asked for."""
 
     name: str
@@ -65,7 +65,7 @@ class Asked:
         return self.subcommand.carry_out(self.found)
 
 
-def parse(argv: Sequence[str]) -> Asked:
+def parse(argv: Sequence[str]) -> Invocation:
     """Read the arguments. Of the commands, only what they name is imported.
 
     Raises:
@@ -149,7 +149,7 @@ def parser(names: Iterable[str], *, first: str = "", complete: bool = True) -> P
     return program
 
 
-def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Asked:
+def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Invocation:
     first = next(iter(argv), "")
     program = parser(names, first=first, complete=complete)
     if complete:
@@ -166,7 +166,7 @@ def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Asked
     # argparse takes them out, and a command may be told from a name by them.
     found["dashes"] = "--" in argv
     found["given"] = {known.name: found[known.name] for known in KNOWN if known.name in found}
-    return Asked(name, one, found)
+    return Invocation(name, one, found)
 
 
 def _see_to_options(program: Parser, argv: Sequence[str]) -> None:

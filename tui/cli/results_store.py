@@ -14,22 +14,22 @@ from tui.cli.output import Failure, UsageError, nearest
 from tui.core.text.glyphs import rows_of_text
 
 if TYPE_CHECKING:
-    from tui.results.store.compare import Compared
+    from tui.results.store.compare import StoreComparison
     from tui.results.store.database import Database
-    from tui.results.store.keeper import Keeper
-    from tui.results.store.records import Row
+    from tui.results.store.keeper import ResultRecorder
+    from tui.results.store.records import StoredRow
     from tui.results.store.selection import Selection
 
 _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
-def keeper_for(*, wanted: bool) -> Keeper | None:
+def keeper_for(*, wanted: bool) -> ResultRecorder | None:
     """What keeps the results of a session; ``None`` where nothing is to be kept."""
     if not wanted:
         return None
-    from tui.results.store.keeper import Keeper
+    from tui.results.store.keeper import ResultRecorder
 
-    return Keeper()
+    return ResultRecorder()
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def selected(database: Database, text: str) -> Selection:
     return found
 
 
-def _setting(row: Row) -> tuple[str, str, str]:
+def _setting(row: StoredRow) -> tuple[str, str, str]:
     return row.workload, row.device, row.parameters
 
 
@@ -107,7 +107,7 @@ class Earlier:
             if not database.count(self._wanted):
                 raise UsageError(f"--against {text}: no result is of that; see results list")
 
-    def compared(self, processes: Iterable[str], problems: Sequence[str]) -> Compared:
+    def compared(self, processes: Iterable[str], problems: Sequence[str]) -> StoreComparison:
         """The earlier results and those of these processes side by side.
 
         One command is one session, which is no evidence on its own. So B has the sessions before it
@@ -136,13 +136,13 @@ class Earlier:
             self.further = sum(row.status == "ok" for row in before)
             return compared(database, earlier, [*before, *newer])
 
-    def text(self, found: Compared, cells: int) -> str:
+    def text(self, found: StoreComparison, cells: int) -> str:
         """The comparison in lines of so many cells."""
         further = f" and {self.further} earlier of their environment" if self.further else ""
         return comparison_text(found, (self._text, f"these runs{further}"), cells)
 
 
-def comparison_text(found: Compared, names: tuple[str, str], cells: int) -> str:
+def comparison_text(found: StoreComparison, names: tuple[str, str], cells: int) -> str:
     """Two sides in lines of so many cells, below what was printed before.
 
     Args:

@@ -24,7 +24,7 @@ from workloads.protocol.frozen import frozen
 if TYPE_CHECKING:
     from tui.core.settings import Settings, Value
     from tui.recordings.recorder import Recorder
-    from tui.watch.runs.runs import Run
+    from tui.watch.runs.runs import StartedRun
 
 DUMB = ("dumb", "unknown")
 """What TERM is where text cannot be placed; the screen would come as a stream of escape codes."""
@@ -56,7 +56,7 @@ class WorkbenchOptions:
     redact: bool = False
     storing: bool = True
     """Keep what is measured for later."""
-    run: Callable[[], Run] | None = None
+    run: Callable[[], StartedRun] | None = None
     """Starts or finds the run under the watch that is shown first, once all else is ready."""
 
 
@@ -79,7 +79,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     # The door to the screens: what they read when they are imported is set by now.
     from tui.app.workbench import WorkbenchApp
     from tui.cli.values import with_theme
-    from tui.results.store.keeper import EarlierSessions
+    from tui.results.store.keeper import ResultHistory
     from tui.session.preferences import Preferences
     from tui.session.session import Session
     from tui.state.events import LogLine
@@ -94,7 +94,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
         recorder,
         monitor,
         keeper,
-        EarlierSessions(traceless=options.readonly),
+        ResultHistory(traceless=options.readonly),
         readonly=options.readonly,
     )
     if python.found:
@@ -120,7 +120,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     return app.return_code or int(recorder is not None and bool(recorder.problem))
 
 
-def _say_what_is_left(*seen: Run | None) -> None:
+def _say_what_is_left(*seen: StartedRun | None) -> None:
     """A line for each run that goes on, or was started here: where it is, how to come back."""
     # By their folders: of one that was opened twice there is more than one record.
     for run in {run.folder: run for run in seen if run is not None}.values():

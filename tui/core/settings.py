@@ -28,7 +28,7 @@ Value = Setting | None
 
 
 @frozen
-class Known:
+class SettingSpec:
     """One thing that can be set."""
 
     name: str
@@ -99,7 +99,7 @@ def _path(value: object) -> str:
 
 
 KNOWN = (
-    Known(
+    SettingSpec(
         "theme",
         THEME,
         variable="TEXTUAL_THEME",
@@ -107,7 +107,7 @@ KNOWN = (
         about="a theme's name",
         parse=_text,
     ),
-    Known(
+    SettingSpec(
         "refresh",
         1.0,
         variable="GPU_WORKBENCH_REFRESH",
@@ -115,7 +115,7 @@ KNOWN = (
         about=f"seconds between two samples, {SHORTEST_REFRESH_S:g} to {LONGEST_REFRESH_S:g}",
         parse=_refresh,
     ),
-    Known(
+    SettingSpec(
         "device",
         None,
         variable="GPU_WORKBENCH_DEVICE",
@@ -123,7 +123,7 @@ KNOWN = (
         about="cpu, a GPU's UUID or torch's name of it",
         parse=_text,
     ),
-    Known(
+    SettingSpec(
         "python",
         None,
         variable="GPU_WORKBENCH_PYTHON",
@@ -131,7 +131,7 @@ KNOWN = (
         about="a Python that has torch",
         parse=_path,
     ),
-    Known(
+    SettingSpec(
         "mouse",
         True,
         variable="GPU_WORKBENCH_MOUSE",
@@ -139,7 +139,7 @@ KNOWN = (
         about="true or false",
         parse=_switch,
     ),
-    Known(
+    SettingSpec(
         "ascii",
         False,
         variable="GPU_WORKBENCH_ASCII",
@@ -147,7 +147,7 @@ KNOWN = (
         about="true or false",
         parse=_switch,
     ),
-    Known(
+    SettingSpec(
         "runs_kept",
         20,
         variable="GPU_WORKBENCH_RUNS_KEPT",
@@ -155,7 +155,7 @@ KNOWN = (
         about=f"how many watched runs are kept, 0 to {MOST_RUNS}",
         parse=_count,
     ),
-    Known(
+    SettingSpec(
         "runs_size",
         5 << 30,
         variable="GPU_WORKBENCH_RUNS_SIZE",
@@ -163,7 +163,7 @@ KNOWN = (
         about="what kept runs may take of the disk, such as 5G; 1M at least",
         parse=_size,
     ),
-    Known(
+    SettingSpec(
         "log_size",
         256 << 20,
         variable="GPU_WORKBENCH_LOG_SIZE",
@@ -178,7 +178,7 @@ PARAMETERS = "parameters"
 
 
 @frozen
-class Chosen:
+class ChosenSetting:
     """A value and where it comes from."""
 
     name: str
@@ -205,7 +205,7 @@ class Settings:
     """Everything that is set, each with its source."""
 
     file: FromFile
-    chosen: dict[str, Chosen]
+    chosen: dict[str, ChosenSetting]
 
     def value(self, name: str) -> Any:
         """A value by its name."""
@@ -312,20 +312,20 @@ def choose(
     Returns:
         The settings, and a line for each variable that could not be used.
     """
-    chosen: dict[str, Chosen] = {}
+    chosen: dict[str, ChosenSetting] = {}
     problems: list[str] = []
     for known in KNOWN:
-        found = Chosen(known.name, known.default, "default")
+        found = ChosenSetting(known.name, known.default, "default")
         if known.name in file.values:
             value, line = file.values[known.name]
-            found = Chosen(known.name, value, f"{file.path}:{line}")
+            found = ChosenSetting(known.name, value, f"{file.path}:{line}")
         if text := environment.get(known.variable):
             try:
-                found = Chosen(known.name, known.parse(text), known.variable)
+                found = ChosenSetting(known.name, known.parse(text), known.variable)
             except ValueError:
                 problems.append(f"{known.variable}={text!r}: not {known.about}; it is ignored")
         if known.name in flags:
-            found = Chosen(known.name, flags[known.name], known.flag)
+            found = ChosenSetting(known.name, flags[known.name], known.flag)
         chosen[known.name] = found
     return Settings(file, chosen), tuple(problems)
 

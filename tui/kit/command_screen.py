@@ -15,7 +15,7 @@ from tui.kit.commands.command import Command, Situation
 from tui.kit.commands.registry import BY_ID, COMMANDS
 from tui.kit.pane import HeaderBar, LineBar, Pane, pane_of
 from tui.session.actions import Actions
-from tui.state.events import Parts
+from tui.state.events import Topics
 from tui.state.store import Store
 
 
@@ -104,7 +104,7 @@ class CommandScreen(Screen[None]):
         program = self.program
         return HeaderBar(self.store, self.TAB, program.header_note, readonly=program.readonly)
 
-    def draw(self, parts: Parts) -> None:
+    def draw(self, parts: Topics) -> None:
         """Draw what shows parts of the store that have changed."""
         self.program.look_at_torch(self.looks_at_torch())
         # By their types: a query of the framework's matches selectors, which takes longer than what

@@ -26,7 +26,7 @@ from tui.kit.commands.registry import in_footer
 from tui.kit.lines import Line, changes
 from tui.kit.screen_frame import command_at, footer, header_line, tab_at
 from tui.kit.styles import strip_of
-from tui.state.events import Part
+from tui.state.events import Topic
 from tui.state.store import Store
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ ROOM = 4
 class Pane(Container):
     """A bordered, focusable part of a screen that shows parts of the store."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset()
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset()
 
     def __init__(self, store: Store, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from tui.recordings import lines
 from tui.recordings.lines import RecordedLine, event_of, time_text
-from tui.state.events import AnyEvent, DeviceSelected, LogLine, Part, Parts
+from tui.state.events import AnyEvent, DeviceSelected, LogLine, Topic, Topics
 from tui.state.store import Store
 from workloads.protocol import wire
 
@@ -147,14 +147,14 @@ class ReplaySession:
         self._changed = asyncio.Event()
         self._again = False
         self._chosen: str | None = None
-        self._listeners: list[Callable[[Parts], None]] = []
+        self._listeners: list[Callable[[Topics], None]] = []
         self._on_error: Callable[[BaseException], None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._now = now
 
     # ---- life ----
 
-    def subscribe(self, listener: Callable[[Parts], None]) -> None:
+    def subscribe(self, listener: Callable[[Topics], None]) -> None:
         """Have a function called with the parts of the store that each event changed."""
         self._listeners.append(listener)
 
@@ -231,7 +231,7 @@ class ReplaySession:
 
     def _moved(self) -> None:
         self._changed.set()
-        self._tell(frozenset({Part.RUNNER}))
+        self._tell(frozenset({Topic.RUNNER}))
 
     # ---- playing ----
 
@@ -239,7 +239,7 @@ class ReplaySession:
         while True:
             self._say_what_it_is()
             await self._once()
-            self._tell(frozenset({Part.RUNNER}))
+            self._tell(frozenset({Topic.RUNNER}))
             while not (self._loop or self._again):
                 self._changed.clear()
                 await self._changed.wait()
@@ -271,7 +271,7 @@ class ReplaySession:
                     self._changed.wait(), None if wait is None else min(wait, SHOWN_S)
                 )
             except asyncio.TimeoutError:
-                self._tell(frozenset({Part.RUNNER}))
+                self._tell(frozenset({Topic.RUNNER}))
 
     def _take(self, entry: RecordedLine) -> None:
         try:
@@ -295,7 +295,7 @@ class ReplaySession:
     def _apply(self, event: AnyEvent) -> None:
         self._tell(self.store.apply(event))
 
-    def _tell(self, parts: Parts) -> None:
+    def _tell(self, parts: Topics) -> None:
         for listener in self._listeners if parts else ():
             listener(parts)
 

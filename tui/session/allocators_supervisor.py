@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tui.core.child.launch import FOLDER
-from tui.core.child.process import ChildProcess, Garbage
+from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.devices import allocators as watch
 from tui.devices.allocators import serving
 from tui.devices.allocators.messages import (
@@ -29,8 +29,15 @@ from tui.devices.monitor.messages import Sample
 from tui.session.supervisors import BACK_OFF_S, Apply, Sent
 from tui.state.events import LogLine, WatchStatus
 from tui.watch.runs.agents import Agents, AgentState, Ask
-from tui.watch.runs.kept import Contents, Left, agent_files, read_folder, snapshots_in, troubles_in
-from tui.watch.runs.runs import Run, processes_of
+from tui.watch.runs.kept import (
+    Contents,
+    ProcessLog,
+    agent_files,
+    read_folder,
+    snapshots_in,
+    troubles_in,
+)
+from tui.watch.runs.runs import StartedRun, processes_of
 from tui.watch.runs.samples import SamplesFile
 from workloads.agent import program_name
 from workloads.protocol.frozen import frozen
@@ -80,7 +87,7 @@ class WatchSupervisor:
         # What was asked for while it was being started.
         child.send(ListedProcesses(self._listed))
         async for event in child.events():
-            if isinstance(event, Garbage):
+            if isinstance(event, MalformedMessage):
                 text = f"unreadable: {event.reason}: {event.line}"
                 self._apply(LogLine("watch", text, "warning"))
             else:
@@ -118,7 +125,7 @@ class Looked:
     states: tuple[AgentState, ...]
     there: tuple[int, ...]
     """Processes with an agent that go on, whether it answers or not."""
-    left: tuple[Left, ...]
+    left: tuple[ProcessLog, ...]
     troubles: tuple[str, ...]
     """Why there is no agent in some process."""
     snapshots: tuple[Path, ...]
@@ -129,7 +136,7 @@ class Looked:
     """What in the folder could not be read, a line each."""
 
 
-class Folder:
+class RunFolder:
     """A run's folder, read again where something in it has changed.
 
     Args:
@@ -165,7 +172,7 @@ class Folder:
             contents.skipped,
         )
 
-    def left(self) -> tuple[Left, ...]:
+    def left(self) -> tuple[ProcessLog, ...]:
         """What each process has left, in the order in which they began."""
         self._read_changed()
         return self._read[0].left
@@ -195,9 +202,9 @@ def _with_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
 class KeptRun:
     """A run, and what its processes have left."""
 
-    run: Run
+    run: StartedRun
     goes_on: bool
-    left: tuple[Left, ...]
+    left: tuple[ProcessLog, ...]
 
     @property
     def steps(self) -> int | None:
@@ -223,16 +230,16 @@ class KeptRuns:
         kept: gives the runs, the newest first.
     """
 
-    def __init__(self, kept: Callable[[], list[Run]]) -> None:
+    def __init__(self, kept: Callable[[], list[StartedRun]]) -> None:
         self._kept = kept
-        self._folders: dict[Path, Folder] = {}
+        self._folders: dict[Path, RunFolder] = {}
 
     def look(self) -> tuple[KeptRun, ...]:
         """All of them with what their processes have left; reads files."""
         found = self._kept()
         known = self._folders
         self._folders = {
-            each.folder: known.get(each.folder) or Folder(each.folder) for each in found
+            each.folder: known.get(each.folder) or RunFolder(each.folder) for each in found
         }
         return tuple(
             KeptRun(each, each.goes_on, self._folders[each.folder].left()) for each in found
@@ -252,7 +259,7 @@ class Sampler:
 
     def __init__(
         self,
-        run: Run,
+        run: StartedRun,
         take: Callable[[Seen | Looked], None],
         *,
         starter: bool,
@@ -266,7 +273,7 @@ class Sampler:
         self._take = take
         self._told = told
         self._clock = clock
-        self._folder = Folder(run.folder)
+        self._folder = RunFolder(run.folder)
         self._agents = Agents()
         self._asked: list[tuple[str, Ask]] = []
         self._ask_now = asyncio.Event()

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from tui.core import settings
 from tui.runs.state.parameters import Invalid, changed, text_of, validate
-from tui.state.events import AnyEvent, LogLine, ParametersSet, Part, Parts
+from tui.state.events import AnyEvent, LogLine, ParametersSet, Topic, Topics
 from tui.state.store import Store
 from workloads.protocol.results import Setting, WorkloadInfo
 
@@ -26,7 +26,7 @@ class SettingsTarget(Protocol):
     def apply(self, event: AnyEvent) -> None:
         """Take an event into the store and tell the listeners."""
 
-    def subscribe(self, listener: Callable[[Parts], None]) -> None:
+    def subscribe(self, listener: Callable[[Topics], None]) -> None:
         """Have a function called with the parts that changed."""
 
 
@@ -63,11 +63,11 @@ class Preferences:
         self._apply_parameters()
         session.subscribe(self._look)
 
-    def _look(self, parts: Parts) -> None:
+    def _look(self, parts: Topics) -> None:
         """Workloads that the user brings are known later, and so are the devices."""
-        if Part.WORKLOADS in parts and len(self._began_with) < len(self._session.store.catalogue):
+        if Topic.WORKLOADS in parts and len(self._began_with) < len(self._session.store.catalogue):
             self._apply_parameters()
-        if Part.DEVICES in parts and not self._device_seen:
+        if Topic.DEVICES in parts and not self._device_seen:
             self._see_to_device()
 
     def _complain(self, problem: str) -> None:

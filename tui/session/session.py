@@ -27,10 +27,10 @@ from tui.state.events import (
     FlagSet,
     LogLine,
     ParametersSet,
-    Parts,
     PeaksReset,
     RunQueued,
     SweepSet,
+    Topics,
 )
 from tui.state.store import Store
 from workloads.protocol import messages
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tui.core.child.launch import Launched
     from tui.core.child.process import ChildProcess
     from tui.recordings.recorder import Recorder
-    from tui.results.store.keeper import EarlierSessions, Keeper
+    from tui.results.store.keeper import ResultHistory, ResultRecorder
     from tui.session.allocators_supervisor import WatchSupervisor
 
 CANCEL_S = 1.5
@@ -50,7 +50,7 @@ LOOK_S = 2.0
 """A monitor whose first sample takes longer is not waited for; it says something after one second,
 whatever the driver does."""
 
-Listener = Callable[[Parts], None]
+Listener = Callable[[Topics], None]
 
 
 class Session:
@@ -75,8 +75,8 @@ class Session:
         files: Sequence[str] = (),
         recorder: Recorder | None = None,
         monitor: Launched | None = None,
-        keeper: Keeper | None = None,
-        earlier: EarlierSessions | None = None,
+        keeper: ResultRecorder | None = None,
+        earlier: ResultHistory | None = None,
         *,
         variables: Mapping[str, str] | None = None,
         readonly: bool = False,
@@ -189,7 +189,7 @@ class Session:
         if self._keeper is not None:
             self._keeper.see(event, self.store)
         if self._earlier is not None and isinstance(event, messages.Finished):
-            self._tasks.spawn(self._earlier.hold(event.result.id, self.store, self.apply))
+            self._tasks.spawn(self._earlier.compare(event.result.id, self.store, self.apply))
         self._tell_watch(event)
         if self._monitor is not None and self.store.worker_pid != worker_pid:
             self._monitor.watch_worker()

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tui.core import reports, state_folder
 from tui.core.child.launch import FOLDER, Launched, too_many_files
-from tui.core.child.process import ChildProcess, Garbage
+from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.devices import monitor
 from tui.devices.monitor.messages import (
     MONITOR_EVENTS,
@@ -126,7 +126,7 @@ class MonitorSupervisor:
         except OSError as error:
             return str(error)
         async for event in child.events():
-            if isinstance(event, Garbage):
+            if isinstance(event, MalformedMessage):
                 text = f"unreadable: {event.reason}: {event.line}"
                 self._apply(LogLine("monitor", text, "warning"))
                 continue
@@ -253,7 +253,7 @@ class RunnerSupervisor:
                 self._worker_heard = self._heard
             if self._store.runner.status == "unusable":
                 continue
-            if isinstance(event, Garbage):
+            if isinstance(event, MalformedMessage):
                 text = f"unreadable: {event.reason}: {event.line}"
                 self._apply(LogLine("runner", text, "warning"))
             else:
@@ -307,7 +307,7 @@ class RunnerSupervisor:
         if self.child is not None and self.child.running:
             self.child.kill()
 
-    def _is_idle_beat(self, event: Event | Garbage) -> bool:
+    def _is_idle_beat(self, event: Event | MalformedMessage) -> bool:
         """Whether the runner says no more than that it lives and its worker does what it did."""
         if not isinstance(event, messages.Heartbeat):
             return False

@@ -16,7 +16,7 @@ from tui.devices.allocators.messages import (
     placed_on,
 )
 from tui.devices.monitor.messages import Device, Sample
-from tui.devices.state.devices import DeviceView, MemoryMoment, MemoryMoments
+from tui.devices.state.devices import ConsistentReading, ConsistentReadings, DeviceView
 from tui.devices.state.history import MOST_POINTS, MemoryPoint, higher
 from tui.state.events import WatchStatus
 from tui.watch.runs.findings import Finding, Track
@@ -49,7 +49,7 @@ class Allocator:
         """Oldest first."""
         self.peak = MemoryPoint(0.0)
         """The highest of each figure that was seen."""
-        self._moments = MemoryMoments()
+        self._moments = ConsistentReadings()
         self._track = Track()
 
     @property
@@ -83,7 +83,7 @@ class Allocator:
         """A reading of NVML."""
         self._moments.take_sample(sample)
 
-    def moment(self, view: DeviceView, now: float) -> MemoryMoment:
+    def moment(self, view: DeviceView, now: float) -> ConsistentReading:
         """The newest figures of NVML and torch that may be subtracted from each other.
 
         Args:

@@ -163,7 +163,7 @@ LocalEvent = Union[
 AnyEvent = Union[LocalEvent, messages.Event, MonitorEvent, "WatchEvent"]
 
 
-class Part(enum.Enum):
+class Topic(enum.Enum):
     """A part of the store that some pane shows."""
 
     DEVICES = "devices"
@@ -177,5 +177,5 @@ class Part(enum.Enum):
     LOG = "log"
 
 
-Parts = frozenset[Part]
+Topics = frozenset[Topic]
 """Those that one event changed."""

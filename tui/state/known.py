@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from tui.devices.monitor.messages import Sample
-from tui.devices.state.devices import CPU, DeviceView, MemoryMoments
+from tui.devices.state.devices import CPU, ConsistentReadings, DeviceView
 from tui.devices.state.history import History
 from tui.runs.state.parameters import Sweep, defaults
 from tui.runs.state.runs import (
@@ -29,7 +29,7 @@ SIMULATED = "simulated GPU, times invented"
 """What is said wherever figures are shown that no hardware gave."""
 
 
-class Known:
+class WorkbenchState:
     """Everything the screens show.
 
     Args:
@@ -66,7 +66,7 @@ class Known:
         self.torch_memory: dict[str, messages.TorchMemory] = {}
         """By torch's device name; of the worker that lives now."""
         self.heap: messages.HostHeap | None = None
-        self.moments = MemoryMoments()
+        self.moments = ConsistentReadings()
         """The newest figures of NVML and torch that are of one moment."""
         self.history = History()
         self.allocators: Allocators | None = None

@@ -33,20 +33,20 @@ from tui.state.events import (
     LogLine,
     MonitorStatus,
     ParametersSet,
-    Part,
-    Parts,
     PeaksReset,
     RunnerStatus,
     RunQueued,
     SweepSet,
+    Topic,
+    Topics,
 )
-from tui.state.known import Known
+from tui.state.known import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.messages import ended_run
 from workloads.protocol.results import COPY, only_claims_that_hold
 
 
-class Store(Known):
+class Store(WorkbenchState):
     """All that is known, and what the events make of it. Their times are the senders' Unix times.
 
     Args:
@@ -58,17 +58,17 @@ class Store(Known):
         self._read: dict[str, Device] = {}
         """Of the devices that the newest sample lists: as each was read last, by its id."""
 
-    def apply(self, event: AnyEvent) -> Parts:
+    def apply(self, event: AnyEvent) -> Topics:
         """Take one event in and say which parts of the store it changed."""
         handler = self._HANDLERS.get(type(event))
         return self._take_watch(event) if handler is None else handler(self, event)
 
-    def forget(self) -> Parts:
+    def forget(self) -> Topics:
         """Know nothing again; the store stays the one that the front ends hold."""
         vars(self).update(vars(Store(simulated=self.simulated)))
-        return frozenset(Part)
+        return frozenset(Topic)
 
-    def _take_watch(self, event: AnyEvent) -> Parts:
+    def _take_watch(self, event: AnyEvent) -> Topics:
         if self.allocators is None:
             # What the watch says is looked at once it says something: no start needs it.
             from tui.state.allocators import Allocators
@@ -76,12 +76,12 @@ class Store(Known):
             self.allocators = Allocators()
             if self.sample is not None:
                 self.allocators.take_sample(self.sample)
-        return frozenset({Part.ALLOCATORS}) if self.allocators.take(event) else frozenset()
+        return frozenset({Topic.ALLOCATORS}) if self.allocators.take(event) else frozenset()
 
-    def _on_monitor_hello(self, _event: MonitorHello) -> Parts:
+    def _on_monitor_hello(self, _event: MonitorHello) -> Topics:
         return self.apply(MonitorStatus("ready"))
 
-    def _on_sample(self, event: Sample) -> Parts:
+    def _on_sample(self, event: Sample) -> Topics:
         self.sample = event
         self._read = {
             device.id: self._read.get(device.id, device) if device.lost else device
@@ -92,31 +92,38 @@ class Store(Known):
         if self.allocators is not None:
             self.allocators.take_sample(event)
         self.history.take_sample(event, self.devices, self.worker_pid)
-        return frozenset({Part.DEVICES, Part.MEMORY})
+        return frozenset({Topic.DEVICES, Topic.MEMORY})
 
-    def _on_monitor_status(self, event: MonitorStatus) -> Parts:
+    def _on_monitor_status(self, event: MonitorStatus) -> Topics:
         self.monitor = event
-        return frozenset({Part.DEVICES, Part.MEMORY})
+        return frozenset({Topic.DEVICES, Topic.MEMORY})
 
-    def _on_runner_status(self, event: RunnerStatus) -> Parts:
+    def _on_runner_status(self, event: RunnerStatus) -> Topics:
         self.runner = event
         if event.status in ("restarting", "ended", "unusable"):
             self._forget_worker()
             self.moments.forget_torch()
         if event.status != "unusable":
-            return frozenset({Part.RUNNER, Part.MEMORY, Part.WORKLOADS, Part.BACKEND})
+            return frozenset({Topic.RUNNER, Topic.MEMORY, Topic.WORKLOADS, Topic.BACKEND})
         self._pair()
         return frozenset(
-            {Part.RUNNER, Part.DEVICES, Part.MEMORY, Part.WORKLOADS, Part.BACKEND, Part.SELECTION}
+            {
+                Topic.RUNNER,
+                Topic.DEVICES,
+                Topic.MEMORY,
+                Topic.WORKLOADS,
+                Topic.BACKEND,
+                Topic.SELECTION,
+            }
         )
 
-    def _on_hello(self, event: messages.Hello) -> Parts:
+    def _on_hello(self, event: messages.Hello) -> Topics:
         self.hello = event
         self.runner = replace(self.runner, status="importing torch")
         self.log.extend(LogLine("runner", problem, "error") for problem in event.problems)
-        return self.apply(CatalogueRead(event.workloads)) | {Part.RUNNER, Part.LOG}
+        return self.apply(CatalogueRead(event.workloads)) | {Topic.RUNNER, Topic.LOG}
 
-    def _on_catalogue_read(self, event: CatalogueRead) -> Parts:
+    def _on_catalogue_read(self, event: CatalogueRead) -> Topics:
         self.catalogue = event.workloads
         for info in event.workloads:
             usual = defaults(info)
@@ -125,27 +132,34 @@ class Store(Known):
             if kept and kept.keys() != usual.keys():
                 # Read anew, it takes other parameters than the sweep was made of.
                 self.sweeps.pop(info.name, None)
-        return frozenset({Part.WORKLOADS})
+        return frozenset({Topic.WORKLOADS})
 
-    def _on_ready(self, event: messages.Ready) -> Parts:
+    def _on_ready(self, event: messages.Ready) -> Topics:
         self.environment = event.environment
         self.runner = RunnerStatus("ready")
         for flag in event.environment.flags:
             self.flags.setdefault(flag.name, flag.default)
         self._pair()
         return frozenset(
-            {Part.RUNNER, Part.DEVICES, Part.MEMORY, Part.WORKLOADS, Part.BACKEND, Part.SELECTION}
+            {
+                Topic.RUNNER,
+                Topic.DEVICES,
+                Topic.MEMORY,
+                Topic.WORKLOADS,
+                Topic.BACKEND,
+                Topic.SELECTION,
+            }
         )
 
-    def _on_unusable(self, event: messages.Unusable) -> Parts:
+    def _on_unusable(self, event: messages.Unusable) -> Topics:
         return self.apply(RunnerStatus("unusable", event.reason, event.advice))
 
-    def _on_worker_started(self, event: messages.WorkerStarted) -> Parts:
+    def _on_worker_started(self, event: messages.WorkerStarted) -> Topics:
         self._forget_worker()
         self.worker_pid = event.pid
-        return frozenset({Part.RUNNER, Part.MEMORY})
+        return frozenset({Topic.RUNNER, Topic.MEMORY})
 
-    def _on_worker_ended(self, event: messages.WorkerEnded) -> Parts:
+    def _on_worker_ended(self, event: messages.WorkerEnded) -> Topics:
         if event.pid == self.worker_pid:
             self._forget_worker()
             # Where another follows at once, as in a comparison of fresh processes, the figures
@@ -154,25 +168,25 @@ class Store(Known):
                 self.moments.forget_torch()
         if not event.expected:
             self.log.append(LogLine("runner", event.reason, "error"))
-        return frozenset({Part.RUNNER, Part.MEMORY, Part.LOG})
+        return frozenset({Topic.RUNNER, Topic.MEMORY, Topic.LOG})
 
-    def _on_progress(self, event: messages.Progress) -> Parts:
+    def _on_progress(self, event: messages.Progress) -> Topics:
         if event.id in self.runs:
             self.runs.change(event.id, progress=event)
-            return frozenset({Part.WORKLOADS})
+            return frozenset({Topic.WORKLOADS})
         if event.id in self.comparisons:
             self.comparisons[event.id] = replace(self.comparisons[event.id], progress=event)
-            return frozenset({Part.BACKEND})
+            return frozenset({Topic.BACKEND})
         return frozenset()
 
-    def _on_measured(self, event: messages.Measured) -> Parts:
+    def _on_measured(self, event: messages.Measured) -> Topics:
         result = only_claims_that_hold(event.result)
         if result.id not in self.runs:
             return frozenset()
         self.runs.change(result.id, so_far=result)
-        return frozenset({Part.WORKLOADS})
+        return frozenset({Topic.WORKLOADS})
 
-    def _on_finished(self, event: messages.Finished) -> Parts:
+    def _on_finished(self, event: messages.Finished) -> Topics:
         # A recording may have been made by a program that passed on what did not hold.
         result = only_claims_that_hold(event.result)
         if result.id not in self.runs:
@@ -181,9 +195,9 @@ class Store(Known):
         if result.status == "failed":
             text = f"{result.workload} on {result.device}: {result.reason}"
             self.log.append(LogLine("runner", text, "error"))
-        return frozenset({Part.WORKLOADS, Part.LOG})
+        return frozenset({Topic.WORKLOADS, Topic.LOG})
 
-    def _on_compared(self, event: messages.Compared) -> Parts:
+    def _on_compared(self, event: messages.Compared) -> Topics:
         comparison = event.comparison
         if comparison.id not in self.comparisons:
             return frozenset()
@@ -193,40 +207,40 @@ class Store(Known):
         if comparison.status == "failed":
             text = f"{comparison.flag} on {comparison.workload}: {comparison.reason}"
             self.log.append(LogLine("runner", text, "error"))
-        return frozenset({Part.BACKEND, Part.LOG})
+        return frozenset({Topic.BACKEND, Topic.LOG})
 
-    def _on_torch_memory(self, event: messages.TorchMemory) -> Parts:
+    def _on_torch_memory(self, event: messages.TorchMemory) -> Topics:
         self.torch_memory[event.device] = event
         self.moments.take_torch(event)
         self.history.take_torch(event, self.devices)
-        return frozenset({Part.MEMORY})
+        return frozenset({Topic.MEMORY})
 
-    def _on_host_heap(self, event: messages.HostHeap) -> Parts:
+    def _on_host_heap(self, event: messages.HostHeap) -> Topics:
         self.heap = event
-        return frozenset({Part.MEMORY})
+        return frozenset({Topic.MEMORY})
 
-    def _on_emptied(self, event: messages.Emptied) -> Parts:
+    def _on_emptied(self, event: messages.Emptied) -> Topics:
         text = f"{event.device}: {size(event.freed)} returned"
         self.log.append(LogLine("runner", text))
-        return frozenset({Part.MEMORY, Part.LOG})
+        return frozenset({Topic.MEMORY, Topic.LOG})
 
-    def _on_ceiling_measured(self, event: messages.CeilingMeasured) -> Parts:
+    def _on_ceiling_measured(self, event: messages.CeilingMeasured) -> Topics:
         ceiling = event.ceiling
         value = rate(ceiling.value, "B/s" if ceiling.kind == COPY else "FLOP/s")
         self.log.append(LogLine("runner", f"ceiling of {ceiling.kind}: {value}, {ceiling.how}"))
         self.ceilings = (*self.ceilings, ceiling)
-        return frozenset({Part.LOG, Part.WORKLOADS})
+        return frozenset({Topic.LOG, Topic.WORKLOADS})
 
-    def _on_ceilings_read(self, event: CeilingsRead) -> Parts:
+    def _on_ceilings_read(self, event: CeilingsRead) -> Topics:
         self.ceilings = (*event.ceilings, *self.ceilings)
-        return frozenset({Part.WORKLOADS})
+        return frozenset({Topic.WORKLOADS})
 
-    def _on_heartbeat(self, event: messages.Heartbeat) -> Parts:
+    def _on_heartbeat(self, event: messages.Heartbeat) -> Topics:
         changed = event.busy_with != self.busy_with
         self.busy_with = event.busy_with
-        return frozenset({Part.RUNNER}) if changed else frozenset()
+        return frozenset({Topic.RUNNER}) if changed else frozenset()
 
-    def _on_rejected(self, event: messages.Rejected) -> Parts:
+    def _on_rejected(self, event: messages.Rejected) -> Topics:
         level: Literal["info", "error"] = "error" if event.status == "failed" else "info"
         self.log.append(LogLine("runner", event.reason, level))
         if event.id in self.runs:
@@ -239,65 +253,67 @@ class Store(Known):
             item = self.comparisons[event.id]
             ended = ended_comparison(item, event)
             self.comparisons[event.id] = replace(item, comparison=ended, done=True)
-        return frozenset({Part.LOG, Part.WORKLOADS, Part.BACKEND})
+        return frozenset({Topic.LOG, Topic.WORKLOADS, Topic.BACKEND})
 
-    def _on_device_selected(self, event: DeviceSelected) -> Parts:
+    def _on_device_selected(self, event: DeviceSelected) -> Topics:
         self.selected = event.key
         self.selected_by_user = True
-        return frozenset({Part.SELECTION, Part.DEVICES, Part.MEMORY, Part.WORKLOADS, Part.BACKEND})
+        return frozenset(
+            {Topic.SELECTION, Topic.DEVICES, Topic.MEMORY, Topic.WORKLOADS, Topic.BACKEND}
+        )
 
-    def _on_parameters_set(self, event: ParametersSet) -> Parts:
+    def _on_parameters_set(self, event: ParametersSet) -> Topics:
         self.parameters[event.workload] = dict(event.parameters)
         self.sweeps.pop(event.workload, None)
-        return frozenset({Part.WORKLOADS})
+        return frozenset({Topic.WORKLOADS})
 
-    def _on_sweep_set(self, event: SweepSet) -> Parts:
+    def _on_sweep_set(self, event: SweepSet) -> Topics:
         self.sweeps[event.workload] = event.sweep
-        return frozenset({Part.WORKLOADS})
+        return frozenset({Topic.WORKLOADS})
 
-    def _on_flag_set(self, event: FlagSet) -> Parts:
+    def _on_flag_set(self, event: FlagSet) -> Topics:
         self.flags[event.name] = event.value
-        return frozenset({Part.BACKEND, Part.WORKLOADS})
+        return frozenset({Topic.BACKEND, Topic.WORKLOADS})
 
-    def _on_peaks_reset(self, event: PeaksReset) -> Parts:
+    def _on_peaks_reset(self, event: PeaksReset) -> Topics:
         self.history.reset_peak(event.key)
-        return frozenset({Part.MEMORY})
+        return frozenset({Topic.MEMORY})
 
-    def _on_run_queued(self, event: RunQueued) -> Parts:
+    def _on_run_queued(self, event: RunQueued) -> Topics:
         if all(run.ended for run in self.runs.values()):
             self.asked.clear()
         self.asked.append(event.request.id)
         self.runs.add(RunState(event.request, demo=event.demo))
-        return frozenset({Part.WORKLOADS})
+        return frozenset({Topic.WORKLOADS})
 
-    def _on_compare_queued(self, event: CompareQueued) -> Parts:
+    def _on_compare_queued(self, event: CompareQueued) -> Topics:
         self.comparisons[event.request.id] = CompareState(event.request)
-        return frozenset({Part.BACKEND})
+        return frozenset({Topic.BACKEND})
 
-    def _on_conditions_seen(self, event: ConditionsSeen) -> Parts:
+    def _on_conditions_seen(self, event: ConditionsSeen) -> Topics:
         if event.run_id in self.runs:
             self.runs.change(event.run_id, conditions=event.conditions)
         elif event.run_id in self.comparisons:
             item = self.comparisons[event.run_id]
             self.comparisons[event.run_id] = replace(item, conditions=event.conditions)
-            return frozenset({Part.BACKEND})
-        return frozenset({Part.WORKLOADS})
+            return frozenset({Topic.BACKEND})
+        return frozenset({Topic.WORKLOADS})
 
-    def _on_earlier_read(self, event: EarlierRead) -> Parts:
+    def _on_earlier_read(self, event: EarlierRead) -> Topics:
         self.earlier = EarlierResults(event.results, event.at)
-        return frozenset({Part.WORKLOADS})
+        return frozenset({Topic.WORKLOADS})
 
-    def _on_held_against(self, event: HeldAgainst) -> Parts:
+    def _on_held_against(self, event: HeldAgainst) -> Topics:
         if event.run_id not in self.runs:
             return frozenset()
         self.runs.change(event.run_id, against=event.against)
-        return frozenset({Part.WORKLOADS})
+        return frozenset({Topic.WORKLOADS})
 
-    def _on_log_line(self, event: LogLine) -> Parts:
+    def _on_log_line(self, event: LogLine) -> Topics:
         self.log.append(event)
-        return frozenset({Part.LOG})
+        return frozenset({Topic.LOG})
 
-    _HANDLERS: ClassVar[dict[type, Callable[[Any, Any], Parts]]] = {
+    _HANDLERS: ClassVar[dict[type, Callable[[Any, Any], Topics]]] = {
         MonitorHello: _on_monitor_hello,
         Sample: _on_sample,
         MonitorStatus: _on_monitor_status,

@@ -18,7 +18,7 @@ import time
 from collections import defaultdict
 from typing import Any, Iterable
 
-from .reach import Holding, OutOfTimeError, Place, Walk
+from .reach import Holding, OutOfTimeError, VariablePlace, Walk
 from .source_lines import find_line_that_adds
 from .stacks import code_line, frames_of_threads, thread_stacks
 from .tensors import TensorReader, count_nodes, inherits, instance_dict, name_of
@@ -238,7 +238,7 @@ class _Stock:
             row["adds"] = self._line_that_adds(row.pop("place"), collection="kind" in row)
         return found
 
-    def _line_that_adds(self, place: Place, *, collection: bool) -> dict[str, Any] | None:
+    def _line_that_adds(self, place: VariablePlace, *, collection: bool) -> dict[str, Any] | None:
         if time.monotonic() > self._deadline:
             return None
         name = place.name.partition("[")[0].rpartition(".")[2]
@@ -271,7 +271,7 @@ class _Stock:
             place=holding.place,
         )
 
-    def _variable(self, place: Place, tensor: Any) -> dict[str, Any]:
+    def _variable(self, place: VariablePlace, tensor: Any) -> dict[str, Any]:
         node = self._graph(tensor)
         return dict(
             name=place.name,
@@ -307,7 +307,7 @@ def _part(
     )
 
 
-def _where(place: Place) -> dict[str, Any] | None:
+def _where(place: VariablePlace) -> dict[str, Any] | None:
     return None if place.frame is None else code_line(*place.frame)
 
 

@@ -61,7 +61,7 @@ _VISITS = {
 """The methods of :class:`Walk` that visit objects of a class."""
 
 
-class Place:
+class VariablePlace:
     """Where a variable is: its name, what it belongs to, and the code that may assign it."""
 
     def __init__(
@@ -73,15 +73,15 @@ class Place:
         """``(filename, line, function)`` of the frame that has it, or ``None``."""
         self.codes = codes
 
-    def below(self, name: str) -> Place:
+    def below(self, name: str) -> VariablePlace:
         """Return the place of something that belongs to it."""
-        return Place(name, self.scope, self.frame, self.codes)
+        return VariablePlace(name, self.scope, self.frame, self.codes)
 
 
 class Holding:
     """A collection with a name, or an object with attributes, and the tensors found in it."""
 
-    def __init__(self, place: Place, kind: str, length: int) -> None:
+    def __init__(self, place: VariablePlace, kind: str, length: int) -> None:
         self.place = place
         self.kind = kind
         self.length = length
@@ -105,7 +105,7 @@ class Walk:
 
     def __init__(self, reader: TensorReader, torch: Any, most: int, deadline: float) -> None:
         self.holdings: list[Holding] = []
-        self.variables: list[tuple[Place, Any]] = []
+        self.variables: list[tuple[VariablePlace, Any]] = []
         self.names: dict[int, str] = {}
         """Of each module and optimizer, by id."""
         self.visited = 0
@@ -173,9 +173,9 @@ class Walk:
         found = dict.items(names) if inherits(type(names), dict) else names.items()
         for name, value in list(found):
             if type(name) is str and not (name.startswith("__") and name.endswith("__")):
-                self._visit(value, Place(name, scope, frame, codes), None, 0)
+                self._visit(value, VariablePlace(name, scope, frame, codes), None, 0)
 
-    def _visit(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+    def _visit(self, value: Any, place: VariablePlace, into: Holding | None, depth: int) -> None:
         """Visit an object and what it holds.
 
         Args:
@@ -214,7 +214,7 @@ class Walk:
             self.why_unreadable = "%s: %s" % (name_of(kind), name_of(type(error)))
 
     def _dispatch(
-        self, kind: type, value: Any, place: Place, into: Holding | None, depth: int
+        self, kind: type, value: Any, place: VariablePlace, into: Holding | None, depth: int
     ) -> None:
         # By name: a table of bound methods would be a cycle, and keep all that was found.
         for base in mro(kind):
@@ -230,11 +230,13 @@ class Walk:
             return
         self._object(value, place, into, depth)
 
-    def _pass_over(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+    def _pass_over(
+        self, value: Any, place: VariablePlace, into: Holding | None, depth: int
+    ) -> None:
         """Visit nothing: a module is gone through by its own name, a frame by its thread."""
 
     def _collect(
-        self, base: type, value: Any, place: Place, into: Holding | None, depth: int
+        self, base: type, value: Any, place: VariablePlace, into: Holding | None, depth: int
     ) -> None:
         items: list[tuple[Any, Any]]
         if base is dict:
@@ -264,9 +266,11 @@ class Walk:
             for kind in held
         )
 
-    def _function(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+    def _function(self, value: Any, place: VariablePlace, into: Holding | None, depth: int) -> None:
         if into is None:
-            place = Place(place.name, "closure of %s()" % value.__name__, place.frame, place.codes)
+            place = VariablePlace(
+                place.name, "closure of %s()" % value.__name__, place.frame, place.codes
+            )
         names = value.__code__.co_freevars
         for name, cell in zip(names, value.__closure__ or ()):
             try:
@@ -281,7 +285,7 @@ class Walk:
             if name != "__wrapped__":
                 self._visit(held, place.below("%s.%s" % (place.name, name)), into, depth + 1)
 
-    def _class(self, value: Any, place: Place, _into: Holding | None, depth: int) -> None:
+    def _class(self, value: Any, place: VariablePlace, _into: Holding | None, depth: int) -> None:
         names = class_dict(value)
         if not _is_of_user_module(module_of(value)):
             return
@@ -290,9 +294,11 @@ class Walk:
         for name, held in list(names.items()):
             if type(name) is str and id(type(held)) not in _METHODS:
                 name = "%s.%s" % (own, name)
-                self._visit(held, Place(name, shown, place.frame, codes), None, depth + 1)
+                self._visit(held, VariablePlace(name, shown, place.frame, codes), None, depth + 1)
 
-    def _exception(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+    def _exception(
+        self, value: Any, place: VariablePlace, into: Holding | None, depth: int
+    ) -> None:
         found = BaseException.__dict__["__traceback__"].__get__(value)
         while found is not None:
             frame = found.tb_frame
@@ -307,14 +313,18 @@ class Walk:
         for held in BaseException.__dict__["args"].__get__(value):
             self._visit(held, place, into, depth + 1)
 
-    def _generator(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+    def _generator(
+        self, value: Any, place: VariablePlace, into: Holding | None, depth: int
+    ) -> None:
         self._suspended(value.gi_frame, place, into, depth, "unfinished generators")
 
-    def _coroutine(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+    def _coroutine(
+        self, value: Any, place: VariablePlace, into: Holding | None, depth: int
+    ) -> None:
         self._suspended(value.cr_frame, place, into, depth, "unfinished coroutines")
 
     def _suspended(
-        self, frame: Any, place: Place, into: Holding | None, depth: int, through: str
+        self, frame: Any, place: VariablePlace, into: Holding | None, depth: int, through: str
     ) -> None:
         """Visit the variables of a frame that is not being executed."""
         if frame is None or not frame.f_code.co_flags & _OPTIMIZED:
@@ -330,7 +340,7 @@ class Walk:
         finally:
             _release(names)
 
-    def _object(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+    def _object(self, value: Any, place: VariablePlace, into: Holding | None, depth: int) -> None:
         """Visit an instance's attributes; of a type of C's, what its garbage collector sees."""
         kind = type(value)
         if any(inherits(kind, owner) for owner in self._owners):
@@ -349,7 +359,7 @@ class Walk:
         self,
         value: Any,
         found: list[tuple[str, Any]],
-        place: Place,
+        place: VariablePlace,
         into: Holding | None,
         depth: int,
     ) -> None:
@@ -357,7 +367,7 @@ class Walk:
         if into is None:
             name = name_of(kind) if place.name == "self" else place.name
             codes = partial(_codes_of_object, kind, place.codes)
-            here = Place(name, "attribute of %s" % name_of(kind), place.frame, codes)
+            here = VariablePlace(name, "attribute of %s" % name_of(kind), place.frame, codes)
             tensors = [name for name, each in found if self._reader.is_tensor_type(type(each))]
             if len(tensors) > SMALL:
                 into = Holding(here, "object", len(tensors))
@@ -366,7 +376,9 @@ class Walk:
             below = here.below("%s.%s" % (here.name, name)) if into is None else here
             self._visit(held, below, into, depth + 1)
 
-    def _referents(self, value: Any, place: Place, into: Holding | None, depth: int) -> None:
+    def _referents(
+        self, value: Any, place: VariablePlace, into: Holding | None, depth: int
+    ) -> None:
         """Visit what the garbage collector sees in an object of C's: a memoized function, say."""
         held = gc.get_referents(value)
         if into is None and any(type(each) is dict for each in held):

@@ -40,7 +40,7 @@ def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
         waiting.extend(item for item in each.co_consts if type(item) is types.CodeType)
 
 
-class _Line:
+class _LineNames:
     """What one line does with names."""
 
     def __init__(self) -> None:
@@ -51,9 +51,9 @@ class _Line:
         self.stores_item = False
 
 
-def _lines_of(code: types.CodeType) -> dict[int, _Line]:
+def _lines_of(code: types.CodeType) -> dict[int, _LineNames]:
     starts = {offset: line for offset, line in dis.findlinestarts(code) if line is not None}
-    lines: dict[int, _Line] = defaultdict(_Line)
+    lines: dict[int, _LineNames] = defaultdict(_LineNames)
     current = code.co_firstlineno
     for instruction in dis.get_instructions(code):
         current = starts.get(instruction.offset, current)

@@ -43,7 +43,7 @@ TAIL = 12
 """Last lines of a failing rank that go into the log."""
 
 
-class Launch:
+class TorchrunLaunch:
     """torchrun and the ranks of this host, from start to end.
 
     Args:
@@ -158,7 +158,7 @@ def run(
     """
     planned = torchrun.layout(request, *_gpus(request.device))
     begun = replace(begun, parameters=request.parameters)
-    launch = Launch(request, planned, _source(prepare))
+    launch = TorchrunLaunch(request, planned, _source(prepare))
     try:
         return _follow(launch, planned, control, begun, tell)
     finally:
@@ -179,7 +179,7 @@ def _source(prepare: Callable[..., Case]) -> str:
 
 
 def _follow(
-    launch: Launch,
+    launch: TorchrunLaunch,
     planned: RankLayout,
     control: Control,
     begun: RunResult,
@@ -214,7 +214,7 @@ def _report(control: Control, latest: Progress | None) -> None:
     )
 
 
-def _ours(result: RunResult, begun: RunResult, launch: Launch) -> RunResult:
+def _ours(result: RunResult, begun: RunResult, launch: TorchrunLaunch) -> RunResult:
     """A rank's result as that of the run that was asked for here."""
     joined = [rank.joined for rank in launch.ranks if rank.joined is not None]
     devices = tuple(dict.fromkeys(each.device for each in joined))
@@ -229,7 +229,7 @@ def _ours(result: RunResult, begun: RunResult, launch: Launch) -> RunResult:
     )
 
 
-def _layout_figures(launch: Launch) -> dict[str, Figure]:
+def _layout_figures(launch: TorchrunLaunch) -> dict[str, Figure]:
     joined = launch.ranks[0].joined
     if joined is None or launch.start_s is None:
         return {}
@@ -243,7 +243,7 @@ def _layout_figures(launch: Launch) -> dict[str, Figure]:
     }
 
 
-def _cancelled(launch: Launch, begun: RunResult) -> RunResult:
+def _cancelled(launch: TorchrunLaunch, begun: RunResult) -> RunResult:
     """What was measured until the cancel, if the ranks can still tell."""
     first = launch.ranks[0]
     if launch.start_s is not None:
@@ -256,7 +256,7 @@ def _cancelled(launch: Launch, begun: RunResult) -> RunResult:
     return replace(_ours(kept, begun, launch), status="cancelled", reason=reason)
 
 
-def _failed(launch: Launch, planned: RankLayout, begun: RunResult) -> RunResult:
+def _failed(launch: TorchrunLaunch, planned: RankLayout, begun: RunResult) -> RunResult:
     output = launch.output()
     if launch.start_s is None and not any(rank.failed for rank in launch.ranks):
         if launch.late:
@@ -280,7 +280,7 @@ def _failed(launch: Launch, planned: RankLayout, begun: RunResult) -> RunResult:
     return replace(base, status=status, reason=text, log=(*base.log, *log))
 
 
-def _culprit(launch: Launch, output: list[str]) -> Rank:
+def _culprit(launch: TorchrunLaunch, output: list[str]) -> Rank:
     """The rank whose end came first: the others fail because one is missing.
 
     One that died without a word did so before those that could still tell that it was missing;

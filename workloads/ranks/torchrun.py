@@ -204,7 +204,7 @@ VARIABLE = "GPU_WORKBENCH_RANKS"
 """The environment variable that tells a rank where the folder is."""
 
 
-class Folder:
+class RanksFolder:
     """The names of what lies in it; the same for the worker and for its ranks."""
 
     def __init__(self, path: Path) -> None:
@@ -227,7 +227,7 @@ class Folder:
 class Rank:
     """What has come from one rank of this host."""
 
-    def __init__(self, folder: Folder, local_rank: int) -> None:
+    def __init__(self, folder: RanksFolder, local_rank: int) -> None:
         self.local_rank = local_rank
         reading = os.open(folder.events(local_rank), os.O_RDONLY | os.O_NONBLOCK)
         # Held until the rank itself holds the other end, or its pipe would read as ended.
@@ -267,14 +267,14 @@ class Rank:
         os.close(self.channel.reading)
 
 
-def create_folder(ranks: int, order: Order) -> Folder:
+def create_folder(ranks: int, order: Order) -> RanksFolder:
     """Make a folder that nobody else can read.
 
     Raises:
         OSError: there is no room for it.
     """
     _sweep()
-    folder = Folder(Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")))
+    folder = RanksFolder(Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")))
     folder.order.write_bytes(wire.encode(order))
     os.mkfifo(folder.hangup, 0o600)
     for local_rank in range(ranks):
@@ -295,7 +295,7 @@ def _sweep() -> None:
             continue
 
 
-def hold_hangup_pipe(folder: Folder) -> int:
+def hold_hangup_pipe(folder: RanksFolder) -> int:
     """The worker's end of the hangup pipe, a descriptor to close when the ranks are to end."""
     # A pipe can be opened for writing only while somebody has it open for reading.
     reading = os.open(folder.hangup, os.O_RDONLY | os.O_NONBLOCK)
@@ -304,7 +304,7 @@ def hold_hangup_pipe(folder: Folder) -> int:
     return writing
 
 
-def end_on_hangup(folder: Folder) -> None:
+def end_on_hangup(folder: RanksFolder) -> None:
     """End this process, and those it started, when the worker's end of the hangup pipe closes."""
     reading = os.open(folder.hangup, os.O_RDONLY | os.O_NONBLOCK)
 

@@ -21,7 +21,7 @@ from workloads.protocol.messages import Finished, Run, nothing_measured
 from workloads.protocol.process import Channel
 from workloads.ranks import launch
 from workloads.ranks.launch import RankGroup
-from workloads.ranks.torchrun import Folder, Joined, Order
+from workloads.ranks.torchrun import Joined, Order, RanksFolder
 from workloads.runner import execute
 from workloads.runner.reporting import Reporter, finished, outcome
 
@@ -30,7 +30,7 @@ COLLECTIVE_S = 120
 assert catalog  # importing it declares the workloads
 
 
-def run(order: Order, channel: Channel, folder: Folder) -> bool:
+def run(order: Order, channel: Channel, folder: RanksFolder) -> bool:
     """Run what was ordered, in lock-step with the other ranks, and tell the result.
 
     Returns:
@@ -78,7 +78,7 @@ def _declare(source: str) -> None:
     spec.loader.exec_module(module)
 
 
-def _join(request: Run, channel: Channel, folder: Folder) -> RankGroup:
+def _join(request: Run, channel: Channel, folder: RanksFolder) -> RankGroup:
     device, patience = torch.device(request.device), timedelta(seconds=COLLECTIVE_S)
     if device.type == "cuda":
         torch.cuda.set_device(device)

@@ -47,7 +47,7 @@ PATIENCE_S = 5.0
 _DROPPABLE = (Progress, Measured, Heartbeat, HostHeap, TorchMemory)
 
 
-class Output:
+class EventWriter:
     """Lines to the front end, without ever waiting for it."""
 
     def __init__(self, writing: int) -> None:
@@ -109,7 +109,7 @@ class Runner:
         launcher: starts the workers.
     """
 
-    def __init__(self, requests: Channel, output: Output, launcher: Launcher) -> None:
+    def __init__(self, requests: Channel, output: EventWriter, launcher: Launcher) -> None:
         self._requests = requests
         self._output = output
         self._supervisor = WorkerSupervisor(launcher, output.send)

@@ -24,7 +24,7 @@ from workloads.declare import user_workloads, workload
 from workloads.measure.malloc import fix_thresholds
 from workloads.protocol.messages import REQUESTS, VERSION, Hello, Ready, Unusable
 from workloads.protocol.process import Channel
-from workloads.runner.runner import Output, Runner
+from workloads.runner.runner import EventWriter, Runner
 from workloads.runner.workers import CAN_FORK, Launcher
 
 assert catalog
@@ -47,7 +47,7 @@ def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    output = Output(writing)
+    output = EventWriter(writing)
     # Before anything imports torch, which a file may do.
     malloc = fix_thresholds()
     problems = user_workloads.load(files)

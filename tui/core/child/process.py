@@ -43,7 +43,7 @@ def _in_session(leader: int) -> list[int]:
 
 
 @frozen
-class Garbage:
+class MalformedMessage:
     """A line on the protocol channel that is no message we know."""
 
     reason: str
@@ -155,7 +155,7 @@ class ChildProcess(Generic[E]):
             self._sent(message)
         return True
 
-    async def events(self) -> AsyncIterator[E | Garbage]:
+    async def events(self) -> AsyncIterator[E | MalformedMessage]:
         """The messages of the child, until it closes the channel."""
         assert self._events is not None
         while True:
@@ -163,14 +163,14 @@ class ChildProcess(Generic[E]):
                 line = await self._events.readline()
             except ValueError:
                 # asyncio has dropped the buffer and goes on with what comes next.
-                yield Garbage(f"a line of more than {LINE_LIMIT} bytes", "")
+                yield MalformedMessage(f"a line of more than {LINE_LIMIT} bytes", "")
                 continue
             if not line:
                 return
             try:
                 yield wire.decode(line, self._kinds)
             except wire.WireError as error:
-                yield Garbage(str(error), line[:200].decode(errors="replace").rstrip())
+                yield MalformedMessage(str(error), line[:200].decode(errors="replace").rstrip())
 
     async def stop(self) -> str:
         """End it: close its stdin, then SIGTERM, then SIGKILL to its group; says how it ended.

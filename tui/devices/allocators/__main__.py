@@ -39,11 +39,11 @@ def main() -> None:
     from tui.devices.allocators.messages import VERSION, LookFor, WatchHello
 
     parent.send(WatchHello(version=VERSION, pid=os.getpid()))
-    from tui.devices.allocators.watch import Watch, let_others_go_first, serve
+    from tui.devices.allocators.watch import AllocatorWatch, let_others_go_first, serve
 
     let_others_go_first()
     wanted = LookFor(arguments.pids, not arguments.no_children)
-    serve(parent, Watch(arguments.interval, wanted, arguments.listed))
+    serve(parent, AllocatorWatch(arguments.interval, wanted, arguments.listed))
     quit_now()
 
 

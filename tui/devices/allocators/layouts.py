@@ -154,7 +154,7 @@ NOTHING: Numbers = (0,) * _HELD
 
 
 @frozen
-class Layout:
+class DeviceStatsLayout:
     """Of ``DeviceStats``, up to ``num_ooms``."""
 
     versions: str
@@ -164,8 +164,8 @@ class Layout:
 
 LAYOUTS = (
     # A map of private pools, 32 bytes, lies between the sixth and the seventh array.
-    Layout("2.13 and later", struct.Struct("<72q32x38q")),
-    Layout("2.0 to 2.12", struct.Struct("<110q")),
+    DeviceStatsLayout("2.13 and later", struct.Struct("<72q32x38q")),
+    DeviceStatsLayout("2.0 to 2.12", struct.Struct("<110q")),
 )
 LONGEST = max(layout.form.size for layout in LAYOUTS)
 UNKNOWN_LAYOUT = "torch's layout is not known here (known: 2.0 to 2.12, 2.13 and later)"

@@ -18,7 +18,7 @@ from tui.devices.allocators.layouts import (
     LONGEST,
     NOTHING,
     UNKNOWN_LAYOUT,
-    Layout,
+    DeviceStatsLayout,
     Numbers,
     held_before,
     is_of_an_allocator,
@@ -104,18 +104,18 @@ class UnreadableError(Exception):
 
 
 @frozen
-class Place:
+class AllocatorAddress:
     """Where the figures of a process lie."""
 
     vector_at: int
     devices: tuple[int, ...]
     """Addresses of the devices' objects, by ordinal."""
     stats_at: int
-    layout: Layout
+    layout: DeviceStatsLayout
 
 
 @frozen
-class Peek:
+class AllocatorReading:
     """What one reading gave."""
 
     figures: tuple[TorchMemory, ...]
@@ -124,7 +124,7 @@ class Peek:
     """Why those of a device are not among them, by its name; under ``""`` why there are none."""
 
 
-class Target:
+class AllocatorReader:
     """Reads one process again and again; to be closed."""
 
     def __init__(self, files: ProcessFiles) -> None:
@@ -140,14 +140,14 @@ class Target:
         self.files = files
         self.platform, self.library = library_of_torch(files.read("maps"))
         self.memory = files.open_memory()
-        self.place: Place | None = None
-        self.devices: tuple[DeviceReader, ...] = ()
+        self.place: AllocatorAddress | None = None
+        self.devices: tuple[DeviceStatsReader, ...] = ()
 
     def close(self) -> None:
         """Close its files."""
         self.files.close()
 
-    def read(self, at: float) -> Peek:
+    def read(self, at: float) -> AllocatorReading:
         """The figures as they are.
 
         Args:
@@ -159,7 +159,7 @@ class Target:
         if self.files.start_ticks() != self.files.started:
             raise GoneError(f"pid {self.files.pid} is another process")
         if self.place is None:
-            return Peek((), {"": NOT_USED_YET})
+            return AllocatorReading((), {"": NOT_USED_YET})
         figures, unavailable = [], {}
         for reader in self.devices:
             numbers = reader.read()
@@ -169,7 +169,7 @@ class Target:
                 figures.append(torch_memory(numbers, self.files.pid, reader.ordinal, at))
         if not figures and not unavailable:
             unavailable[""] = NOT_USED_YET
-        return Peek(tuple(figures), unavailable)
+        return AllocatorReading(tuple(figures), unavailable)
 
     def locate(self) -> None:
         """Find where the figures lie, or see that they still lie there.
@@ -186,15 +186,19 @@ class Target:
             self.place = None
         self.place = _find(self.memory, self.library.base, LIBRARIES[self.platform][1])
         self.devices = tuple(
-            DeviceReader(self.memory, ordinal, address + self.place.stats_at, self.place.layout)
+            DeviceStatsReader(
+                self.memory, ordinal, address + self.place.stats_at, self.place.layout
+            )
             for ordinal, address in enumerate(self.place.devices)
         )
 
 
-class DeviceReader:
+class DeviceStatsReader:
     """Reads the ``DeviceStats`` of one device."""
 
-    def __init__(self, memory: Memory, ordinal: int, address: int, layout: Layout) -> None:
+    def __init__(
+        self, memory: Memory, ordinal: int, address: int, layout: DeviceStatsLayout
+    ) -> None:
         self.ordinal = ordinal
         self._memory = memory
         self._address = address
@@ -267,7 +271,7 @@ def library_of_torch(maps: bytes) -> tuple[Platform, Mapping]:
     raise UnreadableError(NO_TORCH)
 
 
-def _find(memory: Memory, base: int, symbol: bytes) -> Place:
+def _find(memory: Memory, base: int, symbol: bytes) -> AllocatorAddress:
     """Where the figures lie.
 
     Raises:
@@ -292,7 +296,7 @@ def _find(memory: Memory, base: int, symbol: bytes) -> Place:
     return _find_devices(memory, allocator)
 
 
-def _find_devices(memory: Memory, allocator: int) -> Place:
+def _find_devices(memory: Memory, allocator: int) -> AllocatorAddress:
     inside = memory.read(allocator, _IN_ALLOCATOR)
     words = struct.unpack(f"<{len(inside) // 8}Q", inside[: len(inside) // 8 * 8])
     places = [_VECTOR_AT // 8, *range(len(words) - 2)]
@@ -304,7 +308,7 @@ def _find_devices(memory: Memory, allocator: int) -> Place:
         matches = _matches(memory, devices)
         if len(matches) == 1:
             ((stats_at, layout),) = matches
-            return Place(allocator + 8 * word, devices, stats_at, layout)
+            return AllocatorAddress(allocator + 8 * word, devices, stats_at, layout)
         used = used or _seem_used(memory, devices)
     raise UnreadableError(UNKNOWN_LAYOUT if used else NOT_USED_YET)
 
@@ -325,7 +329,7 @@ def _pointers(memory: Memory, vector: bytes) -> tuple[int, ...]:
     return found if real else ()
 
 
-def _matches(memory: Memory, devices: tuple[int, ...]) -> set[tuple[int, Layout]]:
+def _matches(memory: Memory, devices: tuple[int, ...]) -> set[tuple[int, DeviceStatsLayout]]:
     """Where in a device which layouts fit, by the first device whose numbers tell."""
     for device in devices:
         for _ in range(_TRIES):
@@ -338,7 +342,7 @@ def _matches(memory: Memory, devices: tuple[int, ...]) -> set[tuple[int, Layout]
     return set()
 
 
-def _fits_in(inside: bytes) -> set[tuple[int, Layout]]:
+def _fits_in(inside: bytes) -> set[tuple[int, DeviceStatsLayout]]:
     """The layouts that fit behind the mutex; else, those that fit anywhere."""
     for places in (range(_STATS_AT, _STATS_AT + 1), range(0, _IN_DEVICE, 8)):
         found = {

@@ -19,7 +19,7 @@ from tui.devices.allocators.messages import (
     TorchProcesses,
     WatchRequest,
 )
-from tui.devices.allocators.peek import CPU_BUILD, NO_TORCH, Target, UnreadableError
+from tui.devices.allocators.peek import CPU_BUILD, NO_TORCH, AllocatorReader, UnreadableError
 from tui.devices.allocators.process_files import (
     GoneError,
     ProcessFiles,
@@ -44,7 +44,7 @@ class _Watched:
 
     files: ProcessFiles
     told: TorchProcess
-    target: Target | None = None
+    target: AllocatorReader | None = None
     copy_of: int | None = None
     """The process of which this one is a fork, with a copy of its figures."""
     searched: tuple[bytes, float] = (b"", 0.0)
@@ -55,7 +55,7 @@ class _Watched:
         return self.target is not None and self.target.place is not None and self.copy_of is None
 
 
-class Watch:
+class AllocatorWatch:
     """Finds the processes and reads them."""
 
     def __init__(self, interval: float, wanted: LookFor, listed: tuple[int, ...] = ()) -> None:
@@ -192,7 +192,7 @@ class Watch:
             return Refusal(watched.told.reason, watched.told.advice, watched.told.word), False
         try:
             if watched.target is None:
-                watched.target = Target(watched.files)
+                watched.target = AllocatorReader(watched.files)
             new = watched.target.place is None
             watched.target.locate()
             if new and watched.files.pid not in self.listed:
@@ -217,7 +217,7 @@ class Watch:
         return None, False
 
 
-def _forked_from(target: Target) -> int | None:
+def _forked_from(target: AllocatorReader) -> int | None:
     """The ancestor whose allocator lies at the same addresses, library and all."""
     with contextlib.suppress(GoneError):
         pid = target.files.parent()
@@ -226,7 +226,7 @@ def _forked_from(target: Target) -> int | None:
                 break
             files = ProcessFiles(pid)
             try:
-                ancestor = Target(files)
+                ancestor = AllocatorReader(files)
                 ancestor.locate()
                 if (ancestor.library, ancestor.place) == (target.library, target.place):
                     return pid
@@ -240,7 +240,7 @@ def _forked_from(target: Target) -> int | None:
     return None
 
 
-def serve(parent: ParentChannel, watch: Watch) -> None:
+def serve(parent: ParentChannel, watch: AllocatorWatch) -> None:
     """Write figures at each tick, and processes where they change, until the front end goes away.
 
     Args:

@@ -34,7 +34,7 @@ from tui.core.text.redact import whole_words, with_texts
 from tui.devices.allocators.process_files import refusal_of_running
 from tui.devices.cli.doctor_checks import (
     STATE_S,
-    Finding,
+    CheckResult,
     driver_findings,
     pairing_findings,
     program_findings,
@@ -124,9 +124,9 @@ def examine(python: PythonChoice, options: DoctorOptions) -> int:
     return run_to_exit(work())
 
 
-def as_text(findings: list[Finding]) -> str:
+def as_text(findings: list[CheckResult]) -> str:
     """A line for each check, and one more where there is something to do."""
-    alike: dict[Finding, list[Finding]] = {}
+    alike: dict[CheckResult, list[CheckResult]] = {}
     for finding in findings:
         alike.setdefault(replace(finding, device="", key=""), []).append(finding)
     lines = []
@@ -166,7 +166,7 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def _bundle(
-    options: DoctorOptions, findings: list[Finding], sample: Sample | str, environment: object
+    options: DoctorOptions, findings: list[CheckResult], sample: Sample | str, environment: object
 ) -> None:
     name, with_names = options.bundle, options.with_names
     try:

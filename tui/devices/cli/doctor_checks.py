@@ -36,7 +36,7 @@ NO_STATE = "reports of crashes are not saved; set GPU_WORKBENCH_STATE to a folde
 
 
 @frozen
-class Finding:
+class CheckResult:
     """One check: what was found and, where it is not well, what to do."""
 
     name: str
@@ -49,34 +49,34 @@ class Finding:
     """The UUID of that GPU."""
 
 
-def program_findings() -> list[Finding]:
+def program_findings() -> list[CheckResult]:
     """The Python that this program runs in, and what it needs of packages."""
-    findings = [Finding("python", "passed", f"{platform.python_version()} at {sys.executable}")]
+    findings = [CheckResult("python", "passed", f"{platform.python_version()} at {sys.executable}")]
     for package in PACKAGES:
         try:
-            findings.append(Finding(package, "passed", version(package)))
+            findings.append(CheckResult(package, "passed", version(package)))
         except PackageNotFoundError:
             advice = f"pip install {package}"
-            findings.append(Finding(package, "failed", "not installed", advice))
+            findings.append(CheckResult(package, "failed", "not installed", advice))
     return findings
 
 
-def terminal_finding() -> Finding:
+def terminal_finding() -> CheckResult:
     """Whether the screens can be drawn, and in which letters."""
     term = os.environ.get("TERM", "")
     found = f"TERM={term or 'not set'}, {sys.stdout.encoding}"
     if not sys.stdout.isatty():
-        return Finding("terminal", "passed", f"standard output is no terminal ({found})")
+        return CheckResult("terminal", "passed", f"standard output is no terminal ({found})")
     if term in ("", "dumb", "unknown"):
         advice = "set TERM to what your terminal is, such as xterm-256color"
-        return Finding("terminal", "warning", found, advice)
+        return CheckResult("terminal", "warning", found, advice)
     if "utf" not in sys.stdout.encoding.lower():
         advice = "blocks are drawn in ASCII; set a UTF-8 locale for the finer ones"
-        return Finding("terminal", "warning", found, advice)
-    return Finding("terminal", "passed", found)
+        return CheckResult("terminal", "warning", found, advice)
+    return CheckResult("terminal", "passed", found)
 
 
-def state_folder_finding() -> Finding:
+def state_folder_finding() -> CheckResult:
     """Whether reports of crashes can be saved, and who can read them; it may hang."""
     place = reports.folder()
     try:
@@ -85,22 +85,22 @@ def state_folder_finding() -> Finding:
         trial.unlink()
         open_to_others = place.stat().st_mode & 0o077
     except OSError as error:
-        return Finding("state folder", "warning", str(error), NO_STATE)
+        return CheckResult("state folder", "warning", str(error), NO_STATE)
     if open_to_others and sys.platform != "win32":
         advice = f"chmod 700 {place}; what is written there is for its owner alone all the same"
-        return Finding("state folder", "warning", f"{place}: others can look into it", advice)
-    return Finding("state folder", "passed", str(place))
+        return CheckResult("state folder", "warning", f"{place}: others can look into it", advice)
+    return CheckResult("state folder", "passed", str(place))
 
 
-def silent_state_folder_finding() -> Finding:
+def silent_state_folder_finding() -> CheckResult:
     """What is said where that took longer than :data:`STATE_S`."""
     found = f"{reports.folder()} gave no answer within {STATE_S:g} s"
-    return Finding("state folder", "warning", found, NO_STATE)
+    return CheckResult("state folder", "warning", found, NO_STATE)
 
 
 def driver_findings(
     sample: Sample | str, environment: Environment | messages.Unusable | None = None
-) -> list[Finding]:
+) -> list[CheckResult]:
     """NVML, and the GPUs that are lost.
 
     Args:
@@ -108,7 +108,9 @@ def driver_findings(
         environment: what torch sees, or why it cannot be used.
     """
     if isinstance(sample, str):
-        return [Finding("monitor", "failed", sample, "start gpu-workbench and read its log (l)")]
+        return [
+            CheckResult("monitor", "failed", sample, "start gpu-workbench and read its log (l)")
+        ]
     torch = environment if isinstance(environment, Environment) else None
     driver = as_torch_knows(sample.driver, torch)
     if driver.error:
@@ -118,21 +120,21 @@ def driver_findings(
                 "workloads run on the GPU all the same; its clocks, power, heat and who else holds "
                 "its memory are not known"
             )
-        return [Finding("NVML", "warning", driver.error, advice)]
+        return [CheckResult("NVML", "warning", driver.error, advice)]
     devices = count(len(sample.devices), "device")
     found = f"driver {driver.version}, CUDA {driver.cuda}, {devices}"
-    findings = [Finding("NVML", "passed", found)]
+    findings = [CheckResult("NVML", "passed", found)]
     for device in sample.devices:
         if device.lost is not None:
             advice = "look at dmesg for its Xid; a lost GPU comes back with a reset or a reboot"
             words, label = f"{device.name} is lost: {device.lost}", f"nvml:{device.nvml_index}"
             findings.append(
-                Finding("device", "failed", words, advice=advice, device=label, key=device.id)
+                CheckResult("device", "failed", words, advice=advice, device=label, key=device.id)
             )
     return findings
 
 
-def room_findings(sample: Sample) -> list[Finding]:
+def room_findings(sample: Sample) -> list[CheckResult]:
     """The GPUs on which no process has room to begin."""
     findings = []
     for device in sample.devices:
@@ -146,7 +148,7 @@ def room_findings(sample: Sample) -> list[Finding]:
             "a run needs some 500 MiB for its context alone: end what holds it, or choose another"
         )
         where = f"nvml:{device.nvml_index}"
-        findings.append(Finding("memory", "failed", words, advice, device=where, key=device.id))
+        findings.append(CheckResult("memory", "failed", words, advice, device=where, key=device.id))
     return findings
 
 
@@ -160,7 +162,7 @@ def _holders(rows: tuple[GpuProcess, ...]) -> str:
 
 def torch_findings(
     python: PythonChoice, environment: Environment | messages.Unusable
-) -> list[Finding]:
+) -> list[CheckResult]:
     """Torch, what it can use, and what keeps its timings from being quiet.
 
     Args:
@@ -168,42 +170,44 @@ def torch_findings(
         environment: what its torch sees, or why it cannot be used.
     """
     if isinstance(environment, messages.Unusable):
-        return [Finding("torch", "failed", environment.reason, environment.advice)]
+        return [CheckResult("torch", "failed", environment.reason, environment.advice)]
     found = f"{environment.torch} in Python {environment.python} at {python.path}, {python.why}"
-    findings = [Finding("torch", "passed", found)]
+    findings = [CheckResult("torch", "passed", found)]
     if environment.cuda is None:
         advice = "for a GPU, install a CUDA build of torch, or choose one with --python"
         lacking = environment.unavailable.get("cuda", "this torch has no CUDA and gives no reason")
-        findings.append(Finding("CUDA", "warning", lacking, advice))
+        findings.append(CheckResult("CUDA", "warning", lacking, advice))
     elif why := environment.unavailable.get("devices"):
-        findings.append(Finding("CUDA", "warning", why, "see NVML above, and torch's own message"))
+        findings.append(
+            CheckResult("CUDA", "warning", why, "see NVML above, and torch's own message")
+        )
     else:
         found = f"CUDA {environment.cuda}, cuDNN {environment.cudnn or 'n/a'}"
-        findings.append(Finding("CUDA", "passed", found))
+        findings.append(CheckResult("CUDA", "passed", found))
     if environment.variables.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
         advice = "unset it: every launch waits, and no GPU timing is taken"
-        findings.append(Finding("variables", "failed", "CUDA_LAUNCH_BLOCKING is set", advice))
+        findings.append(CheckResult("variables", "failed", "CUDA_LAUNCH_BLOCKING is set", advice))
     for name, value in environment.variables.items():
         if name not in ("CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING"):
             findings.append(
-                Finding("variables", "passed", f"{name}={value} is part of each figure")
+                CheckResult("variables", "passed", f"{name}={value} is part of each figure")
             )
     threads = f"{environment.threads} threads on {environment.cpus_usable} usable cores"
     if environment.threads > environment.cpus_usable:
         advice = "more threads than cores make CPU timings noisy; set OMP_NUM_THREADS"
-        findings.append(Finding("threads", "warning", threads, advice))
+        findings.append(CheckResult("threads", "warning", threads, advice))
     else:
-        findings.append(Finding("threads", "passed", threads))
+        findings.append(CheckResult("threads", "passed", threads))
     malloc = environment.malloc
     if "could not" in malloc or "not set" in malloc:
         advice = "CPU timings may hold page faults; they are counted and marked"
-        findings.append(Finding("malloc", "warning", malloc, advice))
+        findings.append(CheckResult("malloc", "warning", malloc, advice))
     else:
-        findings.append(Finding("malloc", "passed", malloc))
+        findings.append(CheckResult("malloc", "passed", malloc))
     return findings
 
 
-def watch_finding(refused: Refusal | None) -> Finding:
+def watch_finding(refused: Refusal | None) -> CheckResult:
     """Whether training can be looked at that runs already, and what explains where memory ends.
 
     Args:
@@ -211,20 +215,22 @@ def watch_finding(refused: Refusal | None) -> Finding:
     """
     if refused is None:
         found = f"torch processes of yours can be read; {EXAMPLE} explains where memory runs out"
-        return Finding("watch", "passed", found)
-    return Finding(
+        return CheckResult("watch", "passed", found)
+    return CheckResult(
         "watch", "warning", refused.reason, f"{EXAMPLE} explains where memory runs out all the same"
     )
 
 
-def pairing_findings(sample: Sample, environment: Environment) -> list[Finding]:
+def pairing_findings(sample: Sample, environment: Environment) -> list[CheckResult]:
     """Which GPUs NVML and torch both know."""
     findings = []
     no_nvml = NOT_ASKED if sample.driver.error else ""
     for view in pair(sample.devices, environment.devices, no_nvml=no_nvml):
         if view.nvml is not None and view.torch is not None:
             findings.append(
-                Finding("device", "passed", view.name, advice="", device=view.torch, key=view.key)
+                CheckResult(
+                    "device", "passed", view.name, advice="", device=view.torch, key=view.key
+                )
             )
         elif view.unpaired is not None:
             words = f"{view.name}: {view.unpaired}"
@@ -232,7 +238,9 @@ def pairing_findings(sample: Sample, environment: Environment) -> list[Finding]:
             if view.torch is not None:
                 advice = "workloads run on it; its clocks, power, heat and processes are not known"
             findings.append(
-                Finding("device", "warning", words, advice=advice, device=view.label, key=view.key)
+                CheckResult(
+                    "device", "warning", words, advice=advice, device=view.label, key=view.key
+                )
             )
     return findings
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tui.devices.memory.gpu import gpu_gauge
 from tui.devices.memory.host import host_gauge
-from tui.devices.memory.model import OTHER_PARTS, PINNED, Counter, Gauge, OtherProcess, Slice, Term
+from tui.devices.memory.model import OTHER_PARTS, PINNED, Counter, Gauge, ProcessMemory, Slice, Term
 from tui.devices.state.devices import CPU, DeviceView
 from tui.state.store import Store
 
@@ -20,7 +20,7 @@ __all__ = [
     "PINNED",
     "Counter",
     "Gauge",
-    "OtherProcess",
+    "ProcessMemory",
     "Slice",
     "Term",
     "account",

@@ -8,9 +8,9 @@ from tui.core.text import numbers as text
 from tui.devices.memory.model import (
     WORKER,
     Absent,
+    AccountWording,
     Reading,
     Value,
-    Whose,
     aged,
     derive,
     reading,
@@ -66,7 +66,7 @@ class GpuFigures:
     """The sum over the processes that are not this program's."""
     other_processes: int | None
     unified: bool
-    whose: Whose = WORKER
+    whose: AccountWording = WORKER
     basis: Basis = "one moment"
     """Whose moment the figures are of; those of the other are not subtracted from them."""
 
@@ -105,7 +105,7 @@ def gather(
     now: float,
     basis: Basis = "one moment",
     ended: bool = False,
-    whose: Whose = WORKER,
+    whose: AccountWording = WORKER,
 ) -> GpuFigures:
     """Collect the figures of one GPU.
 
@@ -164,7 +164,9 @@ def _used_by(free: Reading[int], total: Reading[int], driver: Reading[int]) -> R
     return derive(lambda whole, left: max(0, whole - kept - left), total, free)
 
 
-def torch_figures(torch: TorchMemory | None, why_not: str, whose: Whose = WORKER) -> TorchFigures:
+def torch_figures(
+    torch: TorchMemory | None, why_not: str, whose: AccountWording = WORKER
+) -> TorchFigures:
     """The allocator's figures as readings."""
     if torch is None:
         nothing = Absent(why_not)

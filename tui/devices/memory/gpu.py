@@ -16,12 +16,12 @@ from tui.devices.memory.figures import (
 from tui.devices.memory.model import (
     WORKER,
     Absent,
+    AccountWording,
     Counter,
     Gauge,
     Reading,
     Term,
     Value,
-    Whose,
     chain_breaks,
     derive,
     pinned_term,
@@ -53,7 +53,7 @@ def gpu_gauge(
     now: float,
     basis: Basis = "one moment",
     ended: bool = False,
-    whose: Whose = WORKER,
+    whose: AccountWording = WORKER,
 ) -> Gauge:
     """Account for a GPU.
 
@@ -253,7 +253,7 @@ def _counters(torch: TorchMemory | None, like: Reading[int]) -> tuple[Counter, .
     )
 
 
-def _events(torch: TorchMemory | None, whose: Whose) -> list[str]:
+def _events(torch: TorchMemory | None, whose: AccountWording) -> list[str]:
     found = []
     if torch is not None and torch.ooms:
         found.append(f"out of memory {text.count(torch.ooms, 'time')} since {whose.since}")

@@ -91,7 +91,7 @@ def _older(a: Stale[T], b: Stale[T]) -> bool:
 
 
 @frozen
-class Whose:
+class AccountWording:
     """The words of an account for the process that it is of."""
 
     about: str
@@ -112,7 +112,7 @@ class Whose:
     """Whether it says what it has pinned of the host's memory."""
 
 
-WORKER = Whose(
+WORKER = AccountWording(
     about="the worker that runs workloads",
     others="processes that are not this program's",
     since="the last run began",
@@ -123,7 +123,7 @@ WORKER = Whose(
     frees="",
     pinned=True,
 )
-OUTSIDE = Whose(
+OUTSIDE = AccountWording(
     about="the process that is looked at",
     others="all other processes that are not this workbench's",
     since="the process began",
@@ -137,7 +137,7 @@ OUTSIDE = Whose(
 
 
 @frozen
-class OtherProcess:
+class ProcessMemory:
     """What another process holds of a device, by NVML and, where it may be read, by torch."""
 
     pid: int
@@ -222,9 +222,9 @@ class Gauge:
     warnings: tuple[str, ...]
     explanation: tuple[str, ...]
     """Sentences that say where the memory is."""
-    others: tuple[OtherProcess, ...] = ()
+    others: tuple[ProcessMemory, ...] = ()
     """The processes that are not this program's and use torch, the largest first."""
-    whose: Whose = WORKER
+    whose: AccountWording = WORKER
     unified: bool = False
     """The device has no memory of its own: the total is the host's."""
 

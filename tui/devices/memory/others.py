@@ -10,7 +10,7 @@ from tui.devices.memory.model import (
     OUTSIDE,
     Absent,
     Gauge,
-    OtherProcess,
+    ProcessMemory,
     Reading,
     Value,
     aged,
@@ -30,7 +30,7 @@ NO_TORCH = Absent("no CUDA build of torch is known to be loaded in it", "")
 
 def other_processes(
     known: Allocators, view: DeviceView, worker_pid: int | None, now: float
-) -> tuple[OtherProcess, ...]:
+) -> tuple[ProcessMemory, ...]:
     """The torch processes on a device that are not this program's, the largest first.
 
     Args:
@@ -50,7 +50,9 @@ def other_processes(
     return tuple(sorted(found, key=lambda each: -(value_of(each.process) or 0)))
 
 
-def other_process(known: Allocators, view: DeviceView, row: GpuProcess, now: float) -> OtherProcess:
+def other_process(
+    known: Allocators, view: DeviceView, row: GpuProcess, now: float
+) -> ProcessMemory:
     """What a process that NVML lists on a device holds there.
 
     Args:
@@ -65,12 +67,12 @@ def other_process(known: Allocators, view: DeviceView, row: GpuProcess, now: flo
         return _split(allocator, view, process, row.command, now)
     told = known.process(row.pid, row.started_at)
     why = NO_TORCH if told is None else why_not(told)
-    return OtherProcess(
+    return ProcessMemory(
         row.pid, row.command, None, process, *(why,) * 6, told.advice if told else ""
     )
 
 
-def unplaced(allocator: Allocator, now: float) -> OtherProcess:
+def unplaced(allocator: Allocator, now: float) -> ProcessMemory:
     """What a process holds of a device that nobody can name.
 
     Args:
@@ -94,7 +96,7 @@ def _split(
     process: Reading[int],
     command: str | None,
     now: float,
-) -> OtherProcess:
+) -> ProcessMemory:
     figures = allocator.figures
 
     def seen(value: int) -> Reading[int]:
@@ -111,7 +113,7 @@ def _split(
         if moment.basis == "one moment" and row is not None and row.memory is not None:
             held = max(0, row.memory - figures.reserved)
             context = derive(lambda _: held, seen(held))
-    return OtherProcess(
+    return ProcessMemory(
         figures.pid,
         command,
         allocator.key,

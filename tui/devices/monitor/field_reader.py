@@ -24,8 +24,8 @@ _ALSO_OF_INSTANCES = frozenset({"processes.compute", "processes.graphics", "proc
 
 
 @frozen
-class Asked:
-    """How NVML is asked for a figure: what :func:`tui.devices.monitor.messages.asked` was given."""
+class NvmlQuery:
+    """The functions and arguments that read a figure: what ``messages.nvml_query`` was given."""
 
     functions: tuple[str, ...]
     """The preferred first."""
@@ -35,9 +35,9 @@ class Asked:
 
 
 @cache
-def asked_of(record: type) -> Mapping[str, Asked]:
+def asked_of(record: type) -> Mapping[str, NvmlQuery]:
     """How NVML is asked for the figures of a record, by the names of the fields that say it."""
-    return {item.name: Asked(**item.metadata) for item in fields(record) if item.metadata}
+    return {item.name: NvmlQuery(**item.metadata) for item in fields(record) if item.metadata}
 
 
 class FieldReader:
@@ -171,7 +171,7 @@ class FieldReader:
         """
         return {name: self._figure(prefix + name, how) for name, how in asked_of(record).items()}
 
-    def _figure(self, path: str, how: Asked) -> int | float | str | None:
+    def _figure(self, path: str, how: NvmlQuery) -> int | float | str | None:
         ways = [(function, *how.arguments) for function in how.functions]
         if how.often == "always":
             answer = self.ask(path, *ways)

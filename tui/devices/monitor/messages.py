@@ -16,7 +16,7 @@ from workloads.protocol.frozen import frozen
 VERSION = 1
 
 
-def asked(
+def nvml_query(
     function: str,
     *arguments: int,
     otherwise: str | None = None,
@@ -63,16 +63,16 @@ class Utilization:
 
 @frozen
 class Clocks:
-    sm: int | None = field(metadata=asked("nvmlDeviceGetClockInfo", _CLOCK_SM))
-    memory: int | None = field(metadata=asked("nvmlDeviceGetClockInfo", _CLOCK_MEMORY))
+    sm: int | None = field(metadata=nvml_query("nvmlDeviceGetClockInfo", _CLOCK_SM))
+    memory: int | None = field(metadata=nvml_query("nvmlDeviceGetClockInfo", _CLOCK_MEMORY))
 
 
 @frozen
 class Pcie:
     generation: int | None = field(
-        metadata=asked("nvmlDeviceGetCurrPcieLinkGeneration", often="if due")
+        metadata=nvml_query("nvmlDeviceGetCurrPcieLinkGeneration", often="if due")
     )
-    width: int | None = field(metadata=asked("nvmlDeviceGetCurrPcieLinkWidth", often="if due"))
+    width: int | None = field(metadata=nvml_query("nvmlDeviceGetCurrPcieLinkWidth", often="if due"))
 
 
 @frozen
@@ -125,27 +125,29 @@ class Device:
     memory: DeviceMemory
     utilization: Utilization
     temperature_c: float | None = field(
-        metadata=asked(
+        metadata=nvml_query(
             "nvmlDeviceGetTemperatureV", _SENSOR_GPU, otherwise="nvmlDeviceGetTemperature"
         )
     )
-    power_w: float | None = field(metadata=asked("nvmlDeviceGetPowerUsage", answer="milliwatts"))
+    power_w: float | None = field(
+        metadata=nvml_query("nvmlDeviceGetPowerUsage", answer="milliwatts")
+    )
     power_limit_w: float | None = field(
-        metadata=asked(
+        metadata=nvml_query(
             "nvmlDeviceGetEnforcedPowerLimit",
             otherwise="nvmlDeviceGetPowerManagementLimit",
             often="if due",
             answer="milliwatts",
         )
     )
-    fan_percent: float | None = field(metadata=asked("nvmlDeviceGetFanSpeed", often="if due"))
+    fan_percent: float | None = field(metadata=nvml_query("nvmlDeviceGetFanSpeed", often="if due"))
     clocks_mhz: Clocks
     pstate: int | None
     throttle: tuple[str, ...] | None
     """NVML's clocks event reasons in words; empty when none is set."""
     pcie: Pcie
     ecc_uncorrected: int | None = field(
-        metadata=asked("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE, often="if due")
+        metadata=nvml_query("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE, often="if due")
     )
     mig: bool | None
     """MIG mode is on; the instances follow their GPU as devices with a ``parent``."""
@@ -167,7 +169,7 @@ class Device:
     """For a MIG instance the id of its GPU; ``None`` for a whole GPU."""
     vbios: str | None = field(
         default=None,
-        metadata=asked("nvmlDeviceGetVbiosVersion", often="until known", answer="text"),
+        metadata=nvml_query("nvmlDeviceGetVbiosVersion", often="until known", answer="text"),
     )
     """Version of the GPU's own firmware."""
     unavailable: dict[str, str] = field(default_factory=dict)

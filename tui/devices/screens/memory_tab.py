@@ -27,7 +27,7 @@ from tui.kit.commands.workbench_commands import PROCESS_MEMORY
 from tui.kit.lines import Line
 from tui.kit.pane import FittedView, FooterBar, LinesView
 from tui.state.allocators import Allocator
-from tui.state.events import Part
+from tui.state.events import Topic
 from tui.state.store import Store
 
 SHARE = 3
@@ -37,8 +37,8 @@ SHARE = 3
 class MemoryView(AccountPane):
     """Bar, history, every term with its source or its reason, peaks, processes, the device."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset(
-        {Part.MEMORY, Part.DEVICES, Part.SELECTION, Part.ALLOCATORS}
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset(
+        {Topic.MEMORY, Topic.DEVICES, Topic.SELECTION, Topic.ALLOCATORS}
     )
     HELP = (
         "Every figure of the selected device's memory with where it comes from. torch's allocator: "
@@ -129,7 +129,7 @@ class MemoryTab(CommandScreen):
 class ProcessMemoryView(MemoryView):
     """Bar, history, what the figures tell, every term with its source: of another process."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.MEMORY, Part.DEVICES, Part.ALLOCATORS})
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.MEMORY, Topic.DEVICES, Topic.ALLOCATORS})
     HELP = (
         "What torch's allocator holds in this process, read from outside: the statistics in its "
         "memory, through /proc/PID/mem opened for reading. Nothing runs in the process and nothing "

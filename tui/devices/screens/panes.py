@@ -21,7 +21,7 @@ from tui.kit.lists import KeyedList
 from tui.kit.notices import notice_lines
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
 from tui.session.actions import Actions
-from tui.state.events import Part
+from tui.state.events import Topic
 from tui.state.store import Store
 
 
@@ -129,7 +129,7 @@ class DevicesHeading(LineBar):
 class DevicesPane(AgingPane):
     """Every device with torch's name beside NVML's figures, the CPU as one of them."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.DEVICES, Part.SELECTION})
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.DEVICES, Topic.SELECTION})
     HELP = (
         "One line per device; up and down select the one that the memory pane and the table's GPU "
         "column show. The name is torch's (cuda:0) where torch sees the device, else NVML's; they "
@@ -306,7 +306,7 @@ class AccountPane(AgingPane):
 class MemoryPane(AccountPane):
     """Bar, legend and figures of the selected device; the screen 2 has it all."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.MEMORY, Part.SELECTION, Part.ALLOCATORS})
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.MEMORY, Topic.SELECTION, Topic.ALLOCATORS})
     HELP = (
         "Where the selected device's memory is. allocated: live tensors of the worker, by torch. "
         "cached: reserved by torch but not allocated. context: what NVML counts for the worker "

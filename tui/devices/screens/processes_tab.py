@@ -33,7 +33,7 @@ from tui.kit.lists import KeyedList, RowFilter
 from tui.kit.pane import AgingPane, FooterBar, LineBar, LinesView
 from tui.session.actions import Actions
 from tui.session.silence import refusal, terminate
-from tui.state.events import Part
+from tui.state.events import Topic
 from tui.state.store import Store
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ def _whose(row: GpuProcess, worker_pid: int | None) -> list[str]:
 class ProcessesPane(AgingPane):
     """Heading, rows with a cursor, the account of the selected device, the whole row."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset(
-        {Part.DEVICES, Part.SELECTION, Part.MEMORY, Part.ALLOCATORS}
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset(
+        {Topic.DEVICES, Topic.SELECTION, Topic.MEMORY, Topic.ALLOCATORS}
     )
     HELP = (
         "Who holds the memory of the GPUs, in one table; with the CPU selected, who holds that of "

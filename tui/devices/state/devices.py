@@ -156,7 +156,7 @@ Basis = Literal["one moment", "torch", "NVML"]
 
 
 @frozen
-class MemoryMoment:
+class ConsistentReading:
     """The figures that an account of a GPU is made of."""
 
     sample: Sample | None
@@ -176,7 +176,7 @@ class _Standing:
     newest: TorchMemory
 
 
-class MemoryMoments:
+class ConsistentReadings:
     """What NVML and torch said lately, each with its time."""
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ class MemoryMoments:
         """The worker has ended, and none follows it."""
         self._standing.clear()
 
-    def of(self, view: DeviceView, worker_pid: int | None, now: float) -> MemoryMoment:
+    def of(self, view: DeviceView, worker_pid: int | None, now: float) -> ConsistentReading:
         """The newest figures of a device that may be subtracted from each other.
 
         Args:
@@ -213,7 +213,7 @@ class MemoryMoments:
 
     def of_process(
         self, view: DeviceView, name: str | None, pid: int | None, now: float
-    ) -> MemoryMoment:
+    ) -> ConsistentReading:
         """The same of any process, by its own name of the device.
 
         Args:
@@ -225,21 +225,21 @@ class MemoryMoments:
         sample, device = self._newest(view)
         standing = self._standing.get(name) if name else None
         if standing is None:
-            return MemoryMoment(sample, device, None)
+            return ConsistentReading(sample, device, None)
         torch, ended = standing.newest, standing.newest.pid != pid
         if ended and now - torch.at > ENDED_S:
-            return MemoryMoment(sample, device, None)
+            return ConsistentReading(sample, device, None)
         if device is None or device.lost or device.memory_read is None:
-            return MemoryMoment(sample, device, torch, ended=ended)
+            return ConsistentReading(sample, device, torch, ended=ended)
         if ended or not self._is_silent(view.key, torch, now):
             for earlier in reversed(self._samples):
                 read = _device_of(earlier, view.key)
                 if read is not None and _within(read, standing):
-                    return MemoryMoment(earlier, read, torch, ended=ended)
+                    return ConsistentReading(earlier, read, torch, ended=ended)
             # Torch says what is free too; where the host's memory is the device's, that is not it.
             if torch.device_free is not None and not device.memory.unified:
-                return MemoryMoment(sample, device, torch, "torch", ended)
-        return MemoryMoment(sample, device, torch, "NVML", ended)
+                return ConsistentReading(sample, device, torch, "torch", ended)
+        return ConsistentReading(sample, device, torch, "NVML", ended)
 
     def _newest(self, view: DeviceView) -> tuple[Sample | None, Device | None]:
         """The newest reading whose memory and processes are of one moment, if there is one."""

@@ -180,7 +180,7 @@ def figure(view: DeviceView, points: Sequence[Point], order: Order) -> float | N
     return sum(found) / len(found) if found else None
 
 
-def held(
+def sort_with_hysteresis(
     before: Sequence[str], figures: Mapping[str, float | None], margin: float
 ) -> tuple[str, ...]:
     """The keys sorted from the highest figure down, kept as they were while figures are close.
@@ -222,4 +222,4 @@ def in_order(
     last = [view.key for view in views if view.key == CPU]
     if order == "index":
         return (*gpus, *last)
-    return (*held(before, gpus, MARGINS[order] if before else 0.0), *last)
+    return (*sort_with_hysteresis(before, gpus, MARGINS[order] if before else 0.0), *last)

@@ -22,7 +22,7 @@ the link as much as all figures do."""
 
 
 @frozen
-class Figure:
+class PlottedFigure:
     """One figure of a point of a history and its scale, from zero to ``full``."""
 
     name: str
@@ -33,7 +33,7 @@ class Figure:
     style: TextStyle
 
 
-def figures(view: DeviceView, sample: Sample | None, *, torch: bool = False) -> list[Figure]:
+def figures(view: DeviceView, sample: Sample | None, *, torch: bool = False) -> list[PlottedFigure]:
     """What has a history of a device, with the top of each scale.
 
     Args:
@@ -50,13 +50,13 @@ def figures(view: DeviceView, sample: Sample | None, *, torch: bool = False) -> 
     limit = device.power_limit_w if device else None
     size = text.size_short(total)
     found = [
-        Figure("utilization", "util", 100.0, "100 %", TextStyle.GOOD),
-        Figure("used", "memory", total, size, TextStyle.ALLOCATED),
+        PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD),
+        PlottedFigure("used", "memory", total, size, TextStyle.ALLOCATED),
     ]
     if torch and view.torch and view.key != CPU:
-        found.append(Figure("reserved", "reserved", total, size, TextStyle.CACHED))
+        found.append(PlottedFigure("reserved", "reserved", total, size, TextStyle.CACHED))
     if view.key != CPU:
-        found.append(Figure("power", "power", limit, text.watts(limit), TextStyle.CONTEXT))
+        found.append(PlottedFigure("power", "power", limit, text.watts(limit), TextStyle.CONTEXT))
     return found
 
 
@@ -67,7 +67,7 @@ def column_s(sample: Sample | None) -> float:
 
 
 def shares(
-    points: Sequence[MemoryPoint], figure: Figure, columns: int, seconds: float, until: float
+    points: Sequence[MemoryPoint], figure: PlottedFigure, columns: int, seconds: float, until: float
 ) -> list[float | None]:
     """The highest value of each column as a share of the scale; ``None`` where none was sampled.
 
@@ -97,7 +97,7 @@ def shares(
 
 def drawn(
     points: Sequence[MemoryPoint],
-    figure: Figure,
+    figure: PlottedFigure,
     sample: Sample | None,
     now: float,
     cells: int,
@@ -122,7 +122,7 @@ def until(sample: Sample | None, now: float) -> float:
 
 def history_lines(
     points: Sequence[MemoryPoint],
-    wanted: Sequence[Figure],
+    wanted: Sequence[PlottedFigure],
     sample: Sample | None,
     now: float,
     *,
@@ -154,7 +154,7 @@ def history_lines(
     return lines
 
 
-def scale_label(figure: Figure, row: int, rows: int) -> str:
+def scale_label(figure: PlottedFigure, row: int, rows: int) -> str:
     """What stands in front of a row: the name and the top of the scale, and its zero below."""
     if rows == 1:
         top = f"0{glyphs.GLYPHS.dash}{figure.full_text}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.devices.memory import OTHER_PARTS, PINNED, Gauge, OtherProcess, Slice, Term
+from tui.devices.memory import OTHER_PARTS, PINNED, Gauge, ProcessMemory, Slice, Term
 from tui.devices.memory.model import Absent, Reading, Stale, Value, reading_text, value_of
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.views.device_columns import short_name
@@ -120,7 +120,7 @@ def _legend_item(part: Slice, size: str) -> Line:
     )
 
 
-def other_lines(others: Sequence[OtherProcess], cells: int, most: int | None = None) -> list[Line]:
+def other_lines(others: Sequence[ProcessMemory], cells: int, most: int | None = None) -> list[Line]:
     """Another process a line: what torch in it holds, or in a word why that is not known.
 
     Args:
@@ -140,7 +140,7 @@ PROCESSES = key_text(BY_ID["tab_processes"].keys[0])
 MORE = f"{key_text(BY_ID['tab_memory'].keys[0])} and {PROCESSES}"
 
 
-def _other_line(other: OtherProcess) -> Line:
+def _other_line(other: ProcessMemory) -> Line:
     head = (Span(f"{other.pid} ", TextStyle.STRONG),)
     tail = (Span(f" {other.command or text.NA}", TextStyle.QUIET),)
     figures = (other.allocated, other.cached, other.context)

@@ -14,7 +14,7 @@ from tui.devices.monitor.messages import GpuProcess, Sample
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import MemoryPoint
 from tui.devices.views.device_detail import Fact
-from tui.devices.views.history import Figure, history_lines, span_rule
+from tui.devices.views.history import PlottedFigure, history_lines, span_rule
 from tui.devices.views.memory import (
     Reasons,
     absent_for,
@@ -377,7 +377,7 @@ def process_history(
     """
     top = value_of(gauge.total) or value_of(gauge.term("reserved_peak").bytes)
     wanted = [
-        Figure(name, label, top, text.size_short(top), style)
+        PlottedFigure(name, label, top, text.size_short(top), style)
         for name, label, style in _HISTORIES
         if name != "process" or any(point.process is not None for point in points)
     ]

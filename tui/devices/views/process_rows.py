@@ -8,12 +8,12 @@ from typing import Literal, get_args
 
 from tui.core.text import numbers as text
 from tui.devices.allocators.messages import TorchProcess
-from tui.devices.memory import OtherProcess
+from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, derive, value_of
 from tui.devices.memory.others import other_process, unplaced
 from tui.devices.monitor.messages import Device, GpuProcess, ParentProcess, Sample
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.history import held
+from tui.devices.state.history import sort_with_hysteresis
 from tui.state.allocators import Allocators
 from workloads.protocol.frozen import frozen
 
@@ -56,7 +56,7 @@ class ProcessRow:
     host_memory: int | None = None
     started_at: float | None = None
     kind: str = ""
-    torch: OtherProcess | None = None
+    torch: ProcessMemory | None = None
     """What its allocator holds, or why that is not known; ``None`` where torch is not in it."""
     told: TorchProcess | None = None
     """What is known of a torch process."""
@@ -296,7 +296,7 @@ def _launcher(ranks: list[ProcessRow]) -> ProcessRow:
     )
 
 
-def _torch_of(parent: ParentProcess, ranks: Sequence[ProcessRow]) -> OtherProcess | None:
+def _torch_of(parent: ParentProcess, ranks: Sequence[ProcessRow]) -> ProcessMemory | None:
     """What the allocators of several processes hold together."""
     read = [row.torch for row in ranks if row.torch and row.torch.key is not None]
     if not read:
@@ -307,7 +307,7 @@ def _torch_of(parent: ParentProcess, ranks: Sequence[ProcessRow]) -> OtherProces
         return derive(lambda *sizes: sum(sizes), *parts)
 
     no_peak = Absent("the peaks of several processes are of different moments", "")
-    return OtherProcess(
+    return ProcessMemory(
         parent.pid,
         parent.command,
         None,
@@ -342,7 +342,10 @@ def _sorter(order: Order, before: Sequence[str]) -> _Sort:
             figures = {row.key: figure(row, order) for row in rows}
             margin = MARGINS[order] if before else 0.0
             by_key = {row.key: row for row in rows}
-            return [by_key[key] for key in held(before if margin else (), figures, margin)]
+            return [
+                by_key[key]
+                for key in sort_with_hysteresis(before if margin else (), figures, margin)
+            ]
         return sorted(rows, key=lambda row: _place(row, order))
 
     return in_order

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.allocators.messages import TorchProcess
-from tui.devices.memory import OtherProcess
+from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, Stale, Value, reading_text
 from tui.devices.views.process_rows import Order, ProcessRow
 from tui.kit.lines import (
@@ -63,7 +63,7 @@ def _torch_column(
     cells: int,
     order: Order | None,
     from_cells: int,
-    pick: Callable[[OtherProcess], Reading[int]],
+    pick: Callable[[ProcessMemory], Reading[int]],
     say: Callable[[int], str] = text.size,
 ) -> Column:
     """A figure of an allocator; blank where torch is not in the process."""

@@ -20,7 +20,7 @@ from workloads.protocol.frozen import frozen
 if TYPE_CHECKING:
     from tui.cli.options import Parser
     from tui.results.store.database import Database
-    from tui.results.store.records import Kept, Row
+    from tui.results.store.records import StoredResult, StoredRow
 
 _SELECTS = f"{FORMS}; several at once with commas"
 SHOWN = 50
@@ -197,13 +197,13 @@ def _show(options: ResultsOptions) -> int:
     return 0
 
 
-def _rows(database: Database, words: Sequence[str], most: int | None = None) -> list[Row]:
+def _rows(database: Database, words: Sequence[str], most: int | None = None) -> list[StoredRow]:
     """The results that words select, each once.
 
     Raises:
         UsageError: a word that selects none, or more than may be.
     """
-    found: dict[int, Row] = {}
+    found: dict[int, StoredRow] = {}
     for word in words:
         rows = database.rows(selected(database, word))
         if not rows:
@@ -270,7 +270,7 @@ def _compare(options: ResultsOptions) -> int:
 
 
 def _export(options: ResultsOptions) -> int:
-    from tui.results.store.kept import Redaction, lines_of
+    from tui.results.store.kept import ResultRedaction, lines_of
 
     with opened() as database:
         wanted = _wanted(options)
@@ -278,7 +278,7 @@ def _export(options: ResultsOptions) -> int:
             wanted = both(wanted, selected(database, word))
         rows = database.rows(wanted)[::-1]
         known = database.facts()
-        redacted = Redaction(facts.values.get("box", "") for facts in known.values())
+        redacted = ResultRedaction(facts.values.get("box", "") for facts in known.values())
         if options.markdown:
             from tui.results.views.results import markdown_lines
 
@@ -298,7 +298,9 @@ def _export(options: ResultsOptions) -> int:
     return 1 if left_out else 0
 
 
-def _readable(database: Database, rows: Sequence[Row], left_out: list[str]) -> Iterator[Kept]:
+def _readable(
+    database: Database, rows: Sequence[StoredRow], left_out: list[str]
+) -> Iterator[StoredResult]:
     """Yield what can be read and be true, so that the export can be taken in elsewhere."""
     from tui.results.store.store_file import StoreError
     from tui.results.store.validity import ImpossibleError, check_kept

@@ -15,7 +15,7 @@ from tui.kit.lists import KeyedList, RowFilter
 from tui.kit.pane import LineBar, LinesView, Pane
 from tui.results.store.compare import Question
 from tui.results.store.look import Listed, Past, Sides
-from tui.results.store.records import Row
+from tui.results.store.records import StoredRow
 from tui.results.views import comparison as comparison
 from tui.results.views import result_list as listing
 from tui.results.views.result_list import ORDERS, Order
@@ -38,14 +38,14 @@ class ResultList(KeyedList):
         super().__init__()
         self._pane = pane
         self._clock = clock
-        self._columns: listing.Columns | None = None
-        self._of: list[Row] = []
+        self._columns: listing.ResultColumns | None = None
+        self._of: list[StoredRow] = []
         """The results that the columns were worked out for."""
         self._wide = 0
         """And the width."""
 
     @property
-    def selected(self) -> Row | None:
+    def selected(self) -> StoredRow | None:
         """The result under the cursor."""
         at, rows = self.cursor, self._pane.rows
         return rows[at] if at is not None and at < len(rows) else None
@@ -54,7 +54,7 @@ class ResultList(KeyedList):
         """The ids of the results in their order."""
         return [row.id for row in self._pane.rows]
 
-    def columns(self) -> listing.Columns | None:
+    def columns(self) -> listing.ResultColumns | None:
         """Those that fit; worked out anew where there are other results or another width."""
         pane, cells = self._pane, max(1, self.cells)
         if pane.found is None:
@@ -107,8 +107,8 @@ class ResultsPane(Pane):
         super().__init__(store, id=LIST)
         self._keeps = keeps
         self.found: Listed | None = None
-        self.rows: list[Row] = []
-        self.marked: list[Row] = []
+        self.rows: list[StoredRow] = []
+        self.marked: list[StoredRow] = []
         """At most two: A, then B."""
         self.order: Order = ORDERS[0]
         self.pattern = ""
@@ -168,7 +168,7 @@ class ResultsPane(Pane):
         self.rows = listing.ordered(self.found.rows, self.order) if self.found else []
         self.redraw()
 
-    def letter(self, row: Row) -> str:
+    def letter(self, row: StoredRow) -> str:
         """A or B where it is marked."""
         for letter, marked in zip(listing.LETTERS, self.marked, strict=False):
             if marked.id == row.id:
@@ -186,7 +186,7 @@ class ResultsPane(Pane):
         self.table.action_move(1)
         self.redraw()
 
-    def chosen(self) -> list[Row]:
+    def chosen(self) -> list[StoredRow]:
         """The marked results, or the one under the cursor."""
         row = self.table.selected
         return list(self.marked) or ([row] if row is not None else [])

@@ -32,7 +32,7 @@ from tui.results.screens.panes import (
 )
 from tui.results.store import look
 from tui.results.store.database import path
-from tui.results.store.records import Row
+from tui.results.store.records import StoredRow
 from tui.results.store.selection import SelectionError
 from tui.results.store.store_file import StoreError
 from tui.results.views.result_list import NO_STORE, NOTHING_KEPT, READONLY, REPLAY
@@ -171,7 +171,7 @@ class ResultsTab(CommandScreen):
         if isinstance(top, ComparisonPane) and (question := top.table.question) is not None:
             self._show_past(question.b.rows[-1])
 
-    def _show_past(self, row: Row) -> None:
+    def _show_past(self, row: StoredRow) -> None:
         if row.median_s is None:
             self.notify("it has no time: there is nothing to show over time", markup=False)
             return
@@ -274,7 +274,7 @@ class ResultsTab(CommandScreen):
         _: Worker[None] = self.run_worker(work, group="change")
 
 
-def _named(rows: Sequence[Row]) -> list[str]:
+def _named(rows: Sequence[StoredRow]) -> list[str]:
     """The first of them, a line each."""
     words = [
         f"{row.id[:8]}  {name_of(row.workload, row.parameters)} on {row.device}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 
-from tui.results.store.compare import UNKNOWN, Difference, Question
+from tui.results.store.compare import UNKNOWN, DifferingFact, Question
 from tui.results.store.records import FLAG, VARIABLE
 
 _OF_A_PYTHON = frozenset({"torch", "python", "cuda", "cudnn"})
@@ -37,7 +37,7 @@ def interleave_command(question: Question) -> str | None:
     return f"{run_command(question)} --interleave {_quoted(a)} {_quoted(b)}"
 
 
-def _settings(one: Difference) -> tuple[str, str] | None:
+def _settings(one: DifferingFact) -> tuple[str, str] | None:
     """What sets a fact to the value of A and to that of B."""
     if one.name in _OF_A_PYTHON:
         return "python=PATH_OF_A", "python=PATH_OF_B"

@@ -16,7 +16,7 @@ from pathlib import Path
 from tui.core.text import glyphs
 from tui.core.text.numbers import megahertz
 from tui.results.store.database import Database
-from tui.results.store.records import Facts, Kept, Row, place, row_of
+from tui.results.store.records import Facts, StoredResult, StoredRow, place, row_of
 from tui.results.store.selection import Selection, SelectionError
 from tui.results.store.sessions import sessions_of
 from tui.results.store.statistics import (
@@ -41,10 +41,10 @@ Environments = Mapping[str, Facts]
 
 
 @frozen
-class Side:
+class ComparisonSide:
     """The runs of one workload on one side, the oldest first."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[StoredRow, ...]
     sessions: tuple[tuple[float, ...], ...]
     """The medians of the runs in seconds, by session, the oldest first."""
     typical_s: float
@@ -67,7 +67,7 @@ class Side:
 
 
 @frozen
-class Difference:
+class DifferingFact:
     """A fact that the two sides do not share; that it is the cause is not said."""
 
     name: str
@@ -84,17 +84,17 @@ class Question:
     devices: tuple[str, str]
     """Of A and of B."""
     parameters: str
-    a: Side
-    b: Side
+    a: ComparisonSide
+    b: ComparisonSide
     answer: Answer
-    differences: tuple[Difference, ...]
+    differences: tuple[DifferingFact, ...]
     spread: Spread | None
     """How much this workload varies from run to run where nothing differs; looked for only where
     a side has too few sessions."""
 
 
 @frozen
-class Compared:
+class StoreComparison:
     """All that A and B have in common."""
 
     questions: tuple[Question, ...]
@@ -125,11 +125,11 @@ class Compared:
 
 
 def compare(
-    a: Sequence[Row],
-    b: Sequence[Row],
+    a: Sequence[StoredRow],
+    b: Sequence[StoredRow],
     facts: Environments,
-    history: Callable[[], Sequence[Row]] = tuple,
-) -> Compared:
+    history: Callable[[], Sequence[StoredRow]] = tuple,
+) -> StoreComparison:
     """Compare two sets of results.
 
     Only runs that ended well are compared; those that were throttled are marked and stay.
@@ -169,22 +169,22 @@ def compare(
         for (one, other), answer in zip(pairs, found, strict=True)
     ]
     questions.sort(key=lambda one: (one.workload, one.devices, one.parameters))
-    return Compared(tuple(questions), only)
+    return StoreComparison(tuple(questions), only)
 
 
-def _timed(rows: Iterable[Row]) -> list[Row]:
+def _timed(rows: Iterable[StoredRow]) -> list[StoredRow]:
     found = [row for row in rows if row.status == "ok" and row.median_s]
     found.sort(key=lambda row: row.at)
     return found
 
 
-def _setting(row: Row) -> tuple[str, str, str]:
+def _setting(row: StoredRow) -> tuple[str, str, str]:
     return row.workload, row.device, row.parameters
 
 
 def _paired(
-    a: Sequence[Row], b: Sequence[Row], facts: Environments
-) -> tuple[list[tuple[Side, Side]], tuple[int, int]]:
+    a: Sequence[StoredRow], b: Sequence[StoredRow], facts: Environments
+) -> tuple[list[tuple[ComparisonSide, ComparisonSide]], tuple[int, int]]:
     """The runs of A and of B that answer one question, and how many groups are left on each side.
 
     First those that agree in workload, device, parameters and flags. Of what is left those that
@@ -194,7 +194,7 @@ def _paired(
     used = {row.environment for row in (*a, *b)}
     flags = {key: facts[key].flags for key in used}
     boxes = {key: facts[key].values.get("box", "") for key in used}
-    ways: tuple[Callable[[Row], Hashable], ...] = (
+    ways: tuple[Callable[[StoredRow], Hashable], ...] = (
         lambda row: (*_setting(row), flags[row.environment]),
         _setting,
         lambda row: (row.workload, row.device.partition(":")[0], row.parameters),
@@ -211,30 +211,34 @@ def _paired(
     return pairs, (len(left_a), len(left_b))
 
 
-def _side(rows: tuple[Row, ...], others: Sequence[Row], boxes: dict[str, str]) -> Side:
+def _side(
+    rows: tuple[StoredRow, ...], others: Sequence[StoredRow], boxes: dict[str, str]
+) -> ComparisonSide:
     sessions = tuple(
         tuple(row.median_s for row in session if row.median_s)
         for session in sessions_of(rows, others, boxes)
     )
-    return Side(rows, sessions, typical_s(sessions))
+    return ComparisonSide(rows, sessions, typical_s(sessions))
 
 
-def _grouped(rows: Sequence[Row], key: Callable[[Row], Hashable]) -> list[tuple[Row, ...]]:
-    groups: dict[Hashable, list[Row]] = {}
+def _grouped(
+    rows: Sequence[StoredRow], key: Callable[[StoredRow], Hashable]
+) -> list[tuple[StoredRow, ...]]:
+    groups: dict[Hashable, list[StoredRow]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return [tuple(group) for group in groups.values()]
 
 
 def _alone(
-    groups: Sequence[tuple[Row, ...]], key: Callable[[Row], Hashable]
-) -> dict[Hashable, tuple[Row, ...]]:
+    groups: Sequence[tuple[StoredRow, ...]], key: Callable[[StoredRow], Hashable]
+) -> dict[Hashable, tuple[StoredRow, ...]]:
     """Groups by a key that no other of them has."""
     counted = Counter(key(group[0]) for group in groups)
     return {key(group[0]): group for group in groups if counted[key(group[0])] == 1}
 
 
-def _spreads(rows: Iterable[Row]) -> dict[tuple[str, str, str], Spread]:
+def _spreads(rows: Iterable[StoredRow]) -> dict[tuple[str, str, str], Spread]:
     """By workload, device and parameters, how much runs of one environment vary."""
     groups: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     for row in rows:
@@ -245,24 +249,26 @@ def _spreads(rows: Iterable[Row]) -> dict[tuple[str, str, str], Spread]:
     return {key: one for key, one in found.items() if one is not None}
 
 
-def differences(a: Side, b: Side, facts: Environments) -> tuple[Difference, ...]:
+def differences(
+    a: ComparisonSide, b: ComparisonSide, facts: Environments
+) -> tuple[DifferingFact, ...]:
     """The facts that two sides do not share, those that matter most first."""
     of_a, of_b = _values(a, facts), _values(b, facts)
     names = sorted({*of_a, *of_b}, key=place)
     return tuple(
-        Difference(name, mine, theirs)
+        DifferingFact(name, mine, theirs)
         for name in names
         if {*(mine := of_a.get(name, (UNKNOWN,)))} != {*(theirs := of_b.get(name, (UNKNOWN,)))}
     )
 
 
-def difference(one: Difference) -> str:
+def difference(one: DifferingFact) -> str:
     """``driver 570.1 → 580.2``."""
     sides = (", ".join(texts) for texts in (one.a, one.b))
     return f"{one.name} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
 
 
-def conditions_apart(a: Side, b: Side) -> tuple[Difference, ...]:
+def conditions_apart(a: ComparisonSide, b: ComparisonSide) -> tuple[DifferingFact, ...]:
     """What was sampled of the GPU while it ran, where that is not the same on both sides."""
     clocks = [[row.clock_mhz for row in side.rows if row.clock_mhz] for side in (a, b)]
     if not all(clocks):
@@ -270,15 +276,15 @@ def conditions_apart(a: Side, b: Side) -> tuple[Difference, ...]:
     found = []
     of_a, of_b = map(statistics.median, clocks)
     if abs(math.log(of_a / of_b)) > math.log1p(THRESHOLD):
-        found.append(Difference("SM clock", (megahertz(of_a),), (megahertz(of_b),)))
+        found.append(DifferingFact("SM clock", (megahertz(of_a),), (megahertz(of_b),)))
     held = [sorted({word for row in side.rows for word in row.limits} - {IDLE}) for side in (a, b)]
     if held[0] != held[1]:
         words_a, words_b = (tuple(words) or ("nothing",) for words in held)
-        found.append(Difference("clocks held down by", words_a, words_b))
+        found.append(DifferingFact("clocks held down by", words_a, words_b))
     return tuple(found)
 
 
-def _values(side: Side, facts: Environments) -> dict[str, tuple[str, ...]]:
+def _values(side: ComparisonSide, facts: Environments) -> dict[str, tuple[str, ...]]:
     """The values of each fact over the runs of a side, the most frequent first."""
     counted = Counter(row.environment for row in side.rows)
     found: dict[str, Counter[str]] = {}
@@ -332,7 +338,7 @@ def gpu_of(facts: Facts) -> str:
     return facts.values.get("gpu uuid", "").partition(", ")[0]
 
 
-def _earlier(row: Row, gpu: str, asked: Mapping[str, Setting], facts: Facts) -> EarlierResult:
+def _earlier(row: StoredRow, gpu: str, asked: Mapping[str, Setting], facts: Facts) -> EarlierResult:
     assert row.median_s is not None
     used = json.loads(row.parameters)
     return EarlierResult(
@@ -349,7 +355,7 @@ def _earlier(row: Row, gpu: str, asked: Mapping[str, Setting], facts: Facts) -> 
 
 
 def held_against(
-    place: Path, runs: Sequence[Kept], before: float, *, traceless: bool
+    place: Path, runs: Sequence[StoredResult], before: float, *, traceless: bool
 ) -> Against | None:
     """Runs of this session beside the earlier ones that answer the same question.
 
@@ -382,7 +388,7 @@ def held_against(
     return _against(compare(earlier, mine, facts, lambda: alike), earlier[0].at)
 
 
-def _is_alike(row: Row, mine: Row, facts: Mapping[str, Facts]) -> bool:
+def _is_alike(row: StoredRow, mine: StoredRow, facts: Mapping[str, Facts]) -> bool:
     here, there = facts[mine.environment], facts[row.environment]
     return (
         row.status == "ok"
@@ -394,7 +400,7 @@ def _is_alike(row: Row, mine: Row, facts: Mapping[str, Facts]) -> bool:
     )
 
 
-def _against(found: Compared, at: float) -> Against | None:
+def _against(found: StoreComparison, at: float) -> Against | None:
     if not found.questions:
         return None
     question = found.questions[0]

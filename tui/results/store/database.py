@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.core import reports
-from tui.results.store.records import Facts, Kept, Record, Row, canonical, row_of
+from tui.results.store.records import Facts, Record, StoredResult, StoredRow, canonical, row_of
 from tui.results.store.selection import Everything, Selection, where
 from tui.results.store.store_file import StoreError, explained, opened
 from tui.results.store.validity import (
@@ -113,7 +113,7 @@ class Database:
 
     # ---- change ----
 
-    def add(self, kept: Iterable[Kept]) -> int:
+    def add(self, kept: Iterable[StoredResult]) -> int:
         """Keep records, all or none; returns how many of them were not there yet.
 
         Raises:
@@ -133,7 +133,7 @@ class Database:
                 )
         return new
 
-    def _check_same(self, connection: sqlite3.Connection, number: int, one: Kept) -> None:
+    def _check_same(self, connection: sqlite3.Connection, number: int, one: StoredResult) -> None:
         """Compare a record with the one of its id that is there already.
 
         Raises:
@@ -148,7 +148,7 @@ class Database:
         if found is not None:
             with suppress(ImpossibleError, wire.WireError):
                 record = wire.from_plain(Record, parse_finite(str(found[0]).encode()))
-                same = same_content(Kept(record, facts_from_store(*found[1:])), one)
+                same = same_content(StoredResult(record, facts_from_store(*found[1:])), one)
         if not same:
             raise StoreError(
                 f"{self.place}: {one.record.id} is there with different content; nothing is taken "
@@ -222,7 +222,7 @@ class Database:
         found = self._ask(f"SELECT count(*) FROM results r {where}", values)
         return int(found[0][0]) if found else 0
 
-    def rows(self, wanted: Selection = Everything, limit: int | None = None) -> list[Row]:
+    def rows(self, wanted: Selection = Everything, limit: int | None = None) -> list[StoredRow]:
         """Records, the newest first.
 
         Args:
@@ -237,7 +237,7 @@ class Database:
             for found in self._ask(f"SELECT {_ROW} FROM results r {where} {order}{most}", values)
         ]
 
-    def newest(self, environments: Sequence[str], before: float | None = None) -> list[Row]:
+    def newest(self, environments: Sequence[str], before: float | None = None) -> list[StoredRow]:
         """The newest run that ended well of each workload, device and parameters.
 
         Args:
@@ -261,7 +261,7 @@ class Database:
             for one in self._numbered(numbers[first : first + _AT_ONCE])
         ]
 
-    def asked(self, rows: Sequence[Row]) -> dict[int, dict[str, Setting]]:
+    def asked(self, rows: Sequence[StoredRow]) -> dict[int, dict[str, Setting]]:
         """The parameters that runs were asked for with, by their numbers.
 
         Of a parameter that is left to the workload the row has what was chosen.
@@ -281,7 +281,7 @@ class Database:
         marks = ",".join("?" * len(numbers))
         return self._ask(f"SELECT {_ROW} FROM results r WHERE r.number IN ({marks})", numbers)
 
-    def kept(self, row: Row) -> Kept:
+    def kept(self, row: StoredRow) -> StoredResult:
         """The whole of a record.
 
         Raises:
@@ -296,13 +296,13 @@ class Database:
             record = wire.from_plain(Record, parse_finite(str(found[0][0]).encode()))
         except (ImpossibleError, wire.WireError) as error:
             raise StoreError(f"{self.place}: {row.id} cannot be read: {error}") from error
-        return Kept(record, self.facts()[row.environment], tuple(name for (name,) in tags))
+        return StoredResult(record, self.facts()[row.environment], tuple(name for (name,) in tags))
 
     def tags(self) -> dict[str, int]:
         """The names that were given, and to how many records."""
         return dict(self._ask(f"SELECT name, count(*) FROM {_TAGS} GROUP BY name ORDER BY name"))
 
-    def tags_of(self, rows: Sequence[Row]) -> dict[int, tuple[str, ...]]:
+    def tags_of(self, rows: Sequence[StoredRow]) -> dict[int, tuple[str, ...]]:
         """The tags of records, by their numbers."""
         wanted = {row.number for row in rows}
         found: dict[int, list[str]] = {}
@@ -332,7 +332,7 @@ class _KnownFacts(dict[str, Facts]):
         return NO_FACTS
 
 
-def _put(connection: sqlite3.Connection, kept: Kept) -> tuple[int, bool]:
+def _put(connection: sqlite3.Connection, kept: StoredResult) -> tuple[int, bool]:
     """Write a record unless it is there; returns its number, and whether it is new."""
     record, facts = kept.record, kept.facts
     connection.execute(

@@ -24,7 +24,7 @@ from tui.state.store import Store
 from workloads.protocol import messages
 
 if TYPE_CHECKING:
-    from tui.results.store.records import Kept
+    from tui.results.store.records import StoredResult
     from tui.runs.state.parameters import Sweep
     from tui.runs.state.runs import Against, EarlierResult
     from workloads.protocol.results import RunResult
@@ -36,7 +36,7 @@ END_S = 6.0
 program."""
 
 
-class Keeper:
+class ResultRecorder:
     """Keeps the results of one session.
 
     Args:
@@ -51,7 +51,7 @@ class Keeper:
         """What stands for the runners whose results are kept, among all that there ever were."""
         self._session = os.urandom(16).hex()
         self._place = place
-        self._waiting: queue.SimpleQueue[Kept | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[StoredResult | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._sweeps: dict[str, str] = {}
         """Of the runs that belong to one, by their ids."""
@@ -148,7 +148,7 @@ class Keeper:
                 self._tell(problem)
 
 
-class EarlierSessions:
+class ResultHistory:
     """Looks into the store of results.
 
     Args:
@@ -172,7 +172,7 @@ class EarlierSessions:
         if found:
             apply(EarlierRead(self.began, found))
 
-    async def hold(self, run_id: str, store: Store, apply: Apply) -> None:
+    async def compare(self, run_id: str, store: Store, apply: Apply) -> None:
         """Tell how a run that has ended well compares with earlier ones."""
         state = store.runs.get(run_id)
         if state is None or state.result is None or state.result.status != "ok":
@@ -203,14 +203,14 @@ class EarlierSessions:
 
         return earlier_results(self._place or path(), box, self.began, traceless=self._traceless)
 
-    def _held(self, runs: list[Kept]) -> Against | None:
+    def _held(self, runs: list[StoredResult]) -> Against | None:
         from tui.results.store.compare import held_against
         from tui.results.store.database import path
 
         return held_against(self._place or path(), runs, self.began, traceless=self._traceless)
 
 
-def _alike(result: RunResult, store: Store) -> list[Kept]:
+def _alike(result: RunResult, store: Store) -> list[StoredResult]:
     """What is kept of this session's runs of the same, the oldest first; of this one at least."""
     # A start measures nothing, and does without.
     from tui.results.store.kept import kept_of

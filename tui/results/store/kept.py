@@ -13,8 +13,8 @@ from tui.core.text.redact import HOST, Redactor, whole_words, with_texts
 from tui.devices.state.devices import CPU
 from tui.results.store.records import (
     Facts,
-    Kept,
     Record,
+    StoredResult,
     canonical,
     facts_of,
     facts_of_output,
@@ -37,7 +37,7 @@ from workloads.protocol.results import Comparison, Environment, RunResult
 
 def kept_of(
     state: RunState | CompareState, store: Store, process: str, sweep: str = ""
-) -> Kept | None:
+) -> StoredResult | None:
     """What is kept of a run or a comparison.
 
     Args:
@@ -63,7 +63,7 @@ def kept_of(
             budget=state.request.budget,
             conditions=state.conditions,
         )
-        return Kept(record, facts)
+        return StoredResult(record, facts)
     compared = state.comparison
     if compared is None or not state.done:
         return None
@@ -85,7 +85,7 @@ def kept_of(
         conditions=state.conditions,
         comparison=compared,
     )
-    return Kept(record, _facts(store, devices_of(compared), state.request.flags))
+    return StoredResult(record, _facts(store, devices_of(compared), state.request.flags))
 
 
 def is_kept(result: RunResult) -> bool:
@@ -170,7 +170,7 @@ T = TypeVar("T", Record, RunResult, Comparison)
 
 
 @frozen
-class _Line:
+class _ResultLine:
     """One result in a file."""
 
     record: Record
@@ -181,14 +181,14 @@ class _Line:
 # ---- written to a file -------------------------------------------------------------------------
 
 
-def lines_of(kept: Iterable[Kept]) -> Iterator[str]:
+def lines_of(kept: Iterable[StoredResult]) -> Iterator[str]:
     """A head and a line for each result, without their ends."""
     yield canonical({"format": FORMAT, "version": VERSION})
     for one in kept:
-        yield canonical(_Line(one.record, one.facts, one.tags))
+        yield canonical(_ResultLine(one.record, one.facts, one.tags))
 
 
-class Redaction:
+class ResultRedaction:
     """Takes out of results who measured them: user names, the box, what names the GPU.
 
     The same box is the same in all results of one export: ``host``, ``host 2`` and so on, in the
@@ -204,7 +204,7 @@ class Redaction:
         self._boxes = whole_words(boxes, within=r"\w-")
         self._named: dict[tuple[str, str], str] = {}
 
-    def __call__(self, kept: Kept) -> Kept:
+    def __call__(self, kept: StoredResult) -> StoredResult:
         """The result without them; its id is that of its content, which mostly stays."""
         record = self._own_words_kept(kept.record)
         record = replace(
@@ -256,7 +256,7 @@ def _id_after(before: Record, after: Record) -> str:
 # ---- read from a file --------------------------------------------------------------------------
 
 
-def read_file(path: Path) -> list[Kept]:
+def read_file(path: Path) -> list[StoredResult]:
     """Read the results of a file: exported ones, or what ``run --json`` printed.
 
     Raises:
@@ -296,8 +296,8 @@ def _read_bounded(path: Path, number: int, file: BinaryIO) -> bytes:
     return line
 
 
-def _read_lines(path: Path, file: BinaryIO, read: int) -> list[Kept]:
-    found: list[Kept] = []
+def _read_lines(path: Path, file: BinaryIO, read: int) -> list[StoredResult]:
+    found: list[StoredResult] = []
     numbers: dict[str, int] = {}
     number = 1
     separators = 0
@@ -343,10 +343,10 @@ def _check_version(path: Path, name: str, found: object, known: int) -> None:
         )
 
 
-def _read_line(path: Path, number: int, text: bytes) -> Kept:
+def _read_line(path: Path, number: int, text: bytes) -> StoredResult:
     try:
-        line = wire.from_plain(_Line, parse_finite(text))
-        found = Kept(line.record, line.facts, line.tags)
+        line = wire.from_plain(_ResultLine, parse_finite(text))
+        found = StoredResult(line.record, line.facts, line.tags)
         check_kept(found)
     except (ImpossibleError, wire.WireError) as error:
         raise ExchangeError(
@@ -355,7 +355,7 @@ def _read_line(path: Path, number: int, text: bytes) -> Kept:
     return found
 
 
-def _of_run(path: Path, whole: dict[str, Any]) -> list[Kept]:
+def _of_run(path: Path, whole: dict[str, Any]) -> list[StoredResult]:
     """What ``run --json`` printed, as far as it measured something or failed."""
     try:
         environment = wire.from_plain(Environment | None, whole["environment"], "environment")
@@ -382,11 +382,11 @@ def _of_run(path: Path, whole: dict[str, Any]) -> list[Kept]:
 
 def _kept_of_run(
     result: RunResult, seen: Conditions | None, environment: Environment | None, process: str
-) -> Kept:
+) -> StoredResult:
     facts = facts_of_output(environment, devices_of(result), result.flags)
     driver = (seen.versions if seen else {}).get("driver")
     if driver is not None and "driver" in facts.unknown:
         unknown = {name: why for name, why in facts.unknown.items() if name != "driver"}
         facts = Facts({**facts.values, "driver": driver}, unknown)
     ended = result.ended_at or 0.0
-    return Kept(run_record(result, ended, process=process, conditions=seen), facts)
+    return StoredResult(run_record(result, ended, process=process, conditions=seen), facts)

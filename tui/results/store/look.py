@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tui.results.store.compare import Compared, compare, gpu_of
+from tui.results.store.compare import StoreComparison, compare, gpu_of
 from tui.results.store.database import Database
-from tui.results.store.records import FLAG, Facts, Row
+from tui.results.store.records import FLAG, Facts, StoredRow
 from tui.results.store.selection import Selection, SelectionError, both, read
 from tui.results.store.validity import is_time
 from workloads.protocol.frozen import frozen
@@ -27,7 +27,7 @@ _HEXADECIMAL = frozenset("0123456789abcdef")
 class Listed:
     """The newest results that a filter leaves."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[StoredRow, ...]
     facts: dict[str, Facts]
     """What they were measured on, by hash."""
     tags: dict[int, tuple[str, ...]]
@@ -44,7 +44,7 @@ class Sides:
 
     names: tuple[str, str]
     """Of A and of B: what the two sets are, in words."""
-    compared: Compared
+    compared: StoreComparison
     facts: dict[str, Facts]
 
 
@@ -52,8 +52,8 @@ class Sides:
 class Past:
     """A workload with one setting and the same flags, over time on one device of one box."""
 
-    subject: Row
-    rows: tuple[Row, ...]
+    subject: StoredRow
+    rows: tuple[StoredRow, ...]
     """The oldest first."""
     facts: dict[str, Facts]
     elsewhere: int
@@ -99,7 +99,7 @@ def listed(place: Path, text: str, now: float, *, traceless: bool) -> Listed:
     return Listed(tuple(rows), facts, tags, many, total)
 
 
-def sides(place: Path, a: Row, b: Row, *, traceless: bool) -> Sides:
+def sides(place: Path, a: StoredRow, b: StoredRow, *, traceless: bool) -> Sides:
     """Compare what two results stand for, over all workloads that both have.
 
     A result stands for all that was measured in exactly its environment; where both are of one
@@ -128,7 +128,7 @@ def sides(place: Path, a: Row, b: Row, *, traceless: bool) -> Sides:
     return Sides((names[0], names[1]), found, facts)
 
 
-def _check_kept(row: Row, rows: Sequence[Row]) -> None:
+def _check_kept(row: StoredRow, rows: Sequence[StoredRow]) -> None:
     """See that another program has not deleted it since it was listed."""
     if all(one.number != row.number for one in rows):
         raise SelectionError(
@@ -137,12 +137,14 @@ def _check_kept(row: Row, rows: Sequence[Row]) -> None:
         )
 
 
-def session_of(row: Row) -> str:
+def session_of(row: StoredRow) -> str:
     """What stands for the session that measured it, of whichever of its runners."""
     return row.process.rpartition("-")[0] or row.process
 
 
-def stands_for(row: Row, other: Row, facts: dict[str, Facts], *, of_session: bool) -> str:
+def stands_for(
+    row: StoredRow, other: StoredRow, facts: dict[str, Facts], *, of_session: bool
+) -> str:
     """The environment of a result in a few words; of its flags those that another has otherwise."""
     values, theirs = facts[row.environment].values, facts[other.environment].values
     words = [values.get("box") or "box not known", row.device]
@@ -161,12 +163,12 @@ def stands_for(row: Row, other: Row, facts: dict[str, Facts], *, of_session: boo
     return ", ".join(words)
 
 
-def _when(row: Row) -> str:
+def _when(row: StoredRow) -> str:
     known = is_time(row.at)
     return f"{datetime.datetime.fromtimestamp(row.at):%Y-%m-%d %H:%M:%S}" if known else "n/a"
 
 
-def past(place: Path, subject: Row, *, traceless: bool) -> Past:
+def past(place: Path, subject: StoredRow, *, traceless: bool) -> Past:
     """All that is kept of the same as one result.
 
     Raises:
@@ -205,7 +207,7 @@ def _place(facts: Facts | None) -> tuple[object, ...]:
     return facts.values.get("box"), gpu_of(facts), facts.flags
 
 
-def compared(database: Database, a: Sequence[Row], b: Sequence[Row]) -> Compared:
+def compared(database: Database, a: Sequence[StoredRow], b: Sequence[StoredRow]) -> StoreComparison:
     """Two sets of results side by side.
 
     Raises:
@@ -214,7 +216,7 @@ def compared(database: Database, a: Sequence[Row], b: Sequence[Row]) -> Compared
     facts = database.facts()
     boxes = {facts[row.environment].values.get("box") for row in (*a, *b)}
 
-    def history() -> list[Row]:
+    def history() -> list[StoredRow]:
         return [
             row
             for name in {row.workload for row in (*a, *b)}
@@ -240,7 +242,7 @@ def check_tag(database: Database, name: str) -> None:
         raise SelectionError(f"{name}: that is the beginning of a result's id; give another name")
 
 
-def tag(place: Path, rows: Sequence[Row], name: str) -> None:
+def tag(place: Path, rows: Sequence[StoredRow], name: str) -> None:
     """Give results a name.
 
     Raises:
@@ -252,7 +254,7 @@ def tag(place: Path, rows: Sequence[Row], name: str) -> None:
         database.tag([row.number for row in rows], name)
 
 
-def delete(place: Path, rows: Sequence[Row]) -> None:
+def delete(place: Path, rows: Sequence[StoredRow]) -> None:
     """Forget results.
 
     Raises:

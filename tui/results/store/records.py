@@ -95,7 +95,7 @@ class Record:
 
 
 @frozen
-class Kept:
+class StoredResult:
     """A record with what it was measured on: what goes into the store and into a file."""
 
     record: Record
@@ -104,7 +104,7 @@ class Kept:
 
 
 @frozen
-class Row:
+class StoredRow:
     """What lists and comparisons need of a record; its body stays where it is."""
 
     number: int
@@ -131,7 +131,7 @@ class Row:
     """What held the clocks down meanwhile, in NVML's words, harmful or not."""
 
 
-def row_of(kept: Kept, said: str = "", number: int = 0) -> Row:
+def row_of(kept: StoredResult, said: str = "", number: int = 0) -> StoredRow:
     """A record as lists and comparisons need it.
 
     Args:
@@ -140,7 +140,7 @@ def row_of(kept: Kept, said: str = "", number: int = 0) -> Row:
         number: in the store; 0 of one that is not there.
     """
     record, seen = kept.record, kept.record.conditions
-    return Row(
+    return StoredRow(
         number=number,
         id=record.id,
         kind=record.kind,

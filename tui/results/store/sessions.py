@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.results.store.records import Row
+from tui.results.store.records import StoredRow
 
 GAP_S = 1800.0
 """A run that ends longer after the run before it begins a session."""
 
 
 def sessions_of(
-    mine: Sequence[Row], others: Sequence[Row], boxes: dict[str, str]
-) -> tuple[tuple[Row, ...], ...]:
+    mine: Sequence[StoredRow], others: Sequence[StoredRow], boxes: dict[str, str]
+) -> tuple[tuple[StoredRow, ...], ...]:
     """Group the runs of one side of a comparison by session.
 
     A session is a stretch of runs on one box. A run begins a new one where it ended more than
@@ -31,8 +31,8 @@ def sessions_of(
     turns: dict[tuple[str, str], list[float]] = {}
     for row in others:
         turns.setdefault((boxes.get(row.environment, ""), row.device), []).append(row.at)
-    found: list[list[Row]] = []
-    newest: dict[str, list[Row]] = {}
+    found: list[list[StoredRow]] = []
+    newest: dict[str, list[StoredRow]] = {}
     for row in sorted(mine, key=lambda one: one.at):
         box = boxes.get(row.environment, "")
         session = newest.get(box)
@@ -43,7 +43,7 @@ def sessions_of(
     return tuple(tuple(session) for session in found)
 
 
-def _is_apart(before: Row, after: Row, turns: Sequence[float]) -> bool:
+def _is_apart(before: StoredRow, after: StoredRow, turns: Sequence[float]) -> bool:
     if after.at - before.at > GAP_S:
         return True
     return after.process != before.process and any(before.at < at < after.at for at in turns)

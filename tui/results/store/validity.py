@@ -11,7 +11,15 @@ import math
 import time
 from typing import Any
 
-from tui.results.store.records import Facts, Kept, Record, Row, canonical, digest, id_of
+from tui.results.store.records import (
+    Facts,
+    Record,
+    StoredResult,
+    StoredRow,
+    canonical,
+    digest,
+    id_of,
+)
 from workloads.protocol.results import Comparison, RunResult, Timing
 
 FIRST_S = 946_684_800.0
@@ -107,7 +115,7 @@ def _check_length(what: str, text: str, most: int) -> None:
         raise ImpossibleError(f"{what} has {len(text)} characters, of at most {most}")
 
 
-def check_kept(kept: Kept) -> None:
+def check_kept(kept: StoredResult) -> None:
     """Check a result that comes from elsewhere.
 
     Raises:
@@ -201,7 +209,7 @@ def _check_comparison(compared: Comparison) -> None:
         _check_time("measured", ended)
 
 
-def same_content(one: Kept, other: Kept) -> bool:
+def same_content(one: StoredResult, other: StoredResult) -> bool:
     """Whether two results of one id agree in all that a redaction leaves as it is."""
     facts, others = one.facts.values, other.facts.values
     known = [name for name in _SAME_WORDS if name in facts and name in others]
@@ -230,7 +238,7 @@ def fingerprint(record: Record) -> str:
 # ---- what a store holds all the same -----------------------------------------------------------
 
 
-def row_from_store(found: tuple[Any, ...]) -> Row:
+def row_from_store(found: tuple[Any, ...]) -> StoredRow:
     """Make a row of a store's columns, whatever they hold.
 
     Args:
@@ -252,7 +260,7 @@ def row_from_store(found: tuple[Any, ...]) -> Row:
     if kind not in ("run", "comparison"):
         wrong.append(f"its kind is {_shown(kind)}")
     median, low, high = times
-    row = Row(
+    row = StoredRow(
         number=number,
         id=_name(id_),
         kind="comparison" if kind == "comparison" else "run",
@@ -274,7 +282,7 @@ def row_from_store(found: tuple[Any, ...]) -> Row:
         return row
     reason = f"n/a: this row of the store cannot be true: {'; '.join(wrong)}"
     values = {**vars(row), "status": "failed", "said": reason, "marks": (reason, *row.marks)}
-    return Row(**values)
+    return StoredRow(**values)
 
 
 def _named(median: Any, low: Any, high: Any) -> tuple[tuple[str, Any], ...]:

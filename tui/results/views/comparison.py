@@ -24,7 +24,7 @@ from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_li
 from tui.kit.scale import Scale
 from tui.results.store.compare import Question, difference
 from tui.results.store.look import Past, Sides
-from tui.results.store.records import Row
+from tui.results.store.records import StoredRow
 from tui.results.store.statistics import spread
 from tui.results.views.results import (
     closing,
@@ -51,7 +51,7 @@ NONE_SHARED = "A and B have no workload in common that ended well with the same 
 
 
 @frozen
-class Columns:
+class ComparisonColumns:
     """Cells of each column; 0 of one that there is no room for."""
 
     name: int
@@ -64,7 +64,7 @@ class Columns:
     """The ratio at the right end of every line that is drawn."""
 
 
-def sides_columns(found: Sides, room: int) -> Columns:
+def sides_columns(found: Sides, room: int) -> ComparisonColumns:
     """The columns that fit."""
     questions = found.compared.questions
     names = [name_of(one.workload, one.parameters) for one in questions]
@@ -84,10 +84,10 @@ def sides_columns(found: Sides, room: int) -> Columns:
     beside = device + _GAP if device else 0
     name = max(_LEAST_NAME, min(name, room - fixed - beside - least - _GAP))
     drawn = min(_MOST_DRAWN, room - name - fixed - beside - _GAP)
-    return Columns(name, device, a, b, said, drawn if drawn >= _LEAST_DRAWN else 0, reach)
+    return ComparisonColumns(name, device, a, b, said, drawn if drawn >= _LEAST_DRAWN else 0, reach)
 
 
-def sides_heading(chosen: Columns) -> Line:
+def sides_heading(chosen: ComparisonColumns) -> Line:
     """The names of the columns, and what the ends of the drawn lines stand for."""
     words = left("workload", chosen.name)
     if chosen.device:
@@ -100,7 +100,7 @@ def sides_heading(chosen: Columns) -> Line:
     return (Span(words, TextStyle.QUIET),)
 
 
-def _axis(chosen: Columns) -> str:
+def _axis(chosen: ComparisonColumns) -> str:
     """What the ends of the drawn lines stand for, and 1 above their middle."""
     room = chosen.drawn - (1 - chosen.drawn % 2)
     low, high = scale.ends_of(chosen.reach)
@@ -110,7 +110,7 @@ def _axis(chosen: Columns) -> str:
     return f"{left(low, room // 2)}1{right(high, room // 2)}"
 
 
-def question_line(one: Question, chosen: Columns) -> Line:
+def question_line(one: Question, chosen: ComparisonColumns) -> Line:
     """Both medians with how many runs, the verdict, and the ratio with its interval drawn."""
     words = left(name_of(one.workload, one.parameters), chosen.name)
     if chosen.device:
@@ -207,21 +207,21 @@ Software = tuple[tuple[str, str], ...]
 """Names and versions of what is ticked, as far as they are known."""
 
 
-def software(found: Past, row: Row) -> Software:
+def software(found: Past, row: StoredRow) -> Software:
     """The driver and the torch of a run."""
     values = found.facts[row.environment].values
     return tuple((name, values[name]) for name in _TICKED if name in values)
 
 
-def by_software(found: Past) -> dict[Software, list[Row]]:
+def by_software(found: Past) -> dict[Software, list[StoredRow]]:
     """The runs by their driver and torch, in the order in which those came up."""
-    groups: dict[Software, list[Row]] = {}
+    groups: dict[Software, list[StoredRow]] = {}
     for row in found.rows:
         groups.setdefault(software(found, row), []).append(row)
     return groups
 
 
-def changes(found: Past) -> list[tuple[Row, str]]:
+def changes(found: Past) -> list[tuple[StoredRow, str]]:
     """The runs before which driver or torch changed, with what they are from there on."""
     return [
         (row, changed(software(found, before), software(found, row)))
@@ -269,12 +269,12 @@ def history_lines(found: Past, now: float, cells: int, height: int) -> list[Line
     return [*plot, (), *rows]
 
 
-def _history_plot(found: Past, groups: Mapping[Software, Sequence[Row]], now: float) -> Plot:
+def _history_plot(found: Past, groups: Mapping[Software, Sequence[StoredRow]], now: float) -> Plot:
     first, last = found.rows[0].at, found.rows[-1].at
     span = max(now - first, last - first)
     seconds, unit = next((size, name) for size, name, least in _UNITS if span >= least)
 
-    def place(row: Row) -> float:
+    def place(row: StoredRow) -> float:
         return (row.at - now) / seconds
 
     medians = [row.median_s or 0.0 for row in found.rows]
@@ -305,7 +305,7 @@ def _history_plot(found: Past, groups: Mapping[Software, Sequence[Row]], now: fl
     )
 
 
-def _group_lines(known: Software, runs: Sequence[Row], cells: int) -> list[Line]:
+def _group_lines(known: Software, runs: Sequence[StoredRow], cells: int) -> list[Line]:
     medians = [row.median_s for row in runs if row.median_s]
     varied = spread([medians])
     middle = text.seconds(statistics.median(medians), varied.share if varied else None)

@@ -19,7 +19,7 @@ from tui.kit.lines import (
     paragraph,
 )
 from tui.results.store.look import Listed
-from tui.results.store.records import Row, place
+from tui.results.store.records import StoredRow, place
 from tui.results.views.results import date, name_of, outcome, when
 from workloads.protocol.frozen import frozen
 
@@ -40,7 +40,7 @@ _DROPPED_FIRST = ("gpu", "tags", "box", "driver", "torch", "device")
 """Left out in this order where there is no room; what is under the cursor is told in full below."""
 
 
-def ordered(rows: Sequence[Row], order: Order) -> list[Row]:
+def ordered(rows: Sequence[StoredRow], order: Order) -> list[StoredRow]:
     """Rows, which come with the newest first, in an order; what has no time comes last."""
     if order == "workload":
         return sorted(rows, key=lambda row: (row.workload, row.parameters, row.device))
@@ -50,7 +50,7 @@ def ordered(rows: Sequence[Row], order: Order) -> list[Row]:
 
 
 @frozen
-class Columns:
+class ResultColumns:
     """What a list shows of its rows, and in how many cells."""
 
     cells: dict[str, int]
@@ -59,7 +59,7 @@ class Columns:
     """Of each row, by the names of the columns."""
 
 
-def columns_of(found: Listed, rows: Sequence[Row], room: int, now: float) -> Columns:
+def columns_of(found: Listed, rows: Sequence[StoredRow], room: int, now: float) -> ResultColumns:
     """The columns that fit.
 
     Args:
@@ -100,21 +100,21 @@ def columns_of(found: Listed, rows: Sequence[Row], room: int, now: float) -> Col
     # What is left over goes to the names, which tell two settings apart.
     longest = max((cell_len(name) for name in texts["workload"]), default=0)
     cells["workload"] = max(cells["workload"], min(longest, cells["workload"] - over()))
-    return Columns(cells, texts)
+    return ResultColumns(cells, texts)
 
 
-def _result(row: Row) -> str:
+def _result(row: StoredRow) -> str:
     mark = f"{glyphs.GLYPHS.warning} " if row.marks else ""
     return f"{mark}{outcome(row)}"
 
 
-def heading(chosen: Columns) -> Line:
+def heading(chosen: ResultColumns) -> Line:
     """The names of the columns."""
     words = (" " * _GAP).join(left(name, size) for name, size in chosen.cells.items())
     return (Span(" " * _LEAD + words, TextStyle.QUIET),)
 
 
-def row_line(chosen: Columns, at: int, row: Row, mark: str) -> Line:
+def row_line(chosen: ResultColumns, at: int, row: StoredRow, mark: str) -> Line:
     """One result.
 
     Args:
@@ -135,7 +135,7 @@ def row_line(chosen: Columns, at: int, row: Row, mark: str) -> Line:
     return tuple(spans)
 
 
-def _style(name: str, row: Row) -> TextStyle:
+def _style(name: str, row: StoredRow) -> TextStyle:
     if name == "result" and row.status == "failed":
         return TextStyle.BAD
     if name == "result" and row.marks:
@@ -144,7 +144,7 @@ def _style(name: str, row: Row) -> TextStyle:
 
 
 def title(
-    found: Listed | None, order: Order, pattern: str, marked: Sequence[Row], *, keeps: bool
+    found: Listed | None, order: Order, pattern: str, marked: Sequence[StoredRow], *, keeps: bool
 ) -> str:
     """How many there are, how they are narrowed and sorted, what is marked."""
     words = ["Results"]
@@ -163,7 +163,7 @@ def title(
     return "   ".join(words)
 
 
-def selected_lines(row: Row | None, found: Listed | None, cells: int) -> list[Line]:
+def selected_lines(row: StoredRow | None, found: Listed | None, cells: int) -> list[Line]:
     """The result under the cursor: its outcome, what is to be said against it, all facts."""
     if row is None or found is None:
         return []

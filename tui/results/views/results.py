@@ -11,14 +11,14 @@ from tui.core.text import numbers as text
 from tui.results.store.advice import interleave_command, run_command
 from tui.results.store.compare import (
     UNKNOWN,
-    Compared,
-    Difference,
+    ComparisonSide,
+    DifferingFact,
     Environments,
     Question,
-    Side,
+    StoreComparison,
     difference,
 )
-from tui.results.store.records import Facts, Kept, Row, place
+from tui.results.store.records import Facts, StoredResult, StoredRow, place
 from tui.results.store.sessions import GAP_S
 from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, spread
 from tui.results.store.validity import is_time
@@ -60,7 +60,7 @@ def date(at: float) -> str:
 
 
 def list_table(
-    rows: Sequence[Row],
+    rows: Sequence[StoredRow],
     facts: Environments,
     tags: Mapping[int, Sequence[str]],
     total: int | None = None,
@@ -108,11 +108,11 @@ def list_table(
     )
 
 
-def _warned(row: Row) -> str:
+def _warned(row: StoredRow) -> str:
     return text.count(len(row.marks), "warning") if row.marks else ""
 
 
-def outcome(row: Row) -> str:
+def outcome(row: StoredRow) -> str:
     """Its time with its interval, or why it has none."""
     if row.median_s is None:
         return row.said if row.kind == "comparison" else f"{row.status}: {row.said}"
@@ -120,7 +120,7 @@ def outcome(row: Row) -> str:
     return words if row.status == "ok" else f"{words} {row.status}"
 
 
-def _time(row: Row) -> str:
+def _time(row: StoredRow) -> str:
     if row.ci95_s is None or not row.median_s:
         return text.seconds(row.median_s)
     half = (row.ci95_s[1] - row.ci95_s[0]) / 2 / row.median_s
@@ -130,7 +130,7 @@ def _time(row: Row) -> str:
 # ---- two sets ----------------------------------------------------------------------------------
 
 
-def compare_table(found: Compared) -> Table:
+def compare_table(found: StoreComparison) -> Table:
     """A line for each workload: both times, the verdict, the ratio and its interval.
 
     The ratio and the interval are the speed of B over that of A in every line.
@@ -157,7 +157,7 @@ def _question(one: Question) -> tuple[str, ...]:
     )
 
 
-def side(one: Side) -> str:
+def side(one: ComparisonSide) -> str:
     """``2.71 ms (15/3)``: the time that the ratio is made of, how many runs and sessions."""
     return f"{text.seconds(one.typical_s)} ({len(one.rows)}/{len(one.sessions)})"
 
@@ -210,7 +210,7 @@ def varies(found: Spread | None) -> str:
     return f"it varies by {text.spread(found.share)} from run to run ({runs})"
 
 
-def _where(one: Question, among: Compared) -> str:
+def _where(one: Question, among: StoreComparison) -> str:
     """What is told of a question that no other is called."""
     alike = [other for other in among.questions if other.workload == one.workload]
     if len(alike) == 1:
@@ -219,7 +219,7 @@ def _where(one: Question, among: Compared) -> str:
     return f"{name_of(one.workload, one.parameters)} on {device}"
 
 
-def shared_differences(found: Compared) -> tuple[Difference, ...]:
+def shared_differences(found: StoreComparison) -> tuple[DifferingFact, ...]:
     """What B differs from A in whichever workload is looked at."""
     if not found.questions:
         return ()
@@ -229,12 +229,12 @@ def shared_differences(found: Compared) -> tuple[Difference, ...]:
     return tuple(one for one in found.questions[0].differences if one in shared)
 
 
-def own_differences(one: Question, shared: Sequence[Difference]) -> tuple[Difference, ...]:
+def own_differences(one: Question, shared: Sequence[DifferingFact]) -> tuple[DifferingFact, ...]:
     """What the two sides differ in at this workload, beside what they do at every one."""
     return tuple(each for each in one.differences if each not in shared)
 
 
-def compare_notes(found: Compared) -> list[str]:
+def compare_notes(found: StoreComparison) -> list[str]:
     """What stands below the table: differences, notes, and what the verdicts hold for."""
     lines: list[str] = []
     shared = shared_differences(found)
@@ -249,7 +249,7 @@ def compare_notes(found: Compared) -> list[str]:
     return lines + closing(found)
 
 
-def closing(found: Compared) -> list[str]:
+def closing(found: StoreComparison) -> list[str]:
     """What the verdicts hold for together, and what could not be compared."""
     lines = []
     if found.short:
@@ -283,7 +283,7 @@ def _next_session(short: Sequence[Question]) -> str:
 # ---- one result --------------------------------------------------------------------------------
 
 
-def show_lines(kept: Kept, said: str) -> list[str]:
+def show_lines(kept: StoredResult, said: str) -> list[str]:
     """One result with its conditions and all facts.
 
     Args:
@@ -320,9 +320,9 @@ def show_lines(kept: Kept, said: str) -> list[str]:
 # ---- for an issue --------------------------------------------------------------------------------
 
 
-def markdown_lines(rows: Sequence[Row], facts: Environments) -> list[str]:
+def markdown_lines(rows: Sequence[StoredRow], facts: Environments) -> list[str]:
     """A table of Markdown: a line for each workload and environment, the environments below it."""
-    groups: dict[tuple[str, str, str, str], list[Row]] = {}
+    groups: dict[tuple[str, str, str, str], list[StoredRow]] = {}
     for row in rows:
         if row.median_s and row.status == "ok":
             key = (row.workload, row.parameters, row.device, row.environment)

@@ -14,7 +14,7 @@ from tui.state.events import FlagSet
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
-    from tui.results.store.compare import Compared
+    from tui.results.store.compare import StoreComparison
     from tui.session.session import Session
 
 FORMS = "python=PATH, a flag such as cudnn.benchmark=on, or a VARIABLE=value; several with commas"
@@ -26,7 +26,7 @@ _ON_OFF = {"on": True, "true": True, "1": True, "off": False, "false": False, "0
 
 
 @frozen
-class Arm:
+class InterleavedSide:
     """What one of the two sides is run with."""
 
     text: str
@@ -53,7 +53,7 @@ class Arm:
             session.apply(FlagSet(name, value))
 
 
-def parse_arm(text: str) -> Arm:
+def parse_arm(text: str) -> InterleavedSide:
     """Parse one side of ``--interleave``.
 
     Args:
@@ -75,10 +75,10 @@ def parse_arm(text: str) -> Arm:
             variables[name] = value
         else:
             raise UsageError(f"--interleave {text}: {part.strip()}: give {FORMS}")
-    return Arm(text, python, flags, variables)
+    return InterleavedSide(text, python, flags, variables)
 
 
-def parse_arms(texts: Sequence[str]) -> tuple[Arm, Arm]:
+def parse_arms(texts: Sequence[str]) -> tuple[InterleavedSide, InterleavedSide]:
     """Parse both sides.
 
     Raises:
@@ -90,7 +90,7 @@ def parse_arms(texts: Sequence[str]) -> tuple[Arm, Arm]:
     return a, b
 
 
-def compare_turns(a: Iterable[str], b: Iterable[str], problems: Sequence[str]) -> Compared:
+def compare_turns(a: Iterable[str], b: Iterable[str], problems: Sequence[str]) -> StoreComparison:
     """Compare what both sides measured.
 
     Args:

@@ -13,7 +13,7 @@ from tui.cli.options import Subcommand, add_common
 from tui.cli.output import Failure, ProgressLine, print_json, print_text, run_to_exit
 from tui.cli.values import python_to_use
 from tui.core.child.launch import too_many_files
-from tui.core.child.process import ChildProcess, Garbage
+from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.text.glyphs import rows_of_text
 from tui.runs.state.parameters import allowed, text_of
 from tui.session import supervisors
@@ -73,7 +73,7 @@ async def catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
         async for event in child.events():
             if isinstance(event, messages.Hello):
                 return event
-            if isinstance(event, Garbage):
+            if isinstance(event, MalformedMessage):
                 raise Failure(f"{python}: the runner says {event.line!r}: {event.reason}")
     except OSError as error:
         if too_many_files(error):

@@ -36,7 +36,7 @@ from tui.cli.output import (
 from tui.cli.results_store import Earlier, comparison_text, keeper_for
 from tui.cli.values import python_to_use
 from tui.core.text import numbers as fmt
-from tui.runs.cli.interleave import FORMS, TURNS, Arm, compare_turns, parse_arms
+from tui.runs.cli.interleave import FORMS, TURNS, InterleavedSide, compare_turns, parse_arms
 from tui.runs.state.runs import RunState
 from tui.session.session import Session
 from tui.state.store import Store
@@ -178,7 +178,9 @@ async def _run(python: str, options: RunOptions) -> int:
     return rounds[-1].exit_code(1 if failed or slower or any(one.broken for one in rounds) else 0)
 
 
-async def _interleave(python: str, options: RunOptions, arms: tuple[Arm, Arm]) -> int:
+async def _interleave(
+    python: str, options: RunOptions, arms: tuple[InterleavedSide, InterleavedSide]
+) -> int:
     # The door to the views, as above.
     from tui.cli.command_output import results_as_json, width
 
@@ -234,7 +236,7 @@ class Round:
     """
 
     def __init__(
-        self, python: str, options: RunOptions, number: int, arm: Arm | None = None
+        self, python: str, options: RunOptions, number: int, arm: InterleavedSide | None = None
     ) -> None:
         # The monitor tells under which clocks a GPU ran; beside the CPU it would be in the way.
         cpu_only = set(options.devices) == {"cpu"}
@@ -251,7 +253,7 @@ class Round:
         self._options = options
         self._number = number
         self._waiter, self._progress = Waiter(self._session), ProgressLine()
-        self._told = Told(self.store, self._progress, rows=not options.json)
+        self._told = ResultPrinter(self.store, self._progress, rows=not options.json)
 
     @property
     def store(self) -> Store:
@@ -340,7 +342,7 @@ async def _say_what_is_left_out(session: Session, waiter: Waiter) -> None:
         say(f"not run on {names}: {reason}")
 
 
-class Told:
+class ResultPrinter:
     """Prints each result when its run has ended, and says meanwhile how far the runs are.
 
     Args:

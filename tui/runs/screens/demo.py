@@ -26,7 +26,7 @@ from tui.runs.views.demo import (
     title_line,
     waits,
 )
-from tui.state.events import Part
+from tui.state.events import Topic
 from tui.state.store import Store
 from workloads.protocol.results import WorkloadInfo
 
@@ -39,7 +39,7 @@ LARGE_FROM = 18
 class DemoPane(Pane):
     """Shows one workload to a room."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.WORKLOADS, Part.SELECTION, Part.RUNNER})
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
         "One workload of the group on a page: above, how many times as fast the GPU is as the CPU, "
         "its parameters, and the time on each device as a bar, with the rate and the share of the "

@@ -13,7 +13,7 @@ from tui.kit.lines import Line
 from tui.kit.notices import log_lines
 from tui.kit.pane import LinesView, Pane
 from tui.runs.views.backend import backend, newest, switches, view
-from tui.state.events import Part
+from tui.state.events import Topic
 from tui.state.store import Store
 
 
@@ -81,7 +81,7 @@ class BackendSwitches(LinesView):
 class BackendPane(Pane):
     """Switches of torch's backends, with the verdict on each."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.BACKEND, Part.SELECTION, Part.RUNNER})
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.BACKEND, Topic.SELECTION, Topic.RUNNER})
     HELP = (
         "Switches of the libraries that do convolutions: cuDNN on the GPU, oneDNN on the CPU. "
         "Switching one queues a comparison of each convolution workload, old setting against new, "
@@ -130,7 +130,7 @@ AROUND_PLOT = 6
 class DetailPane(Pane):
     """What the workload shows, its code, its parameters, and each device's result in full."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.WORKLOADS, Part.SELECTION, Part.BACKEND})
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.BACKEND})
     HELP = (
         "The selected workload in full. median: of blocks of calls, with its 95 % interval by "
         "order statistics. quartiles, min: of the blocks; p95: of calls timed one by one. first "
@@ -215,7 +215,7 @@ class DetailPane(Pane):
 class LogPane(Pane):
     """The newest lines stay in view unless it was scrolled up."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.LOG})
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.LOG})
     HELP = (
         "What the runner and the monitor wrote to their standard error and what the workbench "
         "did, oldest first. It follows the newest line unless it was scrolled up; end follows "

@@ -18,7 +18,7 @@ from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, switch_c
 from tui.runs.screens.detail_panes import BackendPane, BackendSwitches, DetailPane, LogPane
 from tui.runs.screens.workloads_pane import WorkloadList, WorkloadsPane
 from tui.runs.state.parameters import Sweep, Valid
-from tui.state.events import Part, Parts
+from tui.state.events import Topic, Topics
 
 
 class WorkbenchScreen(CommandScreen):
@@ -187,12 +187,12 @@ class WorkbenchScreen(CommandScreen):
         """The memory pane splits what other processes hold, where it is not folded."""
         return not self.memory.has_class("-folded") and has_others(self.store)
 
-    def draw(self, parts: Parts) -> None:
+    def draw(self, parts: Topics) -> None:
         """Draw what has changed; there may be more devices."""
         if self._rows_wanted() != self._fitted:
             self.place_panes()
         if self.workloads.have_aged():
-            parts |= {Part.WORKLOADS}
+            parts |= {Topic.WORKLOADS}
         super().draw(parts)
 
     @on(events.DescendantFocus)

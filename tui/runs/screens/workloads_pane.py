@@ -21,14 +21,14 @@ from tui.runs.views.workload_table import (
     Entry,
     Group,
     Order,
-    Row,
+    WorkloadRow,
     entries,
     entry_key,
     following,
     no_match,
     ordered,
 )
-from tui.state.events import Part
+from tui.state.events import Topic
 from tui.state.store import Store
 
 
@@ -55,7 +55,7 @@ class WorkloadList(KeyedList):
 
     def otherwise(self) -> int:
         """The first workload, else the first group."""
-        rows = (place for place, entry in enumerate(self.found) if isinstance(entry, Row))
+        rows = (place for place, entry in enumerate(self.found) if isinstance(entry, WorkloadRow))
         return next(rows, 0)
 
     @property
@@ -68,7 +68,7 @@ class WorkloadList(KeyedList):
     def workload(self) -> str | None:
         """The workload under the cursor; ``None`` on the heading of a group."""
         entry = self.entry
-        return entry.workload if isinstance(entry, Row) else None
+        return entry.workload if isinstance(entry, WorkloadRow) else None
 
     @property
     def group(self) -> tuple[str, list[str]] | None:
@@ -86,7 +86,7 @@ class WorkloadList(KeyedList):
     def listed(self) -> list[str]:
         """All workloads that the table lists, in its order; a folded group's too."""
         shown = ordered(self._store, entries(self._store, self.pattern), self.order)
-        return [entry.workload for entry in shown if isinstance(entry, Row)]
+        return [entry.workload for entry in shown if isinstance(entry, WorkloadRow)]
 
     # ---- drawing ----
 
@@ -152,7 +152,7 @@ NOTE_ROWS = 6
 class WorkloadsPane(Pane):
     """Every workload with its newest run on the CPU and on the GPU of the column."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.WORKLOADS, Part.SELECTION, Part.RUNNER})
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
         "One line per workload, with the newest run of its present parameters. '*' after a name: "
         "they are not the defaults; the detail has both. Of a sweep: the figures of the value "

@@ -17,7 +17,7 @@ from tui.runs.views.workload_table import (
     STATE,
     Entry,
     Group,
-    Row,
+    WorkloadRow,
     devices,
 )
 from tui.state.store import Store
@@ -106,7 +106,7 @@ def columns(
 
 def columns_for(store: Store, found: Sequence[Entry], room: int) -> TableColumns:
     """The columns for these entries."""
-    rows = [entry for entry in found if isinstance(entry, Row)]
+    rows = [entry for entry in found if isinstance(entry, WorkloadRow)]
     longest = max((row.name.width for row in rows), default=0)
     shortest = max((row.least for row in rows), default=0)
     texts = {

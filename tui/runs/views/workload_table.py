@@ -19,7 +19,7 @@ from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 
 @frozen
-class Row:
+class WorkloadRow:
     """One workload; the cells are ready text, the state is everything that is no figure."""
 
     workload: str
@@ -44,7 +44,7 @@ class Group:
         return f"group {self.name}"
 
 
-Entry = Row | Group
+Entry = WorkloadRow | Group
 
 NAME, SPEED_UP, RATE, LIMIT, PEAK, STATE = (
     "name",
@@ -109,7 +109,7 @@ def no_match(pattern: str, cells: int) -> list[Line]:
     return paragraph(words, cells, TextStyle.NOTE)
 
 
-def row(store: Store, info: WorkloadInfo) -> Row:
+def row(store: Store, info: WorkloadInfo) -> WorkloadRow:
     """One workload with its present parameters on the devices of the timing columns."""
     names = devices(store)
     if info.name in store.sweeps:
@@ -127,7 +127,7 @@ def row(store: Store, info: WorkloadInfo) -> Row:
             state = (Span(told, TextStyle.QUIET),) if state == NOT_RUN else state
         elif state:
             state = (*state, Span(f"; {told}", TextStyle.QUIET))
-    return Row(info.name, Span(name), cells, state)
+    return WorkloadRow(info.name, Span(name), cells, state)
 
 
 def earlier_of(
@@ -181,7 +181,7 @@ def marked(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
     return f"{info.name}{CHANGED}" if parameters.changed(info, present) else info.name
 
 
-def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> Row:
+def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> WorkloadRow:
     from tui.runs.sweeps.sweep_result import settings_text, shown_point, swept
 
     sweep = store.sweeps[info.name]
@@ -196,7 +196,9 @@ def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> Row:
         name = Span(f"{name.text} {settings_text(sweep, shown[0])}")
         swept_words = f"of the sweep {swept_words}"
     whole = Span(f"{name.text} {swept_words}")
-    return Row(info.name, whole, _cells(info, shown[1]), sweep_state(found, sweep), name.width)
+    return WorkloadRow(
+        info.name, whole, _cells(info, shown[1]), sweep_state(found, sweep), name.width
+    )
 
 
 def _cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dict[str, Span]:
@@ -329,7 +331,7 @@ def ordered(store: Store, found: Sequence[Entry], order: Order) -> list[Entry]:
     """
     if order == "catalogue":
         return list(found)
-    rows = [entry for entry in found if isinstance(entry, Row)]
+    rows = [entry for entry in found if isinstance(entry, WorkloadRow)]
     if order == "name":
         return [*sorted(rows, key=lambda row: row.workload)]
     names = devices(store)

@@ -8,9 +8,9 @@ from tui.snapshots.analysis import moment
 from tui.snapshots.analysis import timeline as timelines
 from tui.snapshots.analysis.allocations import Allocations, allocations, round_up
 from tui.snapshots.analysis.cause import Figures, segment_for
-from tui.snapshots.analysis.evidence import Told, gather_evidence
+from tui.snapshots.analysis.evidence import OutsideFacts, gather_evidence
 from tui.snapshots.analysis.frames import Stacks
-from tui.snapshots.analysis.growth import Side, diff, growth
+from tui.snapshots.analysis.growth import ComparedState, diff, growth
 from tui.snapshots.analysis.layers import Categories, Layers
 from tui.snapshots.analysis.layout import Filled, Layout, final_layout, layout_at, pools_of_rows
 from tui.snapshots.analysis.moment import cells, map_rows, pieces, pinning, widest_window
@@ -257,12 +257,12 @@ class DeviceAnalysis:
         size = self.device.trace.size[event]
         return matching_text(texts, self.device.index, _told_sizes(size))
 
-    def _told(self, event: int, circumstances: Circumstances) -> Told:
+    def _told(self, event: int, circumstances: Circumstances) -> OutsideFacts:
         """What the file tells of its last OOM besides: only this one has an inventory."""
         inventory, facts = self.snapshot.agent.inventory, self.snapshot.agent.facts
         last = event == self.replay.ooms[-1]
         here = facts is not None and facts.device == self.device.index and last
-        return Told(inventory if here else None, facts if here else None, circumstances)
+        return OutsideFacts(inventory if here else None, facts if here else None, circumstances)
 
     def summary(self, *, top: int = TOP) -> Summary:
         """The figures that sum up the device."""
@@ -348,7 +348,9 @@ class Analysis:
         """What the file says that does not agree; empty for a sound file."""
         return tuple(line for device in self.devices.values() for line in device.faults)
 
-    def side(self, index: int, *, at_peak: bool = False, grouping: Grouping = "site") -> Side:
+    def side(
+        self, index: int, *, at_peak: bool = False, grouping: Grouping = "site"
+    ) -> ComparedState:
         """One device at the end or at its peak, to be compared.
 
         Raises:
@@ -359,7 +361,7 @@ class Analysis:
         if at_peak and device.replay.events:
             peak = device.replay.peak_event
             event = -1 if peak is None else peak
-        return Side(
+        return ComparedState(
             f"{self.snapshot.file}, device {index}, {'peak' if at_peak else 'end'}",
             device.sites(Query(event=event, grouping=grouping)),
             device.replay.reserved[-1] if event is None else device.replay.reserved_at(event),

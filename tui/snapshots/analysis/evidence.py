@@ -27,7 +27,7 @@ ROUNDED = 512
 
 
 @frozen
-class Told:
+class OutsideFacts:
     """What a snapshot's file or a watch tell besides the allocator's state."""
 
     inventory: Inventory | None
@@ -124,7 +124,7 @@ def grown_of(found: Growth | None, stacks: Stacks) -> Grown | None:
 
 
 def half_block(
-    table: Allocations, stacks: Stacks, event: int, asked: int, live: int, told: Told
+    table: Allocations, stacks: Stacks, event: int, asked: int, live: int, told: OutsideFacts
 ) -> tuple[str, bool]:
     """Who has a large live block of exactly half of a request, and whether its type is 16 bits."""
     inventory = told.inventory
@@ -180,7 +180,7 @@ def gather_evidence(
     figures: Figures,
     growth: Growth | None,
     message: OomText | None,
-    told: Told,
+    told: OutsideFacts,
 ) -> Evidence:
     """Put together what is known of one OOM entry.
 

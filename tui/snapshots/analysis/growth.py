@@ -44,7 +44,7 @@ _MODULES = "/torch/nn/modules/"
 
 
 @frozen
-class _Line:
+class _SiteGrowth:
     """One site with what its stacks allocated up to a moment."""
 
     site: Site
@@ -95,7 +95,7 @@ def growth(
         if (line.replaced and not trains and line.grew >= REPLACED_SHARE * live)
         or (not line.replaced and (line.most >= MANY or line.function in repeated))
     ]
-    by_function: dict[tuple[str, str], list[_Line]] = defaultdict(list)
+    by_function: dict[tuple[str, str], list[_SiteGrowth]] = defaultdict(list)
     for line in accepted:
         by_function[line.function].append(line)
     together = max(
@@ -139,7 +139,7 @@ def _of_module(frame: Frame) -> bool:
 
 def _lines(
     table: Allocations, stacks: Stacks, phases: _Phases, moment: int, live: int
-) -> list[_Line]:
+) -> list[_SiteGrowth]:
     """The sites that hold enough and grow steadily."""
     held: dict[int, list[int]] = defaultdict(list)
     for row in table.live_at(moment):
@@ -168,7 +168,7 @@ def _lines(
         outside = [stack for stack in numbers if not phases.inside_module(stack)]
         replaced = _is_replaced(table, rows, made[site])
         found.append(
-            _Line(
+            _SiteGrowth(
                 site=site,
                 live=rows,
                 made=made[site],
@@ -234,8 +234,8 @@ def _is_replaced(table: Allocations, live: list[int], made: list[int]) -> bool:
 def _growth(
     table: Allocations,
     trace: Trace,
-    most: _Line,
-    together: list[_Line],
+    most: _SiteGrowth,
+    together: list[_SiteGrowth],
     *,
     moment: int,
     live: int,
@@ -284,7 +284,7 @@ def growth_words(found: Growth, whose: Literal["were", "are"] = "were") -> str:
 
 
 @frozen
-class Side:
+class ComparedState:
     """One of the two states that are compared."""
 
     name: str
@@ -294,7 +294,7 @@ class Side:
     reserved: int
 
 
-def diff(a: Side, b: Side) -> Difference:
+def diff(a: ComparedState, b: ComparedState) -> Difference:
     """What changed from A to B, by the groups that the trees have at their roots.
 
     A group is the same on both sides if its key is: a site by file, line and function, so a line

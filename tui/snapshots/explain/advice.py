@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tui.core.text.numbers import count
 from tui.snapshots.explain import allocator_advice
 from tui.snapshots.explain.account import Account, Capacity, models_of, models_words
-from tui.snapshots.explain.asked import Asked
+from tui.snapshots.explain.asked import FailedRequest
 from tui.snapshots.explain.conclusion import roundup
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
@@ -56,7 +56,7 @@ def advise(
     where: CodeLine | None,
 ) -> tuple[Remedy, ...]:
     """Advice on one failure, the most telling first."""
-    asked = Asked(evidence, found, leak, device, where)
+    asked = FailedRequest(evidence, found, leak, device, where)
     cast = _twice_a_block(asked, cause)
     # By the dtype of a named tensor it is known, by sizes it may be chance.
     made = cast if evidence.half_block_is_narrow else []
@@ -71,7 +71,7 @@ def advise(
 # ---- leaks ----
 
 
-def _leak(asked: Asked) -> list[Remedy]:
+def _leak(asked: FailedRequest) -> list[Remedy]:
     leak = asked.leak
     assert leak is not None
     name = leak.name or "what is kept"
@@ -177,7 +177,7 @@ def _graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
 # ---- what the model itself takes ----
 
 
-def _parameters(asked: Asked) -> list[Remedy]:
+def _parameters(asked: FailedRequest) -> list[Remedy]:
     made = []
     stack = (*asked.evidence.stack, *main_stack(asked.evidence.threads))
     who = asked.owners("parameters")
@@ -223,7 +223,7 @@ def _parameters(asked: Asked) -> list[Remedy]:
     return made
 
 
-def _gradients(asked: Asked) -> list[Remedy]:
+def _gradients(asked: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             "shard gradients and optimizer state (FSDP, ZeRO stage 2), or train fewer parameters "
@@ -239,7 +239,7 @@ def _gradients(asked: Asked) -> list[Remedy]:
     ]
 
 
-def _state(asked: Asked) -> list[Remedy]:
+def _state(asked: FailedRequest) -> list[Remedy]:
     who = asked.owners("optimizer state")
     return [
         Remedy(
@@ -254,7 +254,7 @@ def _state(asked: Asked) -> list[Remedy]:
     ]
 
 
-def _temporaries(asked: Asked) -> list[Remedy]:
+def _temporaries(asked: FailedRequest) -> list[Remedy]:
     if not in_optimizer(asked.evidence):
         return _activations(asked)
     return [
@@ -270,7 +270,7 @@ def _temporaries(asked: Asked) -> list[Remedy]:
 # ---- what the batch takes ----
 
 
-def _activations(asked: Asked) -> list[Remedy]:
+def _activations(asked: FailedRequest) -> list[Remedy]:
     line = asked.line
     less = [
         Remedy(
@@ -294,7 +294,7 @@ def _activations(asked: Asked) -> list[Remedy]:
     return [*less, *_inference(asked)]
 
 
-def _inference(asked: Asked) -> list[Remedy]:
+def _inference(asked: FailedRequest) -> list[Remedy]:
     inventory = asked.evidence.inventory
     if inventory is None or inventory.step > 0:
         return []
@@ -309,7 +309,7 @@ def _inference(asked: Asked) -> list[Remedy]:
     ]
 
 
-def _tensors(asked: Asked) -> list[Remedy]:
+def _tensors(asked: FailedRequest) -> list[Remedy]:
     most = next(iter(asked.evidence.named), None)
     if most is None or not most.bytes:
         made = max(asked.evidence.purposes, key=lambda each: each.site_bytes, default=None)
@@ -340,7 +340,7 @@ def _tensors(asked: Asked) -> list[Remedy]:
     ]
 
 
-def _request(asked: Asked) -> list[Remedy]:
+def _request(asked: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             f"make the tensor smaller that is asked for{asked.line}, or make it in parts",
@@ -351,11 +351,11 @@ def _request(asked: Asked) -> list[Remedy]:
     ]
 
 
-def _none(_asked: Asked) -> list[Remedy]:
+def _none(_asked: FailedRequest) -> list[Remedy]:
     return []
 
 
-_OF_CAUSE: dict[LeadingCause, Callable[[Asked], list[Remedy]]] = {
+_OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], list[Remedy]]] = {
     "leak": _leak,
     "parameters": _parameters,
     "gradients": _gradients,
@@ -386,7 +386,7 @@ _OF_CAUSE: dict[LeadingCause, Callable[[Asked], list[Remedy]]] = {
 # ---- beside the cause ----
 
 
-def _twice_a_block(asked: Asked, cause: LeadingCause) -> list[Remedy]:
+def _twice_a_block(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
     evidence = asked.evidence
     if not evidence.half_block or cause not in ("activations", "larger than what was free"):
         return []
@@ -399,7 +399,7 @@ def _twice_a_block(asked: Asked, cause: LeadingCause) -> list[Remedy]:
     ]
 
 
-def _lost_to_rounding(asked: Asked, cause: LeadingCause) -> list[Remedy]:
+def _lost_to_rounding(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
     lost = asked.found.of("rounding")
     if cause == "rounding" or not roundup(asked.evidence):
         return []
@@ -410,7 +410,7 @@ def _lost_to_rounding(asked: Asked, cause: LeadingCause) -> list[Remedy]:
     )
 
 
-def _not_enough(asked: Asked, cause: LeadingCause) -> list[Remedy]:
+def _not_enough(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
     """What torch's own message advises, where arithmetic says that it would not have helped."""
     evidence = asked.evidence
     stuck = evidence.stuck if evidence.stuck is not None else evidence.cached
@@ -427,7 +427,7 @@ def _not_enough(asked: Asked, cause: LeadingCause) -> list[Remedy]:
     return [Remedy("do not expect expandable segments or empty_cache() to help", why + after)]
 
 
-def _record(asked: Asked, cause: LeadingCause) -> list[Remedy]:
+def _record(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
     """A recording, where it would tell what is not known, and none was made."""
     evidence = asked.evidence
     if evidence.recorded or (evidence.history and (asked.where is not None or evidence.watched)):

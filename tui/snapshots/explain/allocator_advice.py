@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tui.snapshots.explain.asked import Asked
+from tui.snapshots.explain.asked import FailedRequest
 from tui.snapshots.explain.explanation import Remedy
 from tui.snapshots.explain.words import round_words
 
 # ---- the allocator ----
 
 
-def rounding(asked: Asked) -> list[Remedy]:
+def rounding(asked: FailedRequest) -> list[Remedy]:
     """Advice against this cause."""
     if "roundup_power2_divisions" in dict(asked.evidence.settings):
         return [drop_roundup(asked)]
@@ -21,7 +21,7 @@ def rounding(asked: Asked) -> list[Remedy]:
     ]
 
 
-def drop_roundup(asked: Asked) -> Remedy:
+def drop_roundup(asked: FailedRequest) -> Remedy:
     """Advice against this cause."""
     return Remedy(
         "drop roundup_power2_divisions from PYTORCH_ALLOC_CONF (PYTORCH_CUDA_ALLOC_CONF)",
@@ -30,7 +30,7 @@ def drop_roundup(asked: Asked) -> Remedy:
     )
 
 
-def fragmentation(asked: Asked) -> list[Remedy]:
+def fragmentation(asked: FailedRequest) -> list[Remedy]:
     """Advice against this cause."""
     evidence = asked.evidence
     freed = asked.size("fragmentation")
@@ -57,7 +57,7 @@ def fragmentation(asked: Asked) -> list[Remedy]:
     ]
 
 
-def streams(asked: Asked) -> list[Remedy]:
+def streams(asked: FailedRequest) -> list[Remedy]:
     """Advice against this cause."""
     return [
         Remedy(
@@ -67,7 +67,7 @@ def streams(asked: Asked) -> list[Remedy]:
     ]
 
 
-def pending(asked: Asked) -> list[Remedy]:
+def pending(asked: FailedRequest) -> list[Remedy]:
     """Advice against this cause."""
     return [
         Remedy(
@@ -78,7 +78,7 @@ def pending(asked: Asked) -> list[Remedy]:
     ]
 
 
-def graph_pools(asked: Asked) -> list[Remedy]:
+def graph_pools(asked: FailedRequest) -> list[Remedy]:
     """Advice against this cause."""
     held = asked.size("CUDA graphs", "private pools")
     return [
@@ -90,7 +90,7 @@ def graph_pools(asked: Asked) -> list[Remedy]:
     ]
 
 
-def mem_pools(asked: Asked) -> list[Remedy]:
+def mem_pools(asked: FailedRequest) -> list[Remedy]:
     """Advice against this cause."""
     return [
         Remedy(
@@ -102,7 +102,7 @@ def mem_pools(asked: Asked) -> list[Remedy]:
     ]
 
 
-def private(asked: Asked) -> list[Remedy]:
+def private(asked: FailedRequest) -> list[Remedy]:
     """Advice against this cause."""
     return [*graph_pools(asked), *mem_pools(asked)]
 
@@ -110,7 +110,7 @@ def private(asked: Asked) -> list[Remedy]:
 # ---- outside of torch's live memory ----
 
 
-def limit(asked: Asked) -> list[Remedy]:
+def limit(asked: FailedRequest) -> list[Remedy]:
     """Advice against this cause."""
     evidence = asked.evidence
     free = "" if evidence.free is None else f"; the device had {round_words(evidence.free)} free"
@@ -122,7 +122,7 @@ def limit(asked: Asked) -> list[Remedy]:
     ]
 
 
-def processes(asked: Asked) -> list[Remedy]:
+def processes(asked: FailedRequest) -> list[Remedy]:
     """Advice against this cause."""
     evidence = asked.evidence
     least = "" if evidence.holders or evidence.others is not None else " or more"
@@ -144,7 +144,7 @@ def processes(asked: Asked) -> list[Remedy]:
     ]
 
 
-def outside(asked: Asked) -> list[Remedy]:
+def outside(asked: FailedRequest) -> list[Remedy]:
     """Advice against this cause."""
     return [
         Remedy(
@@ -156,7 +156,7 @@ def outside(asked: Asked) -> list[Remedy]:
     ]
 
 
-def refused(asked: Asked) -> list[Remedy]:
+def refused(asked: FailedRequest) -> list[Remedy]:
     """Advice against this cause."""
     known = asked.evidence.text
     fraction = "" if known else "torch.cuda.set_per_process_memory_fraction in the program, "
@@ -170,7 +170,7 @@ def refused(asked: Asked) -> list[Remedy]:
     ]
 
 
-def address_space(_asked: Asked) -> list[Remedy]:
+def address_space(_asked: FailedRequest) -> list[Remedy]:
     """Advice against this cause."""
     return [
         Remedy(

@@ -10,7 +10,7 @@ from tui.snapshots.explain.words import round_words
 from tui.watch.runs.inventory import CodeLine
 
 
-class Asked:
+class FailedRequest:
     """The evidence of one failure, and the words that advice needs of it."""
 
     def __init__(

@@ -32,7 +32,7 @@ _COMMON_PACKING, _MOST_PACKING = 16, 100
 _MOST_AT_ONCE = 1 << 26
 
 
-class _Counted(io.RawIOBase):
+class _CountingReader(io.RawIOBase):
     """The bytes of a stream behind those that were already looked at, counted and limited."""
 
     def __init__(
@@ -122,12 +122,12 @@ class Source:
         self.packed = head.startswith(b"\x1f\x8b")
         self.expected = self._expected()
         """Bytes unpacked, as far as can be told before reading; 0 where it cannot."""
-        self._raw = _Counted(self._stream, head, self._tell_raw, None)
+        self._raw = _CountingReader(self._stream, head, self._tell_raw, None)
         if self.packed:
             unpacked = gzip.GzipFile(fileobj=io.BufferedReader(self._raw, PIECE), mode="rb")
             head = _exactly(cast(BinaryIO, unpacked), _HEAD)
             most = most_unpacked(self.size) if self.size else None
-            self._whole = _Counted(cast(BinaryIO, unpacked), head, self._watched, most)
+            self._whole = _CountingReader(cast(BinaryIO, unpacked), head, self._watched, most)
         else:
             self._whole = self._raw
         self.head = head

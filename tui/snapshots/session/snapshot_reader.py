@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from tui.core.child.launch import FOLDER, own_command
-from tui.core.child.process import ChildProcess, Garbage
+from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.model.results import Summary
 from tui.snapshots.read import time_limit
@@ -320,7 +320,7 @@ class SnapshotReader:
         )
         child.send(load)
         async for event in child.events():
-            if isinstance(event, Garbage):
+            if isinstance(event, MalformedMessage):
                 self.store.end("failed", f"the reader said what is no answer: {event.reason}")
                 child.kill()
                 break

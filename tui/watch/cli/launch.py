@@ -21,16 +21,24 @@ from tui.core.text import numbers as fmt
 from tui.devices.allocators.messages import Placed, Seen, pids_of
 from tui.devices.monitor import serving as monitor_serving
 from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
-from tui.session.allocators_supervisor import Folder, Looked, Sampler
+from tui.session.allocators_supervisor import Looked, RunFolder, Sampler
 from tui.snapshots.explain.explanation import Explanation
-from tui.watch.cli.output import Row, as_plain
+from tui.watch.cli.output import WatchedProcessRow, as_plain
 from tui.watch.cli.verdicts import MOST_VERDICTS, explained
 from tui.watch.runs import runs
 from tui.watch.runs.findings import NO_GROWTH, Track, at_step
 from tui.watch.runs.first_failure import first_failure
-from tui.watch.runs.kept import BY_DRIVER, Left, Oom, joined, live_words, size_words, with_exit_code
+from tui.watch.runs.kept import (
+    BY_DRIVER,
+    Oom,
+    ProcessLog,
+    joined,
+    live_words,
+    size_words,
+    with_exit_code,
+)
 from tui.watch.runs.run_words import end_in_words
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised
 from tui.watch.state.processes import WatchedProcesses
 from tui.watch.state.run import SeenProcess
@@ -54,10 +62,10 @@ _CHUNK = 64 << 10
 
 
 @frozen
-class Outcome:
+class RunOutcome:
     """What a run was, from its first sample to its last."""
 
-    run: Run
+    run: StartedRun
     processes: WatchedProcesses
     why_no_samples: str = ""
     troubles: tuple[str, ...] = ()
@@ -66,13 +74,13 @@ class Outcome:
     """What in the run's folder could not be read, a line each."""
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[WatchedProcessRow]:
         """The last that was known of each process that was seen from outside."""
         seen = self.processes.seen.values()
         return [_row(each) for each in seen if each.told.start is not None or each.devices]
 
     @property
-    def left(self) -> list[Left]:
+    def left(self) -> list[ProcessLog]:
         """What the agents have left, and for those that were killed the last that was heard."""
         return judged_by_exit(self.run, self.processes.completed_left())
 
@@ -94,7 +102,7 @@ class LeftError(Exception):
         number: of the signal.
     """
 
-    def __init__(self, run: Run, number: signal.Signals) -> None:
+    def __init__(self, run: StartedRun, number: signal.Signals) -> None:
         super().__init__(run.folder.name)
         self.run, self.number = run, number
 
@@ -125,7 +133,7 @@ class RunWithoutScreen:
         self._left: signal.Signals | None = None
         self._processes = WatchedProcesses()
 
-    async def work(self) -> Outcome:
+    async def work(self) -> RunOutcome:
         """Run it to its end.
 
         Raises:
@@ -168,15 +176,15 @@ class RunWithoutScreen:
             run = replace(runs.read_again(run), ended=time.time())
         else:
             run = with_code(run, process.returncode)
-        looked = Folder(run.folder).look(time.time(), ())
+        looked = RunFolder(run.folder).look(time.time(), ())
         self._processes.take_left(looked.left, looked.troubles)
         why = sampler.why_no_samples or sampler.file.problem
         for each in ended:
             if isinstance(each, Exception):
                 why = f"samples cannot be taken: {type(each).__name__}: {each}"
-        return Outcome(run, self._processes, why, looked.troubles, looked.skipped)
+        return RunOutcome(run, self._processes, why, looked.troubles, looked.skipped)
 
-    async def _until_it_ends(self, process: Supervised, run: Run) -> None:
+    async def _until_it_ends(self, process: Supervised, run: StartedRun) -> None:
         """Wait for the command, and until what it has written was shown."""
         shown = [
             asyncio.create_task(_pass_through(file, number))
@@ -211,16 +219,18 @@ class RunWithoutScreen:
                 sampler.set_listed(pids_of(event.devices))
 
 
-def _row(process: SeenProcess) -> Row:
+def _row(process: SeenProcess) -> WatchedProcessRow:
     placed: dict[str, Placed] = {name: each.placed for name, each in process.devices.items()}
     of_nvml, resident = process.listed, process.host_rss
-    return Row(process.told, process.figures, placed, of_nvml, process.silent, resident)
+    return WatchedProcessRow(
+        process.told, process.figures, placed, of_nvml, process.silent, resident
+    )
 
 
 NO_CODE = "its exit code is not known: the process that waits for it was killed"
 
 
-def with_code(run: Run, code: int) -> Run:
+def with_code(run: StartedRun, code: int) -> StartedRun:
     """The run with the end of its command, as ``Popen.returncode`` tells it."""
     found = runs.read_again(run)
     return replace(
@@ -273,7 +283,7 @@ NOT_NEWEST = "only the newest OOM of each process is explained; gpu-workbench sn
 _OOM = ("at", "step", "device", "asked", "free", "handled", "text", "text_source")
 
 
-def judged_by_exit(run: Run, left: Sequence[Left]) -> list[Left]:
+def judged_by_exit(run: StartedRun, left: Sequence[ProcessLog]) -> list[ProcessLog]:
     """Return what the agents have left, judged by the exit code of the run's own process."""
     return [
         with_exit_code(each, run.code) if each.pid == run.pid and not each.replaced else each
@@ -284,7 +294,7 @@ def judged_by_exit(run: Run, left: Sequence[Left]) -> list[Left]:
 # ---- text ----
 
 
-async def as_text(outcome: Outcome) -> list[str]:
+async def as_text(outcome: RunOutcome) -> list[str]:
     """Lines that follow the run's own output."""
     left = outcome.left
     told = await explained(outcome.run, outcome.processes, left, "text")
@@ -313,7 +323,7 @@ async def as_text(outcome: Outcome) -> list[str]:
     return lines
 
 
-async def as_markdown(outcome: Outcome) -> list[str]:
+async def as_markdown(outcome: RunOutcome) -> list[str]:
     """The same for an issue: the newest OOM that ended something, and its report."""
     left = outcome.left
     told = await explained(outcome.run, outcome.processes, left, "markdown")
@@ -341,17 +351,17 @@ def _explanation_lines(explanation: Explanation) -> list[str]:
     return [plain(row).rstrip() for row in rows]
 
 
-def _first_failure(outcome: Outcome) -> list[str]:
+def _first_failure(outcome: RunOutcome) -> list[str]:
     words = first_failure(outcome.left, outcome.run.command)
     return [words] if words else []
 
 
-def _oom_killer(run: Run) -> list[str]:
+def _oom_killer(run: StartedRun) -> list[str]:
     words = runs.oom_killer_words(run)
     return [words] if words else []
 
 
-def process_line(left: Left) -> str:
+def process_line(left: ProcessLog) -> str:
     """One process: its steps, its OOMs, how it ended."""
     rank = "" if left.rank is None else f" rank {left.rank}"
     steps = "steps not known" if left.steps is None else fmt.count(left.steps, "step")
@@ -365,7 +375,7 @@ def process_line(left: Left) -> str:
     return f"process {left.pid}{rank}{program}: {steps}, {ooms}{end}"
 
 
-def oom_lines(left: Left, oom: Oom) -> list[str]:
+def oom_lines(left: ProcessLog, oom: Oom) -> list[str]:
     """One OOM by the numbers of the observer, and the exception's text with its source."""
     rank = "" if left.rank is None else f", rank {left.rank}"
     went_on = {True: "the program went on", False: "it ended the process", None: oom.why_not_known}
@@ -386,7 +396,7 @@ def oom_lines(left: Left, oom: Oom) -> list[str]:
 # ---- plain data ----
 
 
-async def as_explained_object(outcome: Outcome) -> dict[str, Any]:
+async def as_explained_object(outcome: RunOutcome) -> dict[str, Any]:
     """:func:`as_object` with the explanation of the newest OOM of each process."""
     told = await explained(outcome.run, outcome.processes, outcome.left, "none")
     found = {(each.left.pid, each.oom.number): each.explanation for each in told}
@@ -394,7 +404,7 @@ async def as_explained_object(outcome: Outcome) -> dict[str, Any]:
 
 
 def as_object(
-    outcome: Outcome, explanations: Mapping[tuple[int, int], Explanation] | None = None
+    outcome: RunOutcome, explanations: Mapping[tuple[int, int], Explanation] | None = None
 ) -> dict[str, Any]:
     """As ``watch --json`` has it of a process, with the command, its end, steps and OOMs.
 
@@ -406,7 +416,7 @@ def as_object(
     plain = as_plain(outcome.rows)
     unavailable: dict[str, str] = plain["unavailable"]
     processes: list[dict[str, Any]] = plain["processes"]
-    programs: dict[int, list[Left]] = {}
+    programs: dict[int, list[ProcessLog]] = {}
     for each in outcome.left:
         programs.setdefault(each.pid, []).append(each)
     left = {pid: joined(each) for pid, each in programs.items()}
@@ -439,7 +449,9 @@ def as_object(
     }
 
 
-def _not_sampled(left: Left, outcome: Outcome, unavailable: dict[str, str]) -> dict[str, Any]:
+def _not_sampled(
+    left: ProcessLog, outcome: RunOutcome, unavailable: dict[str, str]
+) -> dict[str, Any]:
     why = outcome.why_no_samples or "it had ended before it was seen"
     path = f"processes.{left.pid}"
     unavailable |= {path: why, f"{path}.user": why, f"{path}.command": why, f"{path}.start": why}
@@ -454,7 +466,7 @@ def _not_sampled(left: Left, outcome: Outcome, unavailable: dict[str, str]) -> d
 
 def _add_what_is_left(
     process: dict[str, Any],
-    left: Left | None,
+    left: ProcessLog | None,
     unavailable: dict[str, str],
     explanations: Mapping[tuple[int, int], Explanation],
 ) -> None:
@@ -498,7 +510,7 @@ def _explanation(found: Explanation | None) -> dict[str, Any] | None:
 
 
 def _growth(
-    pid: int, outcome: Outcome, unavailable: dict[str, str]
+    pid: int, outcome: RunOutcome, unavailable: dict[str, str]
 ) -> dict[str, dict[str, float | str]] | None:
     """Bytes a step or a second, and the bounds of its 95 % interval, by device."""
     found: dict[str, dict[str, float | str]] = {}

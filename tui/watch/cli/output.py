@@ -19,7 +19,7 @@ from tui.watch.runs import runs
 from tui.watch.runs.kept import snapshots_in
 from tui.watch.runs.run_end import unseen_end_words
 from tui.watch.runs.run_words import signal_name
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
@@ -62,7 +62,7 @@ _LEAST_COMMAND = 16
 
 
 @frozen
-class Row:
+class WatchedProcessRow:
     """A process, its devices, and where each of them is."""
 
     process: TorchProcess
@@ -78,7 +78,7 @@ class Row:
 
 def rows_of(
     processes: Sequence[TorchProcess], figures: ProcessFigures, devices: Sequence[Device]
-) -> list[Row]:
+) -> list[WatchedProcessRow]:
     """Join what the watch says with what NVML says."""
     rows = []
     for process in processes:
@@ -90,21 +90,21 @@ def rows_of(
         }
         placed, listed = placed_on(process, own, devices), listed_on(process, devices)
         resident = figures.host_rss.get(str(process.pid))
-        rows.append(Row(process, own, placed, listed, silent, resident))
+        rows.append(WatchedProcessRow(process, own, placed, listed, silent, resident))
     return rows
 
 
 # ---- plain data ----
 
 
-def as_plain(rows: Sequence[Row]) -> dict[str, Any]:
+def as_plain(rows: Sequence[WatchedProcessRow]) -> dict[str, Any]:
     """The object of ``--json``: bytes, and for each ``null`` a reason under its path."""
     unavailable: dict[str, str] = {}
     processes = [_process(row, unavailable) for row in rows]
     return {"processes": processes, "unavailable": unavailable}
 
 
-def _process(row: Row, unavailable: dict[str, str]) -> dict[str, Any]:
+def _process(row: WatchedProcessRow, unavailable: dict[str, str]) -> dict[str, Any]:
     process, path = row.process, f"processes.{row.process.pid}"
     if process.reason:
         unavailable[path] = process.reason
@@ -180,7 +180,7 @@ def _of_nvml(
 # ---- text ----
 
 
-def table(rows: Sequence[Row], room: int | None = None) -> list[str]:
+def table(rows: Sequence[WatchedProcessRow], room: int | None = None) -> list[str]:
     """A line for each device of each process, headings first; nothing where there is none.
 
     Args:
@@ -208,12 +208,12 @@ def _total(widths: Mapping[str, int]) -> int:
     return sum(needed.values()) + 2 * (len(needed) - 1)
 
 
-def reasons(rows: Sequence[Row]) -> list[str]:
+def reasons(rows: Sequence[WatchedProcessRow]) -> list[str]:
     """Why there are no figures, and what would help, a line each."""
     return [line for row in rows for line in _why_not(row)]
 
 
-def _cells(row: Row) -> list[dict[str, str]]:
+def _cells(row: WatchedProcessRow) -> list[dict[str, str]]:
     process = row.process
     ranks = fmt.NA if process.rank is None else str(process.rank)
     if process.rank is not None and process.world_size is not None:
@@ -239,7 +239,7 @@ def _cells(row: Row) -> list[dict[str, str]]:
     return lines
 
 
-def _why_not(row: Row) -> list[str]:
+def _why_not(row: WatchedProcessRow) -> list[str]:
     process = row.process
     found = [f"{process.pid} {name}: {why}" for name, why in row.silent.items()]
     if process.reason:
@@ -261,7 +261,7 @@ def kept_lines() -> list[str]:
     return [heading, *map(_kept_line, found)]
 
 
-def _kept_line(run: Run) -> str:
+def _kept_line(run: StartedRun) -> str:
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began))
     size = fmt.size(runs.size_of(run.folder))
     snapshots = fmt.count(len(snapshots_in(run.folder)), "snapshot")
@@ -270,7 +270,7 @@ def _kept_line(run: Run) -> str:
     return f"  {run.folder.name}  {began}  {end}  {snapshots}  {size}  {command}"
 
 
-def _end(run: Run) -> str:
+def _end(run: StartedRun) -> str:
     if run.ended is None and run.goes_on:
         return "goes on"
     if run.signal is not None:

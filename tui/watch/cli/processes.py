@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tui.cli.headless import look
 from tui.cli.output import SCHEMA, Failure, print_json, print_text, say
 from tui.core.child.launch import FOLDER
-from tui.core.child.process import ChildProcess, Garbage
+from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.allocators import serving
 from tui.devices.allocators.messages import (
@@ -32,7 +32,7 @@ from tui.devices.monitor import serving as monitor_serving
 from tui.devices.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.watch.cli.output import (
     WHAT_IS_READ,
-    Row,
+    WatchedProcessRow,
     as_plain,
     kept_as_plain,
     kept_lines,
@@ -50,7 +50,7 @@ from tui.watch.runs.agents import (
 )
 from tui.watch.runs.findings import Track
 from tui.watch.runs.kept import left_in, troubles_in
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class Watching:
         """
         began = due = time.monotonic()
         async for event in child.events():
-            if isinstance(event, Garbage):
+            if isinstance(event, MalformedMessage):
                 raise Failure(f"the watch says {event.line!r}: {event.reason}")
             if isinstance(event, TorchProcesses):
                 self._processes = event.processes
@@ -241,7 +241,7 @@ class Watching:
             key = each.pid, starts.get(each.pid), each.device
             self._tracks.setdefault(key, Track()).add(each)
 
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[WatchedProcessRow]:
         figures = self._figures or ProcessFigures(time.time(), ())
         return rows_of(self._processes, figures, self._devices)
 
@@ -285,7 +285,7 @@ class Watching:
         ]
 
 
-def _fitted(rows: Sequence[Row]) -> list[str]:
+def _fitted(rows: Sequence[WatchedProcessRow]) -> list[str]:
     """The table as wide as the terminal; whole where it is not for one."""
     if not sys.stdout.isatty():
         return table(rows)
@@ -343,7 +343,7 @@ def put_agent_in(pid: int, entries: int) -> None:
     _tell(pid, run)
 
 
-def _tell(pid: int, run: Run) -> None:
+def _tell(pid: int, run: StartedRun) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if troubles := troubles_in(run.folder):

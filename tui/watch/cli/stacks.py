@@ -6,7 +6,7 @@ from tui.cli.output import UsageError, print_json, print_text
 from tui.core.text.glyphs import rows_of_text
 from tui.watch.runs import runs
 from tui.watch.runs.rank_stacks import where_ranks_are, why_no_ranks
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 
 WIDTH = 100
 
@@ -43,7 +43,7 @@ def print_stacks(name: str, *, as_json: bool) -> int:
     return 0 if ranks and all(each.stacks is not None for each in ranks) else 1
 
 
-def _run(name: str) -> Run:
+def _run(name: str) -> StartedRun:
     try:
         if name:
             return runs.named(name)

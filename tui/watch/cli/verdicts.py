@@ -11,9 +11,9 @@ from tui.cli.output import Failure, say
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.reader.messages import AskVerdict, Export, Load, VerdictIs
-from tui.watch.runs.kept import Left, Oom
+from tui.watch.runs.kept import Oom, ProcessLog
 from tui.watch.runs.log_texts import texts_of
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from tui.watch.state.explained import circumstances, explain_without_snapshot, seen_device
 from tui.watch.state.processes import WatchedProcesses
 from workloads.protocol.frozen import frozen
@@ -28,21 +28,21 @@ Form = Literal["text", "markdown", "none"]
 class ToldOom:
     """The newest OOM of one process, explained."""
 
-    left: Left
+    left: ProcessLog
     oom: Oom
     explanation: Explanation
     lines: tuple[str, ...] = ()
     """What the reader makes of the snapshot."""
 
 
-def newest_ooms(left: Sequence[Left]) -> list[tuple[Left, Oom]]:
+def newest_ooms(left: Sequence[ProcessLog]) -> list[tuple[ProcessLog, Oom]]:
     """The newest OOM of each process, those first that ended one or may have."""
     found = [(each, each.ooms[-1]) for each in left if each.ooms]
     return sorted(found, key=lambda pair: (pair[1].handled is True, pair[1].at))
 
 
 async def explained(
-    run: Run, processes: WatchedProcesses, left: Sequence[Left], form: Form
+    run: StartedRun, processes: WatchedProcesses, left: Sequence[ProcessLog], form: Form
 ) -> list[ToldOom]:
     """The newest OOM of each process with its explanation, those first that ended one.
 

@@ -16,7 +16,7 @@ from tui.core.text import secrets
 from tui.core.text.glyphs import rows_of_text
 from tui.watch.cli.processes import Watching, WatchOptions, put_agent_in
 from tui.watch.runs import runs
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from workloads.agent import ENTRIES
 from workloads.protocol.frozen import frozen
 
@@ -134,7 +134,7 @@ def _launch(options: WatchOptions) -> int:
     if options.pid is not None or options.no_children or options.lasts or options.every:
         raise UsageError("--pid and what goes with it: for a process that runs already")
     return carry_out(
-        Launch(
+        LaunchOptions(
             tuple(options.command),
             options.entries,
             options.no_screen,
@@ -247,7 +247,7 @@ SUBCOMMAND = Subcommand(
 
 
 @frozen
-class Launch:
+class LaunchOptions:
     """How a command is run."""
 
     command: tuple[str, ...] = ()
@@ -301,7 +301,7 @@ def as_exports(run: Path, entries: int | None) -> list[str]:
     return lines
 
 
-def carry_out(options: Launch) -> int:
+def carry_out(options: LaunchOptions) -> int:
     """Run the command.
 
     Returns:
@@ -323,11 +323,11 @@ def carry_out(options: Launch) -> int:
     return run_to_exit(_without_a_screen(options))
 
 
-def _under_the_screen(options: Launch) -> int:
+def _under_the_screen(options: LaunchOptions) -> int:
     # The screen sets variables of its own, which are not the command's.
     environment = dict(os.environ)
 
-    def begin() -> Run:
+    def begin() -> StartedRun:
         try:
             return runs.begin(options.command, options.entries, environment, on_oom=options.on_oom)[
                 0
@@ -356,7 +356,7 @@ def show(name: str, given: Mapping[str, Value]) -> int:
     return _on_screen(lambda: run, f"read {run.folder}", given)
 
 
-def _on_screen(run: Callable[[], Run], instead: str, given: Mapping[str, Value]) -> int:
+def _on_screen(run: Callable[[], StartedRun], instead: str, given: Mapping[str, Value]) -> int:
     # The door to the screens, of which a command without one reads nothing.
     from tui.cli.workbench import WorkbenchOptions, check_terminal, open_workbench
 
@@ -368,8 +368,8 @@ def _on_screen(run: Callable[[], Run], instead: str, given: Mapping[str, Value])
         return 1
 
 
-def _in_place(options: Launch) -> int:
-    run: Run | None = None
+def _in_place(options: LaunchOptions) -> int:
+    run: StartedRun | None = None
     try:
         run = runs.new_run(options.command)
         runs.started(run, os.getpid())
@@ -389,7 +389,7 @@ def _in_place(options: Launch) -> int:
     raise AssertionError("the command has taken the place of this program")
 
 
-async def _without_a_screen(options: Launch) -> int:
+async def _without_a_screen(options: LaunchOptions) -> int:
     # The doors to what samples and reads, which --here and --env do without.
     from tui.watch.cli import launch as watch_command
     from tui.watch.runs.run_words import left_in_words

@@ -62,7 +62,7 @@ class CannotInjectError(Exception):
 
 
 @frozen
-class Target:
+class InjectionTarget:
     """A Python process that the agent may be put into."""
 
     pid: int
@@ -72,7 +72,7 @@ class Target:
     command: tuple[str, ...]
 
 
-def target_of(pid: int) -> Target:
+def target_of(pid: int) -> InjectionTarget:
     """Look at a process from outside; its interpreter's file is run once for its version.
 
     Raises:
@@ -107,7 +107,7 @@ def target_of(pid: int) -> Target:
     # No other program is run with -c.
     if _PYTHON.fullmatch(Path(program).name) is None or not Path(program).exists():
         raise CannotInjectError(f"process {pid} runs {program}, which is no Python interpreter")
-    return Target(pid, program, version_of(program), tuple(words))
+    return InjectionTarget(pid, program, version_of(program), tuple(words))
 
 
 def version_of(program: str) -> tuple[int, int]:
@@ -128,7 +128,7 @@ def version_of(program: str) -> tuple[int, int]:
     return major, minor
 
 
-def check_injection(target: Target) -> None:
+def check_injection(target: InjectionTarget) -> None:
     """Check that a process can be given code.
 
     Raises:
@@ -163,13 +163,13 @@ def injected_script(run: Path, entries: int) -> str:
     return _START.format(entries=entries, **quoted)
 
 
-def remote_exec_command(target: Target, path: Path) -> list[str]:
+def remote_exec_command(target: InjectionTarget, path: Path) -> list[str]:
     """Asks the process for it, in its own interpreter: another version of Python would not do."""
     code = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])"
     return [target.program, "-I", "-S", "-c", code, str(target.pid), str(path)]
 
 
-def put_in(target: Target, run: Path, entries: int) -> None:
+def put_in(target: InjectionTarget, run: Path, entries: int) -> None:
     """Hand the script over; the process executes it when its main thread comes to it.
 
     Raises:

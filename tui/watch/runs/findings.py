@@ -39,7 +39,7 @@ def at_step(step: int) -> str:
 
 
 @frozen
-class Growth:
+class GrowthRate:
     """In a unit per second or per step, with the bounds of its 95 % interval."""
 
     rate: float
@@ -47,7 +47,7 @@ class Growth:
     high: float
 
 
-def growth(points: Sequence[tuple[float, float]]) -> Growth | None:
+def growth(points: Sequence[tuple[float, float]]) -> GrowthRate | None:
     """How fast the least value of each block rises or falls.
 
     Args:
@@ -68,7 +68,7 @@ def growth(points: Sequence[tuple[float, float]]) -> Growth | None:
     # Counted from one, these are the slopes of the ranks (N - C) / 2 and (N + C) / 2 + 1.
     low = max(0, math.floor((count - spread) / 2) - 1)
     high = min(count - 1, math.ceil((count + spread) / 2))
-    return Growth(median(slopes), slopes[low], slopes[high])
+    return GrowthRate(median(slopes), slopes[low], slopes[high])
 
 
 def keeps_growing(points: Sequence[tuple[float, float]]) -> bool:
@@ -200,7 +200,7 @@ class Track:
         """What growth is counted by: steps, where enough of them were told."""
         return "step" if len(block_floors(self._by_step())) >= FEWEST_BLOCKS else "s"
 
-    def growth(self) -> Growth | None:
+    def growth(self) -> GrowthRate | None:
         """How fast what is allocated grows, in bytes a step, or a second where no steps are told.
 
         ``None`` in too short a time.
@@ -286,7 +286,7 @@ class Track:
         )
 
 
-def _rate(found: Growth, times: float, per: str) -> str:
+def _rate(found: GrowthRate, times: float, per: str) -> str:
     """The rate and its bounds in one unit: ``3.1 MiB/min, 2.8 to 3.4``."""
     rates = [times * each for each in (found.rate, found.low, found.high)]
     power = min(4, max(0, math.floor(math.log(max(rates), 1024))))

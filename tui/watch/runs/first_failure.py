@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.watch.runs.kept import Left
+from tui.watch.runs.kept import ProcessLog
 
 LAUNCHERS = {
     "torchrun": "torchrun",
@@ -18,7 +18,7 @@ LAUNCHERS = {
 """What a launcher is called, by a word of the command."""
 
 
-def first_failure(left: Sequence[Left], command: Sequence[str]) -> str:
+def first_failure(left: Sequence[ProcessLog], command: Sequence[str]) -> str:
     """Say which rank ran out of memory first, and which were ended after it.
 
     Args:
@@ -49,7 +49,7 @@ def first_failure(left: Sequence[Left], command: Sequence[str]) -> str:
     return words
 
 
-def _named(some: Sequence[Left]) -> str:
+def _named(some: Sequence[ProcessLog]) -> str:
     numbers = sorted({each.rank or "" for each in some}, key=lambda rank: (len(rank), rank))
     return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 

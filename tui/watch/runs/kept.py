@@ -101,7 +101,7 @@ class Oom:
 
 
 @frozen
-class Taken:
+class RequestedSnapshot:
     """A snapshot that was asked for."""
 
     at: float
@@ -111,7 +111,7 @@ class Taken:
 
 
 @frozen
-class Left:
+class ProcessLog:
     """One program of one process."""
 
     identity: str
@@ -137,7 +137,7 @@ class Left:
     ooms: tuple[Oom, ...] = ()
     oom_count: int = 0
     """More than have a record each, where there were very many."""
-    snapshots: tuple[Taken, ...] = ()
+    snapshots: tuple[RequestedSnapshot, ...] = ()
     """Those that were asked for and are there."""
     troubles: tuple[str, ...] = ()
     """What the agent could not do."""
@@ -151,20 +151,20 @@ class Left:
 class Contents:
     """What the agents of a run have left, and what of it could not be read."""
 
-    left: tuple[Left, ...]
+    left: tuple[ProcessLog, ...]
     """In the order in which they began."""
     skipped: tuple[str, ...]
     """A line each: which file, what of it, and why."""
 
 
-def left_in(folder: Path) -> list[Left]:
+def left_in(folder: Path) -> list[ProcessLog]:
     """Return what each process has left, in the order in which they began."""
     return list(read_folder(folder).left)
 
 
 def read_folder(folder: Path) -> Contents:
     """Read what the agents of a run have left; of what cannot be read, say why."""
-    found: list[Left] = []
+    found: list[ProcessLog] = []
     skipped: list[str] = []
     budget = MOST_FOLDER_BYTES
     for path in agent_files(folder):
@@ -352,7 +352,7 @@ class _FileReading:
     """
 
     def __init__(self, folder: Path, path: Path) -> None:
-        self.found: list[Left] = []
+        self.found: list[ProcessLog] = []
         self.skipped: list[str] = []
         self._folder = folder
         self._path = path
@@ -394,7 +394,7 @@ class _FileReading:
         elif event is not None:
             self._program.apply(event)
 
-    def _begun(self, event: _Begin) -> Left:
+    def _begun(self, event: _Begin) -> ProcessLog:
         """Return a program at its first line.
 
         Agents that knew no later programs of a process have written all of them to one file.
@@ -403,7 +403,7 @@ class _FileReading:
         program = max(event.program, before + 1)
         own = process_of(event.identity)
         identity = own if program == 1 else f"{own}.{program}"
-        return Left(
+        return ProcessLog(
             identity, event.pid, event.host, event.rank, event.torch, event.at, program=program
         )
 
@@ -422,13 +422,13 @@ class _FileReading:
 class _Reading:
     """The events of one program, one after the other."""
 
-    def __init__(self, folder: Path, left: Left) -> None:
+    def __init__(self, folder: Path, left: ProcessLog) -> None:
         self.beyond: list[str] = []
         """What there was too much of."""
         self._left = left
         self._folder = folder
         self._ooms: dict[int, Oom] = {}
-        self._snapshots: list[Taken] = []
+        self._snapshots: list[RequestedSnapshot] = []
         self._troubles: list[str] = []
         self._ran_out = False
         """The process was ended by an OOM."""
@@ -471,7 +471,7 @@ class _Reading:
         there = regular_size(path) is not None
         if event.oom is None:
             if there and len(self._snapshots) < MOST_SNAPSHOTS:
-                self._snapshots.append(Taken(event.at, event.step, path))
+                self._snapshots.append(RequestedSnapshot(event.at, event.step, path))
             return
         if there:
             self._change(event.oom, snapshot=path, why_no_snapshot="")
@@ -490,7 +490,7 @@ class _Reading:
         elif not self.beyond:
             self.beyond.append(f"{name} beyond the first {fmt.count(most)} are skipped")
 
-    def result(self) -> Left:
+    def result(self) -> ProcessLog:
         """Return the program, once all events were applied."""
         ooms = tuple(_judged(oom, self._left, self._ran_out) for oom in self._ooms.values())
         return replace(
@@ -532,7 +532,7 @@ def _oom(event: _Oom) -> Oom:
 # ---- whether the program went on ----
 
 
-def _judged(oom: Oom, left: Left, of_last: bool) -> Oom:
+def _judged(oom: Oom, left: ProcessLog, of_last: bool) -> Oom:
     """Return an OOM that no step or OOM followed as the one that ended the process, or say why not.
 
     A program that catches it and leaves by ``sys.exit(1)`` leaves no exception; what its exit code
@@ -549,7 +549,7 @@ def _judged(oom: Oom, left: Left, of_last: bool) -> Oom:
     return replace(oom, why_not_known=f"{who}{end} with no optimizer step and no OOM after it")
 
 
-def with_exit_code(left: Left, code: int | None) -> Left:
+def with_exit_code(left: ProcessLog, code: int | None) -> ProcessLog:
     """Return a program with what its process's exit code tells of its last OOM.
 
     Args:
@@ -569,7 +569,7 @@ def with_exit_code(left: Left, code: int | None) -> Left:
     return replace(left, ooms=(*left.ooms[:-1], last))
 
 
-def _as_replaced(left: Left) -> Left:
+def _as_replaced(left: ProcessLog) -> ProcessLog:
     """Return a program after which its process has executed another."""
     ooms = tuple(
         each if each.handled is not None else replace(each, why_not_known=_REPLACED)
@@ -578,7 +578,7 @@ def _as_replaced(left: Left) -> Left:
     return replace(left, replaced=True, ooms=ooms)
 
 
-def joined(programs: Sequence[Left]) -> Left:
+def joined(programs: Sequence[ProcessLog]) -> ProcessLog:
     """Return the programs that one process has executed as one; OOMs are numbered through.
 
     Args:

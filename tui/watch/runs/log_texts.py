@@ -6,8 +6,8 @@ import os
 import stat
 from pathlib import Path
 
-from tui.watch.runs.kept import Left, Oom, left_in
-from tui.watch.runs.runs import Run
+from tui.watch.runs.kept import Oom, ProcessLog, left_in
+from tui.watch.runs.runs import StartedRun
 
 LONGEST_LOG = 1 << 20
 """Bytes of the end of a run's output that are looked through."""
@@ -19,7 +19,7 @@ LONGEST_SOURCE = 4 << 20
 LONGEST_LINE = 400
 
 
-def logged_in(run: Run) -> str:
+def logged_in(run: StartedRun) -> str:
     """The lines of a run's output in which torch tells of a refused allocation; empty for none."""
     try:
         with run.log.open("rb") as file:
@@ -31,12 +31,12 @@ def logged_in(run: Run) -> str:
     return "\n".join(line.decode("utf-8", errors="replace") for line in found[-MOST_LINES:])
 
 
-def texts_of(run: Run, oom: Oom) -> str:
+def texts_of(run: StartedRun, oom: Oom) -> str:
     """All that is written of one OOM: torch's lines in the output, then the exception's text."""
     return "\n".join(filter(None, [logged_in(run), oom.text]))
 
 
-def oom_of_snapshot(path: Path) -> tuple[Left, Oom] | None:
+def oom_of_snapshot(path: Path) -> tuple[ProcessLog, Oom] | None:
     """The process and the OOM that a snapshot in a run's folder was written at.
 
     ``None`` where the file lies in no run's folder, or was written on demand.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tui.watch.runs.agents import Agents
 from tui.watch.runs.kept import left_in
-from tui.watch.runs.runs import Run, processes_of
+from tui.watch.runs.runs import StartedRun, processes_of
 from tui.watch.runs.stacks import ProcessStacks
 from workloads.protocol.frozen import frozen
 
@@ -56,7 +56,7 @@ def where_ranks_are(folder: Path) -> tuple[RankStacks, ...]:
     return tuple(sorted(ranks, key=_place))
 
 
-def why_no_ranks(run: Run) -> str:
+def why_no_ranks(run: StartedRun) -> str:
     """Return why a run has no process that could be asked, in one line."""
     if not run.is_of_this_machine:
         return f"it is a run of {run.host}: ask there"

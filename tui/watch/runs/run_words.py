@@ -7,10 +7,10 @@ import signal
 from tui.core.text import numbers as fmt
 from tui.watch.runs import runs
 from tui.watch.runs.run_end import unseen_end_words
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 
 
-def left_in_words(run: Run) -> str:
+def left_in_words(run: StartedRun) -> str:
     """What becomes of a run that is no longer looked at, where it is kept and how to come back."""
     run = runs.with_end(run)
     if run.ended is None and not run.goes_on:
@@ -22,7 +22,7 @@ def left_in_words(run: Run) -> str:
     return f"{told}; gpu-workbench watch {run.folder.name} shows it again"
 
 
-def end_in_words(run: Run) -> str:
+def end_in_words(run: StartedRun) -> str:
     """How it ended, how long it took, and where it is kept."""
     lasted = fmt.duration((run.ended or run.began) - run.began)
     if run.signal is not None:
@@ -42,6 +42,6 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def name_of(run: Run) -> str:
+def name_of(run: StartedRun) -> str:
     """The first two words of its command."""
     return " ".join(run.command[:2]) or "what --env has started"

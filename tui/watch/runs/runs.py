@@ -53,7 +53,7 @@ _MOST_RUN_BYTES = 4 << 20
 
 
 @frozen
-class Run:
+class StartedRun:
     """A command that was run under the watch."""
 
     folder: Path
@@ -141,7 +141,7 @@ def new_folder() -> Path:
     return next(place for place in places if not place.exists())
 
 
-def new_run(command: Sequence[str]) -> Run:
+def new_run(command: Sequence[str]) -> StartedRun:
     """Make a run's folder, and drop the oldest.
 
     Raises:
@@ -151,7 +151,7 @@ def new_run(command: Sequence[str]) -> Run:
     reports.make_private_folder(folder())
     place.mkdir(mode=0o700)
     host = os.uname().nodename
-    run = Run(
+    run = StartedRun(
         place,
         secrets.command_line(command),
         str(Path.cwd()),
@@ -176,12 +176,12 @@ def no_folder_words(error: OSError) -> str:
     )
 
 
-def drop(run: Run) -> None:
+def drop(run: StartedRun) -> None:
     """Forget a run whose command could not be started."""
     shutil.rmtree(run.folder, ignore_errors=True)
 
 
-def of_process(run: Run, pid: int) -> Run:
+def of_process(run: StartedRun, pid: int) -> StartedRun:
     """The run with its process, which is to be saved."""
     ticks = None
     with contextlib.suppress(OSError):
@@ -189,7 +189,7 @@ def of_process(run: Run, pid: int) -> Run:
     return replace(run, pid=pid, start_ticks=ticks)
 
 
-def started(run: Run, pid: int) -> Run:
+def started(run: StartedRun, pid: int) -> StartedRun:
     """Note which process it is.
 
     Raises:
@@ -200,7 +200,7 @@ def started(run: Run, pid: int) -> Run:
     return run
 
 
-def ended(run: Run, code: int) -> Run:
+def ended(run: StartedRun, code: int) -> StartedRun:
     """Note how it has ended, where that can be written down.
 
     Args:
@@ -219,7 +219,7 @@ def ended(run: Run, code: int) -> Run:
     return run
 
 
-def oom_killer_words(run: Run) -> str:
+def oom_killer_words(run: StartedRun) -> str:
     """Return what the kernel's OOM killer did to a run, in one line; empty for nothing."""
     if not run.oom_kills:
         return ""
@@ -232,7 +232,7 @@ def oom_killer_words(run: Run) -> str:
     )
 
 
-def save(run: Run) -> None:
+def save(run: StartedRun) -> None:
     """Write ``run.json``.
 
     Raises:
@@ -243,7 +243,7 @@ def save(run: Run) -> None:
     reports.write_private(run.folder / "run.json", text.encode())
 
 
-def kept() -> list[Run]:
+def kept() -> list[StartedRun]:
     """All runs that are kept, the newest first."""
     found = []
     with contextlib.suppress(OSError):
@@ -254,12 +254,12 @@ def kept() -> list[Run]:
     return sorted(found, key=lambda run: run.began, reverse=True)
 
 
-def read_again(run: Run) -> Run:
+def read_again(run: StartedRun) -> StartedRun:
     """What is written down of a run by now, which whoever started it may have added to."""
     return _read(run.folder) or run
 
 
-def named(name: str) -> Run:
+def named(name: str) -> StartedRun:
     """The kept run of that folder name, or of the only one that begins so.
 
     Raises:
@@ -277,7 +277,7 @@ def named(name: str) -> Run:
     return fitting[0]
 
 
-def _read(place: Path) -> Run | None:
+def _read(place: Path) -> StartedRun | None:
     """Read a run's ``run.json``, which anybody may have written.
 
     Returns:
@@ -289,7 +289,7 @@ def _read(place: Path) -> Run | None:
         data = parse_object(read_start(place / "run.json", _MOST_RUN_BYTES), _MOST_RUN_BYTES)
         if data.get("schema") != _SCHEMA:
             raise UntrustedError(f"schema {data.get('schema')!r:.20} is not {_SCHEMA}")
-        run = parse_as(Run, {**data, "folder": place, "problem": ""})
+        run = parse_as(StartedRun, {**data, "folder": place, "problem": ""})
         check_time(run.began)
         check_time(run.ended or 0.0)
         if run.signal is not None and not 0 < run.signal <= _LAST_SIGNAL:
@@ -300,15 +300,17 @@ def _read(place: Path) -> Run | None:
         # An older program wrote it as it was given.
         return _with_last_sign(replace(run, command=secrets.command_line(run.command)))
     except FileNotFoundError:
-        return _with_last_sign(Run(place, (), "", began)) if place.is_dir() else None  # of --env
+        return (
+            _with_last_sign(StartedRun(place, (), "", began)) if place.is_dir() else None
+        )  # of --env
     except UntrustedError as error:
-        return Run(place, (), "", began, problem=f"run.json cannot be used: {error}")
+        return StartedRun(place, (), "", began, problem=f"run.json cannot be used: {error}")
     except OSError as error:
         why = error.strerror or str(error)
-        return Run(place, (), "", began, problem=f"run.json cannot be read: {why}")
+        return StartedRun(place, (), "", began, problem=f"run.json cannot be read: {why}")
 
 
-def _with_last_sign(run: Run) -> Run:
+def _with_last_sign(run: StartedRun) -> StartedRun:
     if run.ended is not None or may_go_on(run):
         return replace(run, last_sign=None)
     return replace(run, last_sign=last_sign(run.folder, run.pid, run.start_ticks))
@@ -348,13 +350,13 @@ def prune(keep: Path | None = None) -> None:
             shutil.rmtree(run.folder, ignore_errors=True)
 
 
-def _is_starting(run: Run) -> bool:
+def _is_starting(run: StartedRun) -> bool:
     """Whether it has just begun and its process is not written down yet."""
     is_new = 0 <= time.time() - run.began < _STARTING_S
     return is_new and run.pid is None and run.ended is None
 
 
-def keep_for_good(run: Run) -> None:
+def keep_for_good(run: StartedRun) -> None:
     """Mark a run that no limit applies to.
 
     Raises:
@@ -363,7 +365,7 @@ def keep_for_good(run: Run) -> None:
     (run.folder / KEPT_FOR_GOOD).touch(mode=0o600)
 
 
-def remove(run: Run) -> None:
+def remove(run: StartedRun) -> None:
     """Remove a run with all its files.
 
     Raises:
@@ -396,7 +398,7 @@ def processes_of(place: Path) -> list[int]:
     return found
 
 
-def may_go_on(run: Run) -> bool:
+def may_go_on(run: StartedRun) -> bool:
     """Whether a process of a run is there, or may be, on this machine or another."""
     if run.goes_on or processes_of(run.folder):
         return True
@@ -412,7 +414,7 @@ def may_go_on(run: Run) -> bool:
     return time.time() - _newest(run.folder) < UNHEARD_S
 
 
-def is_locked(run: Run) -> bool:
+def is_locked(run: StartedRun) -> bool:
     """Whether a supervisor has its heartbeat locked; of another machine where its disk tells.
 
     That it is not locked proves nothing: not every file system has locks, or shares them.
@@ -505,7 +507,7 @@ def begin(
     *,
     passes_streams: bool = False,
     on_oom: str | None = None,
-) -> tuple[Run, Supervised]:
+) -> tuple[StartedRun, Supervised]:
     """Make a run of a command and start it.
 
     Args:
@@ -579,28 +581,28 @@ def start(
     return process
 
 
-def is_child(run: Run) -> bool:
+def is_child(run: StartedRun) -> bool:
     """Whether this program has started it."""
     process = _STARTED.get(run.folder)
     return process is not None and process.pid == run.pid
 
 
-def has_ended(run: Run) -> bool:
+def has_ended(run: StartedRun) -> bool:
     """Whether the command has ended of a run that this program has started."""
     return _STARTED[run.folder].has_ended
 
 
-def is_over(run: Run) -> bool:
+def is_over(run: StartedRun) -> bool:
     """Whether the last process has ended of a run that this program has started."""
     return _STARTED[run.folder].is_over
 
 
-def log_problem(run: Run) -> str:
+def log_problem(run: StartedRun) -> str:
     """Why the output of a run cannot be kept that this program has started; empty where it can."""
     return _STARTED[run.folder].log_problem if is_child(run) else ""
 
 
-def with_end(run: Run) -> Run:
+def with_end(run: StartedRun) -> StartedRun:
     """A run as it is written down, with its end where this program alone knows it."""
     process = _STARTED[run.folder] if is_child(run) else None
     code = process.poll() if process is not None and process.is_over else None

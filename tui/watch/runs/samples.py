@@ -21,7 +21,7 @@ from tui.devices.allocators.messages import (
     TorchProcesses,
 )
 from tui.watch.runs import untrusted
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import (
     UntrustedError,
     check_time,
@@ -43,7 +43,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 class SamplesFile:
     """Writes what is seen of a run, unless another program does."""
 
-    def __init__(self, run: Run, *, starter: bool) -> None:
+    def __init__(self, run: StartedRun, *, starter: bool) -> None:
         """Open nothing yet.
 
         Args:
@@ -151,7 +151,9 @@ class Read:
     """Bytes at the beginning of a file that is too long."""
 
 
-def read(run: Run, take: Callable[[Seen], None], wanted: Callable[[], bool] = lambda: True) -> Read:
+def read(
+    run: StartedRun, take: Callable[[Seen], None], wanted: Callable[[], bool] = lambda: True
+) -> Read:
     """Read what was seen of a run, the oldest first.
 
     Args:

@@ -15,7 +15,7 @@ from tui.kit.dialogs import BesideCursor, box
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LinesView
-from tui.watch.views.run import Taken, taken_words
+from tui.watch.views.run import ProcessSnapshot, taken_words
 
 END_SIGNALS = {
     "i": (signal.SIGINT, "KeyboardInterrupt in Python's main thread, as by Ctrl-C"),
@@ -96,7 +96,7 @@ class LeaveOrEndScreen(BesideCursor["str"]):
         self.dismiss(answer)
 
 
-class TwoSnapshotsScreen(Dialog["tuple[Taken, Taken] | None"]):
+class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"]):
     """Gives back the earlier and the later of two snapshots, or ``None``.
 
     Args:
@@ -109,7 +109,7 @@ class TwoSnapshotsScreen(Dialog["tuple[Taken, Taken] | None"]):
         Binding("escape,q", "cancel", show=False),
     ]
 
-    def __init__(self, taken: Sequence[Taken]) -> None:
+    def __init__(self, taken: Sequence[ProcessSnapshot]) -> None:
         super().__init__()
         self._taken = tuple(taken)
         self._marked = [0, len(self._taken) - 1]

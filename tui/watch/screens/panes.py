@@ -24,9 +24,9 @@ from tui.kit.lists import KeyedList
 from tui.kit.pane import ROOM, FittedView, LineBar, LinesView, Pane
 from tui.session.allocators_supervisor import KeptRun
 from tui.state.allocators import Allocator
-from tui.state.events import Part
+from tui.state.events import Topic
 from tui.state.store import Store
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.processes import (
     AROUND_PLOT,
@@ -65,7 +65,7 @@ class KeptList(KeyedList):
         self._clock = clock
 
     @property
-    def selected(self) -> Run | None:
+    def selected(self) -> StartedRun | None:
         """The run under the cursor."""
         return next((each.run for each in self._runs() if each.run.folder.name == self.key), None)
 
@@ -116,7 +116,7 @@ class KeptPane(Pane):
             part.rebuild()
 
 
-class DeviceList(KeyedList):
+class WatchedDeviceList(KeyedList):
     """A line for each process and device of the run."""
 
     # k, which goes up in other lists, asks here where each rank is.
@@ -161,7 +161,7 @@ class RunPane(Pane):
         super().__init__(store, id="watched-run")
         self._read = read
         self._clock = clock
-        self.table = DeviceList(read)
+        self.table = WatchedDeviceList(read)
         self._heading = LineBar(heading)
         self._banner = LinesView(self._said)
         self._missing = LinesView(self._why_missing)
@@ -256,7 +256,7 @@ NOT_OF_THEN = "the figures are recorded ones, and NVML tells of the present"
 class WatchedMemoryPane(Pane):
     """The bar, what the figures tell over time, the plot and the account of one device."""
 
-    SHOWS: ClassVar[frozenset[Part]] = frozenset({Part.DEVICES, Part.MEMORY})
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.DEVICES, Topic.MEMORY})
     HELP = (
         "What torch's allocator holds in the process under the cursor, read from outside, and on "
         "the GPU that it uses. growth: of what is allocated, by the least of each part of the time "

@@ -22,21 +22,21 @@ from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, LineBar
 from tui.session.allocators_supervisor import KeptRuns
 from tui.watch.runs.rank_stacks import RankStacks
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from tui.watch.screens.dialogs import EndScreen, TwoSnapshotsScreen
 from tui.watch.screens.panes import (
-    DeviceList,
     KeptList,
     KeptPane,
     OutputPane,
     RunPane,
+    WatchedDeviceList,
     WatchedMemoryPane,
 )
 from tui.watch.screens.stacks import StacksScreen
 from tui.watch.session.watched_session import RunError
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.run import (
-    Taken,
+    ProcessSnapshot,
     command_words,
     going_on_words,
     is_on,
@@ -62,10 +62,10 @@ class RunSession(Protocol):
     def listen(self, changed: Callable[[], None]) -> None:
         """Have a function called when something is to be drawn anew."""
 
-    def kept(self) -> list[Run]:
+    def kept(self) -> list[StartedRun]:
         """The runs that are kept, the newest first."""
 
-    def open(self, run: Run) -> None:
+    def open(self, run: StartedRun) -> None:
         """Follow a run, or replay it."""
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class WatchTab(CommandScreen):
         for pane in (self.run_pane, self.memory, self.output):
             pane.display = False
         self._kept_runs = KeptRuns(session.kept)
-        self._open: Run | None = None
+        self._open: StartedRun | None = None
         """That is shown; its state may be another's by the time it is drawn."""
         self._output_asked = False
         self._drawn = float("-inf")
@@ -251,7 +251,7 @@ class WatchTab(CommandScreen):
             self.call_after_refresh(self.catch_up)
         self.output.set_class(tall and not only_output, "-below")
 
-    @on(DeviceList.Moved)
+    @on(WatchedDeviceList.Moved)
     @on(KeptList.Moved)
     def _moved(self) -> None:
         self.call_after_refresh(self.catch_up)
@@ -264,7 +264,7 @@ class WatchTab(CommandScreen):
         if self.session.state is None and (run := self.kept.list.selected) is not None:
             self.open_run(run)
 
-    def open_run(self, run: Run) -> None:
+    def open_run(self, run: StartedRun) -> None:
         """Show a run; where it cannot be opened, why."""
         try:
             self.session.open(run)
@@ -311,7 +311,7 @@ class WatchTab(CommandScreen):
         else:
             self.app.push_screen(TwoSnapshotsScreen(taken), self._compare)
 
-    def _compare(self, two: tuple[Taken, Taken] | None) -> None:
+    def _compare(self, two: tuple[ProcessSnapshot, ProcessSnapshot] | None) -> None:
         if two is not None:
             self._opener.compare_snapshots(str(two[0].path), str(two[1].path))
 

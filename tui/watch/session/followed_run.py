@@ -17,10 +17,10 @@ from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
 from tui.devices.allocators.messages import Seen, pids_of
 from tui.devices.monitor.messages import Sample
-from tui.session.allocators_supervisor import SAMPLE_S, Folder, Looked, Sampler
+from tui.session.allocators_supervisor import SAMPLE_S, Looked, RunFolder, Sampler
 from tui.watch.runs import runs, samples
 from tui.watch.runs.first_failure import first_failure
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import open_regular
 from tui.watch.state.processes import WatchedProcesses
 from tui.watch.state.run import WatchedDevice, WatchedRun
@@ -37,7 +37,7 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 """Colours, movements, titles: ECMA-48, 5.4 and 8.3.89."""
 
 
-class Output:
+class FollowedFile:
     """Follows a file to which others append.
 
     Args:
@@ -136,7 +136,7 @@ class FollowedRun:
 
     def __init__(
         self,
-        run: Run,
+        run: StartedRun,
         changed: Callable[[], None],
         *,
         starter: bool,
@@ -148,7 +148,7 @@ class FollowedRun:
         self._starter = starter
         self._changed = changed
         self._clock = clock
-        self._output = Output(run.log)
+        self._output = FollowedFile(run.log)
         self._looked: Looked | None = None
         self._why_no_samples = "" if starter else _READING
         self._notes: list[str] = []
@@ -250,7 +250,7 @@ class FollowedRun:
 
     async def _finish(self, *, replayed: bool = False) -> None:
         """A last look at the folder; a replay is one when all of it is there."""
-        folder = Folder(self.run.folder)
+        folder = RunFolder(self.run.folder)
         looked = await asyncio.to_thread(folder.look, self._clock(), ())
         self._replayed = replayed
         self._take(looked)

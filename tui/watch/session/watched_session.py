@@ -12,14 +12,14 @@ from tui.devices.monitor.messages import Sample
 from tui.watch.runs import runs
 from tui.watch.runs.agents import Ask
 from tui.watch.runs.rank_stacks import RankStacks, where_ranks_are, why_no_ranks
-from tui.watch.runs.runs import Run, processes_of
+from tui.watch.runs.runs import StartedRun, processes_of
 from tui.watch.session.followed_run import FollowedRun
 from tui.watch.state.run import WatchedRun
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
-def send_signal(run: Run, number: signal.Signals) -> str:
+def send_signal(run: StartedRun, number: signal.Signals) -> str:
     """Send a signal to what a run has started.
 
     Torchrun's workers have groups of their own: it hands SIGINT and SIGTERM on to them. SIGKILL it
@@ -53,7 +53,7 @@ def send_signal(run: Run, number: signal.Signals) -> str:
     return f"{name} is sent to {sent}"
 
 
-def _to_group(run: Run, number: signal.Signals) -> str:
+def _to_group(run: StartedRun, number: signal.Signals) -> str:
     """To the group of the first process, or to that alone; to what, and empty where it is gone."""
     pid = run.pid
     assert pid is not None
@@ -74,7 +74,7 @@ def _to_group(run: Run, number: signal.Signals) -> str:
     return ""
 
 
-def _to_one(pid: int, number: signal.Signals, run: Run) -> None:
+def _to_one(pid: int, number: signal.Signals, run: StartedRun) -> None:
     held = os.pidfd_open(pid)
     try:
         if run.first_goes_on:  # it is still that process, which the descriptor keeps
@@ -83,7 +83,7 @@ def _to_one(pid: int, number: signal.Signals, run: Run) -> None:
         os.close(held)
 
 
-def _in_group(run: Run) -> list[int]:
+def _in_group(run: StartedRun) -> list[int]:
     """Those of the run's processes that are left in the group of the first one."""
     found = []
     for pid in processes_of(run.folder):
@@ -93,7 +93,7 @@ def _in_group(run: Run) -> list[int]:
     return found
 
 
-def _to_each(run: Run) -> bool:
+def _to_each(run: StartedRun) -> bool:
     """SIGKILL to each process with an agent; whether there was one."""
     sent = False
     for pid in processes_of(run.folder):
@@ -143,11 +143,11 @@ class WatchedRunSession:
 
     # ---- which run ----
 
-    def kept(self) -> list[Run]:
+    def kept(self) -> list[StartedRun]:
         """The runs that are kept, the newest first."""
         return runs.kept()
 
-    def open(self, run: Run) -> None:
+    def open(self, run: StartedRun) -> None:
         """Follow a run that goes on, replay one that has ended; whatever was open is left.
 
         Raises:
@@ -262,7 +262,7 @@ class WatchedRunSession:
                 return None, each.why_no_agent
         return None, f"the run has no process {pid}"
 
-    def _begin(self, run: Run, *, starter: bool) -> None:
+    def _begin(self, run: StartedRun, *, starter: bool) -> None:
         self._leave()
         followed = FollowedRun(run, self._tell, starter=starter)
         followed.set_seen(self._seen)
@@ -289,7 +289,7 @@ class WatchedRunSession:
             self._task = None
         self._followed = None
 
-    async def _wait_for_end(self, run: Run) -> None:
+    async def _wait_for_end(self, run: StartedRun) -> None:
         """Write down how a run has ended: no other program can learn it."""
         while not runs.is_over(run):
             await asyncio.sleep(END_LOOK_S)

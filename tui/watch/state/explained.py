@@ -16,9 +16,9 @@ from tui.snapshots.explain.frames import main_stack, user_frame
 from tui.watch.runs import runs
 from tui.watch.runs.findings import Track
 from tui.watch.runs.inventory import CodeLine, Inventory
-from tui.watch.runs.kept import Left, Oom
+from tui.watch.runs.kept import Oom, ProcessLog
 from tui.watch.runs.log_texts import oom_of_snapshot, source_line, texts_of
-from tui.watch.runs.runs import Run
+from tui.watch.runs.runs import StartedRun
 from tui.watch.state.processes import WatchedProcesses
 from tui.watch.state.run import SeenDevice, SeenGpu, WatchedDevice, full_gpu
 from workloads.protocol.frozen import frozen
@@ -84,7 +84,7 @@ def known_of_snapshot(path: Path) -> KnownOfSnapshot | None:
     return KnownOfSnapshot(texts_of(run, oom), circumstances(run, left, oom, None))
 
 
-def seen_device(processes: WatchedProcesses, left: Left, oom: Oom) -> SeenDevice | None:
+def seen_device(processes: WatchedProcesses, left: ProcessLog, oom: Oom) -> SeenDevice | None:
     """The device that ran out, as it was seen from outside; ``None`` where it was not."""
     for process in processes.seen.values():
         if process.told.pid == left.pid:
@@ -93,8 +93,8 @@ def seen_device(processes: WatchedProcesses, left: Left, oom: Oom) -> SeenDevice
 
 
 def circumstances(
-    run: Run,
-    left: Left,
+    run: StartedRun,
+    left: ProcessLog,
     oom: Oom,
     seen: SeenDevice | None,
     known: tuple[Holder, ...] = (),
@@ -147,7 +147,7 @@ def _holders(
     return gpu.others(pid) if oom.asked is None and gpu is not None else ()
 
 
-def _absolute(filename: str, run: Run) -> str:
+def _absolute(filename: str, run: StartedRun) -> str:
     return filename if filename.startswith("/") else f"{run.cwd}/{filename}"
 
 

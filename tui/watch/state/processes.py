@@ -22,7 +22,7 @@ from tui.devices.monitor.messages import Device
 from tui.snapshots.explain.evidence import Holder
 from tui.watch.runs.agents import AgentState
 from tui.watch.runs.findings import NO_GROWTH
-from tui.watch.runs.kept import Left, Oom, joined
+from tui.watch.runs.kept import Oom, ProcessLog, joined
 from tui.watch.state.run import (
     NOT_DESCRIBED,
     UNPLACED,
@@ -47,7 +47,7 @@ class WatchedProcesses:
     def __init__(self) -> None:
         self.seen: dict[tuple[int, float | None], SeenProcess] = {}
         """By pid and start, in the order in which they were seen."""
-        self.left: tuple[Left, ...] = ()
+        self.left: tuple[ProcessLog, ...] = ()
         self._device_count = 0
         self._newest: dict[int, SeenProcess] = {}
         """By pid: of two that had the same, the later."""
@@ -176,14 +176,14 @@ class WatchedProcesses:
         """All agents of the run that answer."""
         self._agents = {each.pid: each for each in states}
 
-    def take_left(self, left: Sequence[Left], troubles: Sequence[str]) -> None:
+    def take_left(self, left: Sequence[ProcessLog], troubles: Sequence[str]) -> None:
         """What the agents have written down, and why there is none in some process."""
         self.left = tuple(left)
         self._troubles = tuple(troubles)
 
     # ---- look ----
 
-    def completed_left(self) -> list[Left]:
+    def completed_left(self) -> list[ProcessLog]:
         """What each agent has left; of those that were killed, with the steps last heard of."""
         found = []
         for each in self.left:
@@ -204,7 +204,7 @@ class WatchedProcesses:
         Args:
             over: the run has ended, and with it all its processes.
         """
-        programs: dict[int, list[Left]] = {}
+        programs: dict[int, list[ProcessLog]] = {}
         for each in self.left:
             process_of_it = self._left_by(each)
             if process_of_it is not None:
@@ -224,7 +224,7 @@ class WatchedProcesses:
         of_use = [each for each in found if each.process.reason != NO_TORCH]
         return tuple(sorted(of_use or found, key=_place_in_list))
 
-    def _left_by(self, left: Left) -> SeenProcess | None:
+    def _left_by(self, left: ProcessLog) -> SeenProcess | None:
         """The process whose agent has left it."""
         for process in reversed(self.seen.values()):
             start = process.told.start
@@ -233,7 +233,7 @@ class WatchedProcesses:
         return None
 
     def _devices_of(
-        self, process: SeenProcess, left: Left | None, gone: bool
+        self, process: SeenProcess, left: ProcessLog | None, gone: bool
     ) -> list[WatchedDevice]:
         pid = process.told.pid
         agent = None if gone else self._agents.get(pid)
@@ -277,7 +277,7 @@ class WatchedProcesses:
             )
         return found
 
-    def _why_no_agent(self, process: SeenProcess, left: Left | None, gone: bool) -> str:
+    def _why_no_agent(self, process: SeenProcess, left: ProcessLog | None, gone: bool) -> str:
         """In a short sentence with what would help."""
         pid = process.told.pid
         if gone:
@@ -315,7 +315,7 @@ def _place_in_list(each: WatchedDevice) -> tuple[bool, int, int, str]:
     return rank is None, rank or 0, each.process.pid, each.device
 
 
-def _end_in_words(left: Left | None, gone: bool) -> str:
+def _end_in_words(left: ProcessLog | None, gone: bool) -> str:
     if left is not None and left.ended:
         return f"ended by {left.kind}" if left.kind else "ended"
     if not gone:
@@ -323,7 +323,9 @@ def _end_in_words(left: Left | None, gone: bool) -> str:
     return KILLED if left is not None else "ended"
 
 
-def _marks(device: str, seen: SeenDevice | None, left: Left | None, gone: bool) -> tuple[Mark, ...]:
+def _marks(
+    device: str, seen: SeenDevice | None, left: ProcessLog | None, gone: bool
+) -> tuple[Mark, ...]:
     marks = list(seen.flushes) if seen else []
     if left is not None:
         marks += [
@@ -338,7 +340,7 @@ def _marks(device: str, seen: SeenDevice | None, left: Left | None, gone: bool) 
     return tuple(sorted(marks, key=lambda mark: mark.at))
 
 
-def _oom_that_ended(left: Left | None, device: str) -> Oom | None:
+def _oom_that_ended(left: ProcessLog | None, device: str) -> Oom | None:
     """The last OOM of a device, unless the program went on after it."""
     ooms = [oom for oom in left.ooms if device in ("", f"cuda:{oom.device}")] if left else []
     return ooms[-1] if ooms and not ooms[-1].handled else None
@@ -355,7 +357,7 @@ def _oom_in_words(oom: Oom, gone: bool) -> str:
     return f"{sizes}; {went_on[oom.handled]}"
 
 
-def _never_seen(left: Left) -> SeenProcess:
+def _never_seen(left: ProcessLog) -> SeenProcess:
     """A process of which nothing but what its agent has left is known."""
     rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
     told = undescribed(left.pid, BEFORE_IT_WAS_SEEN if left.ended else "it was not seen yet")

@@ -12,9 +12,9 @@ from tui.core.text import numbers as text
 from tui.devices.allocators.messages import Placed, TorchProcess
 from tui.snapshots.explain.evidence import Holder
 from tui.watch.runs.agents import AgentState
-from tui.watch.runs.findings import Finding, Growth, GrowthPer, Track
-from tui.watch.runs.kept import Left, Oom
-from tui.watch.runs.runs import Run
+from tui.watch.runs.findings import Finding, GrowthPer, GrowthRate, Track
+from tui.watch.runs.kept import Oom, ProcessLog
+from tui.watch.runs.runs import StartedRun
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
@@ -95,14 +95,14 @@ class WatchedDevice:
     agent: AgentState | None
     why_no_agent: str
     """In a short sentence with what would help; empty where there is one."""
-    left: Left | None
+    left: ProcessLog | None
     """What its agent has written down: OOMs, snapshots, how it ended."""
     steps: int | None
     steps_per_s: float | None
     """Over the last seconds; ``None`` before two readings, and while no agent answers."""
     stalled_s: float | None
     """Seconds without a step, where that is much longer than a step has taken."""
-    growth: Growth | None
+    growth: GrowthRate | None
     """Of allocated, in bytes per ``growth_per``."""
     growth_per: Literal["step", "s"]
     why_no_growth: str
@@ -124,7 +124,7 @@ class WatchedDevice:
 class WatchedRun:
     """The run, its processes and its output."""
 
-    run: Run
+    run: StartedRun
     devices: tuple[WatchedDevice, ...]
     """By rank, then pid, then device."""
     output: tuple[str, ...]
@@ -163,7 +163,7 @@ class Judged:
 
     at: float
     """Unix time of the newest of them."""
-    growth: Growth | None
+    growth: GrowthRate | None
     growth_per: GrowthPer
     findings: tuple[Finding, ...]
 

@@ -25,10 +25,10 @@ from tui.kit.lines import (
 )
 from tui.session.allocators_supervisor import KeptRun
 from tui.snapshots.views.explained import row_line
-from tui.watch.runs.findings import Growth, at_step
+from tui.watch.runs.findings import GrowthRate, at_step
 from tui.watch.runs.kept import Oom, size_words
 from tui.watch.runs.run_end import unseen_end_words
-from tui.watch.runs.runs import EXAMPLE, Run
+from tui.watch.runs.runs import EXAMPLE, StartedRun
 from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from workloads.protocol.frozen import frozen
@@ -40,14 +40,14 @@ BY_OBSERVER = "torch's OOM observer"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def command_words(run: Run) -> str:
+def command_words(run: StartedRun) -> str:
     """What was run, as it is typed; why that is not known, where it is not."""
     if run.problem:
         return clean(run.problem)
     return clean(shlex.join(run.command)) or "started by hand, with what watch --env says"
 
 
-def end_words(run: Run, *, goes_on: bool) -> str:
+def end_words(run: StartedRun, *, goes_on: bool) -> str:
     """How a run ended, or that it goes on, or that nobody has seen its end."""
     if run.signal is not None:
         return f"ended by {signal_name(run.signal)}"
@@ -64,7 +64,7 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def lasted_words(run: Run, now: float, *, goes_on: bool) -> str:
+def lasted_words(run: StartedRun, now: float, *, goes_on: bool) -> str:
     """How long it took, or takes until now; empty where its end was not seen."""
     until = now if run.ended is None and goes_on else run.ended
     if until is None and run.last_sign is not None and run.last_sign.is_end:
@@ -77,7 +77,7 @@ def is_on(state: WatchedRun) -> bool:
     return state.run.ended is None and not state.over and not state.replayed
 
 
-def going_on_words(run: Run) -> str:
+def going_on_words(run: StartedRun) -> str:
     """What is said of a run that is left."""
     return (
         f"{command_words(run)} goes on; it is kept in {clean(str(run.folder))}. "
@@ -91,7 +91,7 @@ def title_words(state: WatchedRun, now: float, cells: int) -> str:
     end = end_words(state.run, goes_on=goes_on)
     lasted = lasted_words(state.run, now, goes_on=goes_on)
     how = "   ".join(filter(None, [end, lasted]))
-    room = max(0, cells - cell_len(how) - len("Run") - 6)
+    room = max(0, cells - cell_len(how) - len("StartedRun") - 6)
     return fit(f"Run   {fit(command_words(state.run), room)}   {how}", max(1, cells))
 
 
@@ -179,14 +179,14 @@ def growth_words(row: WatchedDevice) -> str:
     if grows.low > 0:
         return f"allocated grows by {_rates(grows, row.growth_per)}"
     if grows.high < 0:
-        falls = Growth(-grows.rate, -grows.high, -grows.low)
+        falls = GrowthRate(-grows.rate, -grows.high, -grows.low)
         return f"allocated falls by {_rates(falls, row.growth_per)}"
     if grows.low == grows.high == 0:
         return f"allocated does not grow: {_rates(grows, row.growth_per)}"
     return f"allocated may grow, fall or stay: {_rates(grows, row.growth_per)}"
 
 
-def _rates(grows: Growth, per: str) -> str:
+def _rates(grows: GrowthRate, per: str) -> str:
     """The rate and its bounds in one unit: ``3.1 MiB per step (95 %: 2.8 to 3.4)``."""
     values = (grows.rate, grows.low, grows.high)
     most = max(abs(each) for each in values)
@@ -220,7 +220,7 @@ def told_lines(row: WatchedDevice, cells: int) -> list[Line]:
 
 
 @frozen
-class Taken:
+class ProcessSnapshot:
     """A snapshot of a process."""
 
     path: Path
@@ -230,19 +230,19 @@ class Taken:
     """That it was taken at."""
 
 
-def snapshots_of(row: WatchedDevice) -> list[Taken]:
+def snapshots_of(row: WatchedDevice) -> list[ProcessSnapshot]:
     """Those of a row's process that are there, oldest first."""
     ooms = {oom.snapshot: oom for oom in (row.left.ooms if row.left else ()) if oom.snapshot}
-    found: dict[Path, Taken] = {
-        path: Taken(path, oom.at, oom.step, oom) for path, oom in ooms.items()
+    found: dict[Path, ProcessSnapshot] = {
+        path: ProcessSnapshot(path, oom.at, oom.step, oom) for path, oom in ooms.items()
     }
     for mark in row.marks:
         if mark.snapshot is not None and mark.snapshot not in found:
-            found[mark.snapshot] = Taken(mark.snapshot, mark.at, mark.step, None)
+            found[mark.snapshot] = ProcessSnapshot(mark.snapshot, mark.at, mark.step, None)
     return sorted(found.values(), key=lambda each: each.at)
 
 
-def taken_words(taken: Taken) -> str:
+def taken_words(taken: ProcessSnapshot) -> str:
     """``step 120   14:03:25   OOM   4711-2.pickle``."""
     step = "step n/a" if taken.step is None else f"step {text.count(taken.step)}"
     what = "OOM" if taken.oom else "asked for"

@@ -139,7 +139,7 @@ LAYERS_BATCH = (1, 32)
 
 
 @frozen
-class Layer:
+class ConvolutionLayer:
     """A convolution without bias on a square image, padded so that only the stride shrinks it."""
 
     channels_in: int
@@ -167,28 +167,28 @@ class Layer:
         return f"{size}{stride} {self.channels_in}→{self.channels} {self.size}²"
 
 
-def _resnet50() -> tuple[Layer, ...]:
+def _resnet50() -> tuple[ConvolutionLayer, ...]:
     """The convolutions of ResNet-50 (He et al. 2015, table 1), the stride in the 3 x 3 layer."""
-    layers = [Layer(3, 64, kernel=7, stride=2, size=224, count=1)]
+    layers = [ConvolutionLayer(3, 64, kernel=7, stride=2, size=224, count=1)]
     channels, size = 64, 56
     for blocks, width in ((3, 64), (4, 128), (6, 256), (3, 512)):
         stride = 1 if width == 64 else 2
         out = 4 * width
         after = size // stride
         layers += [
-            Layer(channels, width, kernel=1, stride=1, size=size, count=1),
-            Layer(width, width, kernel=3, stride=stride, size=size, count=1),
-            Layer(width, out, kernel=1, stride=1, size=after, count=blocks),
-            Layer(channels, out, kernel=1, stride=stride, size=size, count=1),
-            Layer(out, width, kernel=1, stride=1, size=after, count=blocks - 1),
-            Layer(width, width, kernel=3, stride=1, size=after, count=blocks - 1),
+            ConvolutionLayer(channels, width, kernel=1, stride=1, size=size, count=1),
+            ConvolutionLayer(width, width, kernel=3, stride=stride, size=size, count=1),
+            ConvolutionLayer(width, out, kernel=1, stride=1, size=after, count=blocks),
+            ConvolutionLayer(channels, out, kernel=1, stride=stride, size=size, count=1),
+            ConvolutionLayer(out, width, kernel=1, stride=1, size=after, count=blocks - 1),
+            ConvolutionLayer(width, width, kernel=3, stride=1, size=after, count=blocks - 1),
         ]
         channels, size = out, after
-    merged: dict[tuple[int, ...], Layer] = {}
+    merged: dict[tuple[int, ...], ConvolutionLayer] = {}
     for layer in layers:
         key = (layer.channels_in, layer.channels, layer.kernel, layer.stride, layer.size)
         before = merged[key].count if key in merged else 0
-        merged[key] = Layer(*key, before + layer.count)
+        merged[key] = ConvolutionLayer(*key, before + layer.count)
     return tuple(merged.values())
 
 
@@ -280,7 +280,9 @@ def resnet50_layers(
     )
 
 
-def _one(layer: Layer, image: torch.Tensor, weight: torch.Tensor) -> Callable[[], object]:
+def _one(
+    layer: ConvolutionLayer, image: torch.Tensor, weight: torch.Tensor
+) -> Callable[[], object]:
     import torch
 
     return lambda: torch.nn.functional.conv2d(

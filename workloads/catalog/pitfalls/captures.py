@@ -38,7 +38,7 @@ FAULTS = (RuntimeError, AssertionError)
 
 
 @frozen
-class Outcome:
+class CaptureAttempt:
     """What became of one try."""
 
     name: str
@@ -168,7 +168,7 @@ TRIES: dict[str, Try] = {
 makes at its first use is there."""
 
 
-def outcomes(device: torch.device, look: Callable[[], None]) -> Iterator[Outcome]:
+def outcomes(device: torch.device, look: Callable[[], None]) -> Iterator[CaptureAttempt]:
     """Make each of :data:`TRIES`, in their order, in processes apart from this one.
 
     Args:
@@ -183,7 +183,7 @@ def outcomes(device: torch.device, look: Callable[[], None]) -> Iterator[Outcome
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=writing) as trying:
         os.close(writing)
         try:
-            yield from _received(trying, Channel(reading, -1, (Outcome,)), look)
+            yield from _received(trying, Channel(reading, -1, (CaptureAttempt,)), look)
         finally:
             # Those that it forked end with it.
             trying.kill()
@@ -192,13 +192,13 @@ def outcomes(device: torch.device, look: Callable[[], None]) -> Iterator[Outcome
 
 def _received(
     trying: subprocess.Popen[bytes], channel: Channel, look: Callable[[], None]
-) -> Iterator[Outcome]:
+) -> Iterator[CaptureAttempt]:
     waiting = list(TRIES)
     patience = PATIENCE_S
     while waiting and not channel.ended and patience > 0:
         patience -= LOOK_S
         for message in channel.receive(LOOK_S):
-            assert isinstance(message, Outcome)
+            assert isinstance(message, CaptureAttempt)
             patience = PATIENCE_S
             if message.name in waiting:  # not one that was told, and whose process then crashed
                 waiting.remove(message.name)
@@ -213,7 +213,7 @@ def _received(
         ended = process.signal_in_words(-code) if code < 0 else f"exit status {code}"
         said = f"the process that tries ended: {ended}"
     for name in waiting:
-        yield Outcome(name, NOT_TRIED, said)
+        yield CaptureAttempt(name, NOT_TRIED, said)
 
 
 def main(parent: int, device: str) -> int:
@@ -233,7 +233,7 @@ def main(parent: int, device: str) -> int:
         _, status = os.waitpid(child, 0)
         if status:
             ended = process.exit_in_words(status)
-            channel.send(Outcome(name, NOT_TRIED, f"its process ended: {ended}"))
+            channel.send(CaptureAttempt(name, NOT_TRIED, f"its process ended: {ended}"))
     return 0
 
 
@@ -251,7 +251,7 @@ def _tell(channel: Channel, parent: int, name: str, device: str) -> NoReturn:
         os._exit(status)
 
 
-def tried(name: str, device: str) -> Outcome:
+def tried(name: str, device: str) -> CaptureAttempt:
     """What becomes of a try in this process; to be made in no other that is still needed."""
     import torch
 
@@ -262,7 +262,7 @@ def tried(name: str, device: str) -> Outcome:
         call()
         torch.cuda.synchronize(device)
     except FAULTS as error:
-        return Outcome(name, NOT_TRIED, first_line(error))
+        return CaptureAttempt(name, NOT_TRIED, first_line(error))
     refused: BaseException | None = None
     try:
         with torch.cuda.graph(graph):
@@ -277,5 +277,5 @@ def tried(name: str, device: str) -> Outcome:
     except FAULTS as error:
         refused = refused or error
     if refused is None:
-        return Outcome(name, CAPTURED)
-    return Outcome(name, REFUSED, f"{type(refused).__name__}: {first_line(refused)}")
+        return CaptureAttempt(name, CAPTURED)
+    return CaptureAttempt(name, REFUSED, f"{type(refused).__name__}: {first_line(refused)}")
