@@ -286,7 +286,7 @@ def test_one_look_as_json_is_the_exact_object(target: ScriptedTarget) -> None:
 def test_it_goes_on_until_the_process_has_ended(target: ScriptedTarget) -> None:
     target.make(1)
     target.do("churn", 0, 40)
-    running = start("--pid", target.pid, "--until", "exit", "--jsonl", "--every", 0.05)
+    running = start("--pid", target.pid, "--jsonl", "--every", 0.05)
     assert running.stdout is not None
     wanted = target.numbers(0)[48]
     for line in running.stdout:
@@ -300,6 +300,19 @@ def test_it_goes_on_until_the_process_has_ended(target: ScriptedTarget) -> None:
     assert running.returncode == 0
     assert errors == f"gpu-workbench: {WHAT_IS_READ}\n"
     assert all(json.loads(line)["schema"] == 1 for line in out.splitlines())
+
+
+def test_every_with_a_process_prints_a_table_until_it_has_ended(target: ScriptedTarget) -> None:
+    target.make(1)
+    target.do("churn", 0, 40)
+    running = start("--pid", target.pid, "--every", 0.05)
+    assert running.stdout is not None
+    lines = [running.stdout.readline() for _ in range(5)]
+    assert [line.split()[0] for line in lines[2::2]] == [str(target.pid)] * 2
+    target.process.kill()
+    target.process.wait()
+    _, errors = running.communicate(timeout=60)
+    assert (running.returncode, errors) == (0, "")
 
 
 def test_ctrl_c_ends_it_with_what_was_seen(target: ScriptedTarget) -> None:
@@ -325,7 +338,6 @@ def test_what_gives_no_figures_is_exit_code_1_and_says_why(target: ScriptedTarge
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--until", "exit"),
         ("--no-children",),
         ("--every", "2"),
         ("--pid", "x"),

@@ -76,7 +76,6 @@ class WatchOptions:
     json: bool = False
     jsonl: bool = False
     seconds: float | None = None
-    until: str | None = None
     every: float | None = None
     entries: int | None = None
     no_screen: bool = False
@@ -117,7 +116,8 @@ class WatchOptions:
     @property
     def lasts(self) -> bool:
         """Whether it goes on after the first look."""
-        return self.jsonl or self.until is not None or self.seconds is not None
+        follows = self.pid is not None and self.every is not None
+        return self.jsonl or follows or self.seconds is not None
 
 
 class Watching:

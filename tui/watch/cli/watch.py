@@ -23,8 +23,6 @@ from workloads.protocol.frozen import frozen
 if TYPE_CHECKING:
     from tui.core.settings import Value
 
-UNTIL = ("exit",)
-
 
 def watch(options: WatchOptions) -> int:
     """Print the processes; returns the exit code, 1 where what was asked for may not be read.
@@ -62,14 +60,14 @@ def _check(options: WatchOptions) -> None:
             raise UsageError(f"{flag}: for a run that is shown on the screen")
     if options.command or options.starts_otherwise:
         return
-    if options.until is not None and options.pid is None:
-        raise UsageError("--until exit: give the process with --pid")
     if options.json and options.jsonl:
         raise UsageError("--json and --jsonl: give one of them")
     if options.no_children and options.pid is None:
         raise UsageError("--no-children: give the process with --pid")
     if options.every is not None and not options.lasts:
-        raise UsageError("--every: say for how long: --for S, --until exit or --jsonl")
+        raise UsageError(
+            "--every: say of which process or for how long: --pid PID, --for S or --jsonl"
+        )
 
 
 def _check_on_oom(options: WatchOptions) -> None:
@@ -187,9 +185,11 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--for", dest="seconds", type=_positive, metavar="S", help="go on for that many seconds"
     )
-    parser.add_argument("--until", choices=UNTIL, help="go on until the process has ended")
     parser.add_argument(
-        "--every", type=_pace, metavar="S", help="print this far apart; 1 unless given"
+        "--every",
+        type=_pace,
+        metavar="S",
+        help="print this far apart, 1 unless given; with --pid, until the process has ended",
     )
     parser.add_argument(
         "--no-screen",
