@@ -336,8 +336,13 @@ def test_a_cpu_build_of_torch_is_told_from_one_for_a_gpu() -> None:
         peek.library_of_torch(_maps("libtorch_cpu.so") + _maps("libc10.so"))
     assert str(refused.value) == peek.CPU_BUILD
     assert "CUDA build" in refused.value.advice
-    found = peek.library_of_torch(_maps("libtorch_cpu.so") + _maps("libc10_hip.so"))
-    assert (found[0], found[1].path) == ("hip", "/x/torch/lib/libc10_hip.so")
+    found = peek.library_of_torch(_maps("libtorch_cpu.so") + _maps("libc10_cuda.so"))
+    assert found.path == "/x/torch/lib/libc10_cuda.so"
+
+
+def test_a_rocm_build_says_that_it_is_not_read() -> None:
+    with pytest.raises(UnreadableError, match="a ROCm build of torch"):
+        peek.library_of_torch(_maps("libtorch_cpu.so") + _maps("libc10_hip.so"))
 
 
 def test_a_process_that_is_not_there_says_so() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tui.devices.allocators.messages import LookFor, TorchProcess, undescribed
-from tui.devices.allocators.peek import LIBRARIES
+from tui.devices.allocators.peek import LIBRARY
 from tui.devices.allocators.process_files import PROC, GoneError, ProcessFiles, Refusal, library_in
 from tui.devices.monitor.processes import ProcessOwners
 from workloads.protocol.frozen import frozen
@@ -190,7 +190,7 @@ def _has_torch(pid: int) -> bool:
         return False
     finally:
         files.close()
-    return any(library_in(maps, name) is not None for name, _ in LIBRARIES.values())
+    return library_in(maps, LIBRARY) is not None
 
 
 def _version(files: ProcessFiles) -> tuple[str | None, str]:
@@ -199,11 +199,8 @@ def _version(files: ProcessFiles) -> tuple[str | None, str]:
         maps = files.read("maps")
     except OSError as error:
         return None, f"where torch lies may not be looked up: {error.strerror}"
-    for name, _ in LIBRARIES.values():
-        library = library_in(maps, name)
-        if library is not None:
-            break
-    else:
+    library = library_in(maps, LIBRARY)
+    if library is None:
         return None, "torch's library is not loaded"
     if library.deleted:
         return None, "torch's files were replaced since the process loaded them"

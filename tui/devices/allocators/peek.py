@@ -10,7 +10,6 @@ stopped.
 from __future__ import annotations
 
 import struct
-from typing import Literal
 
 from tui.devices.allocators import layouts
 from tui.devices.allocators.layouts import (
@@ -37,14 +36,10 @@ from tui.devices.allocators.process_files import (
 from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
-Platform = Literal["cuda", "hip"]
-
-LIBRARIES: dict[Platform, tuple[bytes, bytes]] = {
-    "cuda": (b"libc10_cuda", b"_ZN3c104cuda20CUDACachingAllocator9allocatorE"),
-    # By the same scheme; it was tried on no AMD GPU.
-    "hip": (b"libc10_hip", b"_ZN3c103hip19HIPCachingAllocator9allocatorE"),
-}
-"""The library of each platform, and the symbol of the pointer to its allocator."""
+LIBRARY = b"libc10_cuda"
+"""Of torch, which has the allocator."""
+_SYMBOL = b"_ZN3c104cuda20CUDACachingAllocator9allocatorE"
+"""Of the pointer to the allocator."""
 
 _POINTER = struct.Struct("<Q")
 _VECTOR = struct.Struct("<QQQ")
@@ -69,6 +64,7 @@ IN_CHANGE = "its figures changed during each reading: they are read again"
 ASYNC = "it uses backend:cudaMallocAsync, for which torch itself counts nothing"
 PLUGGABLE = "an allocator of the program's own is in place of torch's, which counts nothing"
 CPU_BUILD = "a CPU build of torch: it has no allocator of a GPU"
+ROCM_BUILD = "a ROCm build of torch: only CUDA's allocator is read"
 NO_TORCH = "no torch is loaded in this process"
 _ADVICE = {
     NOT_USED_YET: "its figures come with its first tensor on a GPU",
@@ -84,6 +80,7 @@ _WORDS = {
     ASYNC: "async",
     PLUGGABLE: "plugged",
     CPU_BUILD: "cpu",
+    ROCM_BUILD: "rocm",
     NO_TORCH: "no torch",
     UNKNOWN_LAYOUT: "layout",
 }
@@ -138,7 +135,7 @@ class AllocatorReader:
             UnreadableError: torch's CUDA half is not in the process.
         """
         self.files = files
-        self.platform, self.library = library_of_torch(files.read("maps"))
+        self.library = library_of_torch(files.read("maps"))
         self.memory = files.open_memory()
         self.place: AllocatorAddress | None = None
         self.devices: tuple[DeviceStatsReader, ...] = ()
@@ -184,7 +181,7 @@ class AllocatorReader:
             ):
                 return
             self.place = None
-        self.place = _find(self.memory, self.library.base, LIBRARIES[self.platform][1])
+        self.place = _find(self.memory, self.library.base, _SYMBOL)
         self.devices = tuple(
             DeviceStatsReader(
                 self.memory, ordinal, address + self.place.stats_at, self.place.layout
@@ -256,16 +253,17 @@ class DeviceStatsReader:
                 self._before = before
 
 
-def library_of_torch(maps: bytes) -> tuple[Platform, Mapping]:
-    """Which library of torch's has the allocator, by the text of ``/proc/PID/maps``.
+def library_of_torch(maps: bytes) -> Mapping:
+    """Return where :data:`LIBRARY` is mapped, by the text of ``/proc/PID/maps``.
 
     Raises:
         UnreadableError: the process has none.
     """
-    for platform, (name, _) in LIBRARIES.items():
-        found = library_in(maps, name)
-        if found is not None:
-            return platform, found
+    found = library_in(maps, LIBRARY)
+    if found is not None:
+        return found
+    if library_in(maps, b"libc10_hip") is not None:
+        raise UnreadableError(ROCM_BUILD)
     if library_in(maps, b"libtorch_cpu") is not None:
         raise UnreadableError(CPU_BUILD)
     raise UnreadableError(NO_TORCH)
