@@ -11,13 +11,13 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 from textual.keys import REPLACED_KEYS, key_to_character
 
 from tui.kit.commands.command import TABS
 from tui.kit.commands.registry import COMMANDS
-from workloads.protocol.frozen import frozen
 
 SEQUENCES = {
     "escape": "\x1b",
@@ -68,7 +68,7 @@ RECENT = 60
 """Keys that are told when the program has died."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Step:
     """What is done at once."""
 

@@ -17,11 +17,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.agent.interpreters import QUIET
 from tui.watch.runs.kept import left_in
-from workloads.protocol.frozen import frozen
 
 ROOT = Path(__file__).parents[2]
 # Not by PYTHONPATH, which would be the program's as well.
@@ -30,7 +30,7 @@ PROGRAM = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a program has done: its exit code, and what it has written into files."""
 
@@ -40,7 +40,7 @@ class Outcome:
     """Empty where both streams went into one file."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Compared:
     """A program by itself and under the watch."""
 

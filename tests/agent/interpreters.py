@@ -10,10 +10,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.watch.runs.runs import variables
-from workloads.protocol.frozen import frozen
 
 VERSIONS = tuple(f"3.{minor}" for minor in range(8, 15))
 QUIET = ("PYTHONPATH", "PYTHONSTARTUP", "COVERAGE_PROCESS_START")
@@ -34,7 +34,7 @@ def others() -> dict[str, str]:
     return found
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Way:
     """A way to start Python: its arguments, and what is on its standard input."""
 

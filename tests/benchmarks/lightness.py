@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -22,7 +22,6 @@ import psutil
 from tests.benchmarks import startup
 from tests.benchmarks.startup import driver, usable_after
 from tests.terminal.terminal import PROGRAM, Terminal
-from workloads.protocol.frozen import frozen
 
 SIZE = (120, 40)
 SETTLE_S = 15.0
@@ -33,7 +32,7 @@ KEYS = 60
 KEY_PAUSE_S = 0.25
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Program:
     """What is compared: how it is started, and what is on its screen once it can be used."""
 
@@ -54,7 +53,7 @@ NVITOP = Program("nvitop", (sys.executable, "-m", "nvitop"), ("NVITOP", "Process
 EMPTY = Program("empty Textual app", startup.EMPTY, startup.EMPTY_USABLE, "\x11")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Cost:
     """What a program takes while nobody touches it."""
 
@@ -69,7 +68,7 @@ class Cost:
     """Resident memory of all its processes."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Running:
     """What the workbench costs while a workload keeps the CPU busy."""
 

@@ -17,13 +17,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.benchmarks.startup import driver
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import uneven_box
 from tests.terminal.terminal import PROGRAM
-from workloads.protocol.frozen import frozen
 
 SIZES = ((80, 24), (120, 40))
 PATIENCE_S = 150.0
@@ -34,7 +34,7 @@ HOLDER = "demo_workloads.py:76 timed"
 """What holds the memory in it."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Key:
     """One key, and a regular expression of what shows that it was taken."""
 
@@ -43,7 +43,7 @@ class Key:
     shows: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Step:
     """Something that is wanted, and how one gets it; without keys it is there at once."""
 
@@ -51,7 +51,7 @@ class Step:
     keys: tuple[Key, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Took:
     """One step on one screen."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.measure.malloc import fix_thresholds
@@ -24,7 +25,6 @@ from workloads import catalog
 from workloads.declare import user_workloads
 from workloads.measure import memory
 from workloads.measure.timing import Control
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Run
 from workloads.protocol.results import PeakMemory
 from workloads.runner import execute
@@ -82,7 +82,7 @@ for make in (ones, add, chain, softmax, transposed, joined, kept, widened):
 """
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A workload, the size of its tensors, and how many of them live at the highest moment."""
 

@@ -12,13 +12,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.compiled import compile_program
 from tests.nvml.fixtures import ScriptedNvml, build_library
 from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PATIENCE_S, PROGRAM, Terminal
-from workloads.protocol.frozen import frozen
 
 EMPTY = (sys.executable, str(Path(__file__).with_name("empty_app.py")))
 USABLE = ("Devices", "transfer mib", "q quit")
@@ -88,7 +88,7 @@ def driver(folder: Path) -> dict[str, str]:
     return variables
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Starts:
     """Seconds from the start until the words were on the screen, of starts in turns."""
 

@@ -15,11 +15,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.agent.interpreters import environment
 from workloads.agent import ENTRIES, RECORD
-from workloads.protocol.frozen import frozen
 
 STARTS = 200
 PAIRS = 24
@@ -98,7 +98,7 @@ print(json.dumps(ratios))
 """
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Start:
     """Seconds of one process that does nothing."""
 
@@ -118,7 +118,7 @@ def start(variables: dict[str, str]) -> Start:
     return Start(clock, used.ru_utime + used.ru_stime)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Starts:
     """Starts in turns, without the agent and with it."""
 

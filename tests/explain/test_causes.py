@@ -30,6 +30,7 @@ from tui.snapshots.explain.evidence import Evidence, Grown, Holder, Purpose, Rat
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.leak import find_leak
 from tui.watch.runs.inventory import CodeLine, NamedBytes, ThreadStack
+from workloads.protocol.wire import field_values
 
 LOSSES = container("losses", 6080, 190, graphs=190)
 HOOK = CodeLine(PROGRAM, 40, "hook")
@@ -591,7 +592,7 @@ def test_34_mib_of_fragments_in_6_8_gib_are_never_the_cause() -> None:
     live = 6800 * MIB
     found = evidence(allocated=live, reserved=live + 34 * MIB, stuck=34 * MIB, asked=32 * MIB)
     for needed in (20 * MIB, 32 * MIB, 40 * MIB):
-        assert explain(evidence(**{**vars(found), "needed": needed})).cause == "full"
+        assert explain(evidence(**{**field_values(found), "needed": needed})).cause == "full"
 
 
 def test_expandable_segments_that_would_not_have_been_enough_are_not_advised() -> None:

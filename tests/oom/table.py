@@ -7,16 +7,16 @@ Each line that may be refused memory ends with ``# asks``, each that makes a lea
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.snapshots.explain.explanation import LeadingCause
-from workloads.protocol.frozen import frozen
 
 FOLDER = Path(__file__).with_name("programs")
 SMALLER_BATCH = "smaller batch"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Program:
     """One program and the truth about it."""
 

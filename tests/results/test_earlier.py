@@ -27,6 +27,7 @@ from tui.state.events import AnyEvent, EarlierRead, HeldAgainst, LogLine, Parame
 from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.results import Setting
+from workloads.protocol.wire import field_values
 
 LATER = BEGAN + 5000.0
 """After all that :func:`kept` makes here."""
@@ -68,7 +69,7 @@ def test_what_was_left_to_the_workload_is_found_by_what_was_asked_for(tmp_path: 
     assert one.record.run is not None
     chosen = {"n": 8192}
     record = one.record.__class__(
-        **{**vars(one.record), "parameters": cast("dict[str, Setting]", chosen)}
+        **{**field_values(one.record), "parameters": cast("dict[str, Setting]", chosen)}
     )
     place = _filled(tmp_path / "r", StoredResult(record, one.facts))
     (found,) = earlier_results(place, "alpha", LATER, traceless=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from rich.color import Color, ColorType
@@ -10,7 +11,6 @@ from rich.style import Style
 from textual.app import App
 
 from tests.screens.helpers import screen_strips
-from workloads.protocol.frozen import frozen
 
 LEAST = 4.5
 """WCAG 2.2, success criterion 1.4.3, for text of ordinary size."""
@@ -19,7 +19,7 @@ FAINT = 0.5
 Triplet = tuple[int, int, int]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Palette:
     """A terminal's colours: the default pair, and the sixteen."""
 

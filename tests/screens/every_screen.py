@@ -10,6 +10,7 @@ import itertools
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -48,7 +49,6 @@ from tui.runs.state.runs import EarlierResult
 from tui.state.events import AnyEvent, EarlierRead, RunQueued, SweepSet
 from tui.watch.state.run import WatchedRun
 from workloads.protocol import messages
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import (
     Basis,
     Limit,
@@ -77,7 +77,7 @@ LOADS: tuple[tuple[float, float, float, float, tuple[str, ...]], ...] = (
 """Of each GPU utilization in %, memory in GiB, temperature in °C, power in W, why it is slow."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Scene:
     """One screen, and how one gets there."""
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from tests.simulated_gpu import simulator
 from tests.simulated_gpu.build import CannotBuildError
+from workloads.protocol.wire import field_values
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.simulated_gpu", description=__doc__)
-    for name, value in vars(simulator.Settings()).items():
+    for name, value in field_values(simulator.Settings()).items():
         flag = "--" + name.replace("_", "-")
         parser.add_argument(flag, type=type(value), default=value, metavar=type(value).__name__)
     parser.add_argument("command", nargs=argparse.REMAINDER)

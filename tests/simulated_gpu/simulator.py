@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.simulated_gpu import build
+from workloads.protocol.wire import field_values
 
 HEADERS = Path(sys.prefix) / "cuda-headers" / "nvidia" / "cu13" / "include"
 """From the packages nvidia-cuda-runtime and nvidia-cuda-crt; ``.ci/run`` says how."""
@@ -60,7 +61,7 @@ class Settings:
         Args:
             state: a file for what they share; it keeps the first configuration that it got.
         """
-        values = {name.upper(): str(value) for name, value in vars(self).items()}
+        values = {name.upper(): str(value) for name, value in field_values(self).items()}
         return {
             **{PREFIX + name: value for name, value in values.items() if value},
             PREFIX + "STATE": str(state),

@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -131,7 +131,7 @@ def _child(files: Iterable[bytes], allowed: int, writing: int) -> None:
         sys.addaudithook(_hook(events, armed))
         for content in files:
             outcome = _one(content, events, armed, before, spare)
-            os.write(writing, json.dumps(outcome.__dict__).encode() + b"\n")
+            os.write(writing, json.dumps(asdict(outcome)).encode() + b"\n")
         code = 0
     finally:
         os._exit(code)
@@ -193,4 +193,4 @@ def assert_safe(outcome: Outcome) -> None:
 
 if __name__ == "__main__":
     for each in read([sys.stdin.buffer.read()], int(sys.argv[1]), float(sys.argv[2])):
-        print(json.dumps(each.__dict__))
+        print(json.dumps(asdict(each)))

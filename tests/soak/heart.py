@@ -14,11 +14,10 @@ import asyncio
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from types import FrameType
-
-from workloads.protocol.frozen import frozen
 
 BEAT_S = 0.02
 LATE_S = 0.1
@@ -30,7 +29,7 @@ WORK_BEATS = 5
 """Beats between two pieces of work."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Late:
     """A beat that came late.
 
@@ -48,7 +47,7 @@ class Late:
         return self.at - self.late
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Beats:
     """What a heart has written down."""
 

@@ -9,6 +9,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -21,7 +22,6 @@ from tests.soak.faults import GPUS, Faults
 from tests.soak.heart import Beats, Late
 from tests.soak.hostile import Hostile
 from tests.soak.screen import Screen
-from workloads.protocol.frozen import frozen
 
 FREEZE_S = 0.2
 LEAK_BYTES = 5 * 2**20
@@ -36,7 +36,7 @@ RING_S = 600.0
 RESTORED = (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?1000l", b"\x1b[?2004l")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a soak has found. Times in seconds, memory in bytes."""
 
@@ -83,7 +83,7 @@ class Report:
         return tuple(found)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Pause:
     """A late beat, and how much of it is the program's own: times in seconds.
 

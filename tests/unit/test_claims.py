@@ -19,6 +19,7 @@ from workloads.protocol.results import (
     claims_hold,
     only_claims_that_hold,
 )
+from workloads.protocol.wire import field_values
 
 PASSED = Check(True, 1e-7, 1e-4, "float64")
 FAILED = Check(False, 1.0, 1e-4, "float64")
@@ -57,11 +58,11 @@ def test_times_sizes_and_counts_stay_and_each_claim_has_its_reason() -> None:
     before = full(status="failed", check=FAILED)
     after = only_claims_that_hold(before)
     assert (after.time, after.memory, after.check) == (before.time, before.memory, FAILED)
-    assert set(vars(after.rates).values()) == {None}
+    assert set(field_values(after.rates).values()) == {None}
     assert after.limit is None
     assert (after.figures["speed_up"].value, after.figures["saved"].value) == (None, 4096.0)
     assert after.tables[0].rows == ((1.0, None), (2.0, None))
     assert (after.charts[0].series[0].values, after.charts[0].marks) == ((None, None), ())
-    claims = {name for name, value in vars(before.rates).items() if value is not None}
+    claims = {name for name, value in field_values(before.rates).items() if value is not None}
     expected = {f"rates.{name}" for name in claims} | {"limit", "figures.speed_up"}
     assert {name for name, why in after.unavailable.items() if why == NOT_PASSED} == expected

@@ -238,9 +238,8 @@ NEW = """
 import sys
 from tui.cli.options import add_common
 from tui.cli.options import Subcommand
-from workloads.protocol.frozen import frozen
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GreetOptions:
     json: bool = False
 

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.protocol.frozen import frozen
 
-
-@frozen
+@dataclass(frozen=True, slots=True)
 class Record:
     name: str
     size: int = 3
@@ -54,7 +52,7 @@ def test_it_is_equal_when_the_dataclass_is(one: dict[str, object], two: dict[str
 
 
 def test_equal_ones_have_the_same_hash_and_an_unhashable_field_has_none() -> None:
-    @frozen
+    @dataclass(frozen=True, slots=True)
     class Point:
         x: int
 
@@ -116,14 +114,14 @@ def test_each_has_a_default_of_its_own() -> None:
 
 
 def test_what_is_derived_adds_its_fields() -> None:
-    @frozen
+    @dataclass(frozen=True, slots=True)
     class Base:
         name: str
 
         def __post_init__(self) -> None:
             object.__setattr__(self, "name", self.name.upper())
 
-    @frozen
+    @dataclass(frozen=True, slots=True)
     class Derived(Base):
         size: int = 0
 
@@ -137,7 +135,7 @@ def test_what_is_derived_adds_its_fields() -> None:
 
 
 def test_what_belongs_to_the_class_is_no_field() -> None:
-    @frozen
+    @dataclass(frozen=True, slots=True)
     class Marked:
         MARK: ClassVar[str] = "*"
         number: int
@@ -147,7 +145,7 @@ def test_what_belongs_to_the_class_is_no_field() -> None:
 
 
 def test_it_is_a_dataclass_before_one_was_made() -> None:
-    @frozen
+    @dataclass(frozen=True, slots=True)
     class Late:
         number: int
         words: tuple[str, ...] = ()
@@ -157,7 +155,7 @@ def test_it_is_a_dataclass_before_one_was_made() -> None:
 
 
 def test_a_method_of_its_own_is_kept() -> None:
-    @frozen
+    @dataclass(frozen=True, slots=True)
     class Loud:
         name: str
 

@@ -14,6 +14,7 @@ from tui.results.store.look import Listed, Past, Sides
 from tui.results.store.records import StoredResult, StoredRow, row_of
 from tui.results.views import comparison as result_comparison
 from tui.results.views import result_list
+from workloads.protocol.wire import field_values
 
 DRIVERS = {"driver": "580.1"}, {"driver": "590.2"}
 
@@ -62,7 +63,7 @@ def test_what_all_share_has_no_column_and_what_differs_has() -> None:
 def test_a_failed_run_says_why_and_comes_last_by_time() -> None:
     failed = kept(5).record
     record = type(failed)(
-        **{**vars(failed), "status": "failed", "reason": "no memory", "run": None}
+        **{**field_values(failed), "status": "failed", "reason": "no memory", "run": None}
     )
     rows = [
         row_of(StoredResult(record, kept(5).facts), "no memory"),

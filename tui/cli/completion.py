@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tui.cli.options import Subcommand
 from tui.cli.output import UsageError, not_known, print_text
 from tui.core import state_folder
-from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SHELLS = ("bash", "zsh", "fish")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompletionOptions:
     """For which shell."""
 

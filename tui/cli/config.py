@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tui.cli.options import Subcommand, add_python_and_files, add_settings
@@ -13,7 +13,6 @@ from tui.core import settings, state_folder
 from tui.core.text.glyphs import rows_of_text
 from tui.runs.state.parameters import text_of
 from tui.session.preferences import usable
-from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 BROUGHT = "of no workload of the catalogue; used where --workloads brings it"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ConfigOptions:
     """What the command line itself sets, and how the settings are printed."""
 

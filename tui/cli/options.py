@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from tui.cli.output import UsageError, flags_in, nearest, not_known, print_text
 from tui.cli.values import file_at, memory_of, python_at, setting_named
 from tui.snapshots import MEMORY_OPTION
-from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -224,7 +223,7 @@ def add_no_store(parser: Parser, name: str = "store") -> None:
 T = TypeVar("T", bound="DataclassInstance")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Subcommand(Generic[T]):
     """One command; ``T`` is the frozen dataclass of its options."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -11,7 +12,6 @@ from tui.cli.output import UsageError, flags_in, print_line
 from tui.cli.workbench import WorkbenchOptions, open_workbench
 from tui.core.settings import KNOWN
 from tui.core.text import glyphs
-from workloads.protocol.frozen import frozen
 
 WORKBENCH = Subcommand(
     "A terminal workbench for PyTorch on GPU boxes: look, run, debug memory. "
@@ -41,7 +41,7 @@ REST = "rest"
 """The name of what a command that stands first does not know."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Invocation:
     """What was asked for."""
 
@@ -201,7 +201,7 @@ def _see_to_what_stands_before(program: Parser, command: Parser, found: dict[str
         command.error(f"{flags[0]} is for the workbench and not for this command")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NoOptions:
     """A command that takes none."""
 

@@ -9,13 +9,13 @@ import os
 import signal
 import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tui.cli.options import Subcommand
 from tui.cli.output import UsageError, print_text
 from tui.cli.program import parse
 from tui.core.child.launch import own_command
-from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -25,7 +25,7 @@ SHOWN = ("", "replay")
 """Commands that have a screen, by name; the empty one is the workbench."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ServeOptions:
     """Where it listens, and what it shows."""
 

@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ from tui.cli.output import UsageError, not_known, say
 from tui.core import settings
 from tui.core.settings import BY_NAME, THEME, Settings, Value
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
-from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from workloads.protocol.results import Setting
@@ -194,7 +193,7 @@ TORCH_MARKS = ("torch/__init__.py", "torch-*.dist-info", "torch.egg-link")
 """Where it is, or what tells of one that is installed from its source."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PythonChoice:
     """A Python, and where its name comes from."""
 

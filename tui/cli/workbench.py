@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ from tui.core.text import glyphs
 from tui.devices.monitor import serving
 from tui.kit import terminal
 from tui.snapshots import STANDARD_INPUT
-from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.core.settings import Settings, Value
@@ -34,7 +33,7 @@ own 5 ms can be felt: they are a fifth of what a key takes to be answered."""
 WITHOUT_SCREEN = "devices, list, run, compare, snapshot or doctor"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkbenchOptions:
     """What can be asked for before a command, and is of use without one."""
 

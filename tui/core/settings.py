@@ -11,11 +11,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tui.core import reports
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Setting
 
 FILE_VARIABLE = "GPU_WORKBENCH_CONFIG"
@@ -27,7 +27,7 @@ LEAST_SIZE = 1 << 20
 Value = Setting | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SettingSpec:
     """One thing that can be set."""
 
@@ -177,7 +177,7 @@ PARAMETERS = "parameters"
 """The table of the file that holds a table of parameters for each workload."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ChosenSetting:
     """A value and where it comes from."""
 
@@ -187,7 +187,7 @@ class ChosenSetting:
     """``default``, ``TEXTUAL_THEME``, ``--theme``, or the file's name and line."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FromFile:
     """What a file says: values by name with their lines, and what is wrong with it."""
 
@@ -200,7 +200,7 @@ class FromFile:
     """It can be changed without losing what is in it."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that is set, each with its source."""
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import workloads
 from tui.core import reports
 from workloads.limits.ceilings import newest
 from workloads.protocol import wire
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Ceiling, WorkloadInfo
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KeptCatalogue:
     """What its file holds: the workloads, with a stamp of the modules that they come from."""
 
@@ -90,7 +90,7 @@ MOST_CEILINGS = 64
 """The newest so many: of older machines, drivers and versions of torch none is needed again."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Kept:
     """What the file of ceilings holds; the name of the class stands in it."""
 

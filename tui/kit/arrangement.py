@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
-
-from workloads.protocol.frozen import frozen
 
 PANES = ("devices", "memory", "workloads", "backend")
 LOWER = ("detail", "log")
@@ -33,7 +32,7 @@ LOWER_ROWS = 40
 of it while keys go to them."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Arrangement:
     """The mode, and the place of each pane."""
 

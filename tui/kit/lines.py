@@ -10,6 +10,7 @@ import enum
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import overload
 
 from rich import cells
@@ -17,7 +18,6 @@ from rich.cells import set_cell_size
 
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
-from workloads.protocol.frozen import frozen
 
 
 def cell_len(text: str) -> int:
@@ -99,7 +99,7 @@ ON_LAYERS = (
 """Of letters on a layer's area."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Span:
     """A piece of a line in one style."""
 
@@ -306,7 +306,7 @@ def verbatim(entry: str, cells: int, style: TextStyle = TextStyle.PLAIN) -> list
     return [line(Span(start + row, style)) for start, row in zip(starts, rows, strict=True)]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Change:
     """Cells of one row that differ: from ``start`` up to, not including, ``end``."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
@@ -16,7 +17,6 @@ from tui.kit import braille
 from tui.kit.braille import ACROSS, DOWN, Cell, Dot
 from tui.kit.lines import Line, Span, TextStyle, cell_len, flow, line, right
 from tui.kit.scale import Labels, Scale, labels
-from workloads.protocol.frozen import frozen
 
 HEIGHT = 9
 """Rows between the edges where nobody asks for others."""
@@ -39,7 +39,7 @@ CURVE_STYLES = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Curve:
     """Points of one thing."""
 
@@ -54,7 +54,7 @@ class Curve:
     """A line goes from one point to the next."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Level:
     """A line straight across: a limit."""
 
@@ -64,7 +64,7 @@ class Level:
     """The place from which on it holds; ``None`` for all of the axis."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Event:
     """A line straight up: something that happened there."""
 
@@ -73,7 +73,7 @@ class Event:
     place: float
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Axis:
     """What runs along an edge."""
 
@@ -82,7 +82,7 @@ class Axis:
     scale: Scale
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Plot:
     """What is drawn in one frame."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.core.text.numbers import RATES, place
 from tui.kit.lines import Line, Span, TextStyle, cell_len, line
-from workloads.protocol.frozen import frozen
 
 LOGARITHMIC_FROM = 10.0
 """Ratio of the largest to the smallest value from which steps are ratios, not differences."""
@@ -21,7 +21,7 @@ _NEAR = 1e-9
 """A value that lies this share beside a round one is that one."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Scale:
     """A range of values along an axis."""
 
@@ -162,7 +162,7 @@ def units_of(unit: str) -> tuple[tuple[float, str], ...]:
     return ((1.0, word),)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Labels:
     """The ticks of an axis with their numbers, all in one unit."""
 

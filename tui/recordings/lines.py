@@ -19,6 +19,7 @@ import math
 import re
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -26,7 +27,6 @@ from tui.devices.allocators.messages import WATCH_EVENTS
 from tui.devices.monitor.messages import MONITOR_EVENTS
 from tui.state.events import AnyEvent, LocalEvent
 from workloads.protocol import messages, wire
-from workloads.protocol.frozen import frozen
 
 VERSION = 2
 """Raised when a line changes in a way that an older program would misread."""
@@ -56,7 +56,7 @@ class RecordingError(ValueError):
     """A file that cannot be played: one line that says what, why and what to do."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Recording:
     """The first line of a recording."""
 
@@ -74,7 +74,7 @@ class Recording:
     """Its GPUs were simulated: the screens say so as long as it plays."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecordedLine:
     """One line after the first, checked as far as its frame."""
 
@@ -197,7 +197,7 @@ LONGEST_LINE = 2**24
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecordingSummary:
     """A recording that can be played."""
 

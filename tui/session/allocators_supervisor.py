@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.core.child.launch import FOLDER
@@ -40,7 +41,6 @@ from tui.watch.runs.kept import (
 from tui.watch.runs.runs import StartedRun, processes_of
 from tui.watch.runs.samples import SamplesFile
 from workloads.agent import program_name
-from workloads.protocol.frozen import frozen
 
 LOOKED_AT_S = 0.5
 """Between two readings while they are on the screen."""
@@ -116,7 +116,7 @@ ASK_S = 0.5
 """Between two questions to the agents."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Looked:
     """What the agents of a run say, and what lies in its folder."""
 
@@ -198,7 +198,7 @@ def _with_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
     return found
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KeptRun:
     """A run, and what its processes have left."""
 

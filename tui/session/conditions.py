@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from sys import intern
 from typing import NamedTuple
 
@@ -12,7 +12,6 @@ from tui.runs.state.runs import NO_MONITOR, NOT_GIVEN, NOT_SAMPLED, SEVERAL, TOO
 from tui.state.events import ConditionsSeen
 from tui.state.store import Store
 from workloads.protocol import messages
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Comparison, Environment, MeasuredSpan, RunResult
 
 _SAMPLED = (
@@ -60,7 +59,7 @@ def sampled(sample: Sample) -> tuple[SampledDevice, ...]:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Followed:
     """A device that worked while something was measured."""
 

@@ -11,18 +11,18 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from tui.devices.monitor.messages import GpuProcess
-from workloads.protocol.frozen import frozen
 
 AT_WORK = 0.05
 """Cores: whoever takes more processor time than this is at work."""
 Who = Literal["runner", "worker"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Seen:
     """A process at one moment."""
 
@@ -34,7 +34,7 @@ class Seen:
     """Seconds since any fixed moment."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Silence:
     """What to tell: what is known, and what can be done."""
 

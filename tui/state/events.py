@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Union
 
 from tui.devices.monitor.messages import MonitorEvent
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.runs import Against, Conditions, EarlierResult
 from workloads.protocol import messages
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Ceiling, Setting, WorkloadInfo
 
 if TYPE_CHECKING:
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from tui.devices.allocators.messages import WatchEvent
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CatalogueRead:
     """The workloads as our own package declares them, before the runner says the same."""
 
     workloads: tuple[WorkloadInfo, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeviceSelected:
     key: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ParametersSet:
     workload: str
     parameters: dict[str, Setting]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SweepSet:
     """Several settings of a workload, to be run one after the other."""
 
@@ -43,27 +43,27 @@ class SweepSet:
     sweep: Sweep
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FlagSet:
     name: str
     value: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PeaksReset:
     """The sampled peaks of a device start anew."""
 
     key: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunQueued:
     request: messages.Run
     demo: bool = False
     """Asked for by the demo, not by the user."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompareQueued:
     request: messages.Compare
 
@@ -71,7 +71,7 @@ class CompareQueued:
 ChildStatus = Literal["starting", "importing torch", "ready", "unusable", "restarting", "ended"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunnerStatus:
     """The runner as a process: what it is doing and, where it is not well, why and what to do."""
 
@@ -87,13 +87,13 @@ class RunnerStatus:
         return self.reason.partition(":")[0] if self.status == "ready" else ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MonitorStatus:
     status: ChildStatus
     reason: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WatchStatus:
     """The watch as a process."""
 
@@ -101,7 +101,7 @@ class WatchStatus:
     reason: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ConditionsSeen:
     """What a run or a comparison was measured under."""
 
@@ -109,14 +109,14 @@ class ConditionsSeen:
     conditions: Conditions
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CeilingsRead:
     """The ceilings of this host that earlier runners have measured."""
 
     ceilings: tuple[Ceiling, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EarlierRead:
     """What was kept of earlier sessions on this box."""
 
@@ -125,7 +125,7 @@ class EarlierRead:
     results: tuple[EarlierResult, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HeldAgainst:
     """A run of this session beside what was kept of earlier ones."""
 
@@ -133,7 +133,7 @@ class HeldAgainst:
     against: Against
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LogLine:
     """A line for the log pane."""
 

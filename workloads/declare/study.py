@@ -11,12 +11,11 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from workloads.declare.tools import Call, ClockName, HeldMemory, Tools
 from workloads.measure import estimates
 from workloads.measure.cpu_share import Others
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import (
     Ceiling,
     Cell,
@@ -32,7 +31,7 @@ from workloads.protocol.results import (
 NOT_FINITE = "what it was computed from gave no finite number"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Variant:
     """One of several ways to do a thing."""
 
@@ -50,7 +49,7 @@ class Variant:
         return "" if self.ci95 is None else " to ".join(map(_three_digits, self.ci95))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HeldRate:
     """A rate beside the main one that cannot lie above a limit, if it is right."""
 

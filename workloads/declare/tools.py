@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from workloads.measure.cpu_share import Others
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Ceiling, Limit
 
 Call = Callable[[], object]
 ClockName = Literal["device", "wall"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HeldMemory:
     """Memory that is held at one moment, bytes; on the CPU by the C library's heap.
 

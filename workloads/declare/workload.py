@@ -24,11 +24,10 @@ import re
 import textwrap
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from workloads.declare.study import Study
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Check, Need, ParameterInfo, Setting, WorkloadInfo
 
 THREE_TF32 = "3xtf32"
@@ -91,7 +90,7 @@ def _is_count(name: str, value: object) -> bool:
     return 0 <= value < _MOST
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Case:
     """A workload prepared on a device: what to time and how to read the time."""
 
@@ -137,7 +136,7 @@ class Case:
                 raise ValueError(f"Case({name}={shown}): a finite number, 0 or more")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Workload:
     """What is said of a workload, and the function that prepares it."""
 

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -26,7 +27,6 @@ from workloads.limits.limits import uncached
 from workloads.measure import cpu_share, environment, memory, torch_state
 from workloads.measure.clocks import Clock, HostClock, TimedBlock
 from workloads.measure.timing import BLOCK_S, Cancelled, Control
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import COPY, Ceiling, Limit, Rates, first_line
 
 SECONDS = 2.0
@@ -52,7 +52,7 @@ TF32 = "tf32"
 _DRIVER = Path("/proc/driver/nvidia/version")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Candidate:
     """One size, ready to be called."""
 
@@ -63,7 +63,7 @@ class _Candidate:
     call_s: float
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Found:
     """A block: of what, and how fast."""
 
@@ -262,7 +262,7 @@ HALVES = ("float16", "bfloat16")
 NO_RATE = "this workload is not held against a limit"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LimitQuery:
     """A rate, and the kind of limit that is looked up for it."""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workloads.declare.workload import THREE_TF32
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import COPY, Basis, Ceiling, Limit, TorchDevice
 
 _COHERENT = r"\bG[BH]\d"
@@ -192,7 +191,7 @@ _M, _L, _T, _X, _W, _D = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Peak:
     """One part: TFLOP/s by precision, GB/s of its memory and of its host link one way."""
 
@@ -332,7 +331,7 @@ _PAYLOADS = (8 / 10, 128 / 130, 242 / 256)
 on (PCI-SIG, PCI Express base specifications 1 to 6)."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LinkState:
     """Transfers per second of each lane, in 10^9, and how many lanes there are."""
 
@@ -350,7 +349,7 @@ class LinkState:
         return f"{self.gt_s:g} GT/s x{self.lanes}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PcieLink:
     """A link as it is, and the best that the device can have."""
 

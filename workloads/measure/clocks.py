@@ -11,15 +11,14 @@ import gc
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
 import torch
 
-from workloads.protocol.frozen import frozen
 
-
-@frozen
+@dataclass(frozen=True, slots=True)
 class TimedBlock:
     """Seconds that a block of calls took, all calls together."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from workloads.measure import estimates
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Budget, Compare
 from workloads.protocol.results import Arm, Comparison, Setting, Verdict
 
@@ -18,7 +18,7 @@ BLOCKS_S: dict[Budget, float] = {"quick": 20.0, "normal": 60.0, "careful": 300.0
 """A comparison in one process ends here, with the pairs that it has, if there are three."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ArmSample:
     """One block or one process with one setting, seconds."""
 
@@ -27,7 +27,7 @@ class ArmSample:
     """``None`` where both settings share a process."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Pair:
     """The two settings one after the other."""
 

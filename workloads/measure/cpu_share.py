@@ -15,9 +15,8 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-
-from workloads.protocol.frozen import frozen
 
 TOO_MANY = 0.1
 """Busy cores of other processes, beyond those that no thread of ours needs, that spoil a timing."""
@@ -32,7 +31,7 @@ _root: int | None = None
 """The process whose tree is ours; ``None``: this one."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CpuTime:
     """CPU seconds so far: of all processes on the cores that we may use, and of our own."""
 
@@ -128,7 +127,7 @@ def other_cores(before: CpuTime | None, after: CpuTime | None, seconds: float) -
     return max(0.0, everybody - (after.ours - before.ours)) / seconds
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Others:
     """CPU time that other processes took meanwhile; stretches of time can be added up."""
 

@@ -7,8 +7,8 @@ import itertools
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Verdict
 
 THRESHOLD = 0.01
@@ -159,7 +159,7 @@ def t_quantile(degrees: int) -> float:
     return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Ratio:
     """Time A over time B, from pairs; above 1, B is faster."""
 
@@ -258,7 +258,7 @@ def knee(sizes: Sequence[int], rates: Sequence[float], share: float = NEAR_THE_T
     return next(size for size, rate in zip(sizes, rates, strict=True) if rate >= enough)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Crossing:
     """Where one way comes to take less time than another, and stays so."""
 

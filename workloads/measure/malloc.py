@@ -23,9 +23,8 @@ import os
 import platform
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-
-from workloads.protocol.frozen import frozen
 
 # From malloc.h.
 _M_TRIM_THRESHOLD = -1
@@ -143,7 +142,7 @@ def _pages(variables: MutableMapping[str, str]) -> str:
     return "huge pages asked for" if allowed else "the kernel gives no huge pages"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Heap:
     """Bytes of the C library's heap."""
 

@@ -9,12 +9,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from workloads.measure import malloc
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import HostHeap, TorchMemory
 from workloads.protocol.results import PeakMemory
 
@@ -306,7 +306,7 @@ class NvmlError(Exception):
     """NVML does not tell; the text says why."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NvmlMemory:
     """A device's memory, bytes."""
 

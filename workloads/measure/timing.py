@@ -19,7 +19,6 @@ from typing import Literal
 
 from workloads.measure import cpu_share, estimates
 from workloads.measure.clocks import Clock, TimedBlock
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Budget, Phase
 from workloads.protocol.results import Timing
 
@@ -35,7 +34,7 @@ P95_CALLS = 20
 """Below this a 95th percentile is little else than the maximum."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Plan:
     """When to stop; times in seconds."""
 

@@ -6,16 +6,16 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import FlagInfo
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Flag:
     """A boolean attribute of a torch backend module."""
 
@@ -115,7 +115,7 @@ def apply_flags(settings: Mapping[str, bool]) -> None:
         BY_NAME[name].set(value)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Setting:
     """One thing that torch lets be set for the process or its main thread."""
 

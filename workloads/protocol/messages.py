@@ -5,10 +5,9 @@ A JSON line each (``workloads.protocol.wire``).
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Union, get_args
 
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import (
     Ceiling,
     Comparison,
@@ -38,7 +37,7 @@ Phase = Literal[
 # ---- requests: front end to runner -------------------------------------------------------------
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Run:
     id: str
     workload: str
@@ -50,7 +49,7 @@ class Run:
     """Neither check the result nor read further figures."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Compare:
     id: str
     workload: str
@@ -64,29 +63,29 @@ class Compare:
     budget: Budget = "normal"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Cancel:
     """End one run or comparison, or with an empty id all of them; what was measured is kept."""
 
     id: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EmptyCache:
     device: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ResetPeaks:
     device: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TellMemory:
     """Say what memory is held: as soon as a block ends, or at once where nothing runs."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KnownCeilings:
     """Ceilings that were measured earlier, under whichever conditions; nothing answers it."""
 
@@ -96,7 +95,7 @@ class KnownCeilings:
 # ---- events: runner to front end ---------------------------------------------------------------
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Hello:
     """The first line: sent before torch is imported, with the catalogue, which needs no torch."""
 
@@ -109,7 +108,7 @@ class Hello:
     """What is wrong with the files that users brought: path, line, reason."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Ready:
     """torch is imported and the devices are known."""
 
@@ -117,7 +116,7 @@ class Ready:
     import_s: float
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Unusable:
     """torch cannot be used in this Python; nothing can be run."""
 
@@ -126,21 +125,21 @@ class Unusable:
     detail: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkerStarted:
     """A process that runs workloads and holds their memory."""
 
     pid: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkerEnded:
     pid: int
     reason: str
     expected: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Progress:
     id: str
     phase: Phase
@@ -154,21 +153,21 @@ class Progress:
     """At most this long, by the budget."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Measured:
     """A run's time is taken, and what its study has found so far; its end is still to come."""
 
     result: RunResult
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Finished:
     result: RunResult
     worker_usable: bool = True
     """``False`` where a device error has left the process with nothing to run on."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Compared:
     """A comparison so far; ``done`` when no more pairs come."""
 
@@ -177,7 +176,7 @@ class Compared:
     worker_usable: bool = True
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TorchMemory:
     """One GPU's figures of the caching allocator, bytes, in the words of ``memory_stats``.
 
@@ -212,7 +211,7 @@ class TorchMemory:
     """What torch has given to cuBLAS out of what is reserved (``workloads.measure.memory``)."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HostHeap:
     """The C library's heap in the worker, bytes: what CPU tensors are allocated from."""
 
@@ -224,7 +223,7 @@ class HostHeap:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Emptied:
     """The cache was returned: bytes that left the reserved (GPU) or resident (CPU) figure."""
 
@@ -232,20 +231,20 @@ class Emptied:
     freed: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CeilingMeasured:
     """A ceiling of this box, to be kept for later runners."""
 
     ceiling: Ceiling
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     at: float
     busy_with: str | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Rejected:
     """A request that could not be taken or was given up, by its id."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Union
 
-from workloads.protocol.frozen import frozen
+from workloads.protocol.wire import field_values
 
 Setting = Union[bool, int, float, str]
 """A value of a parameter or of a flag."""
@@ -15,7 +15,7 @@ Need = Literal["2 GPUs", "a C++ compiler", "Triton", "torch.distributed"]
 needs on a GPU; ``torch.distributed``, which some builds leave out."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ParameterInfo:
     """One parameter of a workload: its default and what it may be set to."""
 
@@ -33,7 +33,7 @@ class ParameterInfo:
     """The same in words."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkloadInfo:
     """What can be said of a workload without torch."""
 
@@ -57,7 +57,7 @@ class WorkloadInfo:
     """The lines that are timed, read from the source; empty before they are read."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FlagInfo:
     """A switch of a torch backend."""
 
@@ -73,7 +73,7 @@ class FlagInfo:
     """Why it has no effect here; ``None`` where it has."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TorchDevice:
     """A device as torch numbers it."""
 
@@ -94,7 +94,7 @@ class TorchDevice:
     memory_bus_bits: int | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Environment:
     """What a figure depends on besides the device: the runner's Python, torch and threads."""
 
@@ -121,7 +121,7 @@ Basis = Literal["published", "derived", "measured"]
 """Where a limit is from: a datasheet, the device's properties, or a measurement on this box."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Timing:
     """Seconds per call; the statistics are taken over blocks of calls, never over single calls."""
 
@@ -154,14 +154,14 @@ class Timing:
     measured_to: float
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Rates:
     flop_per_s: float | None
     byte_per_s: float | None
     item_per_s: float | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Limit:
     """What a rate is held against."""
 
@@ -186,7 +186,7 @@ COPY = "copy"
 """The kind of a ceiling of memory traffic; the other kinds are precisions."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Ceiling:
     """The highest rate of one kind that a device has shown."""
 
@@ -204,7 +204,7 @@ class Ceiling:
     """Other processes kept the CPU busy meanwhile: it can be too low, and is not to be kept."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PeakMemory:
     """Highest values during the run, bytes; the allocator's are exact."""
 
@@ -217,7 +217,7 @@ class PeakMemory:
     """cuBLAS's workspaces, which reserved holds and allocated does not."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Figure:
     """A further number or fact of a workload."""
 
@@ -230,7 +230,7 @@ Cell = Union[float, str, None]
 """Of a table; ``None`` is a value that is not known."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Column:
     """One column of a table."""
 
@@ -239,7 +239,7 @@ class Column:
     """Of its numbers: s, byte, byte/s, FLOP/s, samples/s, x, %, or none for text and counts."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Table:
     """Several settings of one thing side by side, or the steps of a story."""
 
@@ -249,7 +249,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Series:
     """One line of a chart: a value for each place on its axis, ``None`` where there is none."""
 
@@ -258,7 +258,7 @@ class Series:
     values: tuple[float | None, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Chart:
     """Values over a size, or over the steps of a story."""
 
@@ -275,7 +275,7 @@ class Chart:
     """What there is to see in it, a line each: where one curve overtakes the other."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Check:
     """The result held against a reference."""
 
@@ -286,7 +286,7 @@ class Check:
     against: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MeasuredSpan:
     """A time in which something was measured, so that samples of the devices can be laid beside it.
 
@@ -299,7 +299,7 @@ class MeasuredSpan:
     """Of this host that worked meanwhile, in torch's words."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunResult:
     """What one run of one workload on one device gave."""
 
@@ -364,7 +364,7 @@ def without_claims(result: RunResult, reason: str) -> RunResult:
         reason: why they are absent.
     """
     why = dict(result.unavailable)
-    for name, value in vars(result.rates).items():
+    for name, value in field_values(result.rates).items():
         if value is not None:
             why[f"rates.{name}"] = reason
     if result.limit is not None:
@@ -406,7 +406,7 @@ def _chart_without_claims(chart: Chart) -> Chart:
     return replace(chart, series=kept, marks=())
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Arm:
     """One of the two settings that are compared; medians over the pairs so far."""
 
@@ -415,7 +415,7 @@ class Arm:
     first_call_s: float | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Two settings of a flag; ``ratio`` is time A / time B: above 1, B is faster."""
 

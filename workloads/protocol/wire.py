@@ -34,6 +34,12 @@ def _names(cls: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(cls))
 
 
+def field_values(record: Any) -> dict[str, Any]:
+    """Return the values of a dataclass by the names of its fields; they stay as they are."""
+    kind: type = type(record)
+    return {name: getattr(record, name) for name in _names(kind)}
+
+
 def to_plain(value: object) -> Any:
     """Turn dataclasses, tuples and mappings into what ``json.dumps`` takes."""
     # The most frequent first: what is written each second must cost the box little.

@@ -13,12 +13,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from workloads import START
 from workloads.declare.workload import RANK_PARAMETERS, ParameterError, Skip
 from workloads.protocol import wire
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import VERSION, Finished, Measured, Progress, Run
 from workloads.protocol.process import Channel, signal_in_words
 from workloads.protocol.results import RunResult, Setting
@@ -29,7 +29,7 @@ SHUTDOWN_S = 5
 """What torchrun gives its ranks between SIGTERM and SIGKILL; its own default is 30."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RankLayout:
     """How many processes, and where they meet."""
 
@@ -174,7 +174,7 @@ def no_meeting(planned: RankLayout) -> str:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Order:
     """What every rank is to run; the worker leaves it in the folder that it shares with them."""
 
@@ -183,7 +183,7 @@ class Order:
     """File that declares the workload; empty for one of the catalogue."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Joined:
     """A rank has met the others."""
 

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -23,7 +23,6 @@ from workloads.measure import cpu_peak, malloc, memory, timing, torch_state
 from workloads.measure.clocks import Clock, clock_for
 from workloads.measure.cpu_peak import FirstCalls
 from workloads.measure.timing import Cancelled, Control
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Run, nothing_measured
 from workloads.protocol.results import (
     NOT_CHECKED,
@@ -72,7 +71,7 @@ def _unmet(need: Need, device_type: str) -> str | None:
     return None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A workload ready to be timed."""
 

@@ -10,10 +10,10 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from workloads.protocol.frozen import frozen
 from workloads.protocol.process import die_with_parent, separate_protocol, write_whole
 from workloads.protocol.wire import WireError, decode, encode
 
@@ -125,7 +125,7 @@ _UNLIMITED = 1 << 60
 """Version 1 writes no limit as a number near 2**63."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MemoryLimit:
     """The narrowest memory limit above this process."""
 

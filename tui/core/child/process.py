@@ -12,12 +12,12 @@ import os
 import signal
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Generic, TypeVar
 
 from tui.core.child.launch import Launched, launch
 from workloads.protocol import wire
-from workloads.protocol.frozen import frozen
 from workloads.protocol.process import signal_in_words
 
 E = TypeVar("E")
@@ -42,7 +42,7 @@ def _in_session(leader: int) -> list[int]:
     return found
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MalformedMessage:
     """A line on the protocol channel that is no message we know."""
 

@@ -11,8 +11,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping
-
-from workloads.protocol.frozen import frozen
+from dataclasses import dataclass
 
 VARIABLE = "GPU_WORKBENCH_ASCII"
 """Set to anything but nothing, 0, no or false, it asks for ASCII; ``--ascii`` sets it."""
@@ -20,7 +19,7 @@ COERCED = "C.UTF-8"
 """What Python sets LC_CTYPE to in place of C."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class IntervalGlyphs:
     """Of an interval on a line around one."""
 
@@ -32,7 +31,7 @@ class IntervalGlyphs:
     high: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Glyphs:
     """One character set. Every single glyph is one cell wide."""
 

@@ -6,13 +6,12 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tui.devices.allocators.messages import LookFor, TorchProcess, undescribed
 from tui.devices.allocators.peek import LIBRARY
 from tui.devices.allocators.process_files import PROC, GoneError, ProcessFiles, Refusal, library_in
 from tui.devices.monitor.processes import ProcessOwners
-from workloads.protocol.frozen import frozen
 
 _LAUNCHERS = (
     # Who sets it; its mark; its rank, local rank and number of ranks.
@@ -31,7 +30,7 @@ _VERSION = re.compile(rb"^__version__ = ['\"]([\w.+-]{1,60})['\"]", re.MULTILINE
 _NOT_TOLD = "no launcher has told it in the environment"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Ranks:
     """Which of several processes one is, as its launcher has told it."""
 

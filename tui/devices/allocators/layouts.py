@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from operator import add, le, sub
 from typing import Any
 
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
 Reader = Callable[[int, int], bytes]
@@ -38,7 +38,7 @@ class ElfError(ValueError):
     """The memory holds no library whose symbols can be read; the text says what is missing."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Library:
     """A library as it is loaded."""
 
@@ -153,7 +153,7 @@ NOTHING: Numbers = (0,) * _HELD
 """What was held when the counts began: nothing, as in a process that has never reset them."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeviceStatsLayout:
     """Of ``DeviceStats``, up to ``num_ooms``."""
 

@@ -10,17 +10,16 @@ started with is believed only where NVML lists the process on that very device.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Union
 
 from tui.devices.monitor.messages import Device, ParentProcess, process_of
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
 VERSION = 1
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TorchProcess:
     """A process that has torch loaded, or of which that was asked."""
 
@@ -77,7 +76,7 @@ def undescribed(pid: int, why: str) -> TorchProcess:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TorchProcesses:
     """All that are watched; sent when something of it has changed."""
 
@@ -86,7 +85,7 @@ class TorchProcesses:
     processes: tuple[TorchProcess, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProcessFigures:
     """What the allocators of the watched processes hold at one moment.
 
@@ -103,13 +102,13 @@ class ProcessFigures:
     """Bytes of the host's memory that each process has resident, shared pages included, by pid."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WatchHello:
     version: int
     pid: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LookFor:
     """Request: watch these processes from now on, or all of this user's that have torch."""
 
@@ -119,14 +118,14 @@ class LookFor:
     """Also those that they have started."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ListedProcesses:
     """Request: these use a GPU, as NVML says; those of them that have torch are told too."""
 
     pids: tuple[int, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WatchPace:
     """Request: read the figures this far apart from now on."""
 
@@ -139,7 +138,7 @@ WatchRequest = Union[LookFor, ListedProcesses, WatchPace]
 WATCH_REQUESTS: tuple[type[WatchRequest], ...] = (LookFor, ListedProcesses, WatchPace)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Placed:
     """A device of a process."""
 
@@ -151,7 +150,7 @@ class Placed:
     why_no_process: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StepsTold:
     """What the agents of a run have told at one moment."""
 
@@ -161,7 +160,7 @@ class StepsTold:
     """Steps of all optimizers until then, by the identity of the process."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DevicesPlaced:
     """Which GPUs the devices of a run's processes are, and what NVML says that is held there."""
 

@@ -10,6 +10,7 @@ stopped.
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
 from tui.devices.allocators import layouts
 from tui.devices.allocators.layouts import (
@@ -33,7 +34,6 @@ from tui.devices.allocators.process_files import (
     ProcessFiles,
     library_in,
 )
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
 LIBRARY = b"libc10_cuda"
@@ -100,7 +100,7 @@ class UnreadableError(Exception):
         return _WORDS.get(str(self), "unread")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AllocatorAddress:
     """Where the figures of a process lie."""
 
@@ -111,7 +111,7 @@ class AllocatorAddress:
     layout: DeviceStatsLayout
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AllocatorReading:
     """What one reading gave."""
 

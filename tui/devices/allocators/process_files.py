@@ -16,9 +16,8 @@ import os
 import pwd
 import re
 import stat
+from dataclasses import dataclass
 from pathlib import Path
-
-from workloads.protocol.frozen import frozen
 
 PROC = Path("/proc")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -192,7 +191,7 @@ class Memory:
         return found
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Mapping:
     """A file of which a process has the beginning mapped."""
 
@@ -227,7 +226,7 @@ _CAP_SYS_PTRACE = 19
 _SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """Why figures cannot be had, and what would help; empty where nothing does."""
 
@@ -237,7 +236,7 @@ class Refusal:
     """The reason in one word."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Access:
     """What decides whether one process may read another."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tui.cli.headless import ask_runner, look
@@ -16,7 +16,6 @@ from tui.core.text.glyphs import rows_of_text
 from tui.devices.monitor.messages import Sample
 from tui.devices.state.devices import CPU, NOT_ASKED, DeviceView, pair
 from workloads.protocol import messages, wire
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Event
 from workloads.protocol.results import TorchDevice
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from tui.core.settings import Value
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DevicesOptions:
     """Whose torch names them, and how they are printed."""
 

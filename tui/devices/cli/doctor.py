@@ -16,7 +16,7 @@ import socket
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,6 @@ from tui.devices.cli.doctor_checks import (
 )
 from tui.devices.monitor.messages import Device, GpuProcess, Sample
 from workloads.protocol import messages, wire
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Event
 from workloads.protocol.results import Environment
 
@@ -60,7 +59,7 @@ LOOK_S = 20.0
 """For the monitor, which waits 15 s for NVML; without it there are still the host's figures."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DoctorOptions:
     """What to look at, and where what is found goes."""
 

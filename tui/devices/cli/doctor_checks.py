@@ -9,6 +9,7 @@ import platform
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, TypeVar, cast
 
@@ -20,7 +21,6 @@ from tui.devices.monitor.messages import GpuProcess, Sample
 from tui.devices.state.devices import NOT_ASKED, as_torch_knows, pair, uses_cuda
 from tui.watch.runs.runs import EXAMPLE
 from workloads.protocol import messages
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Environment
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ HOLDERS = 3
 NO_STATE = "reports of crashes are not saved; set GPU_WORKBENCH_STATE to a folder that can be"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CheckResult:
     """One check: what was found and, where it is not well, what to do."""
 

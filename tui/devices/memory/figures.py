@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 from tui.core.text import numbers as text
 from tui.devices.memory.model import (
@@ -19,7 +19,6 @@ from tui.devices.memory.model import (
 from tui.devices.monitor.messages import Device, GpuProcess, Sample, process_of
 from tui.devices.state.devices import Basis, DeviceView
 from tui.devices.state.history import stale_after
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
 NVML = "NVML"
@@ -30,7 +29,7 @@ MOVED = "torch has reserved or given back memory since NVML was read"
 """Why what NVML says is not split by what torch says."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TorchFigures:
     """The caching allocator's, of the worker that lives now."""
 
@@ -44,7 +43,7 @@ class TorchFigures:
     """Of what is reserved, given to cuBLAS: neither a tensor's nor free."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GpuFigures:
     """Everything that is known of a GPU's memory before it is laid out as a bar."""
 
@@ -278,7 +277,7 @@ def _unified(sample: Sample, now: float) -> _Memory:
     return take(host.total), take(host.total - host.available), take(host.available), driver, HOST
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Holders:
     """What NVML says that each process holds: the worker, what else is ours, all others."""
 

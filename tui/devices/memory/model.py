@@ -6,25 +6,25 @@ A reading is a value, an absence with its reason, or a value that has grown old.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Generic, TypeVar, Union
 
 from tui.core.text import numbers as text
 from tui.core.text.numbers import old
-from workloads.protocol.frozen import frozen
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Value(Generic[T]):
     """A value that is current."""
 
     value: T
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Stale(Generic[T]):
     """A value that was current once."""
 
@@ -34,7 +34,7 @@ class Stale(Generic[T]):
     reason: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Absent:
     """No value, and why: ``short`` stands in its place, ``reason`` is shown on focus."""
 
@@ -90,7 +90,7 @@ def _older(a: Stale[T], b: Stale[T]) -> bool:
     return b.age_s is not None and (a.age_s is None or a.age_s > b.age_s)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AccountWording:
     """The words of an account for the process that it is of."""
 
@@ -136,7 +136,7 @@ OUTSIDE = AccountWording(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProcessMemory:
     """What another process holds of a device, by NVML and, where it may be read, by torch."""
 
@@ -167,7 +167,7 @@ OTHER_PARTS = ("other_allocated", "other_cached", "other_context")
 """Keys of the slices of another process."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Slice:
     """A part of the bar. The known slices of a gauge add up to its total."""
 
@@ -177,7 +177,7 @@ class Slice:
     bytes: Reading[int]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Term:
     """A figure of the full account."""
 
@@ -199,7 +199,7 @@ def pinned_term(size: Reading[int]) -> Term:
     return Term(PINNED, "pinned host memory", size, "torch host_memory_stats", about)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Counter:
     """How often something happened since the last run began."""
 
@@ -208,7 +208,7 @@ class Counter:
     about: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Gauge:
     """The memory of one device, who holds it, and what does not fit together."""
 

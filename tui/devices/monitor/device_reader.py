@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from tui.devices.monitor import messages, processes
@@ -12,10 +12,9 @@ from tui.devices.monitor.field_reader import FieldReader
 from tui.devices.monitor.messages import Clocks, Device, DeviceMemory, GpuProcess, Pcie, Utilization
 from tui.devices.monitor.nvml import Code, NoAnswer
 from tui.devices.monitor.processes import ListedProcess, ProcessOwners
-from workloads.protocol.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Identity:
     """What stays the same of a device for as long as the driver is up."""
 

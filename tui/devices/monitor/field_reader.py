@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, Literal
 
 from tui.devices.monitor.nvml import TRY_THE_NEXT_WAY, Code, DeviceGoneError, NoAnswer, call
-from workloads.protocol.frozen import frozen
 
 Way = tuple[Any, ...]
 """The name of a pynvml function and the arguments that follow the handle."""
@@ -23,7 +22,7 @@ _ALSO_OF_INSTANCES = frozenset({"processes.compute", "processes.graphics", "proc
 """What NVML offers for MIG instances too: a refusal has another reason."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NvmlQuery:
     """The functions and arguments that read a figure: what ``messages.nvml_query`` was given."""
 

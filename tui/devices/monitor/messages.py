@@ -8,10 +8,8 @@ holds the reason under the field's dotted path. Zero always means zero.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, Union
-
-from workloads.protocol.frozen import frozen
 
 VERSION = 1
 
@@ -42,7 +40,7 @@ _SENSOR_GPU = 0
 _UNCORRECTED, _VOLATILE = 1, 0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeviceMemory:
     total: int | None
     used: int | None
@@ -54,20 +52,20 @@ class DeviceMemory:
     """The device has no memory of its own: the host's memory is the bar to draw, never as VRAM."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Utilization:
     gpu: float | None
     memory: float | None
     """Share of time in which device memory was read or written, not how full it is."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Clocks:
     sm: int | None = field(metadata=nvml_query("nvmlDeviceGetClockInfo", _CLOCK_SM))
     memory: int | None = field(metadata=nvml_query("nvmlDeviceGetClockInfo", _CLOCK_MEMORY))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Pcie:
     generation: int | None = field(
         metadata=nvml_query("nvmlDeviceGetCurrPcieLinkGeneration", often="if due")
@@ -75,7 +73,7 @@ class Pcie:
     width: int | None = field(metadata=nvml_query("nvmlDeviceGetCurrPcieLinkWidth", often="if due"))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ParentProcess:
     """The process that started another one, as torchrun its ranks."""
 
@@ -86,7 +84,7 @@ class ParentProcess:
     """Unix time."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GpuProcess:
     """A process that NVML says uses the device; the pid is the host's."""
 
@@ -112,7 +110,7 @@ class GpuProcess:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Device:
     """One NVML device at one moment."""
 
@@ -175,7 +173,7 @@ class Device:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Cpu:
     model: str
     cores: int
@@ -187,7 +185,7 @@ class Cpu:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HostMemory:
     total: int
     """The cgroup's limit where that is lower than what the machine has."""
@@ -195,14 +193,14 @@ class HostMemory:
     available: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Host:
     name: str
     cpu: Cpu
     memory: HostMemory
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Driver:
     version: str | None
     cuda: str | None
@@ -213,7 +211,7 @@ class Driver:
     """No trace of a driver was found: not NVML alone is missing."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WatchedProcess:
     """Host memory of a process that this program started."""
 
@@ -224,7 +222,7 @@ class WatchedProcess:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HostProcesses:
     """Who holds the host's memory: resident sizes, which count shared pages in each process."""
 
@@ -238,7 +236,7 @@ class HostProcesses:
     """Processes whose memory this user may not see."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Sample:
     """All devices and the host at one moment."""
 
@@ -260,27 +258,27 @@ class Sample:
     """Seconds until the next one, where NVML is no slower than that."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MonitorHello:
     version: int
     pid: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Watch:
     """Request: report the host memory of these processes with each sample from now on."""
 
     pids: tuple[int, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WatchHost:
     """Request: list the host's processes with each sample from now on, or no longer."""
 
     wanted: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Pace:
     """Request: take the samples this far apart from now on."""
 

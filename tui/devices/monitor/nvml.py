@@ -9,11 +9,10 @@ import os
 import platform
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
-
-from workloads.protocol.frozen import frozen
 
 
 class Code(IntEnum):
@@ -97,7 +96,7 @@ TRY_THE_NEXT_WAY = frozenset(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NoAnswer:
     """There is no answer, and this is why."""
 
@@ -289,7 +288,7 @@ def _libcuda_is_there() -> bool:
     return True
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NvmlSession:
     """NVML as it answers between one initialisation and the moment when it breaks."""
 

@@ -6,7 +6,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.core.child.inside import complain
@@ -21,10 +21,9 @@ from tui.devices.monitor.field_reader import FieldReader
 from tui.devices.monitor.messages import Device, Driver
 from tui.devices.monitor.nvml import DeviceGoneError, NoAnswer, NoDriverError, NvmlSession, call
 from tui.devices.monitor.processes import ProcessOwners
-from workloads.protocol.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Lost:
     reason: str
     at: float
@@ -176,7 +175,7 @@ LONGEST_WAIT = 10.0
 """Seconds between two attempts to start NVML, at most: a driver that comes later is seen."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NvmlState:
     """The newest that is known from NVML."""
 

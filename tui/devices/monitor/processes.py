@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -15,7 +15,6 @@ from tui.core.text import secrets
 from tui.devices.monitor.field_reader import FieldReader
 from tui.devices.monitor.messages import GpuProcess, ParentProcess
 from tui.devices.monitor.nvml import Code, NoAnswer, on_windows_driver
-from workloads.protocol.frozen import frozen
 
 LONGEST_COMMAND = 2000
 """Characters of a command line that are passed on; some launchers put a whole script there."""
@@ -29,7 +28,7 @@ _CLOCK_SLACK = 2.0
 _USES_A_GPU = ("/dev/nvidia", "libcuda", "libnvidia-")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProcessOwner:
     """What this machine knows of one PID; ``unavailable`` says why it does not know the rest."""
 
@@ -46,7 +45,7 @@ class ProcessOwner:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProcessLoad:
     """What a process takes of the host; ``unavailable`` says why something is not known."""
 
@@ -57,7 +56,7 @@ class ProcessLoad:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Look:
     """One look at a process's times."""
 
@@ -276,7 +275,7 @@ _NOT_AVAILABLE = 2**64 - 1
 """NVML_VALUE_NOT_AVAILABLE where a binding passes it on as it is."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ListedProcess:
     """One entry of one of NVML's lists."""
 

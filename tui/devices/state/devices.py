@@ -13,11 +13,10 @@ lies between them is of one moment with both.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tui.devices.monitor.messages import Device, Driver, Sample
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 from workloads.protocol.results import Environment, TorchDevice
 
@@ -25,7 +24,7 @@ CPU = "cpu"
 """The key of the host's processor among the devices."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeviceView:
     """One device under both of its names."""
 
@@ -155,7 +154,7 @@ Basis = Literal["one moment", "torch", "NVML"]
 """Whose moment an account is of; of ``torch`` or of ``NVML`` where the other's is another."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ConsistentReading:
     """The figures that an account of a GPU is made of."""
 
@@ -168,7 +167,7 @@ class ConsistentReading:
     """The process that torch's figures are of has ended; the next has not used the device yet."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Standing:
     """Torch's newest words on a device, and since when ``reserved`` stands still."""
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tui.devices.monitor.messages import Sample, process_of
 from tui.devices.state.devices import CPU, DeviceView
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
 MOST_POINTS = 900
 """Points that are kept of each device: a quarter of an hour at one sample a second."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MemoryPoint:
     """Bytes at one moment; ``None`` where a figure was not known then."""
 
@@ -30,7 +29,7 @@ class MemoryPoint:
     reserved: int | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Point(MemoryPoint):
     """Memory, and how busy and how hot the device was."""
 

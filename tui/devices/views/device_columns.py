@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import Order
 from tui.kit.lines import Line, Span, TextStyle, left, right
-from workloads.protocol.frozen import frozen
 
 MARK = 2
 UTILISATION = 4
@@ -32,7 +32,7 @@ _SIZE = re.compile(r"[ -]?\b\d+ ?GB\b", re.ASCII)
 which profile it is."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeviceColumns:
     """Widths in cells; zero for a column that is left out."""
 

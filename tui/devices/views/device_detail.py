@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from tui.core.text import numbers as text
@@ -16,7 +17,6 @@ from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import stale_after
 from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph
 from tui.kit.notices import WAITING
-from workloads.protocol.frozen import frozen
 
 T = TypeVar("T")
 Fact = tuple[str, str]
@@ -171,7 +171,7 @@ def _cpu(view: DeviceView, sample: Sample | None, now: float) -> list[Fact]:
 # ---- who holds its memory ----------------------------------------------------------------------
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Remainder:
     """A line below the processes: what no process of the list accounts for."""
 
@@ -181,7 +181,7 @@ class Remainder:
     strong: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Holders:
     """What the memory of one device is made up of."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -12,7 +13,6 @@ from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import MemoryPoint, Point, stale_after
 from tui.kit.braille import ACROSS, braille, filled
 from tui.kit.lines import Line, Span, TextStyle, fit, left, right
-from workloads.protocol.frozen import frozen
 
 LABEL = 18
 """Cells in front of a history: what is drawn, and its scale."""
@@ -21,7 +21,7 @@ LEAST_COLUMN_S = 4.0
 the link as much as all figures do."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PlottedFigure:
     """One figure of a point of a history and its scale, from zero to ``full``."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from tui.core.text import numbers as text
@@ -15,7 +15,6 @@ from tui.devices.monitor.messages import Device, GpuProcess, ParentProcess, Samp
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import sort_with_hysteresis
 from tui.state.allocators import Allocators
-from workloads.protocol.frozen import frozen
 
 Order = Literal[
     "memory", "allocated", "cached", "peak", "sm", "cpu", "host", "gpu", "pid", "user", "age"
@@ -38,7 +37,7 @@ LEAST_NOBODYS = 0.01
 has some megabytes in use. The account of the selected device has it in any case."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProcessRow:
     """One line: a process on one device, a launcher with what it started, or what is nobody's."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -21,10 +22,9 @@ from tui.kit.lines import (
     right,
 )
 from tui.state.allocators import Allocators
-from workloads.protocol.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Column:
     """One column of the table; another figure of a process is another of these."""
 

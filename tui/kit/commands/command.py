@@ -6,13 +6,11 @@ Each tab has a door in :mod:`tui.app.tabs`, which opens it. No Textual.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
-from workloads.protocol.frozen import frozen
 
-
-@frozen
+@dataclass(frozen=True, slots=True)
 class Tab:
     """One tab."""
 
@@ -75,7 +73,7 @@ SWITCH = "switch_mode"
 """The framework's action that opens a tab."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Situation:
     """What decides which commands are valid now."""
 
@@ -114,7 +112,7 @@ def always(_now: Situation) -> bool:
     return True
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Command:
     """One thing that can be asked for."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,6 @@ from tui.cli.values import resolve
 from tui.cli.workbench import check_terminal, prepare_screen
 from tui.core import interrupt
 from tui.recordings.lines import RecordingError, RecordingSummary, look_through
-from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -27,7 +26,7 @@ DEMO_SNAPSHOT = "demo_out_of_memory.pickle.gz"
 """The snapshot of a run in it that has run out of memory."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReplayOptions:
     """What to play, and how fast."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from tui.cli.output import Failure, UsageError, print_json, print_line, print_te
 from tui.cli.results_store import opened, selected
 from tui.core.text.glyphs import rows_of_text
 from tui.results.store.selection import FORMS, Selection, both, moment
-from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -29,7 +29,7 @@ MOST_SHOWN = 1_000_000
 """What SQLite takes as a limit is bounded; no list is read that far."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ResultsOptions:
     """What to do, and with which results."""
 

@@ -11,6 +11,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.core.text import glyphs
@@ -31,7 +32,6 @@ from tui.results.store.statistics import (
 )
 from tui.runs.state.runs import Against, EarlierResult
 from workloads.measure.estimates import THRESHOLD
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Setting, Verdict
 
 UNKNOWN = "not known"
@@ -40,7 +40,7 @@ IDLE = "idle"
 Environments = Mapping[str, Facts]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ComparisonSide:
     """The runs of one workload on one side, the oldest first."""
 
@@ -66,7 +66,7 @@ class ComparisonSide:
         return len({row.process for row in self.rows})
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DifferingFact:
     """A fact that the two sides do not share; that it is the cause is not said."""
 
@@ -76,7 +76,7 @@ class DifferingFact:
     b: tuple[str, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Question:
     """One workload with one setting, on both sides."""
 
@@ -93,7 +93,7 @@ class Question:
     a side has too few sessions."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StoreComparison:
     """All that A and B have in common."""
 

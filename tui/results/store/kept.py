@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -31,7 +31,6 @@ from tui.results.store.validity import (
 from tui.runs.state.runs import CompareState, Conditions, RunState
 from tui.state.store import Store
 from workloads.protocol import wire
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Comparison, Environment, RunResult
 
 
@@ -169,7 +168,7 @@ _OWN_WORDS = (
 T = TypeVar("T", Record, RunResult, Comparison)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _ResultLine:
     """One result in a file."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.results.store.compare import StoreComparison, compare, gpu_of
@@ -15,7 +16,6 @@ from tui.results.store.database import Database
 from tui.results.store.records import FLAG, Facts, StoredRow
 from tui.results.store.selection import Selection, SelectionError, both, read
 from tui.results.store.validity import is_time
-from workloads.protocol.frozen import frozen
 
 MOST = 2000
 """Results that a list holds; a filter finds any of the others."""
@@ -23,7 +23,7 @@ _DATED = re.compile(r"(before|since):")
 _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Listed:
     """The newest results that a filter leaves."""
 
@@ -38,7 +38,7 @@ class Listed:
     """How many there are."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Sides:
     """What two results stand for, side by side."""
 
@@ -48,7 +48,7 @@ class Sides:
     facts: dict[str, Facts]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Past:
     """A workload with one setting and the same flags, over time on one device of one box."""
 

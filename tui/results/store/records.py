@@ -8,7 +8,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,6 @@ from tui.devices.monitor.messages import Device, Sample
 from tui.devices.state.devices import DeviceView
 from tui.runs.state.runs import Conditions
 from workloads.protocol import wire
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import (
     Comparison,
     Environment,
@@ -31,7 +30,7 @@ ID_LENGTH = 16
 """Hexadecimal digits of an id; the first few that no other result has are enough to name one."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Facts:
     """All that a figure depends on beside the workload: the same facts have the same hash."""
 
@@ -51,7 +50,7 @@ class Facts:
         return tuple(item for item in sorted(self.values.items()) if item[0].startswith(FLAG))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Record:
     """One run or one comparison as it is kept."""
 
@@ -94,7 +93,7 @@ class Record:
         return tuple(dict.fromkeys((*seen, *(found.warnings if found else ()))))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StoredResult:
     """A record with what it was measured on: what goes into the store and into a file."""
 
@@ -103,7 +102,7 @@ class StoredResult:
     tags: tuple[str, ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StoredRow:
     """What lists and comparisons need of a record; its body stays where it is."""
 

@@ -6,9 +6,9 @@ import datetime
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tui.results.store.records import VERSIONS, Facts
-from workloads.protocol.frozen import frozen
 
 _SPAN = re.compile(r"(\d+)\s*(min|[hdw])")
 _SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -34,7 +34,7 @@ class SelectionError(ValueError):
     """What was typed selects nothing that there can be; one line."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Selection:
     """All of these hold; what is empty holds always."""
 

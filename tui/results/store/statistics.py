@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from workloads.measure import estimates
 from workloads.measure.estimates import MEDIAN_FROM, THRESHOLD, t_quantile
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Verdict
 
 FEWEST = 3
@@ -33,7 +33,7 @@ Sessions = Sequence[Sequence[float]]
 """The medians of the runs of each session in seconds, positive; no session is empty."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunRatio:
     """Time of A over time of B, which is the speed of B over that of A; above 1, B is faster."""
 
@@ -166,7 +166,7 @@ def two_sided(t: float, degrees: int) -> float:
 # ---- many questions ----------------------------------------------------------------------------
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What is said of one workload among several."""
 
@@ -212,7 +212,7 @@ def answers(ratios: Sequence[RunRatio]) -> list[Answer]:
 # ---- from run to run ---------------------------------------------------------------------------
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Spread:
     """How much runs of the same differ."""
 

@@ -21,6 +21,7 @@ from tui.results.store.records import (
     id_of,
 )
 from workloads.protocol.results import Comparison, RunResult, Timing
+from workloads.protocol.wire import field_values
 
 FIRST_S = 946_684_800.0
 """2000-01-01, Unix time; a result of an earlier time has a wrong clock."""
@@ -179,7 +180,7 @@ def _check_run(run: RunResult) -> None:
     if run.time is not None:
         _check_timing(run.time)
     for owner, part in (("rates", run.rates), ("memory", run.memory)):
-        for name, value in vars(part).items():
+        for name, value in field_values(part).items():
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 _check_not_negative(f"{owner}.{name}", value)
     if run.limit is not None:
@@ -281,7 +282,12 @@ def row_from_store(found: tuple[Any, ...]) -> StoredRow:
     if not wrong:
         return row
     reason = f"n/a: this row of the store cannot be true: {'; '.join(wrong)}"
-    values = {**vars(row), "status": "failed", "said": reason, "marks": (reason, *row.marks)}
+    values = {
+        **field_values(row),
+        "status": "failed",
+        "said": reason,
+        "marks": (reason, *row.marks),
+    }
     return StoredRow(**values)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from tui.core.text import glyphs
@@ -37,7 +38,6 @@ from tui.results.views.results import (
     verdict,
 )
 from tui.runs.views.backend import between
-from workloads.protocol.frozen import frozen
 
 _GAP = 2
 _MOST_NAME, _LEAST_NAME = 40, 14
@@ -50,7 +50,7 @@ NONE_SHARED = "A and B have no workload in common that ended well with the same 
 # ---- two sets side by side -----------------------------------------------------------------------
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ComparisonColumns:
     """Cells of each column; 0 of one that there is no room for."""
 

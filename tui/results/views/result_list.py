@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from tui.core.text import glyphs
@@ -21,7 +22,6 @@ from tui.kit.lines import (
 from tui.results.store.look import Listed
 from tui.results.store.records import StoredRow, place
 from tui.results.views.results import date, name_of, outcome, when
-from workloads.protocol.frozen import frozen
 
 Order = Literal["newest", "workload", "time"]
 ORDERS: tuple[Order, ...] = ("newest", "workload", "time")
@@ -49,7 +49,7 @@ def ordered(rows: Sequence[StoredRow], order: Order) -> list[StoredRow]:
     return list(rows)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ResultColumns:
     """What a list shows of its rows, and in how many cells."""
 

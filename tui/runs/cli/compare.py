@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tui.cli.headless import (
@@ -36,7 +36,6 @@ from tui.cli.results_store import keeper_for
 from tui.cli.values import python_to_use
 from tui.devices.state.devices import CPU
 from tui.session.session import Session
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ Flag = tuple[str, tuple[bool, bool]]
 """A flag's name and the two settings that are compared."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompareOptions:
     """What to compare, where and for how long."""
 

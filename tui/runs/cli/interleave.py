@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tui.cli.output import Failure, UsageError, not_known
 from tui.cli.results_store import opened
 from tui.cli.values import python_at
 from tui.state.events import FlagSet
-from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.results.store.compare import StoreComparison
@@ -25,7 +24,7 @@ _FLAG = re.compile(r"[a-z]\w*\.\w+")
 _ON_OFF = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class InterleavedSide:
     """What one of the two sides is run with."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tui.cli.headless import say_problems
@@ -20,7 +20,6 @@ from tui.session import supervisors
 from tui.session.silence import reading
 from tui.session.supervisors import runner_command
 from workloads.protocol import messages
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Event
 from workloads.protocol.results import WorkloadInfo
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from tui.core.settings import Value
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ListOptions:
     """Whose catalogue, and how it is printed."""
 

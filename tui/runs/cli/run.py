@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tui.cli.headless import (
@@ -40,7 +40,6 @@ from tui.runs.cli.interleave import FORMS, TURNS, InterleavedSide, compare_turns
 from tui.runs.state.runs import RunState
 from tui.session.session import Session
 from tui.state.store import Store
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from tui.core.settings import Value
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunOptions:
     """What to run, where and for how long."""
 

@@ -9,19 +9,19 @@ import itertools
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import ParameterInfo, Setting, WorkloadInfo
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Valid:
     """All parameters of the workload, complete and checked."""
 
     parameters: dict[str, Setting]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Invalid:
     """One line per bad parameter, by its name; each says what is allowed."""
 
@@ -184,7 +184,7 @@ MOST_RUNS = 64
 _RANGE = re.compile(r"(?P<low>.+?)\.\.(?P<high>.+?)(?P<sign>[x*+])(?P<step>.+)")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """Settings of one workload's parameters that are run one after the other."""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from workloads.protocol import messages
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import (
     Arm,
     Comparison,
@@ -27,7 +26,7 @@ NO_MONITOR = "the monitor did not see this device"
 SEVERAL = "not followed over the processes of a comparison"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Conditions:
     """What NVML said of the devices during a run or a comparison, and what else it depends on.
 
@@ -55,7 +54,7 @@ class Conditions:
     """torch's names of the devices that were sampled while they worked."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EarlierResult:
     """The newest run of a workload with one setting on one device of this box."""
 
@@ -80,7 +79,7 @@ class EarlierResult:
         return parameters in (self.asked, self.used)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Against:
     """A run, with those like it of this session, beside the earlier ones that it is held to."""
 
@@ -136,7 +135,7 @@ class EarlierResults:
         return next((one for one in known if one.is_of(parameters)), None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunState:
     """One requested run: queued, going on (``progress``) or ended (``result``)."""
 
@@ -161,7 +160,7 @@ class RunState:
         return self.result is not None and self.result.status == "cancelled"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompareState:
     """One requested comparison with what it has found so far."""
 

@@ -8,19 +8,19 @@ memory's byte/s times the FLOP per byte.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from tui.runs.state.runs import RunState, rate_at_limit
 from tui.state.store import Store
 from workloads.limits import limits
 from workloads.limits.ceilings import newest
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Basis, Ceiling, Environment, RunResult, Setting, TorchDevice
 
 PLAIN = "float32"
 """The precision whose limit is drawn where no run names another."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Roof:
     """One limit: FLOP/s of a precision, or byte/s of the memory."""
 
@@ -34,7 +34,7 @@ class Roof:
         return f"{self.name} {'ceiling' if self.basis == 'measured' else 'peak'}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RooflinePoint:
     """A run that tells both its operations and its bytes."""
 
@@ -47,7 +47,7 @@ class RooflinePoint:
     """FLOP/s that its precision is held against; ``None`` where the memory was the nearer one."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Roofline:
     """A device's limits and its points."""
 

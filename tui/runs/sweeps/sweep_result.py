@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tui.core.text.numbers import place as place_text
 from tui.core.text.numbers import quantity
@@ -21,7 +22,6 @@ from tui.runs.state.runs import (
     standing,
 )
 from tui.state.store import Store
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import (
     Basis,
     Cell,
@@ -37,7 +37,7 @@ Runs = Mapping[str, RunState | None]
 """Of one point, by device."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Crossover:
     """Where one device overtakes another as the size grows."""
 
@@ -53,7 +53,7 @@ class Crossover:
     """The other swept settings."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SweptLimit:
     """What the rates of a device are held against."""
 
@@ -301,7 +301,7 @@ class Curves:
         return by
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Swept:
     """A sweep with its runs."""
 

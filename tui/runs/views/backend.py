@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, plain, width
 from tui.runs.state.runs import CompareState
 from tui.state.store import Store
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Comparison, FlagInfo, Verdict
 
 INTERVAL_MOST = 80
@@ -51,7 +52,7 @@ def newest(store: Store) -> tuple[CompareState, ...]:
 # ---- the lines ---------------------------------------------------------------------------------
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class View:
     """The pane's lines, and which of them holds the switch under the cursor."""
 

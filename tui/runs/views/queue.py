@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -13,7 +14,6 @@ from tui.kit.screen_frame import going_on
 from tui.runs.state.runs import RunState
 from tui.runs.views.workload_table import devices
 from tui.state.store import Store
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import Budget, Run
 
 USUAL_S: dict[Budget, float] = {"quick": 4.0, "normal": 8.0, "careful": 60.0}
@@ -24,7 +24,7 @@ LEAST_BAR, MOST_BAR = 8, 60
 """Cells of the bar; where there is no room for the least, there is none."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Expected:
     """How long some runs may take."""
 
@@ -38,7 +38,7 @@ class Expected:
     """Those seconds are the mean of the runs so far, and not what is usual elsewhere."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Queue:
     """The runs that were asked for since nothing waited last."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -21,7 +22,6 @@ from tui.runs.views.workload_table import (
     devices,
 )
 from tui.state.store import Store
-from workloads.protocol.frozen import frozen
 
 LEAD = 2
 """Cells for the cursor and for the glyph of a group."""
@@ -48,7 +48,7 @@ DROPPED_FIRST = (PEAK, RATE, LIMIT, SPEED_UP)
 """Left out in this order where there is no room; the detail pane has all of them."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TableColumns:
     """The columns that fit, with their widths in cells."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tui.core.text import glyphs
@@ -14,11 +14,10 @@ from tui.runs.state import parameters
 from tui.runs.state.runs import EarlierResult, RunState, can_be_compared
 from tui.runs.views.workload_state import half_width, median, state_of, sweep_name, sweep_state
 from tui.state.store import Store
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkloadRow:
     """One workload; the cells are ready text, the state is everything that is no figure."""
 
@@ -30,7 +29,7 @@ class WorkloadRow:
     """Cells of the name without which it is not said what the figures are of."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Group:
     """The heading of a group of workloads."""
 

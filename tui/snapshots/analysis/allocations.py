@@ -15,7 +15,6 @@ from tui.snapshots.model.snapshot import (
     Snapshot,
     Trace,
 )
-from workloads.protocol.frozen import frozen
 
 _UNKNOWN, _CLOSED = -1, -2
 """Instead of a row: nothing is known of an address, or what was there has been freed."""
@@ -39,7 +38,7 @@ class _Lives:
     unmatched: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Allocations:
     """The allocations that were live at any time of one device's trace; one row each.
 

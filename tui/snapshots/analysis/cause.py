@@ -13,6 +13,7 @@ size of an element: for a request of 1 GiB, one in 250 would be one by chance.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isqrt
 
 from tui.core.text.numbers import grouped, share
@@ -20,7 +21,6 @@ from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.allocations import round_up
 from tui.snapshots.analysis.layout import LARGE_SEGMENT, SMALL_REQUEST, SMALL_SEGMENT
 from tui.snapshots.model.results import Cause
-from workloads.protocol.frozen import frozen
 
 SMALLEST_SQUARE = 64 << 20
 """Bytes below which too many sizes are a square times the size of an element."""
@@ -94,7 +94,7 @@ LIMITS = (
 """What may refuse memory that is free, besides ``set_per_process_memory_fraction``."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Figures:
     """What is known of one failed allocation; bytes."""
 
@@ -151,7 +151,7 @@ class Figures:
         return self.site or "a line that is not on record"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Decision:
     """The cause, in words for the headline, and the figures that say so, one sentence each."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 from tui.snapshots.analysis.advice import expandable_segments, is_on
@@ -17,7 +18,6 @@ from tui.snapshots.explain.frames import goes_through, in_backward
 from tui.snapshots.model.results import Entry, Growth, OomText, State
 from tui.snapshots.model.snapshot import Action, Frame, Snapshot, Trace
 from tui.watch.runs.inventory import CodeLine, Inventory, OomFacts, ThreadStack
-from workloads.protocol.frozen import frozen
 
 PoolKind = Literal["CUDA graphs", "MemPool", "private pools"]
 LARGE_BLOCK = 0.03
@@ -26,7 +26,7 @@ ROUNDED = 512
 """Bytes that a request may be told larger than it was."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OutsideFacts:
     """What a snapshot's file or a watch tell besides the allocator's state."""
 

@@ -12,6 +12,7 @@ has layers.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Literal
 
 from tui.core.text.numbers import count, duration, grouped, seconds
@@ -22,7 +23,6 @@ from tui.snapshots.analysis.layers import phase_of
 from tui.snapshots.analysis.sites import SiteTree
 from tui.snapshots.model.results import Change, Difference, DiffRow, Growth, Site, SiteRow
 from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Trace
-from workloads.protocol.frozen import frozen
 
 MANY = 100
 """Live allocations of one stack inside a module from which it can be growth."""
@@ -43,7 +43,7 @@ _TRAINS = ("optimizer state", "optimizer step", "gradients", "backward pass")
 _MODULES = "/torch/nn/modules/"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _SiteGrowth:
     """One site with what its stacks allocated up to a moment."""
 
@@ -283,7 +283,7 @@ def growth_words(found: Growth, whose: Literal["were", "are"] = "were") -> str:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ComparedState:
     """One of the two states that are compared."""
 

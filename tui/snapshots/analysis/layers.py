@@ -15,6 +15,7 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, compress
 from operator import lt
 
@@ -25,7 +26,6 @@ from tui.snapshots.analysis.timeline import Cover
 from tui.snapshots.model.pictures import NOT_TOLD, REST, Layer, Stacking
 from tui.snapshots.model.results import BEFORE, Part, Top
 from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Snapshot, Trace
-from workloads.protocol.frozen import frozen
 
 _UNKNOWN = ("", "unknown")
 _NAMES = {
@@ -41,7 +41,7 @@ _OPTIMIZER_STEP = "Optimizer.step#"
 """How torch names the annotation of a step, before the class of the optimizer."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Category:
     """What allocations are for."""
 

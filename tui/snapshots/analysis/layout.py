@@ -19,7 +19,6 @@ from tui.snapshots.model.snapshot import (
     Snapshot,
     Trace,
 )
-from workloads.protocol.frozen import frozen
 
 Pool = tuple[int, int]
 DEFAULT_POOL: Pool = (0, 0)
@@ -31,7 +30,7 @@ LARGE_SEGMENT = 20 << 20
 """``kLargeBuffer``: likewise for requests above 1 MiB and below 10."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Range:
     """Contiguous reserved memory: a segment, or a mapped part of an expandable one."""
 
@@ -191,7 +190,7 @@ SMALL_REQUEST = 1 << 20
 """``kSmallSize``: requests up to this are served from small segments, larger ones never."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Held:
     """A block in use."""
 
@@ -224,7 +223,7 @@ class Filled:
         return max((size for _, size in self.gaps), default=0)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Layout:
     """One device at one moment."""
 
@@ -237,7 +236,7 @@ class Layout:
     """Live allocations that lay in no reserved range."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Need:
     """What a request could be served from: pieces of one pool, stream and size class."""
 

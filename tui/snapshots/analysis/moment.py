@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import Stacks
@@ -12,7 +12,6 @@ from tui.snapshots.analysis.timeline import Replay
 from tui.snapshots.model.pictures import Cell, CellState, MapRow, Piece, Pinning
 from tui.snapshots.model.results import Entry, State
 from tui.snapshots.model.snapshot import NEVER_TOLD, Action, DeviceSnapshot, Snapshot
-from workloads.protocol.frozen import frozen
 
 _WITHOUT_ADDRESS = (Action.OOM, Action.SNAPSHOT)
 
@@ -256,7 +255,7 @@ def _digit(used: float) -> str:
     return str(max(1, min(9, round(10 * used))))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Window:
     """Neighbouring blocks whose release would leave one free span."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from tui.core.text.numbers import size as size_text
@@ -26,7 +27,6 @@ from tui.snapshots.model.results import (
     Top,
 )
 from tui.snapshots.model.snapshot import NEVER_TOLD, Snapshot, Trace
-from workloads.protocol.frozen import frozen
 
 BEFORE_GROUP = "before the recording"
 NO_CONTEXT = "no context"
@@ -37,7 +37,7 @@ Sums = dict[tuple[Key, int], list[int]]
 """Bytes and count by group and stack."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Query:
     """What the tree is of."""
 
@@ -57,7 +57,7 @@ class Query:
     """Only allocations of at least so many requested bytes."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Node:
     """A step from a group or a site to its caller."""
 

@@ -11,6 +11,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import mul
 
@@ -23,7 +24,6 @@ from tui.snapshots.model.snapshot import (
     SnapshotError,
     Trace,
 )
-from workloads.protocol.frozen import frozen
 
 _SEGMENT_EVENTS = re.compile(
     b"[%c-%c]" % (Action.SEGMENT_ALLOC, Action.SEGMENT_UNMAP),
@@ -47,7 +47,7 @@ _RESERVED = _signs(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Replay:
     """What was live and reserved on one device over its trace of ``n`` events."""
 
@@ -180,7 +180,7 @@ NO_ANNOTATION = "no annotation"
 NO_TIME = "time not recorded"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AnnotationSpan:
     """An annotation from its start to its end; microseconds since the epoch."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +15,6 @@ from tui.cli.values import memory_of, oom_text, size_of
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.reader.messages import Export, Load
 from tui.snapshots.session.snapshot_reader import LONGEST_TEXT
-from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -24,7 +24,7 @@ EventRange = tuple[int, int | None]
 WHOLE: EventRange = (0, None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SnapshotOptions:
     """Which files, what of them, and how it is printed."""
 

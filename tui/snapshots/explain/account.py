@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, AccountRow
@@ -16,7 +17,6 @@ from tui.snapshots.explain.frames import goes_through, in_backward, main_stack
 from tui.snapshots.explain.leak import Leak
 from tui.snapshots.explain.words import round_words
 from tui.watch.runs.inventory import ModelPart
-from workloads.protocol.frozen import frozen
 
 GIB = 1 << 30
 USUAL = (2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 288)
@@ -44,7 +44,7 @@ PURPOSES: dict[str, AccountName] = {
 """What a history calls live memory, and the row that it is counted to."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Capacity:
     """How large the device is, as far as it is known."""
 
@@ -68,7 +68,7 @@ def capacity(evidence: Evidence) -> Capacity:
     return Capacity(None, f"at least {round_words(least)}", known=least)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Account:
     """The rows, and what they add up to."""
 

@@ -5,6 +5,7 @@ Any of the sources may be missing. Sizes are bytes; ``None`` is not known, never
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from tui.watch.runs.inventory import (
@@ -15,12 +16,11 @@ from tui.watch.runs.inventory import (
     ThreadStack,
     Variable,
 )
-from workloads.protocol.frozen import frozen
 
 Per = Literal["step", "iteration", "s"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Rate:
     """How fast memory grows, with the bounds of its 95 % interval, in bytes."""
 
@@ -34,7 +34,7 @@ class Rate:
     """Steps, iterations or seconds that it was measured over; 0 where that is not known."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Holder:
     """Another process that holds memory of the device."""
 
@@ -44,7 +44,7 @@ class Holder:
     command: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Circumstances:
     """What a watch knows besides the snapshot and the exception's text."""
 
@@ -66,7 +66,7 @@ class Circumstances:
     """The text of the user's own line that asked; empty where it is not known."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Purpose:
     """What live allocations are for, as their stacks tell."""
 
@@ -77,7 +77,7 @@ class Purpose:
     site_bytes: int = 0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Grown:
     """Memory that one line of the program kept allocating, as a history tells."""
 
@@ -93,7 +93,7 @@ class Grown:
     """It replaces one allocation by a larger one, as ``torch.cat`` does."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """Everything that is known of one failed allocation."""
 

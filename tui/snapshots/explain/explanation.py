@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from tui.watch.runs.inventory import CodeLine
-from workloads.protocol.frozen import frozen
 
 AccountName = Literal[
     "leak",
@@ -61,7 +61,7 @@ LeadingCause = Literal[
 """
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Remedy:
     """Something that would help, with the figure that says so."""
 
@@ -69,7 +69,7 @@ class Remedy:
     why: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AccountRow:
     """One cause and what it holds of the device."""
 
@@ -81,7 +81,7 @@ class AccountRow:
     """Whose it is, or why that is not known."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why one allocation failed."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Literal
@@ -31,7 +32,6 @@ from tui.watch.runs.inventory import (
     StepMemory,
     Variable,
 )
-from workloads.protocol.frozen import frozen
 
 FEW = 8
 """Tensors that a container has at least if it leaks."""
@@ -66,7 +66,7 @@ container of plain tensors; a tensor replaced by a longer one; frames that an ex
 something without a name."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Leak:
     """What grows."""
 

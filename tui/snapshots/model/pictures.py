@@ -5,9 +5,8 @@ Units and the meaning of an event are those of :mod:`tui.snapshots.model.results
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
-
-from workloads.protocol.frozen import frozen
 
 CellState = Literal["allocated", "pending", "inactive", "unmapped"]
 """What a stretch of a segment is; ``unmapped`` is outside of what is reserved."""
@@ -19,7 +18,7 @@ NOT_TOLD = "not told by the file"
 """The category of an allocation of which nothing says what it is for."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Bucket:
     """One column of a timeline: consecutive events."""
 
@@ -39,7 +38,7 @@ class Bucket:
     """cudaMalloc, cudaFree, map and unmap."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Band:
     """A stretch of a timeline that an annotation covers."""
 
@@ -51,7 +50,7 @@ class Band:
     """How many annotations that cover it began before it and were still open."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Layer:
     """What one site, category or annotation held of the live bytes, for each bucket."""
 
@@ -65,7 +64,7 @@ class Layer:
     the rest."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """The memory of one device over its events, cut into buckets of nearly equal length."""
 
@@ -94,7 +93,7 @@ class Timeline:
     part shown, the steadiest lowest; then the rest, where there is any."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Fragmentation:
     """Three figures of the same thing."""
 
@@ -109,7 +108,7 @@ class Fragmentation:
     dust; ``None`` where nothing is free."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MapRow:
     """One segment, or for expandable segments one contiguous mapped range."""
 
@@ -131,7 +130,7 @@ class MapRow:
     """How many blocks are in use, pending ones included."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowPicture:
     """One segment as cells: for each the state's letter and how full it is."""
 
@@ -144,7 +143,7 @@ class RowPicture:
     """A digit a cell: how many blocks in use begin in it; ``9`` is nine and more."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Cell:
     """One character of a segment's picture."""
 
@@ -158,7 +157,7 @@ class Cell:
     """Blocks in use that begin within it; at the left edge of what is drawn none does."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A stretch of a segment: a block in use, or a gap."""
 
@@ -174,7 +173,7 @@ class Piece:
     """The name of the allocation, as in :attr:`Entry.name`."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Pinning:
     """What keeps a segment from being one free piece."""
 

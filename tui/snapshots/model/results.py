@@ -11,13 +11,13 @@ heavy columns that these facts are computed from stay in their process:
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import Literal
 
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.frames import FrameKind as FrameKind
 from tui.snapshots.model.pictures import Fragmentation
 from tui.snapshots.model.snapshot import Frame
-from workloads.protocol.frozen import frozen
 
 Grouping = Literal[
     "site",
@@ -57,7 +57,7 @@ BEFORE = -1
 """In a column of events: before the first entry of the trace."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Site:
     """The line of a program that an allocation is put down to."""
 
@@ -69,7 +69,7 @@ class Site:
     """``None`` where the stack has no Python frame."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One entry of a trace, with its stack."""
 
@@ -90,7 +90,7 @@ class Entry:
     stack: tuple[Frame, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class State:
     """One device at one moment; ``reserved = live + rounding + cached``."""
 
@@ -123,7 +123,7 @@ class State:
     """Why these figures may be off, one line each."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SiteRow:
     """One node of the tree of sites."""
 
@@ -143,7 +143,7 @@ class SiteRow:
     """Framework and C++ frames between this node and the one above that are not shown."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SiteListing:
     """The children of one node, the first of them, and what was left off."""
 
@@ -157,7 +157,7 @@ class SiteListing:
     total_count: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DiffRow:
     """A site in two states, A and B."""
 
@@ -171,7 +171,7 @@ class DiffRow:
     count_b: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Difference:
     """Two states compared by site; sites that did not change are left out."""
 
@@ -186,7 +186,7 @@ class Difference:
     reserved_b: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OomText:
     """What the message of one ``torch.OutOfMemoryError`` says; sizes as printed, to 2 digits."""
 
@@ -220,7 +220,7 @@ OF_CACHED = "What would free cached memory"
 """Over the advice of a summary: nothing ran out."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Advice:
     """Something that would help, with the figure that says so."""
 
@@ -228,7 +228,7 @@ class Advice:
     why: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Top:
     """A site and what it held."""
 
@@ -242,7 +242,7 @@ class Top:
     """The stack of most bytes of that site, by number."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Part:
     """What one layer of a timeline held right after an event."""
 
@@ -260,7 +260,7 @@ class Part:
     """The one of most bytes, innermost first; empty where none was recorded."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Growth:
     """A site that kept allocating: the least that it holds rises steadily, counted net."""
 
@@ -295,7 +295,7 @@ class Growth:
         return self.bytes // max(1, self.event - self.first)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """Why one allocation failed, or where there is no OOM entry, what held the peak."""
 
@@ -333,7 +333,7 @@ class Verdict:
     unavailable: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileInfo:
     """What a file is called, what it was read from, and what was odd about it."""
 
@@ -346,7 +346,7 @@ class FileInfo:
     host_segments: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Summary:
     """One device of a file."""
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from tui.watch.runs.inventory import NOT_WATCHED, AgentRecord
-from workloads.protocol.frozen import frozen
 
 SIZE_LIMIT = 1 << 60
 """Bytes: torch refuses a request of an exbibyte before it asks its allocator, so no size of a file
@@ -37,7 +36,7 @@ class Action(IntEnum):
     """An action that this program does not know; it has no effect on the replay."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Frame:
     """One line of a stack; C++ frames have no file (``??`` or empty) and line 0."""
 
@@ -55,7 +54,7 @@ PENDING = "active_pending_free"
 INACTIVE = "inactive"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Block:
     """A piece of a segment."""
 
@@ -69,7 +68,7 @@ class Block:
     """The stack that allocated it, as a number into :attr:`Snapshot.stacks`."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Segment:
     """Memory that the allocator has reserved: its blocks, in the order of addresses, fill it."""
 
@@ -91,7 +90,7 @@ class Segment:
     checks."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Annotation:
     """A named span of time, as the profiler and the optimizer leave them."""
 
@@ -154,7 +153,7 @@ def empty_trace() -> Trace:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeviceSnapshot:
     """One device's part of a file."""
 
@@ -173,7 +172,7 @@ class DeviceSnapshot:
     that are not all at the beginning."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TorchVersions:
     """Which versions of torch can have written a file, as far as its keys tell; 2.9 is (2, 9)."""
 
@@ -183,7 +182,10 @@ class TorchVersions:
     """One before this one."""
 
 
-@frozen
+NO_AGENT = AgentRecord(None, None, NOT_WATCHED, NOT_WATCHED)
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything that one file tells."""
 
@@ -213,7 +215,7 @@ class Snapshot:
     notes: tuple[str, ...]
     """What was odd about the file while it was read, one line each, for the warnings."""
     torch: TorchVersions = TorchVersions()
-    agent: AgentRecord = AgentRecord(None, None, NOT_WATCHED, NOT_WATCHED)
+    agent: AgentRecord = NO_AGENT
     """What the agent of a watched run has added."""
 
 

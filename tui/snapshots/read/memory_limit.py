@@ -30,13 +30,13 @@ from __future__ import annotations
 
 import resource
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.core.child.inside import Cgroup
 from tui.core.text import numbers as fmt
 from tui.snapshots import MEMORY_OPTION
 from tui.snapshots.model.snapshot import SnapshotError
-from workloads.protocol.frozen import frozen
 
 MIB = 1 << 20
 
@@ -55,7 +55,7 @@ _SPARE = 64 * MIB
 _QUARTER = 4
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """What reading a file takes.
 

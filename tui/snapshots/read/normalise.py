@@ -20,6 +20,7 @@ only be unpacked whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from tui.core.text import numbers as fmt
@@ -37,14 +38,13 @@ from tui.snapshots.read.agent_record import read_agent_record
 from tui.snapshots.read.columns import FinalState
 from tui.snapshots.read.naming import Interner
 from tui.watch.runs.inventory import KEY
-from workloads.protocol.frozen import frozen
 
 Raw = Any
 """An object of the file: anything at all."""
 _SIZED = frozenset(("alloc", "free", "free_requested", "free_completed"))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Keep:
     """What to keep; the default is everything.
 

@@ -7,7 +7,7 @@ queries. Sizes are bytes, an *event* the number of a trace entry; ``None`` is th
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar, Union, get_args
 
 from tui.snapshots.explain.evidence import Circumstances
@@ -24,7 +24,6 @@ from tui.snapshots.model.results import (
     Verdict,
 )
 from tui.snapshots.model.snapshot import Frame
-from workloads.protocol.frozen import frozen
 
 VERSION = 1
 R = TypeVar("R", bound="Request")
@@ -32,7 +31,7 @@ R = TypeVar("R", bound="Request")
 # ---- requests ----------------------------------------------------------------------------------
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Load:
     """Read one file, or two to compare. The first request, and only once."""
 
@@ -56,7 +55,7 @@ class Load:
     """What a watch knows of the program that wrote the file; ``None`` where there was none."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SetOomText:
     """Messages of exceptions, in place of those known so far; the answer tells how many."""
 
@@ -64,7 +63,7 @@ class SetOomText:
     text: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AskVerdict:
     id: int
     device: int
@@ -72,14 +71,14 @@ class AskVerdict:
     top: int = 10
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AskState:
     id: int
     device: int
     event: int | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AskTimeline:
     id: int
     device: int
@@ -89,7 +88,7 @@ class AskTimeline:
     stacking: Stacking = "site"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AskPart:
     """What one layer of the timeline held at an event."""
 
@@ -101,7 +100,7 @@ class AskPart:
     """Its key; empty for the rest."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AskSites:
     """The children of one node of the tree of what was live at an event."""
 
@@ -116,13 +115,13 @@ class AskSites:
     limit: int = 200
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AskStack:
     id: int
     stack: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AskMap:
     """Some rows of the segment map, each drawn as ``width`` cells."""
 
@@ -134,7 +133,7 @@ class AskMap:
     width: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AskStretch:
     """A stretch of one segment: its cells, and the piece at one address."""
 
@@ -148,7 +147,7 @@ class AskStretch:
     address: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AskPinning:
     """The ``most`` blocks of a segment whose release would free the longest span."""
 
@@ -159,7 +158,7 @@ class AskPinning:
     most: int = 1
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AskDifference:
     """What changed from the first file to the second, on one device."""
 
@@ -170,7 +169,7 @@ class AskDifference:
     limit: int = 300
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Export:
     """A report on the file, or where two are read on their difference."""
 
@@ -222,13 +221,13 @@ def numbered(request: R, number: int) -> R:
 # ---- events ------------------------------------------------------------------------------------
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReaderHello:
     version: int
     pid: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Estimated:
     """What the reading takes, before it begins; ``None`` where it cannot be told."""
 
@@ -242,7 +241,7 @@ class Estimated:
     words: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Progress:
     id: int
     phase: str
@@ -257,7 +256,7 @@ class Progress:
     """Seconds that the phase will still take by its pace so far; ``None`` before there is one."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """The files are read; a summary of each device of the first one."""
 
@@ -271,50 +270,50 @@ class Loaded:
     took_s: float
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TextTaken:
     id: int
     texts: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class VerdictIs:
     id: int
     verdict: Verdict
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StateIs:
     id: int
     state: State
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TimelineIs:
     id: int
     timeline: Timeline
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PartIs:
     id: int
     part: Part
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SitesAre:
     id: int
     listing: SiteListing
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StackIs:
     id: int
     frames: tuple[Frame, ...]
     """The frames of the stack, innermost first."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MapIs:
     id: int
     rows: tuple[RowPicture, ...]
@@ -322,7 +321,7 @@ class MapIs:
     """Rows of the whole map."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StretchIs:
     id: int
     states: str
@@ -335,14 +334,14 @@ class StretchIs:
     """The stack of the piece, innermost first, without frames of C++."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PinningIs:
     id: int
     pinning: Pinning | None
     """``None`` where nothing of the segment is in use."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DifferenceIs:
     id: int
     difference: Difference
@@ -350,7 +349,7 @@ class DifferenceIs:
     """Rows that were left off."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Exported:
     """A report, or a part of one that is too long for a line."""
 
@@ -360,7 +359,7 @@ class Exported:
     """Whether another part of the report follows."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Refused:
     """A request that cannot be done: one line that says what, why and what to do."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -36,7 +37,6 @@ from tui.snapshots.reader.messages import (
     same,
     slot,
 )
-from workloads.protocol.frozen import frozen
 
 
 def reader(source: int | None = None) -> ChildProcess[ReaderEvent]:
@@ -90,7 +90,7 @@ def death_in_words(paths: Sequence[str], how: str, last_words: str, *, loaded: b
 Status = Literal["empty", "loading", "ready", "failed", "cancelled"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Answered:
     """A question and what came of it."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from tui.snapshots.model.pictures import Stacking
 from tui.snapshots.model.results import Grouping, Order, Summary
 from tui.snapshots.reader.messages import Request
 from tui.snapshots.session.snapshot_reader import SnapshotReader
-from workloads.protocol.frozen import frozen
 
 GROUPINGS: tuple[Grouping, ...] = (
     "site",
@@ -25,7 +25,7 @@ STACKINGS: tuple[Stacking, ...] = ("site", "category", "annotation")
 ORDERS: tuple[Order, ...] = ("bytes", "count", "name")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Focus:
     """What is looked at: a device and a moment of it."""
 

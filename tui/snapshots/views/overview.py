@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.core.text import glyphs
@@ -36,7 +37,6 @@ from tui.snapshots.views.words import (
     stack_lines,
 )
 from tui.watch.runs.runs import EXAMPLE
-from workloads.protocol.frozen import frozen
 
 ABOUT = (
     "o opens a snapshot that torch.cuda.memory._dump_snapshot wrote: a pickle, gzip or JSON of any "
@@ -116,7 +116,7 @@ def progress_bar(progress: Progress, cells: int) -> Line:
 # ---- choosing a file -----------------------------------------------------------------------------
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FoundFile:
     """An entry of a folder."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph
 from tui.snapshots.model.results import Difference, DiffRow, Grouping, Order, SiteListing, SiteRow
 from tui.snapshots.views.words import FRAME_STYLES, SITE_HEADING
-from workloads.protocol.frozen import frozen
 
 Path = tuple[str, ...]
 CHANGE_STYLES = {
@@ -20,7 +20,7 @@ CHANGE_STYLES = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SiteLine:
     """One line of the tree that is drawn."""
 

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -42,7 +42,6 @@ from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised
 from tui.watch.state.processes import WatchedProcesses
 from tui.watch.state.run import SeenProcess
-from workloads.protocol.frozen import frozen
 
 DEVICES_S = 1.0
 """Between two samples of the devices."""
@@ -61,7 +60,7 @@ _LEAVES = (signal.SIGHUP, signal.SIGQUIT)
 _CHUNK = 64 << 10
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunOutcome:
     """What a run was, from its first sample to its last."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tui.core.text import numbers as fmt
@@ -20,7 +21,6 @@ from tui.watch.runs.kept import snapshots_in
 from tui.watch.runs.run_end import unseen_end_words
 from tui.watch.runs.run_words import signal_name
 from tui.watch.runs.runs import StartedRun
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
 WHAT_IS_READ = (
@@ -61,7 +61,7 @@ _LEAST_COMMAND = 16
 """Cells that the command keeps before another column does."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WatchedProcessRow:
     """A process, its devices, and where each of them is."""
 

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tui.cli.headless import look
@@ -51,7 +51,6 @@ from tui.watch.runs.agents import (
 from tui.watch.runs.findings import Track
 from tui.watch.runs.kept import left_in, troubles_in
 from tui.watch.runs.runs import StartedRun
-from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.core.settings import Value
@@ -67,7 +66,7 @@ PATIENCE_S = 5.0
 _LOOK_S = 0.05
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WatchOptions:
     """Which processes, how long, and how they are printed."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,6 @@ from tui.watch.runs.log_texts import texts_of
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.explained import circumstances, explain_without_snapshot, seen_device
 from tui.watch.state.processes import WatchedProcesses
-from workloads.protocol.frozen import frozen
 
 MOST_VERDICTS = 3
 """Processes whose verdict is printed: ranks run out for the same reason."""
@@ -24,7 +24,7 @@ TOP = 10
 Form = Literal["text", "markdown", "none"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ToldOom:
     """The newest OOM of one process, explained."""
 

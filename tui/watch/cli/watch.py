@@ -6,7 +6,7 @@ import math
 import os
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from tui.watch.cli.processes import Watching, WatchOptions, put_agent_in
 from tui.watch.runs import runs
 from tui.watch.runs.runs import StartedRun
 from workloads.agent import ENTRIES
-from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from tui.core.settings import Value
@@ -246,7 +245,7 @@ SUBCOMMAND = Subcommand(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LaunchOptions:
     """How a command is run."""
 

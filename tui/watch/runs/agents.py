@@ -17,6 +17,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +32,6 @@ from tui.watch.runs.runs import EXAMPLE, START_FOLDER
 from tui.watch.runs.stacks import ProcessStacks, parse_stacks
 from workloads.agent import identity
 from workloads.agent.address import LONGEST_LINE, open_place, peer_of, place
-from workloads.protocol.frozen import frozen
 
 REMOTE_EXEC = (3, 14)
 """The first version of Python that has ``sys.remote_exec``."""
@@ -61,7 +61,7 @@ class CannotInjectError(Exception):
     """Why the agent cannot be put into a process, and what to do: one line."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class InjectionTarget:
     """A Python process that the agent may be put into."""
 
@@ -208,7 +208,7 @@ PATIENCE_S = 1.0
 Ask = Literal["state", "snapshot", "record", "record no more"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AgentState:
     """What an agent says of its process."""
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 from typing import Literal
 
 from tui.core.text import numbers as fmt
 from tui.core.text.numbers import plain, significant
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
 _Z = 1.959964
@@ -38,7 +38,7 @@ def at_step(step: int) -> str:
     return f"at step {step}" if step else "before any optimizer step"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GrowthRate:
     """In a unit per second or per step, with the bounds of its 95 % interval."""
 
@@ -120,7 +120,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 FROM_OUTSIDE = "torch's DeviceStats, read from outside"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A sentence and what it stands on."""
 
@@ -129,7 +129,7 @@ class Finding:
     source: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Point:
     at: float
     step: int | None

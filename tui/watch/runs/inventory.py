@@ -12,11 +12,11 @@ buffer, gradient, optimizer state, container, variable, other tensor.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
 from workloads.protocol import wire
-from workloads.protocol.frozen import frozen
 
 KEY = "gpu_workbench"
 """Of a snapshot's top level; torch's own viewers pass over it."""
@@ -25,7 +25,7 @@ SCHEMA = 1
 Role = Literal["parameters", "buffers", "gradients", "optimizer state"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CodeLine:
     """A line of Python that was being executed."""
 
@@ -35,7 +35,7 @@ class CodeLine:
     """The function."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ThreadStack:
     """The Python stack of a thread, innermost first; one of torch's own has none."""
 
@@ -46,7 +46,7 @@ class ThreadStack:
     frames: tuple[CodeLine, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NamedBytes:
     """One name and its bytes: a parameter, or a key of optimizer state."""
 
@@ -55,7 +55,7 @@ class NamedBytes:
     count: int = 1
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ModelPart:
     """The parameters, buffers or gradients of one module, or the state of one optimizer."""
 
@@ -71,7 +71,7 @@ class ModelPart:
     """The largest by name, at most eight."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Container:
     """A collection that holds many tensors."""
 
@@ -99,7 +99,7 @@ class Container:
     """The line that adds to it, as its code tells; ``None`` where none was found."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Variable:
     """One tensor with a name that is not in a container: bytes, and the graph behind it."""
 
@@ -115,7 +115,7 @@ class Variable:
     """The line that makes it larger, or assigns it; ``None`` where none was found."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StepMemory:
     """What torch had allocated right after a step of the optimizer."""
 
@@ -123,7 +123,7 @@ class StepMemory:
     allocated: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """One inventory: what Python could reach on the device that ran out."""
 
@@ -155,7 +155,7 @@ class Inventory:
     """Optimizer steps until then."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OomFacts:
     """What torch told the agent of one OOM, and where the program stood."""
 
@@ -180,7 +180,7 @@ class OomFacts:
 NOT_WATCHED = "the snapshot was not written under gpu-workbench watch"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AgentRecord:
     """What a snapshot has of both; each ``None`` has its reason."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ from tui.watch.runs.untrusted import (
     regular_size,
 )
 from workloads.protocol import wire
-from workloads.protocol.frozen import frozen
 
 MOST_LEFT_BYTES = 64 << 20
 """Of a process's file; what is beyond is not read."""
@@ -59,7 +58,7 @@ _NOT_SEEN = "it was killed, or left by os._exit: nothing tells whether it went o
 _REPLACED = "the process executed another program: nothing tells whether this one went on"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Oom:
     """One allocation that torch could not make."""
 
@@ -100,7 +99,7 @@ class Oom:
     """What the process held; ``None`` where the agent took none, which it says why."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RequestedSnapshot:
     """A snapshot that was asked for."""
 
@@ -110,7 +109,7 @@ class RequestedSnapshot:
     path: Path
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProcessLog:
     """One program of one process."""
 
@@ -147,7 +146,7 @@ class ProcessLog:
     """The process has executed another program since."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Contents:
     """What the agents of a run have left, and what of it could not be read."""
 
@@ -237,7 +236,7 @@ def troubles_in(folder: Path) -> list[str]:
 # ---- the lines, as the agent writes them ----
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Begin:
     identity: str
     pid: int
@@ -248,7 +247,7 @@ class _Begin:
     program: int = 1
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Oom:
     oom: int
     happened: float
@@ -265,12 +264,12 @@ class _Oom:
     frames: tuple[CodeLine, ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Handled:
     oom: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Snapshot:
     at: float
     oom: int | None
@@ -279,30 +278,30 @@ class _Snapshot:
     """Of one that was asked for."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Inventory:
     oom: int
     inventory: Any
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _NoSnapshot:
     oom: int
     text: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Trouble:
     doing: str
     text: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _History:
     on: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _End:
     at: float
     steps: int

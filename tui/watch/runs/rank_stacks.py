@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.watch.runs.agents import Agents
 from tui.watch.runs.kept import left_in
 from tui.watch.runs.runs import StartedRun, processes_of
 from tui.watch.runs.stacks import ProcessStacks
-from workloads.protocol.frozen import frozen
 
 NO_ANSWER = (
     "its agent does not answer: an extension holds the interpreter, the process is stopped, or its "
@@ -20,7 +20,7 @@ NO_PROCESS = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RankStacks:
     """One process of a run and its stacks, or why there are none."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.watch.runs.untrusted import UntrustedError, check_time, parse_object
-from workloads.protocol.frozen import frozen
 
 _TAIL_BYTES = 64 << 10
 """Of an agent's file; its last event is shorter, for it holds one exception."""
@@ -19,7 +19,7 @@ _NO_SIGN = frozenset({"run.json", "kept-for-good"})
 """Files that other programs write after the run."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LastSign:
     """The last that a run left of itself."""
 

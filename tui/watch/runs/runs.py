@@ -12,7 +12,7 @@ import shutil
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import workloads.agent
@@ -32,7 +32,7 @@ from tui.watch.runs.untrusted import (
     read_start,
 )
 from workloads.agent import RECORD, RUN, identity
-from workloads.protocol.frozen import frozen
+from workloads.protocol.wire import field_values
 
 _SCHEMA = 1
 HEARTBEAT = "heartbeat"
@@ -52,7 +52,7 @@ _MOST_RUN_BYTES = 4 << 20
 """Of ``run.json``; a command and its environment are 2 MiB at most."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StartedRun:
     """A command that was run under the watch."""
 
@@ -238,7 +238,7 @@ def save(run: StartedRun) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    facts = {name: value for name, value in vars(run).items() if name not in _NOT_SAVED}
+    facts = {name: value for name, value in field_values(run).items() if name not in _NOT_SAVED}
     text = json.dumps({"schema": _SCHEMA, **facts}, indent=2)
     reports.write_private(run.folder / "run.json", text.encode())
 
@@ -316,7 +316,7 @@ def _with_last_sign(run: StartedRun) -> StartedRun:
     return replace(run, last_sign=last_sign(run.folder, run.pid, run.start_ticks))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Limits:
     """What is kept of runs."""
 

@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from tui.devices.allocators.messages import (
     SEEN,
@@ -30,7 +31,6 @@ from tui.watch.runs.untrusted import (
     parse_object,
 )
 from workloads.protocol import wire
-from workloads.protocol.frozen import frozen
 
 SPARSER = 2000
 """A sample is kept where the last is older than the run's age by this: thousands a day."""
@@ -141,7 +141,7 @@ class SamplesFile:
                 self._append((b"\n" if self._torn else b"") + wire.encode(self._newest[kind]))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Read:
     """What a run's samples were read to."""
 
@@ -203,7 +203,9 @@ def parse_seen(line: bytes) -> Seen:
     if isinstance(event, ProcessFigures):
         for figures in event.devices:
             check_time(figures.at)
-            _check_counts(value for value in vars(figures).values() if isinstance(value, int))
+            _check_counts(
+                value for value in wire.field_values(figures).values() if isinstance(value, int)
+            )
             if _DEVICE.fullmatch(figures.device) is None:
                 raise UntrustedError(f"{figures.device[:24]!r} is no device of CUDA's")
     if isinstance(event, StepsTold):

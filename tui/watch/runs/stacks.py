@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from tui.watch.runs.inventory import ThreadStack
 from workloads.protocol import wire
-from workloads.protocol.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProcessStacks:
     """The Python stacks of one process, all read at one moment."""
 

@@ -171,7 +171,7 @@ def parse_as(kind: type[T], data: dict[str, Any]) -> T:
         found: T = wire.from_plain(kind, data, kind.__name__.strip("_").lower())
     except wire.WireError as error:
         raise UntrustedError(str(error)[:200]) from error
-    for name, value in vars(found).items():
+    for name, value in wire.field_values(found).items():
         if isinstance(value, str) and len(value) > LONGEST_TEXT:
             raise UntrustedError(f"{name}: longer than {LONGEST_TEXT} characters")
         if isinstance(value, int) and value < 0:

@@ -6,6 +6,7 @@ Reads a line of the program's source, which ran on this machine.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.snapshots.explain.driver import explain_driver_oom
@@ -21,7 +22,6 @@ from tui.watch.runs.log_texts import oom_of_snapshot, source_line, texts_of
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.processes import WatchedProcesses
 from tui.watch.state.run import SeenDevice, SeenGpu, WatchedDevice, full_gpu
-from workloads.protocol.frozen import frozen
 
 FROM_OUTSIDE = "torch's figures, read from outside"
 
@@ -61,7 +61,7 @@ def _of_driver_oom(row: WatchedDevice) -> tuple[Holder, ...]:
     return row.full_gpu.others(row.process.pid)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KnownOfSnapshot:
     """What the folder of its run tells of an OOM's snapshot."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,13 +15,12 @@ from tui.watch.runs.agents import AgentState
 from tui.watch.runs.findings import Finding, GrowthPer, GrowthRate, Track
 from tui.watch.runs.kept import Oom, ProcessLog
 from tui.watch.runs.runs import StartedRun
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
 MarkKind = Literal["OOM", "snapshot", "cache flush"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StepPoint:
     """What one device of a process held at one moment, in bytes."""
 
@@ -33,7 +32,7 @@ class StepPoint:
     reserved: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Mark:
     """Something that happened at one moment of a process's device."""
 
@@ -47,7 +46,7 @@ class Mark:
     """The file that was written then."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SeenGpu:
     """A GPU and all processes that hold memory of it, as NVML has listed them."""
 
@@ -77,7 +76,7 @@ def full_gpu(gpus: Iterable[SeenGpu]) -> SeenGpu | None:
     return found[0] if len(found) == 1 else None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WatchedDevice:
     """One device of one process of the run; a process that has used none has one without a name."""
 
@@ -120,7 +119,7 @@ class WatchedDevice:
     """Bytes of the host's memory that the process has resident; ``None`` where none were read."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WatchedRun:
     """The run, its processes and its output."""
 
@@ -157,7 +156,7 @@ UNPLACED = Placed(None, None, "NVML has not been read yet", "NVML has not been r
 NOT_DESCRIBED = "its description was not kept"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Judged:
     """What the figures of a device tell over time."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tui.core.text import glyphs
@@ -16,14 +16,13 @@ from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_li
 from tui.kit.scale import Scale, below, scale_for
 from tui.watch.runs.kept import Oom
 from tui.watch.state.run import Mark, StepPoint, WatchedDevice
-from workloads.protocol.frozen import frozen
 from workloads.protocol.messages import TorchMemory
 
 RATE_DIGITS = 0.005
 """Half of the width to which steps a second are told, as a share: three digits."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Column:
     """One column; another figure is another of these."""
 

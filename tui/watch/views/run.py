@@ -6,6 +6,7 @@ import shlex
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.core.text import numbers as text
@@ -31,7 +32,6 @@ from tui.watch.runs.run_end import unseen_end_words
 from tui.watch.runs.runs import EXAMPLE, StartedRun
 from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot
 from tui.watch.state.run import WatchedDevice, WatchedRun
-from workloads.protocol.frozen import frozen
 
 MOST_ROWS = 3
 """Of the account of an OOM that stand on the page of its run; the verdict has all."""
@@ -103,7 +103,7 @@ def clock_words(at: float) -> str:
 # ---- OOMs ----
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OomOf:
     """An OOM and the process that ran out."""
 
@@ -219,7 +219,7 @@ def told_lines(row: WatchedDevice, cells: int) -> list[Line]:
 # ---- snapshots ----
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProcessSnapshot:
     """A snapshot of a process."""
 

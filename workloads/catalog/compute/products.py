@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
@@ -10,7 +11,6 @@ from workloads.declare.tools import ClockName
 from workloads.declare.workload import Case, one_of, whole, workload
 from workloads.limits import limits
 from workloads.measure import estimates
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Check, Column
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ CPU_PATIENCE_S = 0.25
 """The CPU's curve ends before the size that is expected to take longer for one product."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Shape:
     """A batch of products of an m x k matrix with a k x n matrix, float32."""
 

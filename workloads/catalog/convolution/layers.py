@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import statistics
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, by_device, one_of, whole, workload
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Check, Column
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ LAYERS_BATCH = (1, 32)
 """On the CPU and on a GPU, where one image would time the launch."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ConvolutionLayer:
     """A convolution without bias on a square image, padded so that only the stride shrinks it."""
 

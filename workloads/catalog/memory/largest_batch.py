@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.tools import HeldMemory
 from workloads.declare.workload import Case, Skip, whole, workload
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Column, first_line
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ FINE = 16
 """The search ends when what fits and what does not are one part in so many apart."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BatchBounds:
     """The sizes between which a search ended."""
 
@@ -62,7 +62,7 @@ def search(fits: Callable[[int], bool], first: int, largest: int) -> BatchBounds
     return BatchBounds(good, bad)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Trial:
     """What a batch that fits needed."""
 

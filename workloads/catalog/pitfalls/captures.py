@@ -14,11 +14,11 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from workloads import START
 from workloads.protocol import process
-from workloads.protocol.frozen import frozen
 from workloads.protocol.process import Channel
 from workloads.protocol.results import first_line
 
@@ -37,7 +37,7 @@ FAULTS = (RuntimeError, AssertionError)
 """By which torch refuses: the second where it was built without CUDA."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CaptureAttempt:
     """What became of one try."""
 
@@ -48,7 +48,7 @@ class CaptureAttempt:
     """What torch raised, or why it was not tried."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Try:
     """Something to do while a graph is captured."""
 

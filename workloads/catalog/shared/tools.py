@@ -6,9 +6,8 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from workloads.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from workloads.declare.place import Place
@@ -21,7 +20,7 @@ NO_DEVICE_ROWS = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProfilerRow:
     """An operator or a kernel, over all its calls; seconds and bytes."""
 

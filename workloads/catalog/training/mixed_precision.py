@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.shared.tools import tf32_set
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, one_of, whole, workload
-from workloads.protocol.frozen import frozen
 from workloads.protocol.results import Column
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MODELS = 2 * 4 + 2
 """Two for each precision, to time them and to follow the loss; the one on top, and one more."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Way:
     """One way to compute a step."""
 
