@@ -30,8 +30,6 @@ from tests.screens.helpers import make_store
 from tui.app.workbench import WorkbenchApp
 from tui.kit.terminal import textual_private
 from tui.kit.terminal.textual_private import (
-    ChopsUpdate,
-    CompositorUpdate,
     HookedApp,
     forget_caches,
     keep_newest,
@@ -46,42 +44,11 @@ SET = re.compile(r"self\.(_[a-z]\w*)\s*(?::[^=\n]+)?=[^=]")
 class Small(HookedApp):
     """An app that notes what passes its hooks."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.frames: list[CompositorUpdate] = []
-
     def compose(self) -> ComposeResult:
         yield Static("first words")
 
-    def frame(self, update: CompositorUpdate) -> CompositorUpdate:
-        self.frames.append(update)
-        return update
-
     def words_of_error(self, error: BaseException | None) -> Text:
         return Text(f"ended by {error!r}")
-
-
-# ---- frames --------------------------------------------------------------------------------------
-
-
-async def test_every_frame_passes_the_hook_and_tells_which_cells_have_changed() -> None:
-    app = Small()
-    async with app.run_test(size=(40, 5)) as pilot:
-        await pilot.pause()
-        assert app.frames, f"{SINCE}App._display is not called with frames: none is made smaller"
-        app.frames.clear()
-        app.query_one(Static).update("other words")
-        await pilot.pause()
-        parts = [frame for frame in app.frames if isinstance(frame, ChopsUpdate)]
-        assert parts, f"{SINCE}a small change is no ChopsUpdate: nothing is cut at its left end"
-        (row, left, right), *_ = parts[0].spans
-        line, ends = parts[0].chops[row], parts[0].chop_ends[row]
-        drawn = "".join(strip.text for strip in line.values() if strip is not None)
-        assert drawn.startswith("other words"), f"{SINCE}ChopsUpdate.chops are other things"
-        assert (left, right) == (0, 40), f"{SINCE}ChopsUpdate.spans are not row, left, right"
-        assert len(ends) == len(line), f"{SINCE}ChopsUpdate.chop_ends do not belong to its chops"
-        text = parts[0].render_segments(app.console)
-        assert "other words" in text, f"{SINCE}CompositorUpdate.render_segments is not the frame"
 
 
 # ---- errors --------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from textual.theme import BUILTIN_THEMES
 from textual.widgets import Input
 from textual.worker import Worker
 
-from tui.app.drawing import Drawing, FrugalUpdate
+from tui.app.drawing import Drawing
 from tui.app.tabs import TabbedApp, command_of
 from tui.core.settings import THEME
 from tui.core.text import glyphs
@@ -37,7 +37,7 @@ from tui.core.text.glyphs import clean
 from tui.kit import styles
 from tui.kit.command_screen import bindings_of_app
 from tui.kit.pane import AsciiScrollBar, pane_of
-from tui.kit.terminal import ending, textual_private
+from tui.kit.terminal import ending
 from tui.kit.terminal.ending import HangupWatch
 from tui.kit.terminal.textual_private import FORGET_S, forget_caches
 from tui.session.actions import Actions
@@ -194,12 +194,6 @@ class WorkbenchApp(TabbedApp):
         if not self.no_color:
             return filters
         return [NO_COLOR if isinstance(each, Monochrome) else each for each in filters]
-
-    def frame(self, update: textual_private.CompositorUpdate) -> textual_private.CompositorUpdate:
-        """Draw in as few bytes as it takes what is not the whole screen."""
-        if isinstance(update, textual_private.ChopsUpdate):
-            return FrugalUpdate(update)
-        return update
 
     # ---- life ----
 

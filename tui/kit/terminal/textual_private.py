@@ -11,16 +11,11 @@ import sys
 from typing import Any, ClassVar
 
 from rich.text import Text
-
-# A frame becomes text in the methods of these two; Textual has no public name for either.
-from textual._compositor import ChopsUpdate as ChopsUpdate
-from textual._compositor import CompositorUpdate as CompositorUpdate
 from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.css.scalar import Scalar
 from textual.geometry import Region
 from textual.notifications import Notification, Notify
-from textual.screen import Screen
 
 FORGET_S = 30.0
 """How often :func:`forget_caches` is worth its time: what is in use is worked out anew at once."""
@@ -34,14 +29,10 @@ _CACHED: tuple[Any, ...] = tuple(
 
 
 class HookedApp(App[None]):
-    """An app that may change what is drawn, what is said of an error, how much is said at once."""
+    """An app that chooses what is printed after an error, and how many messages show at once."""
 
     MOST_NOTIFICATIONS: ClassVar[int | None] = None
     """Messages over the screen at a time: one more takes the place of the oldest."""
-
-    def frame(self, update: CompositorUpdate) -> CompositorUpdate:
-        """What goes to the terminal in place of a frame. A subclass overrides it."""
-        return update
 
     def words_of_error(self, error: BaseException | None) -> Text:
         """What is printed after an error that ends the app. A subclass overrides it."""
@@ -54,16 +45,6 @@ class HookedApp(App[None]):
         more, and the error would be lost.
         """
         self._handle_exception(error)
-
-    def _display(self, screen: Screen[object], renderable: Any) -> None:
-        """Have each frame pass :meth:`frame`.
-
-        The only public place after the compositor is the driver's ``write``, where a frame is text
-        and nothing tells which cells of it have changed.
-        """
-        if isinstance(renderable, CompositorUpdate):
-            renderable = self.frame(renderable)
-        super()._display(screen, renderable)
 
     def on_notify(self, _event: Notify) -> None:
         """Make room for a message, which Textual's own handler adds."""
