@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.lightness import (
+from benchmarks.lightness import (
     EMPTY,
     NO_HISTORY,
     NVITOP,
@@ -19,7 +19,7 @@ from tests.benchmarks.lightness import (
     running,
     table,
 )
-from tests.benchmarks.startup import driver
+from benchmarks.startup import driver
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 

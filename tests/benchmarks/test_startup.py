@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.benchmarks.startup import FIGURES, SIZES, USABLE, driver, starts
+from benchmarks.startup import FIGURES, SIZES, USABLE, driver, starts
 from tests.compiled import compile_program
 
 # The README's second command runs it too.
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 PAIRS = 7
 MOST = 1.6
-"""``python -m tests.benchmarks.startup`` on a quiet machine is what the README gives."""
+"""``python -m benchmarks.startup`` on a quiet machine is what the README gives."""
 BUSY = 10.0
 """Percent of all processors. Where others use more, the ratio is of their work: three processes
 start where the empty app is one. A busy loop on one of two cores makes 1.7 of 1.4."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.watched import on_gpu, starts
+from benchmarks.watched import on_gpu, starts
 from workloads.agent import ENTRIES
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -18,7 +18,7 @@ def test_a_process_without_cuda_starts_hardly_later(
     found = starts(60, tmp_path)
     with capsys.disabled():
         print(f"\n{found}")
-    # A fifth of a bare start; ``python -m tests.benchmarks.watched`` on a quiet machine is what
+    # A fifth of a bare start; ``python -m benchmarks.watched`` on a quiet machine is what
     # docs/watching.md gives.
     assert found.more <= 0.2 * found.plain
 

@@ -1,4 +1,4 @@
-"""Peaks of CPU memory against arithmetic: ``python -m tests.benchmarks.peaks`` prints the table.
+"""Peaks of CPU memory against arithmetic: ``python -m benchmarks.peaks`` prints the table.
 
 Each workload runs in fresh processes, after a small run that loads the libraries. They are forks of
 one that has imported torch and not used it, as the runner's workers are. What the tensors take at

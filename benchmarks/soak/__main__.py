@@ -1,4 +1,4 @@
-"""``python -m tests.soak --minutes 30 --seed 1``: the program under random faults."""
+"""``python -m benchmarks.soak --minutes 30 --seed 1``: the program under random faults."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import sys
 from dataclasses import asdict
 
-from tests.soak.soak import soak
+from benchmarks.soak.soak import soak
 
 
 def _say(text: str) -> None:
@@ -15,7 +15,7 @@ def _say(text: str) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What the program costs beside others: ``python -m tests.benchmarks.lightness`` prints the table.
+"""What the program costs beside others: ``python -m benchmarks.lightness`` prints the table.
 
 Each program runs in a pseudo-terminal of its own, one after the other, against the same scripted
 driver: eight GPUs of which nearly every figure changes each second. Bytes are what arrives at the
@@ -19,8 +19,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.benchmarks import startup
-from tests.benchmarks.startup import driver, usable_after
+from benchmarks import startup
+from benchmarks.startup import driver, usable_after
 from tests.terminal.terminal import PROGRAM, Terminal
 
 SIZE = (120, 40)
@@ -217,7 +217,7 @@ def table(costs: Sequence[Cost]) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.lightness")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.lightness")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each idle program")
     parser.add_argument("--starts", type=int, default=STARTS, help="of each program")
     parser.add_argument("--json", action="store_true")

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 
 import psutil
 
+from benchmarks.soak.hostile import Hostile
+from benchmarks.soak.screen import Screen
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Scenario, busy_box
-from tests.soak.hostile import Hostile
-from tests.soak.screen import Screen
 from tui.devices.monitor.nvml import Code
 from tui.watch.screens.tab import KEPT_S
 

@@ -15,13 +15,13 @@ from statistics import median
 
 import psutil
 
+from benchmarks.soak import heart
+from benchmarks.soak.faults import GPUS, Faults
+from benchmarks.soak.heart import Beats, Late
+from benchmarks.soak.hostile import Hostile
+from benchmarks.soak.screen import Screen
 from tests.nvml.fixtures import ScriptedNvml, build_library
 from tests.nvml.scenario import busy_box
-from tests.soak import heart
-from tests.soak.faults import GPUS, Faults
-from tests.soak.heart import Beats, Late
-from tests.soak.hostile import Hostile
-from tests.soak.screen import Screen
 
 FREEZE_S = 0.2
 LEAK_BYTES = 5 * 2**20
@@ -140,9 +140,9 @@ def soak(seconds: float, seed: int, say: Callable[[str], None] = lambda _text: N
         }
         del variables["SCRIPTED_NVML_LOG"]
         control = subprocess.Popen(
-            [sys.executable, "-m", "tests.soak.heart", str(folder / "control")]
+            [sys.executable, "-m", "benchmarks.soak.heart", str(folder / "control")]
         )
-        argv = (sys.executable, "-m", "tests.soak.probe", str(folder / "heart"))
+        argv = (sys.executable, "-m", "benchmarks.soak.probe", str(folder / "heart"))
         try:
             with Screen(argv, variables, 120, 40) as screen:
                 hostile = Hostile(folder / "state", variables)

@@ -1,4 +1,4 @@
-"""What it costs a program to be watched. ``python -m tests.benchmarks.watched [--gpu]`` prints it.
+"""What it costs a program to be watched. ``python -m benchmarks.watched [--gpu]`` prints it.
 
 Starts of Python, with the agent's folder in ``PYTHONPATH`` and without, in turns; on a GPU, real or
 simulated: the hook after each step, a snapshot with and without a history, and whole steps.

@@ -1,11 +1,11 @@
-"""The program with a heartbeat in its event loop: ``-m tests.soak.probe FILE [ARGUMENT…]``."""
+"""The program with a heartbeat in its event loop: ``-m benchmarks.soak.probe FILE [ARGUMENT…]``."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 
-from tests.soak.heart import Heart
+from benchmarks.soak.heart import Heart
 from tui.app import workbench as app
 from tui.cli.main import main
 

@@ -1,4 +1,4 @@
-"""A new user's path, by keys and by the clock; ``python -m tests.benchmarks.path`` prints a table.
+"""A new user's path, by keys and by the clock; ``python -m benchmarks.path`` prints a table.
 
 The program runs in a bare tmux. Each step is told by its keys and by the words that are on the
 screen once it is done; a key is pressed as soon as the one before it was taken. The hottest GPU is
@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.benchmarks.startup import driver
+from benchmarks.startup import driver
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import uneven_box
 from tests.terminal.terminal import PROGRAM
@@ -170,7 +170,7 @@ def path(size: tuple[int, int], folder: Path) -> list[Took]:
     """
     variables = driver(folder / "driver")
     ScriptedNvml(folder / "driver" / "libnvidia-ml.so.1", folder / "driver").change(uneven_box())
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[1]
     where = {"PYTHONPATH": str(root), "TERM": "xterm-256color"}
     home = folder / "home"
     home.mkdir()
@@ -201,7 +201,7 @@ def table(columns: Mapping[tuple[int, int], Sequence[Took]]) -> str:
 
 def main() -> None:
     """Walk and print."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.path")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.path")
     parser.parse_args()
     columns = {}
     for size in SIZES:

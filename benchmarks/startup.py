@@ -1,6 +1,6 @@
 """How long a program takes from its start to the first figures of GPUs, and to a usable screen.
 
-``python -m tests.benchmarks.startup`` holds the workbench against an empty Textual app, in turns,
+``python -m benchmarks.startup`` holds the workbench against an empty Textual app, in turns,
 beside a scripted driver with eight GPUs.
 """
 
@@ -142,7 +142,7 @@ def starts(
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.startup")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.startup")
     parser.add_argument("--pairs", type=int, default=30)
     pairs = parser.parse_args().pairs
     assert compile_program()

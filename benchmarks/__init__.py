@@ -1,0 +1,1 @@
+"""Measure what the program costs, beside other programs: start, idle, snapshots; and soak it."""
