@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,14 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say once for each reason how many tests were skipped, not once for each test."""
+    reports = terminalreporter.stats.get("skipped", ())
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason}")
 
 
 @pytest.fixture(scope="session")

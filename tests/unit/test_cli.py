@@ -236,6 +236,7 @@ def test_every_option_says_what_it_is_for() -> None:
 
 NEW = """
 import sys
+from dataclasses import dataclass
 from tui.cli.options import add_common
 from tui.cli.options import Subcommand
 
