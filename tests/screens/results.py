@@ -17,6 +17,7 @@ from workloads.protocol.results import (
     Setting,
     Timing,
 )
+from workloads.protocol.wire import field_values
 
 MIB = 1024**2
 DEFAULTS: dict[str, Setting] = {"size": 4096, "dtype": "float32"}
@@ -83,7 +84,7 @@ def result(
 def queued(workload: str = "matmul", device: str = "cuda:0", **changes: object) -> RunQueued:
     done = result(workload, device)
     request = messages.Run(done.id, workload, device, DEFAULTS, done.flags)
-    return RunQueued(messages.Run(**{**request.__dict__, **changes}))
+    return RunQueued(messages.Run(**{**field_values(request), **changes}))
 
 
 def ran(workload: str = "matmul", device: str = "cuda:0", **changes: object) -> list[AnyEvent]:
