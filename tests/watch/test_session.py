@@ -198,7 +198,7 @@ def test_a_watch_that_dies_is_started_anew_and_a_frozen_page_stands() -> None:
         assert followed is not None
 
         def watch() -> int | None:
-            child = followed.sampler and followed.sampler._child
+            child = followed.sampler and followed.sampler.child
             return child.pid if child else None
 
         first = await until(session, lambda _: watch())

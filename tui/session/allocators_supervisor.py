@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.core.child.supervisor import ChildSupervisor
 from tui.devices import allocators as watch
 from tui.devices.allocators import serving
 from tui.devices.allocators.messages import (
@@ -27,7 +27,7 @@ from tui.devices.allocators.messages import (
     pids_of,
 )
 from tui.devices.monitor.messages import Sample
-from tui.session.supervisors import BACK_OFF_S, Apply, Sent
+from tui.session.supervisors import Apply, Sent
 from tui.state.events import LogLine, WatchStatus
 from tui.watch.runs.agents import Agents, AgentState, Ask
 from tui.watch.runs.kept import (
@@ -48,7 +48,7 @@ UNSEEN_S = 2.0
 """While they are not: what they tell over time needs no more."""
 
 
-class WatchSupervisor:
+class WatchSupervisor(ChildSupervisor[WatchEvent]):
     """Keeps a watch running, from when it is first needed.
 
     Args:
@@ -58,57 +58,46 @@ class WatchSupervisor:
     """
 
     def __init__(self, apply: Apply, sample: Sample | None, sent: Sent | None = None) -> None:
-        self.child: ChildProcess[WatchEvent] | None = None
+        super().__init__()
         self._apply = apply
         self._sent = sent
         self._listed = pids_of(sample.devices) if sample else ()
         self._pace = LOOKED_AT_S
 
-    async def supervise(self) -> None:
-        """Start it, and start it again whenever it has ended; never returns."""
-        for failures in itertools.count():
-            reason = await self._run_once()
-            words = f"the watch ended: {reason}; it is restarted"
-            self._apply(WatchStatus("restarting", words))
-            self._apply(LogLine("watch", f"ended: {reason}", "error"))
-            await asyncio.sleep(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
-
-    async def _run_once(self) -> str:
-        """Start it and take what it says until it ends; returns how it ended."""
+    def make_child(self) -> ChildProcess[WatchEvent]:
         command = watch.serving(self._pace, listed=self._listed)
-        child: ChildProcess[WatchEvent] = ChildProcess(
-            command, WATCH_EVENTS, folder=FOLDER, sent=self._sent
-        )
-        self.child = child
-        try:
-            await child.start()
-        except OSError as error:
-            return str(error)
-        # What was asked for while it was being started.
-        child.send(ListedProcesses(self._listed))
-        async for event in child.events():
-            if isinstance(event, MalformedMessage):
-                text = f"unreadable: {event.reason}: {event.line}"
-                self._apply(LogLine("watch", text, "warning"))
-            else:
-                self._apply(event)
-        return await child.ended()
+        return ChildProcess(command, WATCH_EVENTS, folder=FOLDER, sent=self._sent)
+
+    def send_first_requests(self) -> None:
+        self.send(ListedProcesses(self._listed))
+
+    def apply_event(self, event: WatchEvent) -> None:
+        self.is_useful = self.is_useful or isinstance(event, ProcessFigures)
+        self._apply(event)
+
+    def report_malformed(self, message: MalformedMessage) -> None:
+        text = f"unreadable: {message.reason}: {message.line}"
+        self._apply(LogLine("watch", text, "warning"))
+
+    async def wait_for_next_start(self, reason: str, seconds: float) -> None:
+        words = f"the watch ended: {reason}; it is restarted"
+        self._apply(WatchStatus("restarting", words))
+        self._apply(LogLine("watch", f"ended: {reason}", "error"))
+        await asyncio.sleep(seconds)
 
     def look_at(self, wanted: bool) -> None:
         """Have them read often while they are looked at."""
         pace = LOOKED_AT_S if wanted else UNSEEN_S
         if pace != self._pace:
             self._pace = pace
-            if self.child is not None:
-                self.child.send(WatchPace(pace))
+            self.send(WatchPace(pace))
 
     def take_sample(self, sample: Sample) -> None:
         """Have those watched too that NVML lists."""
         listed = pids_of(sample.devices)
         if listed != self._listed:
             self._listed = listed
-            if self.child is not None:
-                self.child.send(ListedProcesses(listed))
+            self.send(ListedProcesses(listed))
 
 
 SAMPLE_S = 0.5
@@ -246,7 +235,7 @@ class KeptRuns:
         )
 
 
-class Sampler:
+class Sampler(ChildSupervisor[WatchEvent]):
     """Watches a run until it is cancelled; leaves the run as it is.
 
     Args:
@@ -266,6 +255,7 @@ class Sampler:
         told: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__()
         self.why_no_samples = ""
         """Why no more of them come; empty while they do."""
         self.file = SamplesFile(run, starter=starter)
@@ -277,7 +267,6 @@ class Sampler:
         self._agents = Agents()
         self._asked: list[tuple[str, Ask]] = []
         self._ask_now = asyncio.Event()
-        self._child: ChildProcess[WatchEvent] | None = None
         self._first: frozenset[int] = frozenset(() if run.pid is None else (run.pid,))
         self._pids = self._first
         self._know_pids = asyncio.Event()
@@ -296,8 +285,8 @@ class Sampler:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._agents.close()
-            if self._child is not None:
-                await self._child.stop()
+            if self.child is not None:
+                await self.child.stop()
             self.file.close()
 
     # ---- what it is told ----
@@ -306,13 +295,13 @@ class Sampler:
         """Read this far apart from now on."""
         if seconds != self._pace:
             self._pace = seconds
-            self._send(WatchPace(seconds))
+            self.send(WatchPace(seconds))
 
     def set_listed(self, pids: tuple[int, ...]) -> None:
         """What NVML says uses a GPU."""
         if pids != self._listed:
             self._listed = pids
-            self._send(ListedProcesses(pids))
+            self.send(ListedProcesses(pids))
 
     def ask(self, identity: str, what: Ask) -> None:
         """Ask an agent for something; what comes of it is seen at a later look."""
@@ -323,40 +312,33 @@ class Sampler:
         """Keep what somebody else has seen of the run."""
         self.file.keep(event)
 
-    def _send(self, request: WatchPace | ListedProcesses | LookFor) -> None:
-        if self._child is not None:
-            self._child.send(request)
-
     # ---- the watch ----
 
     async def _watch(self) -> None:
-        """Keep a watch running and take what it says; a run goes on without it."""
+        """Keep a watch running once there is a process to watch; a run goes on without it."""
         await self._know_pids.wait()
-        for failures in itertools.count():
-            reason = await self._watch_once()
-            self.why_no_samples = f"the watch ended: {reason}; it is restarted"
-            self._told()
-            await asyncio.sleep(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
+        await self.supervise()
 
-    async def _watch_once(self) -> str:
-        """Start it and take what it says until it ends; returns how it ended."""
+    def make_child(self) -> ChildProcess[WatchEvent]:
         command = serving(self._pace, sorted(self._pids), self._listed)
-        child: ChildProcess[WatchEvent] = ChildProcess(command, WATCH_EVENTS, folder=FOLDER)
-        self._child = child
-        try:
-            await child.start()
-        except OSError as error:
-            return str(error)
-        # What was told while it was being started.
-        self._send(LookFor(tuple(sorted(self._pids))))
-        self._send(ListedProcesses(self._listed))
-        self._send(WatchPace(self._pace))
-        async for event in child.events():
-            if isinstance(event, (TorchProcesses, ProcessFigures)):
-                self.why_no_samples = ""
-                self.file.keep(event)
-                self._take(event)
-        return await child.ended()
+        return ChildProcess(command, WATCH_EVENTS, folder=FOLDER)
+
+    def send_first_requests(self) -> None:
+        self.send(LookFor(tuple(sorted(self._pids))))
+        self.send(ListedProcesses(self._listed))
+        self.send(WatchPace(self._pace))
+
+    def apply_event(self, event: WatchEvent) -> None:
+        if isinstance(event, (TorchProcesses, ProcessFigures)):
+            self.is_useful = True
+            self.why_no_samples = ""
+            self.file.keep(event)
+            self._take(event)
+
+    async def wait_for_next_start(self, reason: str, seconds: float) -> None:
+        self.why_no_samples = f"the watch ended: {reason}; it is restarted"
+        self._told()
+        await asyncio.sleep(seconds)
 
     # ---- the agents ----
 
@@ -388,5 +370,5 @@ class Sampler:
         pids = self._first.union(looked.there)
         if pids and pids != self._pids:
             self._pids = pids
-            self._send(LookFor(tuple(sorted(pids))))
+            self.send(LookFor(tuple(sorted(pids))))
             self._know_pids.set()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from tui.core import reports, state_folder
 from tui.core.child.launch import FOLDER, Launched, too_many_files
 from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.core.child.supervisor import ChildSupervisor
 from tui.devices import monitor
 from tui.devices.monitor.messages import (
     MONITOR_EVENTS,
@@ -30,8 +31,6 @@ from workloads.protocol import messages
 from workloads.protocol.messages import Event
 from workloads.protocol.results import Ceiling
 
-BACK_OFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
-"""Between the end of a child and its next start; the last one from then on."""
 SILENT_S = 5.0
 """A child that has said nothing for so long is looked at."""
 KEPT_SAMPLES = 600
@@ -61,11 +60,7 @@ def runner_command(python: str, files: Sequence[str] = ()) -> tuple[str, ...]:
     return (python, *START, "serve", *named)
 
 
-def _back_off(attempt: int) -> float:
-    return BACK_OFF_S[min(attempt, len(BACK_OFF_S) - 1)]
-
-
-class MonitorSupervisor:
+class MonitorSupervisor(ChildSupervisor[MonitorEvent]):
     """Keeps a monitor running, and what conditions need of its newest samples.
 
     Args:
@@ -84,12 +79,12 @@ class MonitorSupervisor:
         sent: Sent | None = None,
         launched: Launched | None = None,
     ) -> None:
+        super().__init__()
         self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
         """The devices of the newest samples, as far as conditions are made of them."""
         self.looked = asyncio.Event()
         """Set once there is a sample, or the first monitor has ended without one."""
         self._newest: Sample | None = None
-        self.child: ChildProcess[MonitorEvent] | None = None
         self._launched = launched
         self._store = store
         self._apply = apply
@@ -97,48 +92,37 @@ class MonitorSupervisor:
         self._sent = sent
         self._host_wanted = False
 
-    async def supervise(self) -> None:
-        """Start it, and start it again whenever it has ended; never returns."""
-        failures = 0
-        while True:
-            before = self._newest
-            reason = await self._run_once()
-            failures = 0 if self._newest is not before else failures + 1
-            self.looked.set()
-            words = f"the monitor ended: {reason}; it is restarted"
-            self._apply(MonitorStatus("restarting", words))
-            self._apply(LogLine("monitor", f"ended: {reason}", "error"))
-            await asyncio.sleep(_back_off(failures))
-
-    async def _run_once(self) -> str:
-        """Start it and take what it says until it ends; returns how it ended."""
+    def make_child(self) -> ChildProcess[MonitorEvent]:
         launched, self._launched = self._launched, None
-        child: ChildProcess[MonitorEvent] = ChildProcess(
+        return ChildProcess(
             monitor.serving(self._interval),
             MONITOR_EVENTS,
             folder=FOLDER,
             sent=self._sent,
             launched=launched,
         )
-        self.child = child
-        try:
-            await child.start()
-        except OSError as error:
-            return str(error)
-        async for event in child.events():
-            if isinstance(event, MalformedMessage):
-                text = f"unreadable: {event.reason}: {event.line}"
-                self._apply(LogLine("monitor", text, "warning"))
-                continue
-            if isinstance(event, Sample):
-                self._newest = event
-                self.sampled.append(sampled(event))
-            self._apply(event)
-            if isinstance(event, Sample):
-                self.looked.set()
-            self.watch_worker()
-            self._ask_for_host()
-        return await child.ended()
+
+    def apply_event(self, event: MonitorEvent) -> None:
+        if isinstance(event, Sample):
+            self._newest = event
+            self.is_useful = True
+            self.sampled.append(sampled(event))
+        self._apply(event)
+        if isinstance(event, Sample):
+            self.looked.set()
+        self.watch_worker()
+        self._ask_for_host()
+
+    def report_malformed(self, message: MalformedMessage) -> None:
+        text = f"unreadable: {message.reason}: {message.line}"
+        self._apply(LogLine("monitor", text, "warning"))
+
+    async def wait_for_next_start(self, reason: str, seconds: float) -> None:
+        self.looked.set()
+        words = f"the monitor ended: {reason}; it is restarted"
+        self._apply(MonitorStatus("restarting", words))
+        self._apply(LogLine("monitor", f"ended: {reason}", "error"))
+        await asyncio.sleep(seconds)
 
     def watch_worker(self) -> None:
         """Have the monitor read the memory of the worker that lives now."""
@@ -166,7 +150,7 @@ class MonitorSupervisor:
             self.child.send(WatchHost(self._host_wanted))
 
 
-class RunnerSupervisor:
+class RunnerSupervisor(ChildSupervisor[Event]):
     """Keeps a runner running, as long as its Python can use torch.
 
     Args:
@@ -187,7 +171,7 @@ class RunnerSupervisor:
         sent: Sent | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        self.child: ChildProcess[Event] | None = None
+        super().__init__()
         self._store = store
         self._apply = apply
         self._python = python
@@ -202,63 +186,58 @@ class RunnerSupervisor:
         self._worker_heard = 0.0
         self._looked: Seen | None = None
         """The process that is silent, at the look before."""
-        self._got_ready = False
 
-    async def supervise(self) -> None:
-        """Start it, and start it again whenever it has ended; never returns."""
-        failures = 0
-        while True:
-            self._heard, self._got_ready = 0.0, False
-            reason = await self._run_once()
-            if self._store.runner.status == "unusable":
-                self._fail_pending(self._store.runner.reason)
-                self._retry_asked.clear()
-                await self._retry_asked.wait()
-                self._apply(RunnerStatus("starting"))
-            else:
-                failures = 0 if self._got_ready else failures + 1
-                self._report_end(reason)
-                await asyncio.sleep(_back_off(failures))
-                # The reason stays on the screen until the new runner is ready.
-                self._apply(replace(self._store.runner, status="starting"))
-
-    async def _run_once(self) -> str:
-        """Start it and take what it says until it ends; returns how it ended."""
+    def make_child(self) -> ChildProcess[Event]:
+        self._heard = 0.0
         command = runner_command(self._python, self._files)
-        child: ChildProcess[Event] = ChildProcess(
-            command, messages.EVENTS, self._variables, sent=self._sent
-        )
-        self.child = child
-        try:
-            await child.start()
-        except OSError as error:
-            advice = "give --python the path of a Python that has torch"
-            reason, _, remedy = (too_many_files(error) or "").partition(": ")
-            if not reason:
-                reason, remedy = f"{self._python}: {error.strerror}", advice
-            self._apply(RunnerStatus("unusable", reason, remedy))
-            return str(error)
+        return ChildProcess(command, messages.EVENTS, self._variables, sent=self._sent)
+
+    def report_no_start(self, error: OSError) -> str:
+        advice = "give --python the path of a Python that has torch"
+        reason, _, remedy = (too_many_files(error) or "").partition(": ")
+        if not reason:
+            reason, remedy = f"{self._python}: {error.strerror}", advice
+        self._apply(RunnerStatus("unusable", reason, remedy))
+        return str(error)
+
+    def send_first_requests(self) -> None:
         self._started = time.monotonic()
         known = self._known_ceilings()
-        child.send(messages.KnownCeilings(known))
+        self.send(messages.KnownCeilings(known))
         # What is applied is recorded too: nothing of other hosts that share the home folder.
         here = tuple(one for one in known if one.under.get("host") == socket.gethostname())
         if here:
             self._apply(CeilingsRead(here))
         for request in self._store.pending_requests():
-            child.send(request)
-        async for event in child.events():
-            self._heard = time.monotonic()
-            if not self._is_idle_beat(event):
-                self._worker_heard = self._heard
-            if self._store.runner.status == "unusable":
-                continue
-            if isinstance(event, MalformedMessage):
-                text = f"unreadable: {event.reason}: {event.line}"
-                self._apply(LogLine("runner", text, "warning"))
-            else:
-                self._take(event)
-        return await child.ended()
+            self.send(request)
+
+    def apply_event(self, event: Event) -> None:
+        self._hear(event)
+        if self._store.runner.status != "unusable":
+            self._take(event)
+
+    def report_malformed(self, message: MalformedMessage) -> None:
+        self._hear(message)
+        if self._store.runner.status != "unusable":
+            text = f"unreadable: {message.reason}: {message.line}"
+            self._apply(LogLine("runner", text, "warning"))
+
+    async def wait_for_next_start(self, reason: str, seconds: float) -> None:
+        if self._store.runner.status == "unusable":
+            self._fail_pending(self._store.runner.reason)
+            self._retry_asked.clear()
+            await self._retry_asked.wait()
+            self._apply(RunnerStatus("starting"))
+            return
+        self._report_end(reason)
+        await asyncio.sleep(seconds)
+        # The reason stays on the screen until the new runner is ready.
+        self._apply(replace(self._store.runner, status="starting"))
+
+    def _hear(self, event: Event | MalformedMessage) -> None:
+        self._heard = time.monotonic()
+        if not self._is_idle_beat(event):
+            self._worker_heard = self._heard
 
     def _take(self, event: Event) -> None:
         if isinstance(event, messages.Hello) and event.version != messages.VERSION:
@@ -272,7 +251,7 @@ class RunnerSupervisor:
             # What was said of its silence is over.
             self._apply(RunnerStatus("starting"))
         if isinstance(event, messages.Ready):
-            self._got_ready = True
+            self.is_useful = True
         self._apply(event)
         if isinstance(event, messages.CeilingMeasured):
             self._keep_ceiling(event.ceiling)
@@ -292,10 +271,6 @@ class RunnerSupervisor:
         except OSError as error:
             text = f"the ceiling is not kept for later: {error}"
             self._apply(LogLine("workbench", text, "warning"))
-
-    def send(self, message: object) -> bool:
-        """Send a request; ``False`` if no runner is there."""
-        return self.child is not None and self.child.send(message)
 
     def retry(self) -> None:
         """Try again a Python whose torch could not be used."""
