@@ -6,13 +6,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from tui.cli.output import Failure, ProgressLine, UsageError, not_known, say
 from tui.core.child.launch import FOLDER, own_command, too_many_files
 from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.core.child.request import NoAnswerError, first_answer
 from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
 from tui.kit.terminal.ending import SIGNALS
 from tui.runs.state.parameters import Invalid, Valid, read_sweep
@@ -52,52 +53,37 @@ A = TypeVar("A", bound=Answer)
 
 
 async def look() -> Sample:
-    """One sample of the monitor.
+    """Return one sample of the monitor.
 
     Raises:
         Failure: it gave none.
     """
-    child: ChildProcess[MonitorEvent] = ChildProcess(
-        own_command("tui.devices.monitor", "once"), MONITOR_EVENTS, folder=FOLDER
-    )
+    command = own_command("tui.devices.monitor", "once")
+    child: ChildProcess[MonitorEvent] = ChildProcess(command, MONITOR_EVENTS, folder=FOLDER)
     try:
-        await child.start()
-        async for event in child.events():
-            if isinstance(event, Sample):
-                return event
-            if isinstance(event, MalformedMessage):
-                raise Failure(f"the monitor says {event.line!r}: {event.reason}")
-    finally:
-        ended = await child.ended()
-    raise Failure(f"the monitor ended without a sample: {ended} {' '.join(child.stderr.last(1))}")
+        return await first_answer(child, (Sample,))
+    except NoAnswerError as error:
+        raise Failure(f"the monitor {error}") from error
 
 
-async def ask_runner(
-    python: str,
-    question: Callable[[ChildProcess[Event]], Awaitable[T]],
-    unanswered: Callable[[str], T],
-) -> T:
-    """Start a runner, ask it something, and end it.
+async def ask_runner(python: str) -> messages.Ready | messages.Unusable:
+    """Return what a runner says of its torch; it is started for that.
 
     Args:
         python: that runs the workloads.
-        question: reads the answer from the events of the runner, which is started.
-        unanswered: makes an answer of the reason why there is none.
     """
     child: ChildProcess[Event] = ChildProcess(runner_command(python), messages.EVENTS, VARIABLES)
-
-    async def ask() -> T:
-        await child.start()
-        return await question(child)
-
+    kinds: tuple[type[messages.Ready | messages.Unusable], ...]
+    kinds = (messages.Ready, messages.Unusable)
     try:
-        return await asyncio.wait_for(ask(), TORCH_S)
+        return await asyncio.wait_for(first_answer(child, kinds), TORCH_S)
     except asyncio.TimeoutError:
-        return unanswered(f"torch gave no answer within {TORCH_S:g} s")
+        reason = f"torch gave no answer within {TORCH_S:g} s"
+    except NoAnswerError as error:
+        reason = f"the runner {error}"
     except OSError as error:
-        return unanswered(too_many_files(error) or f"{python}: {error.strerror}")
-    finally:
-        await child.stop()
+        reason = too_many_files(error) or f"{python}: {error.strerror}"
+    return messages.Unusable(reason, "give --python the path of a Python that has torch")
 
 
 class Waiter:

@@ -10,13 +10,11 @@ from tui.cli.headless import ask_runner, look
 from tui.cli.options import Subcommand, add_common
 from tui.cli.output import print_json, print_text, run_to_exit
 from tui.cli.values import python_to_use
-from tui.core.child.process import ChildProcess
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.monitor.messages import Sample
 from tui.devices.state.devices import CPU, NOT_ASKED, DeviceView, pair
 from workloads.protocol import messages, wire
-from workloads.protocol.messages import Event
 from workloads.protocol.results import TorchDevice
 
 if TYPE_CHECKING:
@@ -53,18 +51,11 @@ def devices(options: DevicesOptions) -> int:
 
 
 async def torch_names(python: str) -> tuple[tuple[TorchDevice, ...], str]:
-    """The devices as a Python's torch sees them, or none and the reason."""
-
-    async def read(child: ChildProcess[Event]) -> tuple[tuple[TorchDevice, ...], str]:
-        async for event in child.events():
-            if isinstance(event, messages.Ready):
-                environment = event.environment
-                return environment.devices, environment.unavailable.get("devices", "")
-            if isinstance(event, messages.Unusable):
-                return (), event.reason
-        return (), "the runner ended before it said what torch sees"
-
-    return await ask_runner(python, read, lambda reason: ((), reason))
+    """Return the devices as a Python's torch sees them, or none and the reason."""
+    answer = await ask_runner(python)
+    if isinstance(answer, messages.Unusable):
+        return (), answer.reason
+    return answer.environment.devices, answer.environment.unavailable.get("devices", "")
 
 
 def _paired(

@@ -27,7 +27,6 @@ from tui.cli.options import Subcommand, add_common
 from tui.cli.output import SCHEMA, Failure, print_json, print_text, run_to_exit, say
 from tui.cli.values import PythonChoice, python_to_use
 from tui.core import reports
-from tui.core.child.process import ChildProcess
 from tui.core.text import secrets
 from tui.core.text.glyphs import rows_of_text
 from tui.core.text.redact import whole_words, with_texts
@@ -48,7 +47,6 @@ from tui.devices.cli.doctor_checks import (
 )
 from tui.devices.monitor.messages import Device, GpuProcess, Sample
 from workloads.protocol import messages, wire
-from workloads.protocol.messages import Event
 from workloads.protocol.results import Environment
 
 if TYPE_CHECKING:
@@ -186,19 +184,8 @@ async def _sample() -> Sample | str:
 
 
 async def _environment(python: str) -> Environment | messages.Unusable:
-    advice = "give --python the path of a Python that has torch"
-
-    async def read(child: ChildProcess[Event]) -> Environment | messages.Unusable:
-        async for event in child.events():
-            if isinstance(event, messages.Ready):
-                return event.environment
-            if isinstance(event, messages.Unusable):
-                return event
-        ended = await child.ended()
-        last = " ".join(child.stderr.last(1))
-        return messages.Unusable(f"the runner ended: {ended} {last}".rstrip(), advice)
-
-    return await ask_runner(python, read, lambda reason: messages.Unusable(reason, advice))
+    answer = await ask_runner(python)
+    return answer if isinstance(answer, messages.Unusable) else answer.environment
 
 
 SUBCOMMAND = Subcommand(

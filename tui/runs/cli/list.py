@@ -13,7 +13,8 @@ from tui.cli.options import Subcommand, add_common
 from tui.cli.output import Failure, ProgressLine, print_json, print_text, run_to_exit
 from tui.cli.values import python_to_use
 from tui.core.child.launch import too_many_files
-from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.core.child.process import ChildProcess
+from tui.core.child.request import NoAnswerError, first_answer
 from tui.core.text.glyphs import rows_of_text
 from tui.runs.state.parameters import allowed, text_of
 from tui.session import supervisors
@@ -65,27 +66,18 @@ async def catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
     """
     child: ChildProcess[Event] = ChildProcess(runner_command(python, files), messages.EVENTS)
     progress = ProgressLine()
-    telling: asyncio.Task[None] | None = None
+    telling = asyncio.create_task(_tell_silence(files, progress))
     try:
-        await child.start()
-        telling = asyncio.create_task(_tell_silence(files, progress))
-        async for event in child.events():
-            if isinstance(event, messages.Hello):
-                return event
-            if isinstance(event, MalformedMessage):
-                raise Failure(f"{python}: the runner says {event.line!r}: {event.reason}")
+        return await first_answer(child, (messages.Hello,))
+    except NoAnswerError as error:
+        raise Failure(f"{python}: the runner {error}") from error
     except OSError as error:
         if too_many_files(error):
             raise
         raise Failure(f"{python}: {error.strerror}; give --python the path of a Python") from error
     finally:
-        if telling is not None:
-            telling.cancel()
+        telling.cancel()
         progress.clear()
-        child.kill()
-        ended = await child.ended()
-    last = "; ".join(child.stderr.last(1))
-    raise Failure(f"{python}: the runner ended before it said what it can run: {ended} {last}")
 
 
 async def _tell_silence(files: Sequence[str], progress: ProgressLine) -> None:
