@@ -123,7 +123,7 @@ async def test_what_the_session_began_has_ended_when_it_has_stopped() -> None:
     ended: list[str] = []
 
     class Slow(ResultHistory):
-        async def hold(self, run_id: str, _store: Store, _apply: Apply) -> None:
+        async def compare(self, run_id: str, _store: Store, _apply: Apply) -> None:
             try:
                 await asyncio.Event().wait()
             finally:

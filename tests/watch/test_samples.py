@@ -100,7 +100,7 @@ def test_a_writer_that_is_killed_leaves_its_place_and_perhaps_half_a_line(run: S
     code = (
         "import sys, time\n"
         "from tests.watch.test_samples import *\n"
-        "file = SamplesFile(Run(Path(sys.argv[1]), (), '', BEGAN), starter=True)\n"
+        "file = SamplesFile(StartedRun(Path(sys.argv[1]), (), '', BEGAN), starter=True)\n"
         'file.keep(steps(1)); os.write(file._file, b\'{"type": "st\')\n'
         "print('written', flush=True); time.sleep(1000)\n"
     )

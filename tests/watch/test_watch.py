@@ -350,12 +350,12 @@ def test_a_new_pace_does_not_wait_for_the_old_one(
 AS_NOBODY = """
 import os, sys, time
 from tui.devices.allocators.messages import LookFor
-from tui.devices.allocators.watch import Watch
+from tui.devices.allocators.watch import AllocatorWatch
 from workloads.protocol import wire
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-told = Watch(0.1, LookFor((int(sys.argv[1]),), children=False)).look(time.time())
+told = AllocatorWatch(0.1, LookFor((int(sys.argv[1]),), children=False)).look(time.time())
 sys.stdout.buffer.write(wire.encode(told))
 """
 

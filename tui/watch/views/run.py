@@ -91,7 +91,7 @@ def title_words(state: WatchedRun, now: float, cells: int) -> str:
     end = end_words(state.run, goes_on=goes_on)
     lasted = lasted_words(state.run, now, goes_on=goes_on)
     how = "   ".join(filter(None, [end, lasted]))
-    room = max(0, cells - cell_len(how) - len("StartedRun") - 6)
+    room = max(0, cells - cell_len(how) - len("Run") - 6)
     return fit(f"Run   {fit(command_words(state.run), room)}   {how}", max(1, cells))
 
 
