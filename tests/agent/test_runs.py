@@ -175,6 +175,7 @@ def test_two_ranks_that_run_out_have_a_row_and_a_verdict_each(tmp_path: Path) ->
     for each in ranks.values():
         (oom,) = each["ooms"]
         assert (oom["asked"], oom["device"], each["steps"]) == (1 << 41, each["rank"] % 2, 0)
+        assert oom["requested"] <= oom["allocated"] <= oom["reserved"]
         assert Path(oom["snapshot"]).exists()
         assert "Tried to allocate 2048.00 GiB" in oom["text"]
     log = (the_run(tmp_path) / "output.log").read_text()

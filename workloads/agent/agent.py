@@ -256,12 +256,12 @@ class Agent:
             self._busy = None
             self._lock.release()
 
-    def _held(self, device: int) -> dict[str, int]:
+    def _held(self, device: int) -> dict[str, int | None]:
         """What torch's allocator counts on a device: a read that makes no CUDA call."""
         stats = self.torch.cuda.memory_stats(device)
         return dict(
             allocated=stats.get("allocated_bytes.all.current", 0),
-            requested=stats.get("requested_bytes.all.current", 0),
+            requested=stats.get("requested_bytes.all.current"),
             reserved=stats.get("reserved_bytes.all.current", 0),
         )
 

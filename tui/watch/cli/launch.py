@@ -279,7 +279,15 @@ async def _pass_through(file: int, to: int) -> None:
 
 
 NOT_NEWEST = "only the newest OOM of each process is explained; gpu-workbench snapshot reads others"
-_OOM = ("at", "step", "device", "asked", "free", "handled", "text", "text_source")
+_OOM = (
+    *("at", "step", "device", "asked", "free", "handled", "text", "text_source"),
+    *("allocated", "requested", "reserved"),
+)
+_WHY_NOT_TOLD = {
+    "asked": BY_DRIVER,
+    "free": BY_DRIVER,
+    "requested": "the statistics of its torch do not tell it",
+}
 
 
 def judged_by_exit(run: StartedRun, left: Sequence[ProcessLog]) -> list[ProcessLog]:
@@ -488,9 +496,9 @@ def _add_what_is_left(
     for number, oom in enumerate(left.ooms):
         if oom.handled is None:
             unavailable[f"{path}.ooms.{number}.handled"] = oom.why_not_known
-        for name in ("asked", "free"):
+        for name, why in _WHY_NOT_TOLD.items():
             if getattr(oom, name) is None:
-                unavailable[f"{path}.ooms.{number}.{name}"] = BY_DRIVER
+                unavailable[f"{path}.ooms.{number}.{name}"] = why
         if oom.snapshot is None:
             unavailable[f"{path}.ooms.{number}.snapshot"] = oom.why_no_snapshot
         found = explanations.get((left.pid, oom.number))
