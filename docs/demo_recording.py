@@ -99,7 +99,7 @@ def neighbour(folder: Path) -> Iterator[None]:
 
 
 async def play(session: Session, snapshot: Path) -> None:
-    """What happens in it."""
+    """Run the scenes of the recording."""
     changed = asyncio.Event()
     session.subscribe(lambda _parts: changed.set())
 
@@ -130,7 +130,7 @@ async def play(session: Session, snapshot: Path) -> None:
 
 
 def _computes(store: Store) -> bool:
-    """The neighbour is on the last GPU and computes."""
+    """Return whether the neighbour on the last GPU computes."""
     devices = store.sample.devices if store.sample else ()
     return bool(devices and devices[-1].processes and devices[-1].utilization.gpu)
 
@@ -155,7 +155,7 @@ async def record(path: Path, snapshot: Path, simulated: bool) -> None:
 
 
 def _neutral(text: str, folder: Path) -> str:
-    """The text with no path of this machine in it."""
+    """Return the text without paths of this machine."""
     places = {
         folder: "/tmp",
         ROOT: "/gpu-workbench",
@@ -168,13 +168,13 @@ def _neutral(text: str, folder: Path) -> str:
 
 
 def cleaned_recording(made: Path, folder: Path) -> bytes:
-    """The recording, compressed in one piece."""
+    """Return the recording, compressed in one piece."""
     text = zlib.decompress(made.read_bytes(), wbits=GZIP).decode()
     return gzip.compress(_neutral(text, folder).encode(), mtime=0)
 
 
 def cleaned_snapshot(made: Path, folder: Path) -> bytes:
-    """The snapshot, compressed."""
+    """Return the snapshot, compressed."""
 
     def neutral(value: object) -> object:
         if isinstance(value, dict):

@@ -160,7 +160,7 @@ async def _until(pilot: Pilot[None], holds: object) -> None:
 
 
 def normalised(svg: str) -> str:
-    """The same names of classes in each run, and the reader's own font for what is code.
+    """Use the same class names in each run, and the reader's own font for what is code.
 
     A page that shows the picture loads no font from elsewhere then.
     """

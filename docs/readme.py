@@ -25,7 +25,7 @@ RECORDING = ROOT / "tui" / "recordings" / DEMO
 
 
 def picture() -> str:
-    """The screen at the end of the recording that comes with the program."""
+    """Return the screen at the end of the recording that comes with the program."""
     argv = (*PROGRAM, "replay", "--demo", "--speed", "max")
     with Terminal(argv, COLUMNS, ROWS) as terminal:
         end = f"/{time_text(look_through(RECORDING).seconds)} end"

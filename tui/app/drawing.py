@@ -110,7 +110,7 @@ class Coalescer:
         return max(GATHER_S, min(map(self._time_of, self._waiting)) - now)
 
     def due(self, now: float) -> Topics:
-        """The changed parts whose time has come, or is so near that it is worth no waiting."""
+        """Return the changed topics whose time has come, or is too near to wait for."""
         found = {part for part in self._waiting if self._time_of(part) <= now + GATHER_S}
         if found:
             self._last = now

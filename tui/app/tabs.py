@@ -70,7 +70,7 @@ class TabbedApp(textual_private.HookedApp):
             self.add_mode(tab, factory)
 
     def tab_factories(self) -> Mapping[str, Callable[[], Screen[None]]]:
-        """What makes the screen of each tab that is not there from the start, by its id."""
+        """Return a factory for the screen of each tab that is opened later, by its id."""
         return {
             "memory": self.memory_tab,
             "snapshot": self.snapshot_tab,
@@ -97,7 +97,7 @@ class TabbedApp(textual_private.HookedApp):
         return front_of(self)
 
     def get_default_screen(self) -> Screen[None]:
-        """The workbench: as a mode of its own it would be painted 30 ms later."""
+        """Return the workbench: as a mode of its own it would be painted 30 ms later."""
         return WorkbenchScreen(self)
 
     def memory_tab(self) -> Screen[None]:
@@ -113,20 +113,20 @@ class TabbedApp(textual_private.HookedApp):
         return ProcessesTab(self)
 
     def results_tab(self) -> Screen[None]:
-        """What was measured earlier."""
+        """Return the tab of stored results."""
         from tui.results.screens.tab import ResultsTab
 
         return ResultsTab(self)
 
     def snapshot_tab(self) -> Screen[None]:
-        """The allocator snapshot that is read."""
+        """Return the allocator snapshot that is read."""
         from tui.snapshots.screens.tab import SnapshotTab
 
         self.snapshot = SnapshotTab(self, self.snapshot_memory)
         return self.snapshot
 
     def watch_tab(self) -> Screen[None]:
-        """A run under the watch, or those that are kept."""
+        """Return a run under the watch, or those that are kept."""
         from tui.watch.screens.tab import WatchTab
 
         self.watched = WatchTab(self, self.run_session())
@@ -134,7 +134,7 @@ class TabbedApp(textual_private.HookedApp):
         return self.watched
 
     def run_session(self) -> RunSession:
-        """What the watch tab shows."""
+        """Return the session of the watch tab."""
         from tui.watch.session.watched_session import WatchedRunSession
 
         return WatchedRunSession()
@@ -197,6 +197,6 @@ class TabbedApp(textual_private.HookedApp):
 
 
 def command_of(action: str, parameters: tuple[object, ...]) -> Command | None:
-    """The command whose action it is; ``None`` of the framework's own actions."""
+    """Return the command whose action it is; ``None`` of the framework's own actions."""
     name = f"tab_{parameters[0]}" if action == SWITCH and parameters else action
     return BY_ID.get(name)

@@ -97,14 +97,14 @@ class SessionLike(Actions, Protocol):
 
 
 def _palette() -> type[Provider]:
-    """Imported when the palette is opened."""
+    """Return the palette's provider, imported when the palette is opened."""
     from tui.kit.dialogs import WorkbenchCommands
 
     return WorkbenchCommands
 
 
 def _selected(screen: Screen[object]) -> str:
-    """The text that is selected, in the field that is typed into or else anywhere."""
+    """Return the text that is selected, in the field that is typed into or else anywhere."""
     field = screen.focused
     selected = field.selected_text if isinstance(field, Input) else ""
     return selected or screen.get_selected_text() or ""
@@ -208,7 +208,7 @@ class WorkbenchApp(TabbedApp):
         self._session.subscribe(self.devices_changed)
 
     def on_mount(self) -> None:
-        """The screen is made."""
+        """Set up what needs a screen."""
         self._upkeep.mounted(self)
         self.call_after_refresh(self._painted)
 
@@ -378,7 +378,7 @@ class ProcessHooks:
         self._forced_exit = ending.forced_exit_of_screen()
 
     def loaded(self, app: App[Any]) -> None:
-        """The app's loop runs, the terminal is as it was: have signals and its hang-up end it."""
+        """Listen to signals and to the terminal's hang-up, now that the app's loop runs."""
         terminal = sys.__stdin__.fileno() if sys.__stdin__ and sys.__stdin__.isatty() else None
         self._hangup_watch = HangupWatch(
             lambda code: app.exit(return_code=code), terminal, self._forced_exit
@@ -386,13 +386,13 @@ class ProcessHooks:
         self._hangup_watch.install()
 
     def mounted(self, app: App[Any]) -> None:
-        """The screen is made. Textual's driver for a browser has put its own handlers in place."""
+        """Install our signal handlers again: Textual's driver for a browser has replaced them."""
         if self._hangup_watch is not None:
             self._hangup_watch.install()
         app.set_interval(FORGET_S, forget_caches)
 
     def painted(self) -> None:
-        """The first screen is there, and with it what stays: what comes after it is collected."""
+        """Freeze what stays after the first paint, so that later collections skip it."""
         gc.freeze()
         gc.enable()
 

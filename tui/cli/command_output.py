@@ -62,12 +62,12 @@ MOST_VERDICTS = 3
 
 
 def results_text(store: Store, states: Sequence[RunState]) -> str:
-    """A line for each result and below it what there is to say about it, then the sweeps."""
+    """Return a line for each result and below it what there is to say about it, then the sweeps."""
     return "".join(state_text(store, state) for state in states) + sweeps_text(store, states)
 
 
 def state_text(store: Store, state: RunState) -> str:
-    """A line for a result, and below it what there is to say about it."""
+    """Return a line for a result, and below it what there is to say about it."""
     result = state.result
     if result is None:
         return rows_of_text([f"{state.request.workload} on {state.request.device}: not run"])
@@ -83,7 +83,7 @@ def state_text(store: Store, state: RunState) -> str:
 
 
 def sweeps_text(store: Store, states: Sequence[RunState]) -> str:
-    """The sweeps that were run."""
+    """Return the sweeps that were run."""
     lines: list[str] = []
     for found in sweeps_of(store, states):
         lines += ["", *_sweep(found, width())]
@@ -126,7 +126,7 @@ def result_summary(result: RunResult) -> str:
 
 
 def _of_limit(limit: Limit) -> str:
-    """The share of the limit, and whether that can be."""
+    """Return the share of the limit, and whether that can be."""
     words = f"{fmt.share(limit.fraction)} of {limit.name}"
     if not limit.exceeded:
         return words
@@ -141,7 +141,7 @@ def _result_notes(state: RunState, result: RunResult, cells: int) -> list[str]:
 
 
 def results_as_json(store: Store, states: Sequence[RunState]) -> dict[str, Any]:
-    """The shape of ``run --json``: what was measured, where and under which conditions."""
+    """Return the shape of ``run --json``: what was measured, where and under which conditions."""
     environment = store.environment
     found: dict[str, Any] = {
         "environment": wire.to_plain(environment) if environment else None,
@@ -179,7 +179,7 @@ def _result_as_json(state: RunState) -> dict[str, Any]:
 
 
 def with_process_peak(result: RunResult, state: RunState) -> RunResult:
-    """The result with NVML's figure for the process put in, where the monitor saw one."""
+    """Return the result with NVML's figure for the process put in, where the monitor saw one."""
     path = "memory.process_peak"
     if state.conditions is None or state.conditions.process_peak is None:
         return result
@@ -192,7 +192,7 @@ def with_process_peak(result: RunResult, state: RunState) -> RunResult:
 
 
 def sweeps_of(store: Store, states: Sequence[RunState]) -> list[Swept]:
-    """The sweeps that were run, with the devices they ran on."""
+    """Return the sweeps that were run, with the devices they ran on."""
     found = []
     for name in dict.fromkeys(state.request.workload for state in states):
         devices = [state.request.device for state in states if state.request.workload == name]
@@ -211,7 +211,7 @@ def _sweep(found: Swept, cells: int) -> list[str]:
 
 
 def sweep_as_json(sweep: Sweep, found: Swept) -> dict[str, Any]:
-    """A sweep as plain data: its charts by name, the crossovers, and why points are missing."""
+    """Return a sweep as plain data: its charts, the crossovers, and why points are missing."""
     charts = {chart.name: wire.to_plain(chart) for chart in found.charts}
     return {
         "workload": found.workload,
@@ -236,7 +236,7 @@ def sweep_as_json(sweep: Sweep, found: Swept) -> dict[str, Any]:
 
 
 def comparison_going_on(state: CompareState) -> str:
-    """What has been found so far, or what is being done."""
+    """Return what a comparison has found so far, or its present step."""
     if state.comparison is not None and state.comparison.pairs:
         return comparison_line(state.comparison)
     phase = state.progress.phase if state.progress else "waiting"
@@ -244,7 +244,7 @@ def comparison_going_on(state: CompareState) -> str:
 
 
 def comparison_as_json(environment: Environment | None, state: CompareState) -> dict[str, Any]:
-    """The shape of ``compare --json``: what was found, where and under which conditions."""
+    """Return the shape of ``compare --json``: what was found, where and under which conditions."""
     plain: dict[str, Any] = wire.to_plain(state.comparison)
     del plain["id"]
     del plain["measured"]
@@ -256,7 +256,7 @@ def comparison_as_json(environment: Environment | None, state: CompareState) -> 
 
 
 def comparison_text(state: CompareState) -> str:
-    """The verdict in a line, and below it what there is to say about it."""
+    """Return the verdict in a line, and below it what there is to say about it."""
     assert state.comparison is not None
     seen = state.conditions
     warnings = [*state.comparison.warnings, *(seen.warnings if seen else ())]
@@ -269,13 +269,13 @@ def comparison_text(state: CompareState) -> str:
 
 
 def _ratio_row(comparison: Comparison) -> list[str]:
-    """The ratio with its interval on a line around 1."""
+    """Return the ratio with its interval on a line around 1."""
     row = ratio_line(comparison.ratio, comparison.ci95, RATIO_CELLS) if comparison.ratio else ()
     return [f"    {plain(row)}"] if row else []
 
 
 def comparison_line(comparison: Comparison) -> str:
-    """What was compared, the verdict, the times and the cost."""
+    """Return the settings, the verdict, the times and the cost in a line."""
     a, b = comparison.arms
     parts = [
         f"{comparison.workload} on {comparison.device}",
@@ -299,7 +299,7 @@ def comparison_line(comparison: Comparison) -> str:
 async def snapshot_text(
     child: Reader, loaded: Loaded, *, event: int | None, top: int, at_peak: bool, compares: bool
 ) -> str:
-    """What is printed for people.
+    """Return the text that ``snapshot`` prints.
 
     Args:
         child: that has read the files.
@@ -349,7 +349,7 @@ async def _verdicts(child: Reader, summary: Summary, cells: int, top: int) -> li
 
 
 async def _at_event(child: Reader, loaded: Loaded, event: int, cells: int, top: int) -> list[Line]:
-    """The state of each device right after an event, and who held the memory then.
+    """Return the state of each device right after an event, and who held the memory then.
 
     Raises:
         Failure: no device has such an event.
@@ -380,7 +380,7 @@ async def _at_event(child: Reader, loaded: Loaded, event: int, cells: int, top: 
 async def _difference(
     child: Reader, loaded: Loaded, cells: int, top: int, *, at_peak: bool
 ) -> list[Line]:
-    """What changed on each device that both files have.
+    """Return the changes on each device that both files have.
 
     Raises:
         Failure: there is none.

@@ -24,12 +24,12 @@ class CompletionOptions:
 
 
 def add_options(parser: Parser) -> None:
-    """The shell."""
+    """Add the shell."""
     parser.add_argument("names", nargs="*", metavar="SHELL", help=", ".join(SHELLS))
 
 
 def values() -> Mapping[str, Sequence[str]]:
-    """What an argument may be, by the word that stands for it in the help."""
+    """Return the values that an argument may have, by its placeholder in the help."""
     # The door to Textual, which has the themes.
     from textual.theme import BUILTIN_THEMES
 

@@ -31,7 +31,7 @@ class ConfigOptions:
 
 
 def add_options(parser: Parser) -> None:
-    """What is set, and how it is printed."""
+    """Add the options that choose and format settings."""
     add_python_and_files(parser)
     add_settings(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -72,7 +72,7 @@ def _bad_parameters(chosen: settings.Settings) -> Iterator[str]:
 
 
 def _not_set(name: str) -> str:
-    """What is taken for a setting that is not set."""
+    """Return the value of a setting that is not set."""
     if name == "python":
         python = unnamed()
         return f"not set: {python.path}, {python.why}"
@@ -80,7 +80,7 @@ def _not_set(name: str) -> str:
 
 
 def lines(chosen: settings.Settings) -> Iterator[str]:
-    """A line for the file, one for each setting and one for each remembered parameter."""
+    """Yield a line for the file, for each setting and for each remembered parameter."""
     there = "" if chosen.file.path.exists() else " (not there: made when you change something)"
     yield f"file: {chosen.file.path}{there}"
     for item in chosen.chosen.values():
@@ -94,7 +94,7 @@ def lines(chosen: settings.Settings) -> Iterator[str]:
 
 
 def plain(chosen: settings.Settings, problems: tuple[str, ...]) -> dict[str, Any]:
-    """The settings as plain data, for ``--json``."""
+    """Return the settings as plain data, for ``--json``."""
     return {
         "file": {"path": str(chosen.file.path), "exists": chosen.file.path.exists()},
         "settings": {

@@ -177,7 +177,7 @@ class Waiter:
 
 
 def say_problems(hello: messages.Hello | None) -> None:
-    """A line on stderr for each problem with the files of workloads that the user brought."""
+    """Print a line on stderr for each problem with the user's files of workloads."""
     for problem in hello.problems if hello else ():
         say(problem)
 
@@ -189,7 +189,7 @@ def chosen(
     *,
     everything: bool = False,
 ) -> list[str]:
-    """The workloads that were asked for, in the order of the catalogue.
+    """Return the workloads that were asked for, in the order of the catalogue.
 
     Args:
         store: which knows the catalogue.
@@ -252,7 +252,7 @@ def set_parameters(
 
 
 def devices_to_use(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
-    """The torch devices to run on.
+    """Return the torch devices to run on.
 
     Raises:
         Failure: a device that torch does not have.
@@ -286,7 +286,7 @@ class Reader:
         self._send(request)
 
     async def loaded(self, words: Callable[[Progress], str]) -> Loaded:
-        """What it has read.
+        """Return the loaded snapshot.
 
         Args:
             words: tells how far it is.
@@ -329,7 +329,7 @@ class Reader:
         raise Failure(death_in_words(self._paths, how, last, loaded=self._loaded))
 
     async def export(self, request: Export) -> str:
-        """A whole report.
+        """Return a whole report.
 
         Raises:
             Failure: there is none.
@@ -355,7 +355,7 @@ class Reader:
 
 @asynccontextmanager
 async def reading(paths: Sequence[str]) -> AsyncIterator[Reader]:
-    """A reader of some files; it ends with the block.
+    """Yield a reader of some files; end it with the block.
 
     Raises:
         Failure: it cannot be started.

@@ -23,7 +23,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, **named: Any) -> None:
-        """Takes what ``argparse.ArgumentParser`` takes."""
+        """Pass the arguments on to ``argparse.ArgumentParser``."""
         self.arguments: list[argparse.Action] = []
         """Those that were added to it, but for the groups of those that exclude each other."""
         self.commands: dict[str, Parser] = {}
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(argument_default=argparse.SUPPRESS, **named)
 
     def add_argument(self, *names: Any, **named: Any) -> argparse.Action:
-        """Takes what ``argparse.ArgumentParser.add_argument`` takes."""
+        """Add an argument as ``argparse.ArgumentParser.add_argument`` does."""
         self.arguments.append(super().add_argument(*names, **named))
         return self.arguments[-1]
 
@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
         self.error(f"no option {flag}")
 
     def error(self, message: str) -> NoReturn:
-        """Called by argparse.
+        """Raise the error, as argparse calls it.
 
         Raises:
             UsageError: always.
@@ -64,7 +64,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{_plainer(message)}; see {self.prog} --help")
 
     def print_help(self, file: Any = None) -> None:
-        """Called by argparse for ``--help``."""
+        """Print the help, as argparse calls it for ``--help``."""
         if file is not None:
             super().print_help(file)
         else:
@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _plainer(message: str) -> str:
-    """What argparse says of a choice that there is not, with the nearest one."""
+    """Return argparse's message on an invalid choice, with the nearest choice."""
     found = re.match(r"argument (.+?): invalid choice: '(.*?)' \(choose from (.*)\)$", message)
     if found is None:
         return message
@@ -105,7 +105,7 @@ def add_ascii(parser: argparse.ArgumentParser) -> None:
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """What every command takes that prints something: as above, ``ascii`` and ``json``."""
+    """Add ``ascii`` and ``json``, which every printing command takes."""
     add_python_and_files(parser)
     add_ascii(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -152,7 +152,7 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
 
 
 def add_screen(parser: Parser) -> None:
-    """The settings of any screen: its theme, its characters, the mouse."""
+    """Add the settings of any screen: theme, characters, mouse."""
     parser.add_argument(
         "--theme", type=setting_named("theme"), metavar="THEME", help="how it looks"
     )

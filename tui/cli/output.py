@@ -269,7 +269,7 @@ FEW = 12
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
-    """The known name that is most like one that was typed; ``None`` where none is.
+    """Return the known name that is most like one that was typed; ``None`` where none is.
 
     A beginning or a part of a name counts for it, and so do a few wrong letters.
     """
@@ -281,7 +281,7 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
 
 
 def not_known(kind: str, name: str, known: Sequence[str], where: str = "") -> str:
-    """A line about a name that is not known: the nearest one, or else which there are.
+    """Return a line about a name that is not known: the nearest one, or else which there are.
 
     Args:
         kind: of thing that is named.
@@ -298,5 +298,5 @@ def not_known(kind: str, name: str, known: Sequence[str], where: str = "") -> st
 
 
 def flags_in(text: str) -> list[str]:
-    """The long options that a help names."""
+    """Return the long options that a help names."""
     return sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)))

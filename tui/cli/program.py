@@ -100,7 +100,7 @@ class _Program(Parser):
         super().__init__(prog="gpu-workbench", description=WORKBENCH.about)
 
     def error(self, message: str) -> NoReturn:
-        """Called by argparse.
+        """Raise the error, as argparse calls it.
 
         Raises:
             UsageError: always, where it is complete.
@@ -110,14 +110,14 @@ class _Program(Parser):
         super().error(message)
 
     def print_help(self, file: Any = None) -> None:
-        """Called by argparse for ``--help``."""
+        """Print the help, as argparse calls it for ``--help``."""
         if not self._complete:
             raise _IncompleteError
         super().print_help(file)
 
 
 def parser(names: Iterable[str], *, first: str = "", complete: bool = True) -> Parser:
-    """The parser of the program.
+    """Return the parser of the program.
 
     Args:
         names: of the commands that it has.

@@ -24,7 +24,7 @@ _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 def keeper_for(*, wanted: bool) -> ResultRecorder | None:
-    """What keeps the results of a session; ``None`` where nothing is to be kept."""
+    """Return the recorder of a session's results; ``None`` where nothing is stored."""
     if not wanted:
         return None
     from tui.results.store.keeper import ResultRecorder
@@ -34,7 +34,7 @@ def keeper_for(*, wanted: bool) -> ResultRecorder | None:
 
 @contextmanager
 def opened(*, writing: bool = False) -> Iterator[Database]:
-    """The store of this user.
+    """Yield the store of this user.
 
     Raises:
         Failure: it cannot be opened, read or written.
@@ -55,7 +55,7 @@ def opened(*, writing: bool = False) -> Iterator[Database]:
 
 
 def selected(database: Database, text: str) -> Selection:
-    """What was typed, with its words looked up: ids and tags.
+    """Return the selection that was typed, with ids and tags looked up.
 
     Raises:
         SelectionError: it is of no known form.
@@ -108,7 +108,7 @@ class Earlier:
                 raise UsageError(f"--against {text}: no result is of that; see results list")
 
     def compared(self, processes: Iterable[str], problems: Sequence[str]) -> StoreComparison:
-        """The earlier results and those of these processes side by side.
+        """Return the earlier results and those of these processes side by side.
 
         One command is one session, which is no evidence on its own. So B has the sessions before it
         too: runs of the same workloads in the same environment that A does not select.
@@ -137,7 +137,7 @@ class Earlier:
             return compared(database, earlier, [*before, *newer])
 
     def text(self, found: StoreComparison, cells: int) -> str:
-        """The comparison in lines of so many cells."""
+        """Return the comparison in lines of so many cells."""
         further = f" and {self.further} earlier of their environment" if self.further else ""
         return comparison_text(found, (self._text, f"these runs{further}"), cells)
 

@@ -42,7 +42,7 @@ def add_options(parser: Parser) -> None:
 
 
 def own_address(text: str) -> str:
-    """The only address that it listens on, by one of its names.
+    """Return the only address that it listens on, by one of its names.
 
     Raises:
         UsageError: it is another.
@@ -56,7 +56,7 @@ def own_address(text: str) -> str:
 
 
 def port(text: str) -> int:
-    """The number of a port.
+    """Return the number of a port.
 
     Raises:
         UsageError: it is none.
@@ -123,7 +123,7 @@ async def _serve(site: WebSite) -> int:
 
 
 def how_to_get_there(port: int, path: str) -> str:
-    """What to type on the machine with the browser, and what to open there.
+    """Return the commands to type on the machine with the browser, and the address to open.
 
     Args:
         port: that is listened on.

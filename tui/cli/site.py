@@ -108,7 +108,7 @@ class WebSite(Server):
         return app
 
     async def handle_index(self, request: web.Request) -> web.Response:
-        """The page; its parts have the address that the browser called it by."""
+        """Return the page; its parts have the address that the browser called it by."""
         context = {
             "font_size": to_int(request.query.get("fontsize", "16"), 16),
             "app_websocket_url": f"ws://{request.host}{self.path}ws",

@@ -29,7 +29,7 @@ LEAST_MEMORY = 64 << 20
 
 
 def file_at(text: str) -> str:
-    """The absolute path of a file of workloads.
+    """Return the absolute path of a file of workloads.
 
     Raises:
         UsageError: there is no such file.
@@ -41,7 +41,7 @@ def file_at(text: str) -> str:
 
 
 def setting_named(name: str) -> Callable[[str], Setting]:
-    """What reads the value of a setting that is given as an option.
+    """Return the parser of a setting's value that is given as an option.
 
     Args:
         name: of the setting, see ``tui.core.settings``.
@@ -64,7 +64,7 @@ def setting_named(name: str) -> Callable[[str], Setting]:
 
 
 def python_at(text: str, source: str = "--python") -> str:
-    """The Python that is named: a program, a command, or the folder of an environment.
+    """Return the Python that is named: a program, a command, or the folder of an environment.
 
     Args:
         text: the name.
@@ -102,7 +102,7 @@ def size_of(text: str, flag: str) -> int:
 
 
 def memory_of(text: str) -> int | None:
-    """The memory that reading a snapshot may take; an empty text is the same as none given.
+    """Return the memory that reading a snapshot may take; an empty text is the same as none given.
 
     Raises:
         UsageError: it is no size, or none that anything could be read in.
@@ -116,7 +116,7 @@ def memory_of(text: str) -> int | None:
 
 
 def oom_text(where: str, paths: Sequence[str]) -> str:
-    """The text of exceptions from a file or standard input; empty where none was named.
+    """Return the text of exceptions from a file or standard input; empty where none was named.
 
     Args:
         where: the file, or ``-``.
@@ -152,7 +152,7 @@ def resolve(given: Mapping[str, Value]) -> tuple[Settings, tuple[str, ...]]:
 
 
 def python_of(chosen: Settings) -> PythonChoice:
-    """The Python that runs the workloads: that of the settings, else :func:`unnamed`.
+    """Return the Python that runs the workloads: that of the settings, else :func:`unnamed`.
 
     Raises:
         UsageError: there is no program. Another one is not taken in its place: its torch is not
@@ -220,7 +220,7 @@ def own_has_torch() -> bool:
 
 
 def unnamed(variables: Mapping[str, str] = os.environ) -> PythonChoice:
-    """The Python to take where none is named: this one, or an active one where that has a torch.
+    """Return the Python to use where none is named: this one, or an active one with a torch.
 
     Args:
         variables: of the environment.
@@ -254,7 +254,7 @@ def has_torch(prefix: Path) -> bool:
 
 
 def _beneath(prefix: Path) -> Iterator[Path]:
-    """The prefix of the Python that a virtual environment was made of, where it sees its packages.
+    """Yield the prefix below a virtual environment that sees its packages.
 
     ``pyvenv.cfg`` says both, see PEP 405.
     """
@@ -279,7 +279,7 @@ PICKER = "T in the workbench"
 
 
 def with_theme(chosen: Settings, problems: Sequence[str]) -> tuple[Settings, tuple[str, ...]]:
-    """The settings with a theme that there is.
+    """Return the settings with a theme that there is.
 
     Raises:
         UsageError: the command line names one that there is not.

@@ -120,7 +120,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
 
 
 def _say_what_is_left(*seen: StartedRun | None) -> None:
-    """A line for each run that goes on, or was started here: where it is, how to come back."""
+    """Print where each run is that goes on or was started here, and how to come back to it."""
     # By their folders: of one that was opened twice there is more than one record.
     for run in {run.folder: run for run in seen if run is not None}.values():
         # The door to runs, of which a start that opens none reads nothing.
@@ -154,7 +154,7 @@ def check_terminal(instead: str = f"use {WITHOUT_SCREEN}") -> None:
 
 
 def _monitor(chosen: Settings) -> Launched | None:
-    """A monitor; ``None`` where it cannot be started: the session tries again, and says why."""
+    """Start a monitor; return ``None`` where it cannot start: the session tries again."""
     try:
         return launch(serving(chosen.value("refresh")), folder=FOLDER)
     except OSError:
@@ -172,7 +172,7 @@ def prepare_screen(chosen: Settings) -> None:
 
 
 def _recorder(options: WorkbenchOptions) -> Recorder | None:
-    """What writes the recording that was asked for.
+    """Return the recorder that was asked for.
 
     Raises:
         UsageError: the file is there already, or cannot be made.
@@ -194,7 +194,7 @@ def _recorder(options: WorkbenchOptions) -> Recorder | None:
 
 
 def _oom_text(options: WorkbenchOptions) -> str:
-    """The text of exceptions that belongs to the snapshot to be opened.
+    """Return the text of exceptions that belongs to the snapshot to be opened.
 
     Raises:
         UsageError: it cannot be read, or there is no snapshot.

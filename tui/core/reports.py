@@ -82,7 +82,7 @@ def _stamp() -> str:
 
 
 def failure_in_words(error: BaseException | None) -> str:
-    """What an error of our own is, and where its traceback was written to."""
+    """Return the name of an error of our own, and the file of its traceback."""
     # Only a program that ends needs it.
     import traceback
 

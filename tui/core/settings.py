@@ -208,7 +208,7 @@ class Settings:
     chosen: dict[str, ChosenSetting]
 
     def value(self, name: str) -> Any:
-        """A value by its name."""
+        """Return a value by its name."""
         return self.chosen[name].value
 
 
@@ -273,7 +273,7 @@ def _checked(place: Path, text: str, found: Mapping[str, object]) -> FromFile:
 def _parameters(
     place: Path, text: str, found: object, problems: list[str]
 ) -> dict[str, dict[str, Setting]]:
-    """The tables of the workloads; whether the values are allowed, the workload says."""
+    """Return the tables of the workloads; whether the values are allowed, the workload says."""
     if not isinstance(found, Mapping):
         problems.append(f"{place}:{_line_of(text, PARAMETERS)}: {PARAMETERS} is not a table")
         return {}
@@ -292,7 +292,7 @@ def _parameters(
 
 
 def _line_of(text: str, name: str) -> int:
-    """The first line that sets a key or opens a table of that name; 1 where it is not found."""
+    """Return the first line that sets a key or opens that table; 1 where there is none."""
     word = re.escape(name)
     pattern = re.compile(rf'^\s*(?:"?{word}"?\s*[=.]|\[\s*(?:[^\]]*\.)?"?{word}"?)')
     lines = text.splitlines()

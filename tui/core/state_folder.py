@@ -28,12 +28,12 @@ class KeptCatalogue:
 
 
 def catalogue_path() -> Path:
-    """The file that the catalogue is kept in."""
+    """Return the file that the catalogue is kept in."""
     return reports.folder() / "catalogue.json"
 
 
 def catalogue(*, keep: bool = True) -> tuple[WorkloadInfo, ...]:
-    """The catalogue: all that can be said of each workload without its code.
+    """Return the catalogue: all that can be said of each workload without its code.
 
     Args:
         keep: write it down for the next start where that has not been done.
@@ -52,7 +52,7 @@ def catalogue(*, keep: bool = True) -> tuple[WorkloadInfo, ...]:
 
 
 def imported_catalogue() -> tuple[WorkloadInfo, ...]:
-    """The catalogue from the modules themselves."""
+    """Return the catalogue from the modules themselves."""
     # A start does without as long as what is kept of it holds.
     from workloads import catalog
     from workloads.declare.workload import infos
@@ -69,7 +69,7 @@ def _kept_catalogue() -> KeptCatalogue | None:
 
 
 def _stamp() -> str:
-    """Changes when a file changes that the catalogue can come from."""
+    """Return a text that changes when a file of the catalogue changes."""
     return ", ".join(sorted(_states(workloads.__path__[0])))
 
 
@@ -98,12 +98,12 @@ class Kept:
 
 
 def ceilings_path() -> Path:
-    """The file that ceilings are kept in."""
+    """Return the file that ceilings are kept in."""
     return reports.folder() / "ceilings.json"
 
 
 def ceilings() -> tuple[Ceiling, ...]:
-    """The ceilings that are kept; none where there is no file.
+    """Return the ceilings that are kept; none where there is no file.
 
     Raises:
         ValueError: the file is not what was written; the text says what is wrong with it.

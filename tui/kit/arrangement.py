@@ -41,7 +41,7 @@ class Arrangement:
 
 
 def pane_order(lower: str) -> tuple[str, ...]:
-    """The panes in the order in which tab goes through them."""
+    """Return the panes in the order in which tab goes through them."""
     return (*PANES, lower)
 
 

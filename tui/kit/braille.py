@@ -24,7 +24,7 @@ _DENSE = 6
 
 
 def bits(dots: Iterable[Dot], columns: int, rows: int) -> dict[Cell, int]:
-    """The dots of each cell that has any; what lies outside is left out.
+    """Return the dots of each cell that has any; what lies outside is left out.
 
     Args:
         dots: to draw, in any order, also twice.
@@ -40,7 +40,7 @@ def bits(dots: Iterable[Dot], columns: int, rows: int) -> dict[Cell, int]:
 
 
 def character(cell: int) -> str:
-    """A cell's dots as one character; without any, a blank."""
+    """Return a cell's dots as one character; without any, a blank."""
     if not cell:
         return " "
     return _ascii(cell) if glyphs.GLYPHS.ascii else chr(0x2800 + cell)
@@ -60,7 +60,7 @@ def _ascii(cell: int) -> str:
 
 
 def braille(dots: Iterable[Dot], columns: int, rows: int) -> list[str]:
-    """The dots as ``rows`` lines of ``columns`` cells each."""
+    """Return the dots as ``rows`` lines of ``columns`` cells each."""
     cells = bits(dots, columns, rows)
     return [
         "".join(character(cells.get((column, row), 0)) for column in range(columns))
@@ -69,7 +69,7 @@ def braille(dots: Iterable[Dot], columns: int, rows: int) -> list[str]:
 
 
 def segment(start: Dot, end: Dot) -> Iterator[Dot]:
-    """The dots from one to the other, both with it, without a gap."""
+    """Yield the dots from one to the other, both included, without a gap."""
     (x0, y0), (x1, y1) = start, end
     steps = max(abs(x1 - x0), abs(y1 - y0))
     if not steps:
@@ -80,7 +80,7 @@ def segment(start: Dot, end: Dot) -> Iterator[Dot]:
 
 
 def filled(shares: Sequence[float | None], rows: int) -> Iterator[Dot]:
-    """A column of dots from below for each share of the height: a history, two values a cell.
+    """Yield a column of dots for each share of the height: a history, two values a cell.
 
     Args:
         shares: 0.0 to 1.0; above zero there is at least one dot, and for ``None`` there is none.
@@ -94,7 +94,7 @@ def filled(shares: Sequence[float | None], rows: int) -> Iterator[Dot]:
 
 
 def between(lower: Sequence[float], upper: Sequence[float], rows: int) -> Iterator[Dot]:
-    """The dots between two shares of the height in each column: a layer of a stack.
+    """Yield the dots between two shares of the height in each column: a layer of a stack.
 
     Layers that lie on each other share no dot.
 

@@ -69,7 +69,7 @@ class CommandScreen(Screen[None]):
         return pane.id if pane else None
 
     def situation(self) -> Situation:
-        """What decides which commands are valid; a subclass adds what it knows."""
+        """Return the facts that decide which commands are valid; a subclass adds its own."""
         store = self.store
         return Situation(
             tab=self.TAB,
@@ -100,7 +100,7 @@ class CommandScreen(Screen[None]):
         return False
 
     def header(self) -> HeaderBar:
-        """The line above the panes."""
+        """Return the line above the panes."""
         program = self.program
         return HeaderBar(self.store, self.TAB, program.header_note, readonly=program.readonly)
 
@@ -130,7 +130,7 @@ class CommandScreen(Screen[None]):
         self.resumed(event)
 
     def resumed(self, _event: events.ScreenResume) -> None:
-        """The screen is shown, for the first time or again."""
+        """Draw the screen that is shown, for the first time or again."""
         self.catch_up()
 
     # ---- the commands of several tabs ----
@@ -172,7 +172,7 @@ def has_others(store: Store) -> bool:
 
 
 def front_of(app: App[Any]) -> CommandScreen | None:
-    """The screen that is looked at, if under a dialog; ``None`` once the screens are gone."""
+    """Return the front screen, if under a dialog; ``None`` once the screens are gone."""
     screens = reversed(app.screen_stack)
     return next((screen for screen in screens if isinstance(screen, CommandScreen)), None)
 
@@ -183,12 +183,12 @@ def _takes_letters(widget: Widget | None) -> bool:
 
 
 def bindings_of_screen(tab: str) -> list[BindingType]:
-    """The keys of the commands whose methods the screen of a tab has."""
+    """Return the keys of the commands whose methods the screen of a tab has."""
     return _bindings(each for each in COMMANDS if each.target == "screen" and tab in each.tabs)
 
 
 def bindings_of_app() -> list[BindingType]:
-    """The keys of the commands whose methods the app has."""
+    """Return the keys of the commands whose methods the app has."""
     return _bindings(each for each in COMMANDS if each.target == "app")
 
 

@@ -56,7 +56,7 @@ DIALOG_STYLES = Path(__file__).with_name("dialog.tcss")
 
 
 def box(title: str, keys: str, *parts: Widget) -> Container:
-    """The frame of a dialog.
+    """Return the frame of a dialog.
 
     Args:
         title: stands above; data in it is text, not markup.
@@ -110,7 +110,7 @@ class HelpScreen(Dialog[None]):
         self._now = now
 
     def compose(self) -> ComposeResult:
-        """A box around the text."""
+        """Yield a box around the text."""
         yield box("Help", "escape closes", LinesView(self._help))
 
     def _help(self, cells: int) -> list[Line]:
@@ -142,7 +142,7 @@ class ConfirmScreen(BesideCursor[bool]):
         self._words = tuple(words)
 
     def compose(self) -> ComposeResult:
-        """A box around the words."""
+        """Yield a box around the words."""
         words = LinesView(self._lines, id="message")
         yield box(self._question, "y yes   n or escape no", words)
 

@@ -90,12 +90,12 @@ class ChoiceField(LineBar, can_focus=True):
         )
 
     def watch_has_focus(self, value: bool) -> None:
-        """The mark shows where keys arrive."""
+        """Mark the field that has the focus."""
         super().watch_has_focus(value)
         self.rebuild()
 
     def on_click(self, _event: events.Click) -> None:
-        """A click goes to the next value."""
+        """Go to the next value."""
         self.action_step(1)
 
 

@@ -145,12 +145,12 @@ class LinesOnDemand(Sequence[Line]):
 
 
 def line(*parts: str | Span) -> Line:
-    """A line of the parts; strings are plain."""
+    """Return a line of the parts; strings are plain."""
     return tuple(Span(part) if isinstance(part, str) else part for part in parts)
 
 
 def plain(spans: Line) -> str:
-    """The line as text."""
+    """Return the line as text."""
     return "".join(span.text for span in spans)
 
 
@@ -182,7 +182,7 @@ def right(text: str, cells: int) -> str:
 
 
 def fit_line(spans: Line, cells: int) -> Line:
-    """The line cut to ``cells``, with an ellipsis where something was left out."""
+    """Return the line cut to ``cells``, with an ellipsis where something was left out."""
     if width(spans) <= cells:
         return spans
     kept: list[Span] = []
@@ -239,7 +239,7 @@ def _head(text: str, cells: int) -> str:
 def paragraph(
     text: str, cells: int, style: TextStyle = TextStyle.PLAIN, indent: str = "", label: str = ""
 ) -> list[Line]:
-    """Wrapped text in one style, with an optional strong label before the first line."""
+    """Wrap text in one style, with an optional strong label before the first line."""
     rows = wrap(label + text, cells, indent)
     lines: list[Line] = [(Span(row, style),) for row in rows]
     if label and rows[0].startswith(clean(label)):
@@ -295,7 +295,7 @@ def _split(spans: Line, cells: int) -> tuple[Line, Line]:
 
 
 def verbatim(entry: str, cells: int, style: TextStyle = TextStyle.PLAIN) -> list[Line]:
-    """A line of a log, of code or of a traceback: as it stands, or wrapped where it is too long."""
+    """Return a line of a log, of code or of a traceback, wrapped where it is too long."""
     words = clean(entry.expandtabs(4))
     whole = line(Span(f"  {words}".rstrip(), style))
     if width(whole) <= cells:
@@ -320,7 +320,7 @@ GAP_BYTE, SWITCH_BYTE = 10, 9
 
 
 def changes(old: Sequence[Line], new: Sequence[Line], cells: int) -> list[Change]:
-    """The rows that differ and where; several places of a row, where what lies between costs more.
+    """Return the rows that differ and where; merge near places where that is cheaper.
 
     Args:
         old: the lines that are on the screen.

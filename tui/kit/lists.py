@@ -64,7 +64,7 @@ class CursorView(LinesView):
         raise NotImplementedError
 
     def above(self, index: int) -> int:
-        """The line from which on there is to be a view if the cursor comes to a line from below."""
+        """Return the first line of the view when the cursor comes to a line from below."""
         return index
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -73,7 +73,7 @@ class CursorView(LinesView):
         return super().render_lines(crop)
 
     def line_style(self, index: int) -> Style | None:
-        """The cursor's line is reversed where keys arrive, bold elsewhere."""
+        """Return the cursor's line is reversed where keys arrive, bold elsewhere."""
         if index != self._drawn_at:
             return None
         return Style(reverse=True) if self.has_focus else Style(bold=True)
@@ -141,7 +141,7 @@ class CursorView(LinesView):
             self.scroll_to(y=index - view + 1, animate=False)
 
     def on_click(self, event: events.Click) -> None:
-        """The first click moves the cursor, one on the cursor chooses."""
+        """Move the cursor; on the cursor, choose."""
         index = event.y + self.scroll_offset.y
         if index >= self.count:
             return
@@ -151,7 +151,7 @@ class CursorView(LinesView):
             self.go_to(index)
 
     def watch_has_focus(self, value: bool) -> None:
-        """The cursor looks different where keys arrive."""
+        """Draw the cursor anew when the focus changes."""
         super().watch_has_focus(value)
         if self.cursor is not None:
             self.refresh_line(self.cursor)
@@ -202,15 +202,15 @@ class KeyedList(CursorView):
     # ---- what a subclass knows ----
 
     def row_keys(self) -> Sequence[str]:
-        """The keys of the rows that there are now. They are asked for before the lines."""
+        """Return the keys of the rows that there are now. They are asked for before the lines."""
         raise NotImplementedError
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """The lines of the same rows."""
+        """Return the lines of the same rows."""
         raise NotImplementedError
 
     def held(self) -> str | None:
-        """The key of what the cursor holds on to, whether there is a row of it or not."""
+        """Return the key of what the cursor holds on to, whether there is a row of it or not."""
         return self._held
 
     def hold(self, key: str) -> None:

@@ -38,7 +38,7 @@ def notice(sample: Sample | None, monitor: MonitorStatus, now: float) -> str:
 def notice_lines(
     sample: Sample | None, monitor: MonitorStatus, now: float, width: int, rows: int = 1
 ) -> list[Line]:
-    """The notice, cut at the end of the last row; empty where there is none.
+    """Return the notice, cut at the end of the last row; empty where there is none.
 
     Args:
         sample: the newest.
@@ -83,7 +83,7 @@ def runner_notes(store: Store, cells: int) -> list[Line]:
 
 
 def log_lines(store: Store, cells: int) -> list[Line]:
-    """The lines of the log, oldest first."""
+    """Return the lines of the log, oldest first."""
     if not store.log:
         return [line(Span("nothing was logged", TextStyle.QUIET))]
     return [row for entry in store.log for row in entry_lines(entry, cells)]

@@ -124,7 +124,7 @@ class PaneRow(Container):
 
 
 def pane_of(widget: Widget | None) -> Pane | None:
-    """The pane that a widget is or lies in."""
+    """Return the pane that a widget is or lies in."""
     if widget is None:
         return None
     return next((node for node in widget.ancestors_with_self if isinstance(node, Pane)), None)
@@ -173,7 +173,7 @@ class LineBar(Widget):
         return strip_of(self._line if y == 0 else (), self.size.width, self.rich_style)
 
     def on_resize(self, _event: events.Resize) -> None:
-        """The line depends on the width."""
+        """Rebuild the line for the new width."""
         self.rebuild()
 
 
@@ -288,7 +288,7 @@ class LinesView(ScrollView, can_focus=True):
         self._was_left = before_end and (self._was_left or new_value < old_value)
 
     def line_style(self, _index: int) -> Style | None:
-        """What is laid over a whole line."""
+        """Return the style laid over a whole line."""
         return None
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -312,7 +312,7 @@ class LinesView(ScrollView, can_focus=True):
         self.rebuild()
 
     def on_mount(self) -> None:
-        """The first lines, where the width is known already."""
+        """Build the first lines where the width is known already."""
         self.rebuild()
 
 
@@ -355,5 +355,5 @@ class FittedView(Widget):
         return strip_of(spans, self.size.width, self.rich_style)
 
     def on_resize(self, _event: events.Resize) -> None:
-        """The columns depend on the size."""
+        """Rebuild the columns for the new size."""
         self.rebuild()

@@ -95,17 +95,17 @@ class Plot:
 
 
 def mark_of(number: int) -> str:
-    """The mark of a plot's curve by its number from 0; they repeat when they are used up."""
+    """Return the mark of a plot's curve by its number from 0; they repeat when they are used up."""
     return glyphs.GLYPHS.marks[number % len(glyphs.GLYPHS.marks)]
 
 
 def style_of(number: int) -> TextStyle:
-    """The style of a plot's curve by its number from 0."""
+    """Return the style of a plot's curve by its number from 0."""
     return CURVE_STYLES[number % len(CURVE_STYLES)]
 
 
 def plot_lines(plot: Plot, cells: int, height: int = HEIGHT) -> list[Line]:
-    """The legend, the frame with its curves, and the axis below it.
+    """Return the legend, the frame with its curves, and the axis below it.
 
     Args:
         plot: with at least one place and value.
@@ -152,7 +152,7 @@ class _Canvas:
             self._mark(curve)
 
     def dot(self, place: float, value: float) -> Dot:
-        """The dot of a point; what lies outside the range stands at its edge."""
+        """Return the dot of a point; what lies outside the range stands at its edge."""
         x = self.plot.across.scale.share(place) * (self.room * ACROSS - 1)
         y = (1 - self.plot.upright.scale.share(value)) * (self.height * DOWN - 1)
         return round(x), round(y)
@@ -241,7 +241,7 @@ class _Canvas:
 def _heading(
     plot: Plot, units: tuple[Labels, Labels], told: Sequence[Level], cells: int
 ) -> list[Line]:
-    """What the axes are, once each, and whose mark is whose."""
+    """Return the axes, once each, and the mark of each series."""
     wall, floor = units
     axes = Span(_axes_words(plot, wall.unit, floor.unit), TextStyle.QUIET)
     parts: list[Line] = [line(Span(clean(plot.title), TextStyle.STRONG)), line(axes)]
@@ -279,7 +279,7 @@ def _axes_words(plot: Plot, upright: str, across: str) -> str:
 
 
 def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[Line]:
-    """A row with a sign above each event and as many of their names as fit; then the others."""
+    """Return a row with a sign above each event and the names that fit, then the others."""
     signs = {canvas.column(event.place) for event in plot.events}
     row = [glyphs.GLYPHS.unfolded if at in signs else " " for at in range(canvas.room)]
     others: list[Line] = []
@@ -303,7 +303,7 @@ def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[L
 
 
 def _floor_lines(canvas: _Canvas, floor: Labels, gutter: int) -> list[Line]:
-    """The lower edge with its ticks, and below it as many of their numbers as fit."""
+    """Return the lower edge with its ticks, and below it as many of their numbers as fit."""
     edge = [glyphs.GLYPHS.rule] * canvas.room
     names = [" "] * canvas.room
     end = -1

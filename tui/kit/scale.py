@@ -95,14 +95,14 @@ def _power_of_ten(value: float) -> float:
 
 
 def _within_reach(value: float) -> float:
-    """The value, where it is too large or too near to zero for an axis the next that is not."""
+    """Return the value, or the nearest that an axis can show."""
     if abs(value) < _LEAST:
         return 0.0
     return min(_MOST, max(-_MOST, value))
 
 
 def below(value: float) -> float:
-    """The largest of 1, 2, 5 times a power of ten that is not above it; ``value`` above zero."""
+    """Return the largest of 1, 2, 5 times a power of ten not above ``value``, which is positive."""
     power = _power_of_ten(value)
     return max(
         (step * power for step in _STEPS if step * power <= value * (1 + _NEAR)), default=power
@@ -110,13 +110,13 @@ def below(value: float) -> float:
 
 
 def above(value: float) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that is not below it; ``value`` above zero."""
+    """Return the least of 1, 2, 5 times a power of ten not below ``value``, which is positive."""
     power = _power_of_ten(value)
     return min(step * power for step in _STEPS if step * power >= value * (1 - _NEAR))
 
 
 def scale_for(values: Sequence[float], unit: str = "") -> Scale:
-    """A scale with round ends for values: by ratios where they span many, else from zero.
+    """Return a scale with round ends for values: by ratios where they span many, else from zero.
 
     Args:
         values: finite, at least one; below 1e-140 they count as zero, above 1e140 as that.
@@ -135,7 +135,7 @@ def scale_for(values: Sequence[float], unit: str = "") -> Scale:
 
 
 def places_scale(places: Sequence[float]) -> Scale:
-    """A scale for what was chosen: from the first to the last, by ratios where they grow so."""
+    """Return a scale for chosen values, from first to last, logarithmic where they grow so."""
     low, high = _within_reach(min(places)), _within_reach(max(places))
     doubling = all(value > 0 and math.log2(value).is_integer() for value in places)
     return Scale(low, high, low > 0 and high / low >= 4, doubling)
@@ -148,7 +148,7 @@ _BINARY = tuple((1024.0**power, f"{prefix}iB") for power, prefix in enumerate("?
 
 
 def units_of(unit: str) -> tuple[tuple[float, str], ...]:
-    """What a unit may be written in: factors, the smallest first, with their words."""
+    """Return the units of a figure: factors, the smallest first, with their words."""
     if unit in ("s", "second", "seconds"):
         micro = f"{glyphs.GLYPHS.micro}s"
         return ((1e-9, "ns"), (1e-6, micro), (1e-3, "ms"), (1.0, "s"))
@@ -177,7 +177,7 @@ class Labels:
 
 
 def labels(scale: Scale, unit: str, most: int) -> Labels:
-    """The ticks of an axis in one unit, so that their numbers are short.
+    """Return the ticks of an axis in one unit, so that their numbers are short.
 
     Args:
         scale: of the axis.
@@ -216,7 +216,7 @@ LEAST_LINE = 9
 
 
 def ratio_line(ratio: float, interval: tuple[float, float] | None, cells: int) -> Line:
-    """A ratio and its confidence interval on a line around 1, where both are the same.
+    """Return a ratio and its confidence interval on a line around 1, where both are the same.
 
     Twice as fast lies as far from 1 as half as fast.
 
@@ -235,7 +235,7 @@ def ratio_line(ratio: float, interval: tuple[float, float] | None, cells: int) -
 
 
 def reach_of(ratios: Sequence[tuple[float, tuple[float, float] | None]]) -> float:
-    """The ratio at the right end of a line that has room for all of these; the left is its inverse.
+    """Return the ratio at the right end of a line with room for all; the left is its inverse.
 
     Args:
         ratios: each with its interval; at least one.
@@ -246,7 +246,7 @@ def reach_of(ratios: Sequence[tuple[float, tuple[float, float] | None]]) -> floa
 
 
 def ends_of(reach: float) -> tuple[str, str]:
-    """What stands beside the ends of a line: ``slower 0.909x``, ``1.1x faster``."""
+    """Return the labels at the ends of a line: ``slower 0.909x``, ``1.1x faster``."""
     return f"slower {place(_short_ratio(1 / reach))}x", f"{place(_short_ratio(reach))}x faster"
 
 
@@ -258,7 +258,7 @@ def interval_line(
     *,
     named: bool = True,
 ) -> Line:
-    """The line alone, without its ends.
+    """Return the line alone, without its ends.
 
     Args:
         ratio: above zero.
@@ -299,7 +299,7 @@ def _within_ratios(value: float) -> float:
 
 
 def _odd_cells(cells: int) -> int:
-    """An odd number has a middle, which is 1."""
+    """Return an odd number has a middle, which is 1."""
     return cells - (1 - cells % 2)
 
 

@@ -55,7 +55,7 @@ MOVES = (
 
 
 def runner_words(store: Store, cells: int = 10_000) -> Span:
-    """What the runner is doing, in a few words; the workloads pane has more of what is wrong.
+    """Return the runner's state in a few words; the workloads pane has its problems.
 
     Args:
         store: what is known.
@@ -77,7 +77,7 @@ def runner_words(store: Store, cells: int = 10_000) -> Span:
 
 
 def going_on(store: Store) -> list[str]:
-    """What is being measured and how far it is, at length and ever shorter; empty for nothing."""
+    """Return the current measurement and its progress, ever shorter; empty for none."""
     for run in store.runs.values():
         if run.progress and not run.ended:
             where = f"on {run.request.device}"
@@ -108,7 +108,7 @@ def _at_length(store: Store, workload: str, where: str, how_far: str) -> list[st
 
 
 def facts(store: Store) -> list[Line]:
-    """What figures depend on, the most telling first."""
+    """Return the facts that figures depend on, the most telling first."""
     found: list[Line] = []
     if store.sample:
         found.append(line(store.sample.host.name))
@@ -134,7 +134,7 @@ def _driver(driver: Driver) -> str:
 
 
 def tabs_line(tab: str, cells: int) -> Line:
-    """The tabs with the keys that open them; the open one is marked.
+    """Return the tabs with the keys that open them; the open one is marked.
 
     Args:
         tab: the open one.
@@ -160,12 +160,12 @@ def _tab_style(chosen: bool) -> TextStyle:
 
 
 def tabs_shown(store: Store, tab: str, cells: int) -> Line:
-    """The tabs, in the room that what must always be said leaves."""
+    """Return the tabs, in the room that what must always be said leaves."""
     return tabs_line(tab, cells - (len(SIMULATED) if store.simulated else 0))
 
 
 def tab_at(store: Store, x: int, cells: int, tab: str) -> str | None:
-    """The tab under a column of a header ``cells`` wide, on which ``tab`` is open."""
+    """Return the tab under a column of a header ``cells`` wide, on which ``tab`` is open."""
     spans = tabs_shown(store, tab, cells)
     start = cells - width(spans)
     for each, span in zip(TABS, spans, strict=True):
@@ -179,7 +179,7 @@ def tab_at(store: Store, x: int, cells: int, tab: str) -> str | None:
 def header_line(
     store: Store, tab: str, cells: int, *, readonly: bool = False, note: str = ""
 ) -> Line:
-    """The runner's state and the tabs always, as many facts as there is room for.
+    """Return the runner's state and the tabs always, as many facts as there is room for.
 
     While something runs, a narrow header says that and not what the program is called. That the
     GPUs are simulated comes before all else.
@@ -231,12 +231,12 @@ def _first_key(command: Command) -> str:
 
 @functools.lru_cache(maxsize=16)
 def footer(now: Situation, cells: int) -> Line:
-    """The line for a situation: few follow each other, and it is asked for at every drawing."""
+    """Return the footer for a situation; cached, as every drawing asks for it."""
     return TYPING if now.typing else footer_line(in_footer(now), cells)
 
 
 def footer_line(commands: Sequence[Command], cells: int) -> Line:
-    """The keys and labels of commands, as many as fit."""
+    """Return the keys and labels of commands, as many as fit."""
     spans: list[Span] = []
     for command in chosen_commands(commands, cells):
         spans += [Span(" "), Span(_first_key(command), TextStyle.KEY), Span(f" {command.label} ")]
@@ -244,7 +244,7 @@ def footer_line(commands: Sequence[Command], cells: int) -> Line:
 
 
 def command_at(x: int, commands: Sequence[Command], cells: int) -> Command | None:
-    """The command under a column."""
+    """Return the command under a column."""
     start = 0
     for command in chosen_commands(commands, cells):
         end = start + _command_cells(command)
@@ -284,7 +284,7 @@ def help_lines(title: str, about: str, cells: int, now: Situation = ANYWHERE) ->
 
 
 def help_sections(now: Situation) -> dict[str, list[Command]]:
-    """The commands by their heading: of the screen one comes from, of all screens, of the others.
+    """Return the commands by heading: of the present screen, of all screens, of the others.
 
     Args:
         now: what was on the screen.

@@ -144,7 +144,7 @@ def use(*, native: bool, dark: bool) -> None:
 
 
 def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) -> Strip:
-    """A drawn line that is exactly ``cells`` wide.
+    """Return a drawn line that is exactly ``cells`` wide.
 
     Args:
         spans: the line; what does not fit ends in an ellipsis.

@@ -27,7 +27,7 @@ NARROWEST = 12
 
 
 def table_lines(table: Table, unavailable: Mapping[str, str], cells: int) -> list[Line]:
-    """The whole table, no cell of it cut.
+    """Return the whole table, no cell of it cut.
 
     Args:
         table: to show.
@@ -74,7 +74,7 @@ def reason_lines(path: str, unavailable: Mapping[str, str], cells: int) -> list[
 
 
 def _aligned(table: Table, texts: list[list[str]], cells: int) -> list[Line]:
-    """The table in columns, or nothing where it does not fit."""
+    """Return the table in columns, or nothing where it does not fit."""
     numeric = [_is_numeric(table, place) for place in range(len(table.columns))]
     names = [clean(column.name) for column in table.columns]
     widths = _widths(names, texts, numeric, cells - INDENT)

@@ -86,7 +86,7 @@ class RecordedLine:
 
 
 def event_line(at: float, event: AnyEvent) -> bytes:
-    """What was said as one line.
+    """Encode an event as one line.
 
     Args:
         at: seconds since the recording began.
@@ -97,7 +97,7 @@ def event_line(at: float, event: AnyEvent) -> bytes:
 
 
 def request_line(at: float, child: Child, request: object) -> bytes:
-    """What a child was asked as one line; ``at`` as in :func:`event_line`."""
+    """Encode a request to a child as one line; ``at`` as in :func:`event_line`."""
     return _line(at, "to", child, request)
 
 
@@ -134,7 +134,7 @@ def header(line: bytes, name: str) -> Recording:
 
 
 def _whole(digits: str) -> int:
-    """An integer of a line.
+    """Return an integer of a line.
 
     Raises:
         ValueError: no message of a child holds one so large.
@@ -171,7 +171,7 @@ def entry(line: bytes) -> RecordedLine:
 
 
 def event_of(found: RecordedLine) -> AnyEvent:
-    """The event of a line that is no request.
+    """Return the event of a line that is no request.
 
     Raises:
         WireError: an event that this program does not know, or not in this form.
@@ -235,7 +235,7 @@ def look_through(path: Path) -> RecordingSummary:
 
 
 def events(path: Path) -> Iterator[RecordedLine]:
-    """What was said, in order, of a recording that was looked through before.
+    """Yield the events of a recording, in order, after it was scanned.
 
     Raises:
         RecordingError: it is not what it was then.

@@ -55,7 +55,7 @@ class Redaction:
         self._stand_ins: dict[str, str] = {}
 
     def __call__(self, event: E) -> E:
-        """The event without them."""
+        """Return the event without them."""
         return with_texts(self._without_names(event), self._without_uuids, keys=True)
 
     def _without_uuids(self, text: str) -> str:
@@ -163,12 +163,12 @@ class Redaction:
 
 
 def _without(user: str | None, words: str) -> str:
-    """A sentence without the name of who runs the process that it is about."""
+    """Return a sentence without the name of who runs the process that it is about."""
     return re.sub(rf"\b{re.escape(user)}\b", NAME, words) if user else words
 
 
 def program(command: str) -> str:
-    """The program's name out of a command line: its arguments can hold paths and keys."""
+    """Return the program's name out of a command line: its arguments can hold paths and keys."""
     # A title that a program gives itself, as "postgres: jane idle", ends its name with a colon.
     first = re.split(r"[\s:]", command.strip(), maxsplit=1)[0]
     return PurePath(first).name or first

@@ -64,7 +64,7 @@ class Playhead:
         return max(0.0, (at - self.position) / self._speed)
 
     def reached(self, at: float) -> None:
-        """What lies at a position has been played."""
+        """Note that the recording is played up to a position."""
         if self._speed == AT_ONCE:
             self._position = max(self._position, at)
 
@@ -200,7 +200,7 @@ class ReplaySession:
         return f"REPLAY {place} {'paused' if head.paused else speed_text(head.speed)}"
 
     def out_of_memory(self) -> str:
-        """What the exception said of the first run in it that runs out of memory; empty for none.
+        """Return the exception of the first run that runs out of memory; empty for none.
 
         A snapshot does not hold all of it.
         """

@@ -140,7 +140,7 @@ class RunFolder:
     def look(
         self, at: float, states: Sequence[AgentState], refused: Sequence[tuple[str, Ask]] = ()
     ) -> Looked:
-        """What lies in it, beside what the agents say.
+        """Return the contents of the folder, with the agents' states.
 
         Args:
             at: Unix time.
@@ -162,7 +162,7 @@ class RunFolder:
         )
 
     def left(self) -> tuple[ProcessLog, ...]:
-        """What each process has left, in the order in which they began."""
+        """Return the log of each process, in the order in which they began."""
         self._read_changed()
         return self._read[0].left
 
@@ -298,7 +298,7 @@ class Sampler(ChildSupervisor[WatchEvent]):
             self.send(WatchPace(seconds))
 
     def set_listed(self, pids: tuple[int, ...]) -> None:
-        """What NVML says uses a GPU."""
+        """Set the processes that NVML lists."""
         if pids != self._listed:
             self._listed = pids
             self.send(ListedProcesses(pids))

@@ -38,7 +38,7 @@ class SampledDevice(NamedTuple):
 
 
 def sampled(sample: Sample) -> tuple[SampledDevice, ...]:
-    """The devices of a sample that are not lost."""
+    """Return the devices of a sample that are not lost."""
     return tuple(
         SampledDevice(
             id=intern(device.id),
@@ -76,7 +76,7 @@ class Followed:
 
 
 def unsampled(reason: str) -> Conditions:
-    """The conditions of a device that was not sampled."""
+    """Return the conditions of a device that was not sampled."""
     return Conditions(
         samples=0,
         sm_clock_mhz_min=None,
@@ -123,7 +123,7 @@ def during(
     pids: Sequence[int],
     run: tuple[float, float],
 ) -> Conditions:
-    """The conditions of a run.
+    """Return the conditions of a run.
 
     Args:
         samples: of the monitor, see :func:`sampled`.
@@ -168,7 +168,7 @@ def during(
 
 
 def _throttled(rows: Sequence[SampledDevice], devices: Sequence[Followed]) -> tuple[str, ...]:
-    """A line for each device that was slowed down; which one is told where there are several."""
+    """Return a line for each device that was slowed down, named where there are several."""
     lines = []
     for device in devices:
         reasons = {name for row in rows if row.id == device.id for name in row.throttle or ()}
@@ -247,7 +247,7 @@ def _sampled(
 
 
 def _followed(spans: tuple[MeasuredSpan, ...], store: Store) -> list[Followed]:
-    """The devices that worked, as far as the monitor sees them, each with its times."""
+    """Return the devices that worked, as far as the monitor sees them, each with its times."""
     keys = {view.torch: view.key for view in store.devices if view.torch and view.nvml is not None}
     names = dict.fromkeys(name for span in spans for name in span.devices if name in keys)
     return [

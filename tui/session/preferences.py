@@ -103,7 +103,7 @@ class Preferences:
     def changes(
         self, store: Store, theme: str, refresh: float
     ) -> tuple[dict[str, settings.Value], dict[str, dict[str, Setting]]]:
-        """The settings that differ from those that the run began with.
+        """Return the settings that differ from those that the run began with.
 
         Args:
             store: with the parameters and the selected device.

@@ -43,7 +43,7 @@ class Silence:
 
 
 def look(pid: int, at: float) -> Seen | None:
-    """The process as it is now; ``None`` where there is none or it may not be looked at.
+    """Return the process as it is now; ``None`` where there is none or it may not be looked at.
 
     Args:
         pid: its number.
@@ -71,7 +71,7 @@ def look(pid: int, at: float) -> Seen | None:
 
 
 def silence(who: Who, pid: int, seconds: float, before: Seen | None, now: Seen | None) -> Silence:
-    """What to say of a process that has been silent for a while.
+    """Return the message on a process that has been silent for a while.
 
     Args:
         who: which one it is.

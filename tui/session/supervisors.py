@@ -50,7 +50,7 @@ Sent = Callable[[object], None]
 
 
 def runner_command(python: str, files: Sequence[str] = ()) -> tuple[str, ...]:
-    """The command that starts the runner in a Python that has torch and need not have this package.
+    """Return the command that starts the runner in a Python that has torch.
 
     Args:
         python: path of the Python.
@@ -323,7 +323,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         return bool(self._files) and running and starting and not self._heard
 
     def _most_silent(self, now: float) -> tuple[Who, int | None, float]:
-        """The runner where it is silent itself, else the worker while it has something to do."""
+        """Return the runner where it is silent itself, else the worker while it is busy."""
         silent = now - self._heard
         pid = self.child.pid if self.child is not None else None
         worker = self._store.worker_pid

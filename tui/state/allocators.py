@@ -62,7 +62,7 @@ class Allocator:
         return self._track.findings()
 
     def take(self, figures: TorchMemory) -> None:
-        """The next reading."""
+        """Apply the next reading."""
         self.figures = figures
         self._moments.take_torch(figures)
         self._track.add(figures)
@@ -80,11 +80,11 @@ class Allocator:
         self.placed = placed if placed.id or known is None else replace(placed, id=known)
 
     def take_sample(self, sample: Sample) -> None:
-        """A reading of NVML."""
+        """Apply a reading of NVML."""
         self._moments.take_sample(sample)
 
     def moment(self, view: DeviceView, now: float) -> ConsistentReading:
-        """The newest figures of NVML and torch that may be subtracted from each other.
+        """Return the newest figures of NVML and torch that may be subtracted from each other.
 
         Args:
             view: the device that it is placed on.
@@ -171,7 +171,7 @@ class Allocators:
         return changed
 
     def take_sample(self, sample: Sample) -> None:
-        """A reading of NVML: where each process is, and what it holds there."""
+        """Apply a reading of NVML: the device and the memory of each process."""
         self._devices = sample.devices
         for known in self._known.values():
             if not known.ended:
@@ -193,11 +193,11 @@ class Allocators:
         return list(self._known.values())
 
     def find(self, key: Key) -> Allocator | None:
-        """That of one device of one process."""
+        """Return the allocator of one device of one process."""
         return self._known.get(key)
 
     def on(self, device: str, pid: int | None, started_at: float | None) -> Allocator | None:
-        """What a process that NVML lists on a device holds there, by NVML's id of the device."""
+        """Return the allocator of a process on a device, by NVML's id of the device."""
         return next(
             (
                 each
@@ -211,7 +211,7 @@ class Allocators:
         )
 
     def process(self, pid: int | None, started_at: float | None) -> TorchProcess | None:
-        """What is known of a process; ``None`` where torch is not known to be loaded in it."""
+        """Return the facts of a process; ``None`` where torch is not known to be loaded."""
         return next(
             (
                 each

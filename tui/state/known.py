@@ -79,11 +79,11 @@ class WorkbenchState:
         return next((view for view in self.devices if view.key == self.selected), DeviceView(CPU))
 
     def find_device(self, name: str) -> DeviceView | None:
-        """The device of that key (``cpu`` or a UUID) or of that name in torch."""
+        """Return the device of that key (``cpu`` or a UUID) or of that name in torch."""
         return next((view for view in self.devices if name in (view.key, view.torch)), None)
 
     def torch_name(self, key: str) -> str | None:
-        """What torch calls the device of that key; ``None`` where it does not see it."""
+        """Return torch's name of the device of that key; ``None`` where it does not see it."""
         if key == CPU:
             return CPU
         return next((view.torch for view in self.devices if view.key == key), None)
@@ -102,7 +102,7 @@ class WorkbenchState:
         return (CPU, column.torch) if column is not None and column.torch else (CPU,)
 
     def flags_for(self, device: str) -> dict[str, bool]:
-        """The present settings of the flags that act on a torch device."""
+        """Return the present settings of the flags that act on a torch device."""
         kind = device.partition(":")[0]
         return {
             flag.name: self.flags.get(flag.name, flag.default)
@@ -111,7 +111,7 @@ class WorkbenchState:
         }
 
     def device_for_flag(self, flag: str) -> str | None:
-        """The device that a flag is tried on: the GPU column's for cuDNN, the CPU for oneDNN."""
+        """Return the device to try a flag on: the GPU column's for cuDNN, the CPU for oneDNN."""
         known = {info.name: info for info in self.environment.flags} if self.environment else {}
         if flag not in known or known[flag].unavailable is not None:
             return None
@@ -120,7 +120,7 @@ class WorkbenchState:
         return next((name for name in devices if name.partition(":")[0] in kinds), None)
 
     def points(self, workload: str, *, by_default: bool = False) -> tuple[dict[str, Setting], ...]:
-        """The settings that a run of the workload is wanted with: of its sweep, or the present.
+        """Return the wanted settings of a workload's runs: its sweep's, or the present one.
 
         Args:
             workload: its name.
@@ -132,7 +132,7 @@ class WorkbenchState:
         return sweep.points if sweep else (self.parameters.get(workload, {}),)
 
     def latest_run(self, workload: str, device: str) -> RunState | None:
-        """The user's newest run of a workload with its present parameters on a torch device.
+        """Return the user's newest run of a workload with its present parameters on a torch device.
 
         Where there is none, or none but cancelled ones, one of the demo's that came to its end
         stands in for it.
@@ -144,7 +144,7 @@ class WorkbenchState:
         return next((run for run in runs if run.demo and run.ended and not run.cancelled), own)
 
     def earlier_result(self, info: WorkloadInfo, device: str) -> EarlierResult | None:
-        """The newest result of earlier sessions on this device, with the present parameters."""
+        """Return the newest earlier result on this device with the present parameters."""
         if info.name in self.sweeps:
             return None
         view = self.find_device(device)
@@ -155,7 +155,7 @@ class WorkbenchState:
         return self.earlier.find(info.name, gpu, self.parameters.get(info.name, {}))
 
     def demo_run(self, info: WorkloadInfo, device: str) -> RunState | None:
-        """The demo's newest run of a workload on a torch device, with the defaults.
+        """Return the demo's newest run of a workload on a torch device, with the defaults.
 
         Where there is none, the user's stands in for it: a demo that may not run shows those.
         """
@@ -163,11 +163,11 @@ class WorkbenchState:
         return standing(run for run in runs if run.demo) or standing(runs)
 
     def pending_requests(self) -> tuple[messages.Run | messages.Compare, ...]:
-        """The runs, then the comparisons, that have not ended; oldest first."""
+        """Return the runs, then the comparisons, that have not ended; oldest first."""
         runs = [run.request for run in self.runs.values() if not run.ended]
         comparisons = [item.request for item in self.comparisons.values() if not item.done]
         return (*runs, *comparisons)
 
     def pending(self) -> tuple[str, ...]:
-        """The ids of runs and comparisons that have not ended."""
+        """Return the ids of runs and comparisons that have not ended."""
         return tuple(request.id for request in self.pending_requests())

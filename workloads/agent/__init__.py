@@ -30,7 +30,7 @@ MOST_PROGRAMS = 1000
 
 
 def claim_program(run: str, process: str) -> int:
-    """Number this program among those that its process executes, by making its file.
+    """Assign this program a number among those of its process, by making its file.
 
     A process that executes another program keeps its pid and its start.
 

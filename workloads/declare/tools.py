@@ -54,7 +54,7 @@ class Within:
 
 @contextmanager
 def entered(call: Call) -> Iterator[Call]:
-    """What is to be called again and again, under the context that the call asks for, if any."""
+    """Yield the call to repeat, under the context that it asks for, if any."""
     if isinstance(call, Within):
         with call.context():
             yield call.call
@@ -66,7 +66,7 @@ class Tools(Protocol):
     """What a study measures with; the implementation knows the device."""
 
     def time(self, call: Call, clock: ClockName) -> float:
-        """The median of a short measurement, seconds."""
+        """Return the median of a short measurement, seconds."""
 
     def rounds(self, calls: Sequence[Call], clock: ClockName) -> list[list[float]]:
         """Seconds per call, for each round a value for each callable; rounds alternate order."""
@@ -75,13 +75,13 @@ class Tools(Protocol):
         """Watch other processes while a study times something itself."""
 
     def others(self) -> Others:
-        """What other processes took of the CPU in the timings since this was asked last."""
+        """Return the CPU time of other processes in the timings since the last call."""
 
     def peak(self, call: Call) -> int | None:
         """Bytes that one call needs on top of what is held before it, at its highest."""
 
     def held(self) -> HeldMemory:
-        """The memory that is held now."""
+        """Return the memory that is held now."""
 
     def ceiling(self, kind: str) -> Ceiling:
         """Measure a ceiling anew: of a precision, or ``copy``.
@@ -91,7 +91,7 @@ class Tools(Protocol):
         """
 
     def limit(self, kind: str, rate: float) -> Limit | None:
-        """What a rate is held against, as far as nothing has to be measured for it."""
+        """Return the limit of a rate, as far as nothing has to be measured for it."""
 
     def look(self) -> None:
         """Say how far it is.

@@ -26,7 +26,7 @@ READ_S = 120.0
 
 
 def files_in(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The files that ``--workloads FILE`` names, and the arguments that are left."""
+    """Return the files that ``--workloads FILE`` names, and the arguments that are left."""
     files: list[str] = []
     left: list[str] = []
     rest = iter(arguments)
@@ -39,7 +39,7 @@ def files_in(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def options(files: Sequence[str]) -> list[str]:
-    """The arguments that :func:`files_in` reads."""
+    """Return the arguments that :func:`files_in` reads."""
     return [argument for file in files for argument in (OPTION, file)]
 
 
@@ -94,7 +94,7 @@ def _words(error: BaseException) -> str:
 
 
 def _line_of(error: BaseException, path: Path) -> int:
-    """The file's last line on the way to the error; 1 where it was not reached."""
+    """Return the file's last line on the way to the error; 1 where it was not reached."""
     if isinstance(error, SyntaxError) and error.filename == str(path) and error.lineno:
         return error.lineno
     frames = traceback.extract_tb(error.__traceback__)
@@ -103,7 +103,7 @@ def _line_of(error: BaseException, path: Path) -> int:
 
 
 def _cuda_in_use(path: Path) -> str | None:
-    """A context of this process would keep those that are forked from it off the GPU."""
+    """Return a context of this process would keep those that are forked from it off the GPU."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return f"{path}:1: it uses CUDA while it is read, so no workload can; do that in a function"

@@ -28,7 +28,7 @@ _NAMES = {
 
 
 def name_of(kind: str) -> str:
-    """What a limit is called: the precision, or of what it is the bandwidth.
+    """Return the name of a limit: its precision, or the memory of its bandwidth.
 
     Args:
         kind: a precision, ``memory``, ``pcie`` or ``nvlink``.
@@ -37,7 +37,7 @@ def name_of(kind: str) -> str:
 
 
 def ceiling_kind(kind: str) -> str | None:
-    """The ceiling that can stand in for a limit; ``None`` if there is none to measure."""
+    """Return the ceiling that can stand in for a limit; ``None`` if there is none to measure."""
     # A ceiling is of plain products of one type; float8 needs scales beside it.
     unmeasured = (PCIE, NVLINK, THREE_TF32, "float8")
     return None if kind in unmeasured else COPY if kind == MEMORY else kind
@@ -46,7 +46,7 @@ def ceiling_kind(kind: str) -> str | None:
 def hardware_limit(
     device: TorchDevice, kind: str, rate: float, link: PcieLink | None = None
 ) -> Limit | None:
-    """The limit by the table or the device's properties; ``None`` where neither has a figure.
+    """Return the limit by the table or the device's properties; ``None`` if neither has it.
 
     Args:
         device: as torch describes it.
@@ -95,7 +95,7 @@ def _of_link(link: PcieLink, rate: float) -> Limit:
 
 
 def measured_limit(ceiling: Ceiling, kind: str, rate: float) -> Limit:
-    """The limit by a ceiling that was measured on this box."""
+    """Return the limit by a ceiling that was measured on this box."""
     moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(ceiling.measured_at))
     other = "" if ceiling.kind in (COPY, kind) else f"in {ceiling.kind}, which is faster here: "
     source = f"measured on this box {moment}: {other}{ceiling.how}"
@@ -153,7 +153,7 @@ def _derived(device: TorchDevice, kind: str) -> float | None:
 
 
 def _products(kind: str, rate_of: Callable[[str], float | None]) -> float | None:
-    """The rate of products of a kind, from those of the precisions that the hardware has."""
+    """Return the rate of products of a kind, from those of the precisions that the hardware has."""
     if kind != THREE_TF32:
         return rate_of(kind)
     plain, tensor = rate_of("float32"), rate_of("tf32")
@@ -219,7 +219,7 @@ def _row(
     bf16: bool = True,
     nvlink: float | None = None,
 ) -> Peak:
-    """A row; ``flops`` are float32, TF32, 16 bit and 8 bit, ``None`` without hardware or figure."""
+    """Return a row; ``flops``: float32, TF32, 16 and 8 bit; ``None`` where there is no figure."""
     fp32, tf32, half, eighth = flops
     known = {
         "float32": fp32,
@@ -292,7 +292,7 @@ _HALVED = ("7.5", "8.6", "8.9", "12.0")
 
 
 def published(device: TorchDevice) -> Peak | None:
-    """The table's row for a device, by its name and memory size."""
+    """Return the table's row for a device, by its name and memory size."""
     if device.total_memory is None:
         return None
     gib = device.total_memory / 2**30
@@ -359,7 +359,7 @@ class PcieLink:
 
 
 def read_link(pci_bus_id: str | None) -> PcieLink | None:
-    """The link of a device; ``None`` where the system does not tell.
+    """Return the link of a device; ``None`` where the system does not tell.
 
     Args:
         pci_bus_id: as NVML writes it, ``00000000:65:00.0``.

@@ -117,7 +117,7 @@ class MpsClock:
 
 
 def clock_for(device: torch.device) -> Clock:
-    """The clock of a device.
+    """Return the clock of a device.
 
     Raises:
         ValueError: a device type that there is no clock for.

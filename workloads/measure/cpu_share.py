@@ -76,7 +76,7 @@ def _ours() -> float:
 
 
 def _with_descendants(root: int) -> list[int]:
-    """A process, and those that it and they have started and not waited for yet."""
+    """Return a process, and those that it and they have started and not waited for yet."""
     found = [root]
     for pid in found:
         try:

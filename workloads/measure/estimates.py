@@ -26,7 +26,7 @@ _Z975 = statistics.NormalDist().inv_cdf(0.975)
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The quantile of a non-empty sequence, linear between neighbours (type 7).
+    """Return the quantile of a non-empty sequence, linear between neighbours (type 7).
 
     It is asked for after each block, so the sequence is ascending already: ``statistics.quantiles``
     would sort it again each time.
@@ -38,7 +38,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % confidence interval of the median of an ascending sequence.
+    """Return the 95 % confidence interval of the median of an ascending sequence.
 
     By order statistics: the ranks between which the median lies with at least 95 % probability
     whatever the distribution (the sign test turned round). ``None`` below six values, where even
@@ -50,7 +50,7 @@ def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
 
 
 def _interval_rank(n: int) -> int | None:
-    """The largest k with P(Binomial(n, 1/2) <= k) <= 2.5 %."""
+    """Return the largest k with P(Binomial(n, 1/2) <= k) <= 2.5 %."""
     if n > 70:
         return max(0, math.floor(n / 2 - _Z975 * math.sqrt(n) / 2) - 1)
     tail, rank = 0.0, None
@@ -100,7 +100,7 @@ def independent_blocks(in_order: Sequence[float]) -> float:
 
 
 def _centred_ranks(values: Sequence[float]) -> list[float]:
-    """The rank of each value, less the mean of all; equal values share theirs."""
+    """Return the rank of each value, less the mean of all; equal values share theirs."""
     ordered = sorted(values)
     last = len(values) - 1
     shared = {
@@ -113,7 +113,7 @@ def _centred_ranks(values: Sequence[float]) -> list[float]:
 def block_interval(
     in_order: Sequence[float], ordered: Sequence[float]
 ) -> tuple[float, float] | None:
-    """The 95 % confidence interval of the median of blocks that follow one another.
+    """Return the 95 % confidence interval of the median of blocks that follow one another.
 
     Args:
         in_order: the blocks as they came.
@@ -140,13 +140,13 @@ def relative_half_width(interval: tuple[float, float] | None, middle: float) -> 
 
 
 def relative_iqr(ordered: Sequence[float]) -> float:
-    """The distance between the quartiles over the median."""
+    """Return the distance between the quartiles over the median."""
     middle = quantile(ordered, 0.5)
     return (quantile(ordered, 0.75) - quantile(ordered, 0.25)) / middle if middle > 0 else 0.0
 
 
 def relative_spread(values: Sequence[float]) -> float:
-    """The standard deviation over the mean, of two values or more; infinite for a mean of zero."""
+    """Return the standard deviation over the mean of two or more values; inf for mean zero."""
     mean = statistics.fmean(values)
     return math.inf if mean == 0 else statistics.stdev(values, mean) / mean
 
@@ -174,7 +174,7 @@ MEDIAN_FROM = 12
 
 
 def paired_ratio(ratios: Sequence[float]) -> Ratio:
-    """The centre of the pairs' ratios A/B with its 95 % interval.
+    """Return the centre of the pairs' ratios A/B with its 95 % interval.
 
     Of many pairs the median, with the interval of its order statistics: a few pairs that another
     process disturbed do not move it. Of few the geometric mean with Student's interval.
@@ -196,7 +196,7 @@ def paired_ratio(ratios: Sequence[float]) -> Ratio:
 
 
 def verdict(ratio: Ratio) -> Verdict:
-    """What can be said of B against A.
+    """Return the verdict on B against A.
 
     Stricter than asking whether the interval excludes 1: with many looks at noisy machines one in
     twenty such intervals does so by chance. A difference must clear :data:`THRESHOLD` with its
@@ -247,7 +247,7 @@ def doublings(smallest: int, largest: int, factor: int = 2) -> list[int]:
 
 
 def knee(sizes: Sequence[int], rates: Sequence[float], share: float = NEAR_THE_TOP) -> int:
-    """The smallest size whose rate reaches a share of the highest rate.
+    """Return the smallest size whose rate reaches a share of the highest rate.
 
     Args:
         sizes: ascending, not empty.
@@ -293,7 +293,7 @@ def crossing(
 
 
 def crossing_words(who: str, whom: str, found: Crossing, symbol: str = "n") -> str:
-    """The same as a sentence, for a chart's mark."""
+    """Return the same as a sentence, for a chart's mark."""
     if found.before is None:
         return f"{who} does not overtake {whom} up to {symbol}={found.after}"
     if found.after is None:

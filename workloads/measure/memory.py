@@ -25,7 +25,7 @@ _OF_TORCH = ("memory.allocated_peak", "memory.reserved_peak", "memory.workspace"
 
 
 def torch_memory(device: torch.device) -> TorchMemory | None:
-    """The caching allocator's figures of a CUDA device; ``None`` where it has held nothing.
+    """Return the caching allocator's figures of a CUDA device; ``None`` where it has held nothing.
 
     Asking the driver for its free memory would make a context on a device that has none.
     """
@@ -64,7 +64,7 @@ def allocated(device: torch.device) -> int:
 
 
 def allocated_peak(device: torch.device) -> int:
-    """The most that tensors on a CUDA device have held since the last reset, bytes."""
+    """Return the most that tensors on a CUDA device have held since the last reset, bytes."""
     return _of_tensors(torch.cuda.max_memory_allocated(device), workspaces_in_peak(device))
 
 
@@ -87,7 +87,7 @@ def pinned() -> int | None:
 
 
 def host_heap() -> HostHeap:
-    """The C heap of this process."""
+    """Return the C heap of this process."""
     heap = malloc.heap()
     reason = "this C library does not report its heap (glibc 2.33 and later does)"
     return HostHeap(
@@ -158,7 +158,7 @@ def unpin() -> None:
 
 
 def used_devices() -> list[torch.device]:
-    """The CUDA devices on which this process has allocated memory.
+    """Return the CUDA devices on which this process has allocated memory.
 
     Asking the others for anything would make a context there.
 
@@ -183,7 +183,7 @@ def resident() -> int | None:
 
 
 def highest_resident() -> int | None:
-    """The highest resident memory since the peaks were reset, bytes; ``None`` without /proc."""
+    """Return the highest resident bytes since the peaks were reset; ``None`` without /proc."""
     return _status_bytes("VmHWM")
 
 
@@ -207,7 +207,7 @@ def reset_peaks(device: torch.device) -> bool:
 
 
 def peaks(device: torch.device) -> tuple[PeakMemory, dict[str, str]]:
-    """The peaks since the last reset, and the reasons for those that are not known."""
+    """Return the peaks since the last reset, and the reasons for those that are not known."""
     process = highest_resident() if device.type == "cpu" else None
     unavailable = {}
     if device.type == "cpu":
@@ -318,7 +318,7 @@ class NvmlMemory:
 
 
 def nvml_memory(uuid: str | None) -> NvmlMemory:
-    """A device's memory at this moment.
+    """Return a device's memory at this moment.
 
     Args:
         uuid: of the device, as NVML has it: ``GPU-…`` or ``MIG-…``; ``None`` where torch does not

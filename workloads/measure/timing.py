@@ -140,7 +140,7 @@ class Blocks:
             )
 
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval of the median."""
+        """Return the 95 % interval of the median."""
         return estimates.block_interval(self.in_order, self.ordered)
 
     def noise_is_stable(self) -> bool:
@@ -154,7 +154,7 @@ class Blocks:
 
 
 def why_stop(blocks: Blocks, measured_s: float, plan: Plan) -> str | None:
-    """The reason to stop after these blocks, or ``None``."""
+    """Return the reason to stop after these blocks, or ``None``."""
     n = len(blocks.ordered)
     if n >= plan.min_blocks and measured_s >= plan.min_s:
         if blocks.half_width is not None and blocks.half_width <= plan.target:

@@ -196,7 +196,7 @@ def _autocast() -> list[Setting]:
 
 
 def _legacy_precision() -> list[Setting]:
-    """The precision by torch's older names; their setters write the newer ones as well."""
+    """Return the precision by torch's older names; their setters write the newer ones as well."""
     products = Setting(
         "float32 matmul precision",
         torch.get_float32_matmul_precision,
@@ -207,7 +207,7 @@ def _legacy_precision() -> list[Setting]:
 
 
 def _precision() -> list[Setting]:
-    """The precision by the names that torch 2.9 has brought, the general before the special."""
+    """Return the precision by the names of torch 2.9, the general before the special."""
     found = []
     backends: Any = torch.backends
     for path in (

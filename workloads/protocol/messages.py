@@ -279,7 +279,7 @@ EVENTS: tuple[type[Event], ...] = get_args(Event)
 def nothing_measured(
     run: Run | RunResult, reason: str | None = None, status: Status = "failed"
 ) -> RunResult:
-    """A result that says what was to be run and nothing else.
+    """Return a result that says what was to be run and nothing else.
 
     Args:
         run: the request, or a result whose figures are not to be kept.
@@ -306,7 +306,7 @@ def ended_run(
     reason: str,
     who: str = "it",
 ) -> RunResult:
-    """What was measured is kept, else the estimate so far.
+    """Return the measured result, else the estimate so far.
 
     Args:
         request: of the run.

@@ -70,7 +70,7 @@ class _MisfitError(Exception):
         self.path = ""
 
     def below(self, step: str) -> _MisfitError:
-        """The same, seen from one level up."""
+        """Return the same, seen from one level up."""
         self.path = step + self.path
         return self
 
@@ -240,7 +240,7 @@ def encode(message: object) -> bytes:
 
 
 def encode_checked(message: object) -> bytes:
-    """The same, of a message that holds what others have put into it.
+    """Return the same, of a message that holds what others have put into it.
 
     It is written as the other side will have it, so that a count in a field of type ``float`` is
     written as a float.
@@ -297,7 +297,7 @@ class EncodedMessage:
         return self._data.get(name)
 
     def decode(self, kind: type[T]) -> T:
-        """The whole message.
+        """Return the whole message.
 
         Args:
             kind: that it is of.
@@ -316,7 +316,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _kind(data: Any, kinds: tuple[type[T], ...]) -> type[T]:
-    """The type that the tag names."""
+    """Return the type that the tag names."""
     if not isinstance(data, dict):
         raise WireError(f"expected an object, got {type(data).__name__}")
     tag = data.get("type")

@@ -108,7 +108,7 @@ class TorchrunLaunch:
         self._folder.cancel.touch()
 
     def output(self, local_rank: int | None = None) -> list[str]:
-        """What torchrun, or a rank, wrote to its stderr."""
+        """Return the stderr of torchrun or of a rank."""
         path = (
             self._folder.torchrun_output if local_rank is None else self._folder.output(local_rank)
         )
@@ -166,13 +166,13 @@ def run(
 
 
 def _gpus(device: str) -> tuple[str, int]:
-    """The type of the device, and how many GPUs there are for ranks."""
+    """Return the type of the device, and how many GPUs there are for ranks."""
     kind = torch.device(device).type
     return kind, torch.cuda.device_count() if kind == "cuda" else 0
 
 
 def _source(prepare: Callable[..., Case]) -> str:
-    """The file that the ranks must read to know the workload; none for the catalogue's."""
+    """Return the file that the ranks must read to know the workload; none for the catalogue's."""
     if prepare.__module__.startswith("workloads."):
         return ""
     return str(Path(prepare.__code__.co_filename).resolve())
@@ -215,7 +215,7 @@ def _report(control: Control, latest: Progress | None) -> None:
 
 
 def _ours(result: RunResult, begun: RunResult, launch: TorchrunLaunch) -> RunResult:
-    """A rank's result as that of the run that was asked for here."""
+    """Return a rank's result as that of the run that was asked for here."""
     joined = [rank.joined for rank in launch.ranks if rank.joined is not None]
     devices = tuple(dict.fromkeys(each.device for each in joined))
     return replace(
@@ -244,7 +244,7 @@ def _layout_figures(launch: TorchrunLaunch) -> dict[str, Figure]:
 
 
 def _cancelled(launch: TorchrunLaunch, begun: RunResult) -> RunResult:
-    """What was measured until the cancel, if the ranks can still tell."""
+    """Return the result until the cancel, if the ranks can still send it."""
     first = launch.ranks[0]
     if launch.start_s is not None:
         launch.ask_to_end()
@@ -281,7 +281,7 @@ def _failed(launch: TorchrunLaunch, planned: RankLayout, begun: RunResult) -> Ru
 
 
 def _culprit(launch: TorchrunLaunch, output: list[str]) -> Rank:
-    """The rank whose end came first: the others fail because one is missing.
+    """Return the rank whose end came first: the others fail because one is missing.
 
     One that died without a word did so before those that could still tell that it was missing;
     SIGTERM and what follows it come from torchrun.
@@ -312,7 +312,7 @@ class RankGroup:
         """Some rank was told to end when they met last; the same on all."""
 
     def largest(self, values: Sequence[float]) -> list[float]:
-        """The largest of each value over the ranks; waits for all of them."""
+        """Return the largest of each value over the ranks; waits for all of them."""
         own = torch.tensor([float(self._told_to_end()), *values], dtype=torch.float64)
         dist.all_reduce(own, dist.ReduceOp.MAX, group=self._group)
         end, *largest = own.tolist()
@@ -354,5 +354,5 @@ def join_ranks(ranks: RankGroup) -> None:
 
 
 def own_ranks() -> RankGroup | None:
-    """The ranks that this process is one of; ``None`` in a worker."""
+    """Return the ranks that this process is one of; ``None`` in a worker."""
     return _current[-1] if _current else None

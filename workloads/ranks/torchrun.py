@@ -90,13 +90,13 @@ def _meeting(request: Run) -> str:
 
 
 def own_parameters(parameters: Mapping[str, Setting]) -> dict[str, Setting]:
-    """The parameters that the workload's own function takes."""
+    """Return the parameters that the workload's own function takes."""
     ours = {parameter.name for parameter in RANK_PARAMETERS}
     return {name: value for name, value in parameters.items() if name not in ours}
 
 
 def command(planned: RankLayout) -> list[str]:
-    """The command that starts torchrun, and it the ranks, with this Python."""
+    """Return the command that starts torchrun, and it the ranks, with this Python."""
     # Through our own start, so that the kernel ends torchrun with the worker.
     words = [sys.executable, *START, "torchrun", str(os.getpid())]
     words += [f"--nnodes={planned.hosts}", f"--nproc-per-node={planned.ranks}"]
@@ -114,7 +114,7 @@ def command(planned: RankLayout) -> list[str]:
 
 
 def environment(planned: RankLayout, cores: int) -> dict[str, str]:
-    """What torchrun and the ranks find set beside what is set already.
+    """Return the variables that torchrun and the ranks find set in addition.
 
     Args:
         planned: the layout.
@@ -134,7 +134,7 @@ _FAILURE = re.compile(r"rank\s*:\s*(\d+) \(local_rank: (\d+)\)\s+exitcode\s*:\s*
 
 
 def exits(output: str) -> dict[int, int]:
-    """The exit code of each local rank that torchrun names as failed; negative for a signal."""
+    """Return the exit codes of the local ranks that torchrun calls failed; negative: a signal."""
     return {int(local): int(code) for _, local, code in _FAILURE.findall(output)}
 
 
@@ -164,7 +164,7 @@ def no_start(planned: RankLayout, output: str) -> tuple[str, bool]:
 
 
 def no_meeting(planned: RankLayout) -> str:
-    """That the hosts waited in vain, and what to do."""
+    """Return that the hosts waited in vain, and what to do."""
     if planned.hosts == 1:
         return "the ranks did not meet in time: the machine may be overloaded; run it again"
     return (
@@ -216,11 +216,11 @@ class RanksFolder:
         self.torchrun_output = path / "torchrun.err"
 
     def events(self, local_rank: int) -> Path:
-        """The pipe for the lines of one rank."""
+        """Return the pipe for the lines of one rank."""
         return self.path / f"events.{local_rank}"
 
     def output(self, local_rank: int) -> Path:
-        """What one rank wrote to its stdout and stderr."""
+        """Return the file of one rank's stdout and stderr."""
         return self.path / f"rank.{local_rank}.err"
 
 
@@ -296,7 +296,7 @@ def _sweep() -> None:
 
 
 def hold_hangup_pipe(folder: RanksFolder) -> int:
-    """The worker's end of the hangup pipe, a descriptor to close when the ranks are to end."""
+    """Return the worker's end of the hangup pipe; closing it ends the ranks."""
     # A pipe can be opened for writing only while somebody has it open for reading.
     reading = os.open(folder.hangup, os.O_RDONLY | os.O_NONBLOCK)
     writing = os.open(folder.hangup, os.O_WRONLY)

@@ -49,7 +49,7 @@ class Bench:
         self._others = Others()
 
     def others(self) -> Others:
-        """What other processes took of the CPU in the timings since this was asked last."""
+        """Return the CPU time of other processes in the timings since the last call."""
         others, self._others = self._others, Others()
         return others
 
@@ -69,7 +69,7 @@ class Bench:
         self._control.report("figures")
 
     def time(self, call: Call, clock: ClockName) -> float:
-        """The median of a short measurement, seconds."""
+        """Return the median of a short measurement, seconds."""
         with entered(call) as inner, self.watched():
             measured, _ = timing.measure(inner, self._clock, clock, timing.SHORT, Control())
         return measured.median_s
@@ -133,12 +133,12 @@ class Bench:
         )
 
     def limit(self, kind: str, rate: float) -> Limit | None:
-        """What a rate is held against, as far as nothing has to be measured for it."""
+        """Return the limit of a rate, as far as nothing has to be measured for it."""
         asked = limit_lookup.LimitQuery(kind, rate)
         return limit_lookup.find(asked, self._device, self._ceilings)
 
     def held(self) -> HeldMemory:
-        """The memory that is held now."""
+        """Return the memory that is held now."""
         self._clock.synchronize()
         if self._device.type == "cuda":
             return _held_cuda(self._device)

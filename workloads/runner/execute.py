@@ -40,7 +40,7 @@ from workloads.runner.reporting import keep_if_device_lost, outcome, trace
 
 
 def unmet(needs: tuple[Need, ...], device_type: str) -> str | None:
-    """The first need that is not met here, with what is there instead; ``None`` if all are.
+    """Return the first need that is not met here, with what is there instead; ``None`` if all are.
 
     Args:
         needs: of a workload.
@@ -84,7 +84,7 @@ class Prepared:
 
 
 def lookup(name: str) -> Workload:
-    """A workload by name.
+    """Return a workload by name.
 
     Raises:
         ParameterError: there is none; the text names those there are.
@@ -139,7 +139,7 @@ def prepared(
 def allowed(
     workload: Workload, device: str, given: Mapping[str, Setting]
 ) -> tuple[dict[str, Setting], torch.device]:
-    """The complete parameters and the device, where the workload can run on it.
+    """Return the complete parameters and the device, where the workload can run on it.
 
     Raises:
         Skip: it cannot.
@@ -180,7 +180,7 @@ def _forget_earlier_runs(target: torch.device) -> None:
 
 
 def _start_libraries(place: Place, clock: Clock) -> None:
-    """A small product, so that the first call holds no start of context, BLAS or thread pool."""
+    """Run a small product, so that the first call does not start context, BLAS or threads."""
     small = place.randn(48, 48)
     if place.type == "cuda":
         memory.let_workspaces_go()
@@ -287,7 +287,7 @@ def _run(
 def _others_held(
     study: Study | None, own: Limit | None, ready: Prepared, ceilings: Ceilings
 ) -> list[tuple[str, Limit]]:
-    """The rates that a study has had held against a limit, each with the limit it asks for."""
+    """Return the rates that a study compares with a limit, each with that limit."""
     found = []
     for held in study.held_rates if study is not None else ():
         limit = own
@@ -302,7 +302,7 @@ def _others_held(
 def _with_limit(
     result: RunResult, asked: tuple[LimitQuery, ...] | str, ready: Prepared, ceilings: Ceilings
 ) -> RunResult:
-    """The result with its limit, as far as it is known, or the reason for none."""
+    """Return the result with its limit, as far as it is known, or the reason for none."""
     if isinstance(asked, str):
         return replace(result, unavailable={**result.unavailable, "limit": asked})
     limit = limit_lookup.nearest(asked, ready.place.device, ceilings)
@@ -317,7 +317,7 @@ def _with_ceiling(
     control: Control,
     ceilings: Ceilings,
 ) -> RunResult:
-    """The result held against ceilings measured now, where it needs them.
+    """Return the result held against ceilings measured now, where it needs them.
 
     A measured ceiling that was exceeded may have been measured while something else ran: again.
     """

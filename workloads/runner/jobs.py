@@ -31,10 +31,10 @@ class Job(Protocol):
     done: bool
 
     def next_request(self) -> Run | Compare:
-        """What the worker is to do next; asked only while the job is not done."""
+        """Return the next request to the worker; not to be called once the job is done."""
 
     def take(self, came: EncodedMessage) -> EncodedMessage | Event | None:
-        """What to tell the front end about an event of the worker, if anything."""
+        """Return the message to the front end about an event of the worker, if any."""
 
     def end(self, status: Status, reason: str) -> Event:
         """End it from outside; what was measured is kept."""
@@ -53,7 +53,7 @@ class RunJob:
         self._measured: EncodedMessage | None = None
 
     def next_request(self) -> Run:
-        """The run is one request."""
+        """Return the run is one request."""
         return self._request
 
     def take(self, came: EncodedMessage) -> EncodedMessage:
@@ -67,7 +67,7 @@ class RunJob:
         return came
 
     def end(self, status: Status, reason: str) -> Finished:
-        """What was measured, or the estimate so far of a worker that had to be ended."""
+        """Return the result, or the estimate so far of a worker that had to be ended."""
         self.done = True
         result = ended_run(
             self._request,
@@ -91,7 +91,7 @@ class BlocksJob:
         self._latest: EncodedMessage | None = None
 
     def next_request(self) -> Compare:
-        """The whole comparison is one request."""
+        """Return the whole comparison is one request."""
         return self._request
 
     def take(self, came: EncodedMessage) -> EncodedMessage:
@@ -133,7 +133,7 @@ class ProcessesJob:
         return second if self._open else first
 
     def next_request(self) -> Run:
-        """A short run with the setting whose turn it is."""
+        """Return a short run with the setting whose turn it is."""
         request = self._request
         setting = {request.flag: request.settings[self._arm()]}
         return Run(

@@ -59,7 +59,7 @@ def run(order: Order, channel: Channel, folder: RanksFolder) -> bool:
 
 
 def _device(asked: str) -> str:
-    """The GPU of this rank, counted from the one that was asked for."""
+    """Return the GPU of this rank, counted from the one that was asked for."""
     device = torch.device(asked)
     if device.type != "cuda":
         return asked

@@ -46,7 +46,7 @@ _REFUSED = re.compile(r"CUDA error: out of memory|CU(BLAS|DNN)_STATUS_ALLOC_FAIL
 
 
 def outcome(error: BaseException, device: str) -> tuple[Status, str]:
-    """What an exception of a workload means for its run, and the reason in one line.
+    """Return the status that an exception means for its run, and the reason in one line.
 
     Args:
         error: that the workload raised.
@@ -68,7 +68,7 @@ def outcome(error: BaseException, device: str) -> tuple[Status, str]:
 
 
 def _exit_words(error: SystemExit) -> str:
-    """What was given to ``sys.exit``: an exit status, nothing, or a message."""
+    """Return the argument of ``sys.exit`` in words: a status, nothing, or a message."""
     if error.code is None or isinstance(error.code, int):
         return f"exit status {int(error.code or 0)}"
     return f"the message {first_line(error)}"
@@ -99,7 +99,7 @@ def keep_if_device_lost(error: BaseException, reason: str) -> None:
 
 
 def trace() -> str:
-    """The traceback of the exception that is handled now."""
+    """Return the traceback of the exception that is handled now."""
     return traceback.format_exc(limit=-DEEPEST)
 
 
@@ -121,7 +121,7 @@ NOISY_IQR = 0.10
 
 
 def rates(case: Case, seconds: float) -> Rates:
-    """What one call works through, per second; ``None`` for what the workload does not count.
+    """Return the rates of one call, per second; ``None`` for what is not counted.
 
     Args:
         case: that counts.
@@ -171,7 +171,7 @@ def _others_at_work(measured: Timing, device_type: str) -> bool:
 
 
 def as_far_as_known(measured: Timing, device_type: str) -> Timing:
-    """The timing without its interval where other processes were at work.
+    """Return the timing without its interval where other processes were at work.
 
     What they take from one block they take from the next as well, or not at all: the blocks do not
     tell how far their median is from that of a quiet machine.
@@ -182,7 +182,7 @@ def as_far_as_known(measured: Timing, device_type: str) -> Timing:
 
 
 def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
-    """What keeps a time from being taken as it stands: others, page faults, launching, spread."""
+    """Return the doubts about a time: others, page faults, launching, spread."""
     found = []
     if _others_at_work(measured, device_type):
         others = measured.other_cpu_cores
@@ -203,7 +203,7 @@ def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
 
 
 def checked(result: RunResult, check: Check) -> RunResult:
-    """The result with its check; failed where that did not pass."""
+    """Return the result with its check; failed where that did not pass."""
     result = replace(result, check=check)
     if check.passed:
         return result
@@ -213,7 +213,7 @@ def checked(result: RunResult, check: Check) -> RunResult:
 
 
 def with_findings(result: RunResult, study: Study | None) -> RunResult:
-    """The result with what a study has found so far."""
+    """Return the result with what a study has found so far."""
     if study is None:
         return result
     return replace(
@@ -246,7 +246,7 @@ def _beside(study: Study, device: str) -> tuple[str, ...]:
 
 
 def beside_pairs(others: Others, device: str) -> tuple[str, ...]:
-    """The warning of a comparison beside which other processes were at work; none on a GPU.
+    """Return the warning of a comparison beside which other processes were at work; none on a GPU.
 
     Args:
         others: what they took while its pairs were measured.
@@ -261,7 +261,7 @@ def beside_pairs(others: Others, device: str) -> tuple[str, ...]:
 
 
 def with_impossible(result: RunResult, others: Sequence[tuple[str, Limit]] = ()) -> RunResult:
-    """The result with a warning for what lies above its limit.
+    """Return the result with a warning for what lies above its limit.
 
     Args:
         result: whose own rate is looked at, and its naive one.
@@ -299,7 +299,7 @@ def _disturbed(limit: Limit) -> tuple[str, ...]:
 
 
 def _naive(limit: Limit, result: RunResult) -> tuple[str, ...]:
-    """A naive rate above the hardware's limit proves that the naive time is wrong."""
+    """Return a naive rate above the hardware's limit proves that the naive time is wrong."""
     implied = result.figures.get("naive_flop_per_s")
     if implied is None or not isinstance(implied.value, float):
         return ()
@@ -376,7 +376,7 @@ class Reporter(Control):
 
 
 def finished(result: RunResult, *, worker_usable: bool = True) -> tuple[RunResult, bytes]:
-    """The line that ends a run, and the result that it holds.
+    """Return the line that ends a run, and the result that it holds.
 
     That is the one given, or where part of it cannot travel, a failure that says which part.
 

@@ -86,7 +86,7 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
 
 
 def _import_the_rest() -> None:
-    """What a worker needs at its first run, imported once, after the front end is told."""
+    """Import what a worker needs at its first run, after the front end has heard."""
     if CAN_FORK:
         import torch.utils.flop_counter
 
@@ -97,7 +97,7 @@ def _import_the_rest() -> None:
 
 
 def _where_to_get_torch() -> str:
-    """What to type, in one line."""
+    """Return the command to type, in one line."""
     if Path(sys.prefix, "pipx_metadata.json").exists():
         install = "pipx inject gpu-workbench torch"
     elif importlib.util.find_spec("pip") is not None:

@@ -286,7 +286,7 @@ class Worker:
             self.channel.send(_since(self._before.get(figures.device), figures))
 
     def _allocators(self) -> Iterator[TorchMemory]:
-        """What the allocator of each CUDA device that was used says now."""
+        """Yield the allocator's figures of each CUDA device that was used."""
         if not torch.cuda.is_initialized():
             return
         for index in range(torch.cuda.device_count()):
@@ -301,7 +301,7 @@ class Worker:
 
 
 def _since(before: TorchMemory | None, figures: TorchMemory) -> TorchMemory:
-    """The figures with the events that were counted since then: torch counts from the start."""
+    """Return the figures with the events counted since then: torch counts from the start."""
     if before is None:
         return figures
     return replace(

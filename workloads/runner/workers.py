@@ -57,7 +57,7 @@ class ProcessHandle:
                 return
 
     def reap(self, patience: float) -> int | None:
-        """The wait status, or ``None`` if it has not ended within ``patience`` seconds."""
+        """Return the wait status, or ``None`` if it has not ended within ``patience`` seconds."""
         if self.reaped:
             return 0
         deadline = time.monotonic() + patience
@@ -96,7 +96,7 @@ class Launcher:
         self._hide_cuda = False
 
     def worker(self) -> ProcessHandle:
-        """A process that runs workloads."""
+        """Return a process that runs workloads."""
 
         def target(reading: int, writing: int) -> None:
             # It imports torch, which the runner does after its hello.
@@ -107,7 +107,7 @@ class Launcher:
         return self._start("worker", target)
 
     def describe_environment(self) -> Environment:
-        """The environment, as a process of its own sees it.
+        """Return the environment, as a process of its own sees it.
 
         Raises:
             RuntimeError: torch could not look even at the CPU; the text says why.
@@ -280,7 +280,7 @@ class WorkerSupervisor:
             self.send(TellMemory())
 
     def memory_told(self) -> None:
-        """The worker has said what memory it holds: it can be asked again."""
+        """Note that the worker has reported its memory: it can be asked again."""
         self._memory_asked = False
 
     def submit(self, request: object, flags: dict[str, bool]) -> None:

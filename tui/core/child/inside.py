@@ -173,7 +173,7 @@ class Cgroup:
         return min(shares, default=None)
 
     def memory(self) -> MemoryLimit | None:
-        """The narrowest memory limit; ``None`` where there is none."""
+        """Return the narrowest memory limit; ``None`` where there is none."""
         limits = [
             *_limits(self._v2, "memory.max", "memory.current", "inactive_file"),
             *_limits(
@@ -222,7 +222,7 @@ def _controller(mount: Path, name: str, together: str) -> Path:
 
 
 def _upward(mount: Path, path: str) -> list[Path]:
-    """The group and its ancestors that are to be seen; in a container that is the mount itself."""
+    """Return the group and its visible ancestors; in a container that is the mount itself."""
     group = mount / path.lstrip("/")
     return [
         *(parent for parent in (group, *group.parents) if mount in parent.parents),

@@ -32,7 +32,7 @@ NEVER_STARTED = "was never started"
 
 
 def _in_session(leader: int) -> list[int]:
-    """The processes of a session, but for its leader; none where the system has no /proc."""
+    """Return the processes of a session, but for its leader; none where the system has no /proc."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         pid = int(entry.name)
@@ -66,7 +66,7 @@ class Ring:
             self._size -= len(self._lines.popleft())
 
     def last(self, count: int | None = None) -> list[str]:
-        """The newest lines, oldest first."""
+        """Return the newest lines, oldest first."""
         lines = list(self._lines)
         return lines if count is None else lines[-count:]
 
@@ -156,7 +156,7 @@ class ChildProcess(Generic[E]):
         return True
 
     async def events(self) -> AsyncIterator[E | MalformedMessage]:
-        """The messages of the child, until it closes the channel."""
+        """Yield the messages of the child until it closes the channel."""
         assert self._events is not None
         while True:
             try:

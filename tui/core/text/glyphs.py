@@ -243,7 +243,7 @@ _WITHOUT_MEANING = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
 def clean(text: str) -> str:
-    """The text on one line, without characters that move the cursor or turn the writing."""
+    """Return the text on one line, without characters that move the cursor or turn the writing."""
     # No character of which `_harmless` makes another is printable to Python.
     if text.isprintable():
         return text
@@ -251,7 +251,7 @@ def clean(text: str) -> str:
 
 
 def rows_of_text(rows: Iterable[str]) -> str:
-    """The rows as text, each on one line whatever stands in it."""
+    """Return the rows as text, each on one line whatever stands in it."""
     return "".join(f"{clean(row)}\n" for row in rows)
 
 

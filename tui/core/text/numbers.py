@@ -50,7 +50,7 @@ def scaled(
     half_width: float | None,
     units: tuple[tuple[int, str], ...],
 ) -> str:
-    """The rounded value in the largest unit in which it is at least one.
+    """Return the rounded value in the largest unit in which it is at least one.
 
     So all that is near in size has one unit, however well it is known: 213 rounded to tens reads
     210 beside 213, and not 0.21 of the next unit. A zero at the end of a whole number fills it.
@@ -73,7 +73,7 @@ def scaled(
 
 
 def grouped(value: int) -> str:
-    """An integer in groups of three digits: ``3 040``."""
+    """Return an integer in groups of three digits: ``3 040``."""
     return f"{value:,}".replace(",", " ")
 
 
@@ -162,7 +162,7 @@ def size_pair(used: int | None, total: int | None, between: str = "/") -> str:
 
 
 def seconds(value: float | None, half_width: float | None = None) -> str:
-    """A duration of a call to at most three significant digits: ``412 ms``, ``2.71 ms``.
+    """Return a duration of a call to at most three significant digits: ``412 ms``, ``2.71 ms``.
 
     Args:
         value: seconds.
@@ -176,7 +176,7 @@ def seconds(value: float | None, half_width: float | None = None) -> str:
 
 
 def duration(value: float | None) -> str:
-    """A wait or an uptime, rounded down: ``12 s``, ``3 min 20 s``, ``2 h 05 min``, ``4 d 03 h``."""
+    """Format a wait or an uptime, rounded down: ``12 s``, ``3 min 20 s``, ``4 d 03 h``."""
     if value is None or not math.isfinite(value):
         return NA
     if value < 0:
@@ -192,12 +192,12 @@ def duration(value: float | None) -> str:
 
 
 def at_most(value: float) -> str:
-    """A wait that takes no longer, rounded up: ``≤4 s`` for 3.1 s."""
+    """Return a wait that takes no longer, rounded up: ``≤4 s`` for 3.1 s."""
     return f"{glyphs.GLYPHS.at_most}{duration(max(1, math.ceil(value)))}"
 
 
 def about(value: float) -> str:
-    """An estimate, no finer than it is: ``about 5 s``, ``about 40 s``, ``about 4 min``."""
+    """Return an estimate, no finer than it is: ``about 5 s``, ``about 40 s``, ``about 4 min``."""
     if value < 57.5:
         return f"about {max(5, 5 * round(value / 5))} s"
     if value < 3570:
@@ -212,7 +212,7 @@ def age(value: float | None) -> str:
 
 
 def old(value: float) -> str:
-    """An age in its largest unit, rounded down: ``12 s``, ``5 min``, ``2 h``."""
+    """Return an age in its largest unit, rounded down: ``12 s``, ``5 min``, ``2 h``."""
     whole = max(0, int(value))
     for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if whole >= length:
@@ -253,7 +253,7 @@ def ratio(value: float | None, half_width: float | None = None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share of 0 to 100 in whole percent: ``61%``; above zero but rounded to it, ``<1%``."""
+    """Format a share of 0 to 100 in whole percent: ``61%``; ``<1%`` above zero."""
     if value is None or not math.isfinite(value):
         return NA
     if 0 < value < 0.5:
@@ -264,7 +264,7 @@ def percent(value: float | None) -> str:
 
 
 def fine_percent(value: float | None) -> str:
-    """A share or a difference in percent, to two digits where it is small: ``6.6%``, ``-0.012%``.
+    """Format a share or a difference to two digits where it is small: ``6.6%``, ``-0.012%``.
 
     Args:
         value: percent; zero is written as such, and nothing else is.
@@ -279,7 +279,7 @@ def fine_percent(value: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """A fraction (1.0 is the whole) in whole percent."""
+    """Return a fraction (1.0 is the whole) in whole percent."""
     return NA if value is None else percent(100 * value)
 
 
@@ -334,7 +334,7 @@ _PLAIN_BELOW = 10_000
 
 
 def quantity(value: Cell, unit: str = "") -> str:
-    """A value in its unit: ``1.90 ms``, ``1.0 GiB``, ``26.0 GB/s``, ``1.43x``, ``12%``, ``n/a``.
+    """Format a value in its unit: ``1.90 ms``, ``1.0 GiB``, ``26.0 GB/s``, ``1.43x``, ``n/a``.
 
     Args:
         value: a number in ``unit``, words, or ``None`` for what is not known.
@@ -362,7 +362,7 @@ def quantity(value: Cell, unit: str = "") -> str:
 
 
 def number(value: float) -> str:
-    """A bare number: ``4 096``, ``0.6931``, ``1.2e-06``."""
+    """Return a bare number: ``4 096``, ``0.6931``, ``1.2e-06``."""
     if float(value).is_integer() and abs(value) < 1e15:
         return grouped(int(value))
     if _PLAIN_BELOW <= abs(value) < 1e15:
@@ -371,14 +371,14 @@ def number(value: float) -> str:
 
 
 def place(value: float) -> str:
-    """A place on an axis, short and as it is typed: ``4096``, ``0.5``."""
+    """Return a place on an axis, short and as it is typed: ``4096``, ``0.5``."""
     if float(value).is_integer() and abs(value) < 1e15:
         return str(int(value))
     return f"{value:.4g}"
 
 
 def label(name: str, unit: str = "") -> str:
-    """A figure's name as words; the unit that it may end in is told by its value.
+    """Return a figure's name as words; the unit that it may end in is told by its value.
 
     ``too_fast`` becomes "too fast", ``naive_s`` "naive", ``naive_flop_per_s`` "naive rate".
     """

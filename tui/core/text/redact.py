@@ -53,7 +53,7 @@ class Redactor:
         self._names = whole_words(self.names, within=r"\w.-")
 
     def __call__(self, text: str) -> str:
-        """A text without user names."""
+        """Return a text without user names."""
         text = _HOMES.sub(_replaced, text)
         text = _TEMPORARY.sub(_replaced, text)
         return text if self._names is None else self._names.sub(NAME, text)
@@ -70,7 +70,7 @@ def _replaced(found: re.Match[str]) -> str:
 
 
 def whole_words(names: Iterable[str], within: str = r"\w") -> re.Pattern[str] | None:
-    """A pattern that finds any of the names as a whole word; ``None`` where there is none.
+    """Return a pattern that finds any of the names as a whole word; ``None`` where there is none.
 
     Args:
         names: as they are written, but capitals do not matter; those of one character are left out.
@@ -84,7 +84,7 @@ def whole_words(names: Iterable[str], within: str = r"\w") -> re.Pattern[str] | 
 
 
 def with_texts(value: T, change: Callable[[str], str], *, keys: bool) -> T:
-    """A value with every text within it changed: in dataclasses, dicts, lists and tuples.
+    """Return a value with every text within it changed: in dataclasses, dicts, lists and tuples.
 
     Args:
         value: data; what is nothing of these is left as it is.

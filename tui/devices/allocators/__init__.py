@@ -14,7 +14,7 @@ def serving(
     *,
     children: bool = True,
 ) -> tuple[str, ...]:
-    """The command that starts the child.
+    """Return the command that starts the child.
 
     Args:
         interval: seconds between two readings.

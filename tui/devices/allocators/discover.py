@@ -122,11 +122,11 @@ class Discovery:
         return parents
 
     def size_of(self, pid: int) -> bytes:
-        """The size of its address space at the last look: it grows when CUDA is first used."""
+        """Return the size of its address space when last read: it grows when CUDA is first used."""
         return self._seen[pid][1] if pid in self._seen else b""
 
     def describe(self, files: ProcessFiles) -> TorchProcess:
-        """What is known of a process, but for why there are no figures of it."""
+        """Return the facts of a process, except why it has no figures."""
         owner = self._owners.look_up(files.pid, time.time())
         unavailable = dict(owner.unavailable)
         torch, why_no_version = _version(files)
@@ -167,7 +167,7 @@ class Discovery:
 
 
 def absent(pid: int, why: Refusal) -> TorchProcess:
-    """A process that was asked for and is not there."""
+    """Return a process that was asked for and is not there."""
     return replace(undescribed(pid, why.reason), word=why.word, advice=why.advice, refused=True)
 
 
@@ -193,7 +193,7 @@ def _has_torch(pid: int) -> bool:
 
 
 def _version(files: ProcessFiles) -> tuple[str | None, str]:
-    """The version of torch from ``torch/version.py``, or why it is not known."""
+    """Return the version of torch from ``torch/version.py``, or why it is not known."""
     try:
         maps = files.read("maps")
     except OSError as error:
@@ -212,7 +212,7 @@ def _version(files: ProcessFiles) -> tuple[str | None, str]:
 
 
 def _environment(files: ProcessFiles) -> tuple[dict[str, str], str]:
-    """The variables that the process was started with, or why they are not known."""
+    """Return the variables that the process was started with, or why they are not known."""
     try:
         text = files.read("environ")
     except OSError as error:

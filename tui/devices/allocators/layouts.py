@@ -53,7 +53,7 @@ class Library:
 
 
 def library_at(read: Reader, base: int) -> Library:
-    """The dynamic tables of the library whose first page is mapped at ``base``.
+    """Return the dynamic tables of the library whose first page is mapped at ``base``.
 
     Raises:
         ElfError: there is none, or it has no GNU hash section.
@@ -86,7 +86,7 @@ def library_at(read: Reader, base: int) -> Library:
 
 
 def symbol_address(read: Reader, library: Library, name: bytes) -> int | None:
-    """The address of a symbol that the library defines; ``None`` where it defines none.
+    """Return the address of a symbol that the library defines; ``None`` where it defines none.
 
     Raises:
         ElfError: its tables cannot be read.
@@ -253,7 +253,7 @@ def may_have_been_reset(before: Numbers) -> bool:
 
 
 def torch_memory(numbers: Numbers, pid: int, ordinal: int, at: float) -> TorchMemory:
-    """The numbers as figures of a device, as the runner's worker tells its own.
+    """Return the numbers as figures of a device, as the runner's worker tells its own.
 
     What torch has given to cuBLAS is counted as allocated: from outside it is not told apart.
 

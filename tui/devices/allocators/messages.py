@@ -56,7 +56,7 @@ class TorchProcess:
 
 
 def undescribed(pid: int, why: str) -> TorchProcess:
-    """A process of which nothing is known but its pid, and why."""
+    """Return a process of which nothing is known but its pid, and why."""
     names = ("start", "parent", "user", "command", "torch", "rank", "local_rank", "world_size")
     return TorchProcess(
         pid=pid,
@@ -175,7 +175,7 @@ SEEN: tuple[type[Seen], ...] = (TorchProcesses, ProcessFigures, StepsTold, Devic
 
 
 def pids_of(devices: Sequence[Device]) -> tuple[int, ...]:
-    """The processes that NVML lists and that are here: those whose start is known.
+    """Return the processes that NVML lists and that are here: those whose start is known.
 
     A row without one cannot be tied to a process of this machine: in a container pids differ.
     """
@@ -186,7 +186,7 @@ def pids_of(devices: Sequence[Device]) -> tuple[int, ...]:
 def listed_on(
     process: TorchProcess, devices: Sequence[Device]
 ) -> dict[str, tuple[int | None, str]]:
-    """What NVML says that the process holds, by the id of each device that it is listed on.
+    """Return NVML's memory of the process, by the id of each device that lists it.
 
     Returns:
         Bytes, or ``None`` and the reason.

@@ -145,7 +145,7 @@ class AllocatorReader:
         self.files.close()
 
     def read(self, at: float) -> AllocatorReading:
-        """The figures as they are.
+        """Return the figures as they are.
 
         Args:
             at: Unix time of the reading.
@@ -312,7 +312,7 @@ def _find_devices(memory: Memory, allocator: int) -> AllocatorAddress:
 
 
 def _pointers(memory: Memory, vector: bytes) -> tuple[int, ...]:
-    """What a vector of pointers to objects holds; nothing where the bytes are no such vector."""
+    """Return the pointers of a vector; nothing where the bytes are no such vector."""
     if len(vector) != _VECTOR.size:
         return ()
     begin, end, capacity = _VECTOR.unpack(vector)
@@ -341,7 +341,7 @@ def _matches(memory: Memory, devices: tuple[int, ...]) -> set[tuple[int, DeviceS
 
 
 def _fits_in(inside: bytes) -> set[tuple[int, DeviceStatsLayout]]:
-    """The layouts that fit behind the mutex; else, those that fit anywhere."""
+    """Return the layouts that fit behind the mutex; else, those that fit anywhere."""
     for places in (range(_STATS_AT, _STATS_AT + 1), range(0, _IN_DEVICE, 8)):
         found = {
             (place, layout)
@@ -380,7 +380,7 @@ def _pointer(memory: Memory, address: int) -> int:
 
 
 def _class_of(memory: Memory, instance: int) -> bytes:
-    """The mangled name of an object's class, from its run-time type information.
+    """Return the mangled name of an object's class, from its run-time type information.
 
     The Itanium C++ ABI has it before the functions of the table that an object begins with. Empty
     where there is none.

@@ -70,7 +70,7 @@ class ProcessFiles:
         return int(self._after_the_name()[19])
 
     def state(self) -> str:
-        """The letter of ``ps``: R runs, S sleeps, T is stopped, Z has ended.
+        """Return the letter of ``ps``: R runs, S sleeps, T is stopped, Z has ended.
 
         Raises:
             GoneError: it has ended and was collected.
@@ -78,7 +78,7 @@ class ProcessFiles:
         return self._after_the_name()[0].decode()
 
     def parent(self) -> int:
-        """The pid of its parent.
+        """Return the pid of its parent.
 
         Raises:
             GoneError: it has ended.
@@ -111,7 +111,7 @@ class ProcessFiles:
             return None
 
     def read_in_root(self, path: str) -> bytes:
-        """A regular file by the path that the process itself would use.
+        """Return a regular file by the path that the process itself would use.
 
         Raises:
             OSError: it is none, or may not be read.
@@ -146,7 +146,7 @@ class ProcessFiles:
         return os.readlink(name, dir_fd=self._folder)
 
     def owner_of(self, name: str) -> int:
-        """The user who owns one of its files; root, for a process that is not dumpable.
+        """Return the user who owns one of its files; root, for a process that is not dumpable.
 
         Raises:
             OSError: the process has ended.
@@ -162,7 +162,7 @@ class ProcessFiles:
         return Memory(self.pid, self._open("mem"))
 
     def user(self) -> int | None:
-        """The user who runs it, by number; ``None`` once it has ended."""
+        """Return the user who runs it, by number; ``None`` once it has ended."""
         with contextlib.suppress(OSError):
             found = re.search(rb"^Uid:\s+\d+\s+(\d+)", self.read("status"), re.MULTILINE)
             return int(found[1]) if found else None
@@ -177,7 +177,7 @@ class Memory:
         self.descriptor = descriptor
 
     def read(self, address: int, size: int) -> bytes:
-        """What is mapped there, fewer bytes where that ends; none where nothing is mapped.
+        """Return the mapped bytes, fewer where the mapping ends; none where nothing is mapped.
 
         Raises:
             GoneError: the process has ended, or runs another program.
@@ -330,7 +330,7 @@ def no_process(pid: int, own_pids: bool) -> Refusal:
 
 
 def access_to(files: ProcessFiles) -> Access:
-    """What decides whether this process may read another.
+    """Return the settings that decide whether this process may read another.
 
     Raises:
         OSError: it has ended.

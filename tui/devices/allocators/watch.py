@@ -112,7 +112,7 @@ class AllocatorWatch:
         return self._told
 
     def read(self, now: float) -> ProcessFigures:
-        """The figures of all processes that are read.
+        """Return the figures of all processes that are read.
 
         Args:
             now: Unix time.
@@ -144,7 +144,7 @@ class AllocatorWatch:
             watched.files.close()
 
     def _see(self, pid: int, asked: bool) -> TorchProcess | None:
-        """What is to be told of a process; ``None`` where that is nothing."""
+        """Return the process to report; ``None`` where there is nothing to report."""
         try:
             told = self._tell(pid)
         except GoneError:
@@ -218,7 +218,7 @@ class AllocatorWatch:
 
 
 def _forked_from(target: AllocatorReader) -> int | None:
-    """The ancestor whose allocator lies at the same addresses, library and all."""
+    """Return the ancestor whose allocator lies at the same addresses, library and all."""
     with contextlib.suppress(GoneError):
         pid = target.files.parent()
         for _ in range(_MOST_ANCESTORS):

@@ -80,7 +80,7 @@ def _plain(sample: Sample) -> dict[str, Any]:
 
 
 def as_text(sample: Sample, views: tuple[DeviceView, ...]) -> str:
-    """A line for each device, the host last."""
+    """Return a line for each device, the host last."""
     lines = []
     driver = sample.driver
     if driver.error:

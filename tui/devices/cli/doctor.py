@@ -90,7 +90,7 @@ def doctor(options: DoctorOptions) -> int:
 
 
 def examine(python: PythonChoice, options: DoctorOptions) -> int:
-    """The same with a Python that need not be there.
+    """Return the same with a Python that need not be there.
 
     Args:
         python: that is to run the workloads.
@@ -122,7 +122,7 @@ def examine(python: PythonChoice, options: DoctorOptions) -> int:
 
 
 def as_text(findings: list[CheckResult]) -> str:
-    """A line for each check, and one more where there is something to do."""
+    """Return a line for each check, and one more where there is something to do."""
     alike: dict[CheckResult, list[CheckResult]] = {}
     for finding in findings:
         alike.setdefault(replace(finding, device="", key=""), []).append(finding)
@@ -234,7 +234,7 @@ class Anonymizer:
         self._known = {**{folder: "python" for folder in python if len(folder) > 1}, **ours}
 
     def __call__(self, text: str) -> str:
-        """The text without them."""
+        """Return the text without them."""
         text = _WINDOWS.sub(PATH, text)
         text = _POSIX.sub(self._path, text)
         if self._users is not None:
@@ -270,7 +270,7 @@ def bundled(
     *,
     with_names: bool,
 ) -> dict[str, Any]:
-    """The bundle as plain data.
+    """Return the bundle as plain data.
 
     Args:
         checks: doctor's findings.
@@ -301,7 +301,7 @@ def bundled(
 
 
 def _homes(paths: Iterable[str]) -> list[str]:
-    """The home folders that paths lie in."""
+    """Return the home folders that paths lie in."""
     found = [re.match(r"/(?:home|Users|export/home|var/home)/[^/]+", path) for path in paths]
     return [match[0] for match in found if match]
 

@@ -50,7 +50,7 @@ class CheckResult:
 
 
 def program_findings() -> list[CheckResult]:
-    """The Python that this program runs in, and what it needs of packages."""
+    """Return the Python that this program runs in, and what it needs of packages."""
     findings = [CheckResult("python", "passed", f"{platform.python_version()} at {sys.executable}")]
     for package in PACKAGES:
         try:
@@ -93,7 +93,7 @@ def state_folder_finding() -> CheckResult:
 
 
 def silent_state_folder_finding() -> CheckResult:
-    """What is said where that took longer than :data:`STATE_S`."""
+    """Return the finding for a check that took longer than :data:`STATE_S`."""
     found = f"{reports.folder()} gave no answer within {STATE_S:g} s"
     return CheckResult("state folder", "warning", found, NO_STATE)
 
@@ -135,7 +135,7 @@ def driver_findings(
 
 
 def room_findings(sample: Sample) -> list[CheckResult]:
-    """The GPUs on which no process has room to begin."""
+    """Return the GPUs on which no process has room to begin."""
     findings = []
     for device in sample.devices:
         free = device.memory.free
@@ -246,7 +246,7 @@ def pairing_findings(sample: Sample, environment: Environment) -> list[CheckResu
 
 
 async def within(seconds: float, check: Callable[[], T], otherwise: T) -> T:
-    """What a check that may hang finds, or something else where it takes too long.
+    """Return the result of a check that may hang, or a substitute after too long.
 
     It goes on in a thread that the end of the program does not wait for.
     """

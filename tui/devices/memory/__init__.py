@@ -62,6 +62,6 @@ def account(store: Store, view: DeviceView, now: float) -> Gauge:
 
 
 def _pinned(store: Store) -> int | None:
-    """What the worker that lives now has pinned, by the newest that it said of any GPU."""
+    """Return the bytes that the present worker has pinned, by its newest report."""
     said = [each for each in store.torch_memory.values() if each.pid == store.worker_pid]
     return max(said, key=lambda each: each.at).pinned if said else None

@@ -33,7 +33,7 @@ LABELS = {
 
 
 def context(figures: GpuFigures) -> Reading[int]:
-    """This process by NVML less what torch **reserved**; less allocated would count the cache."""
+    """Return NVML's figure for this process less torch's **reserved**, not its allocated."""
     if not figures.process_splits:
         return figures.process if isinstance(figures.process, Absent) else _undivided(figures)
     return derive(
@@ -47,7 +47,7 @@ def _undivided(figures: GpuFigures) -> Absent:
 
 
 def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
-    """The slices in the order in which they are drawn.
+    """Return the slices in the order in which they are drawn.
 
     Where figures contradict each other, what torch says of itself is believed first, then what
     NVML says of the process, then of the others; each takes what room the device's ``used``
@@ -92,7 +92,7 @@ def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
 
 
 def _used_and_free(figures: GpuFigures, room: int) -> tuple[int | None, int, int]:
-    """What is used, what is free, and what is neither; the used is ``None`` where not known."""
+    """Return used, free and neither; used is ``None`` where it is not known."""
     free = value_of(figures.free)
     used = value_of(figures.used)
     if used is None:
@@ -180,7 +180,7 @@ def explain_gpu(
 
 
 def _ended(reason: str) -> str:
-    """A reason as the end of a sentence; one that asks has its mark already."""
+    """Return a reason as the end of a sentence; one that asks has its mark already."""
     return reason if reason.endswith("?") else f"{reason}."
 
 

@@ -158,7 +158,7 @@ def gather(
 
 
 def _used_by(free: Reading[int], total: Reading[int], driver: Reading[int]) -> Reading[int]:
-    """What is used where so much is free."""
+    """Return the used memory that goes with this much free memory."""
     kept = value_of(driver) or 0
     return derive(lambda whole, left: max(0, whole - kept - left), total, free)
 
@@ -166,7 +166,7 @@ def _used_by(free: Reading[int], total: Reading[int], driver: Reading[int]) -> R
 def torch_figures(
     torch: TorchMemory | None, why_not: str, whose: AccountWording = WORKER
 ) -> TorchFigures:
-    """The allocator's figures as readings."""
+    """Return the allocator's figures as readings."""
     if torch is None:
         nothing = Absent(why_not)
         return TorchFigures(*(nothing for _ in fields(TorchFigures)))
@@ -350,6 +350,6 @@ def cached(figures: TorchFigures) -> Reading[int]:
 
 
 def workspace_or_none(figures: TorchFigures) -> Reading[int]:
-    """The part of cuBLAS; zero where it is not told apart, for it is counted as allocated then."""
+    """Return the part of cuBLAS; zero where torch counts it as allocated."""
     absent = isinstance(figures.workspace, Absent) and not isinstance(figures.reserved, Absent)
     return Value(0) if absent else figures.workspace

@@ -95,7 +95,7 @@ def gpu_gauge(
 
 
 def _breaks(figures: GpuFigures, terms: dict[str, Term]) -> list[str]:
-    """What does not fit together; torch's figures are not held against NVML's of another moment."""
+    """Return the terms that do not fit; figures of different moments are not compared."""
     at = CHAIN.index("process")
     chains = (CHAIN,) if figures.process_splits else (CHAIN[:at], CHAIN[at:])
     return [

@@ -46,19 +46,19 @@ Reading = Union[Value[T], Stale[T], Absent]
 
 
 def reading(value: T | None, reason: str | None = None) -> Value[T] | Absent:
-    """A field of a message and the reason that came with it, as a reading."""
+    """Return a field of a message and the reason that came with it, as a reading."""
     if value is not None:
         return Value(value)
     return Absent(reason or "not reported")
 
 
 def value_of(read: Reading[T]) -> T | None:
-    """The value, current or old; ``None`` for an absence."""
+    """Return the value, current or old; ``None`` for an absence."""
     return None if isinstance(read, Absent) else read.value
 
 
 def reading_text(read: Reading[T], text: Callable[[T], str]) -> str:
-    """The value as text, with its age if it is old, or the short word for its absence."""
+    """Return the value as text, with its age if it is old, or the short word for its absence."""
     if isinstance(read, Absent):
         return read.short
     if isinstance(read, Stale):
@@ -68,12 +68,12 @@ def reading_text(read: Reading[T], text: Callable[[T], str]) -> str:
 
 
 def aged(read: Reading[T], age_s: float | None, reason: str) -> Reading[T]:
-    """A current value as an old one; an absence stays what it is."""
+    """Return a current value as an old one; an absence stays what it is."""
     return Stale(read.value, age_s, reason) if isinstance(read, Value) else read
 
 
 def derive(compute: Callable[..., R], *sources: Reading[T]) -> Reading[R]:
-    """What follows from other readings: absent if one of them is, as old as the oldest."""
+    """Compute a reading from others: absent if one of them is, as old as the oldest."""
     values: list[T] = []
     oldest: Stale[T] | None = None
     for source in sources:
@@ -194,7 +194,7 @@ PINNED = "pinned"
 
 
 def pinned_term(size: Reading[int]) -> Term:
-    """What torch has pinned of the host's memory, in use or kept for the next copy."""
+    """Return the term for host memory that torch has pinned, in use or cached."""
     about = "of the host: locked by torch for copies, cache included"
     return Term(PINNED, "pinned host memory", size, "torch host_memory_stats", about)
 
@@ -251,12 +251,12 @@ def clip(value: int | None, low: int, high: int) -> int:
 
 
 def as_old_as(value: int, other: Reading[int]) -> Reading[int]:
-    """A size that was worked out, as old as what it was worked out from."""
+    """Return a size that was worked out, as old as what it was worked out from."""
     return Stale(value, other.age_s, other.reason) if isinstance(other, Stale) else Value(value)
 
 
 def chain_breaks(chain: tuple[Term, ...], causes: dict[str, str]) -> list[str]:
-    """A sentence for each known term that is larger than the next known one.
+    """Return a sentence for each known term that is larger than the next known one.
 
     Args:
         chain: terms that must not fall, smallest first; absent ones are left out.

@@ -31,7 +31,7 @@ NO_TORCH = Absent("no CUDA build of torch is known to be loaded in it", "")
 def other_processes(
     known: Allocators, view: DeviceView, worker_pid: int | None, now: float
 ) -> tuple[ProcessMemory, ...]:
-    """The torch processes on a device that are not this program's, the largest first.
+    """Return the torch processes on a device that are not this program's, the largest first.
 
     Args:
         known: what the watch reads.
@@ -53,7 +53,7 @@ def other_processes(
 def other_process(
     known: Allocators, view: DeviceView, row: GpuProcess, now: float
 ) -> ProcessMemory:
-    """What a process that NVML lists on a device holds there.
+    """Return the memory of a process that NVML lists on a device.
 
     Args:
         known: what the watch reads.
@@ -73,7 +73,7 @@ def other_process(
 
 
 def unplaced(allocator: Allocator, now: float) -> ProcessMemory:
-    """What a process holds of a device that nobody can name.
+    """Return the memory that a process has on a device nobody can name.
 
     Args:
         allocator: of the process on it.
@@ -132,7 +132,7 @@ def _is_old(allocator: Allocator, now: float) -> bool:
 
 
 def account_in(store: Store, allocator: Allocator, now: float) -> tuple[DeviceView, Gauge]:
-    """The device that a process is on, as far as that can be told, and the account of its memory.
+    """Return the device of a process, as far as it is known, and the account of its memory.
 
     Args:
         store: what is known of the devices.
@@ -152,7 +152,7 @@ def account_of(
     device_peak: MemoryPoint,
     now: float,
 ) -> Gauge:
-    """The account of a device's memory for one process on it, as for this program's worker.
+    """Return the account of a device's memory for one process on it, as for this program's worker.
 
     Args:
         allocator: of the process on the device.

@@ -6,5 +6,5 @@ from tui.core.child.launch import own_command
 
 
 def serving(interval: float) -> tuple[str, ...]:
-    """The command that starts it, with so many seconds between two samples."""
+    """Return the command that starts it, with so many seconds between two samples."""
     return own_command("tui.devices.monitor", "serve", "--interval", str(interval))

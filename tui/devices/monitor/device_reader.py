@@ -28,7 +28,7 @@ class Identity:
 
 
 def unknown_identity(index: int) -> Identity:
-    """The identity of a device that has never told it."""
+    """Return the identity of a device that has never told it."""
     return Identity(f"nvml:{index}", index, f"GPU {index}", None)
 
 
@@ -40,7 +40,7 @@ def identity_of(device: Device) -> Identity:
 
 
 def lost_device(identity: Identity, reason: str, *, read_at: float, lost_at: float) -> Device:
-    """A row without figures, each of them absent for one reason.
+    """Return a row without figures, each of them absent for one reason.
 
     Args:
         identity: Which device.
@@ -79,7 +79,7 @@ _NOT_FIGURES = frozenset({"torch", "lost", "lost_at", "parent"})
 
 
 def absent_paths(value: Any, prefix: str = "") -> list[str]:
-    """The dotted paths of all figures of a device that are absent."""
+    """Return the dotted paths of all figures of a device that are absent."""
     found = []
     for item in fields(value):
         part = getattr(value, item.name)
@@ -225,7 +225,7 @@ class DeviceReader:
         )
 
     def identify(self) -> Identity:
-        """What the device is called; asked until it is known, then remembered.
+        """Return the device's identity; ask until it is known, then remember it.
 
         Raises:
             DeviceGoneError: the device is lost.
@@ -260,7 +260,7 @@ class DeviceReader:
     def _read_holders(
         self, name: str
     ) -> tuple[DeviceMemory, list[ListedProcess] | None, tuple[float, float], bool]:
-        """The memory and the lists of who holds it, as of one moment.
+        """Return the memory and the lists of who holds it, as of one moment.
 
         Returns:
             Both, the Unix times before and after, and whether the memory changed in between at
@@ -312,7 +312,7 @@ class DeviceReader:
         )
 
     def _read_slowdown(self, celsius: float | None) -> float | None:
-        """The threshold itself where the driver tells it, else by how far the device is below it.
+        """Return the slowdown threshold, or derive it from the distance the driver reports.
 
         For Ada and later NVML's manual announces the end of the first in favour of the second.
         """
@@ -352,7 +352,7 @@ class DeviceReader:
 
 
 def _bus_id(info: Any) -> str | NoAnswer:
-    """The bus id as nvidia-smi prints it, ``00000000:18:00.0``."""
+    """Return the bus id as nvidia-smi prints it, ``00000000:18:00.0``."""
     try:
         return str(info.busId)
     except UnicodeDecodeError:

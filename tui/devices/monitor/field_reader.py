@@ -131,13 +131,13 @@ class FieldReader:
         return self._with_mig(what, refusal)
 
     def ask_if_due(self, what: str, *ways: Way) -> Any:
-        """The same for what changes slowly: the earlier answer, unless slow fields are due."""
+        """Return the field of a slow query: the earlier answer unless slow fields are due."""
         if self._slow_due:
             self._known.pop(what, None)
         return self.ask_until_known(what, *ways)
 
     def ask_until_known(self, what: str, *ways: Way) -> Any:
-        """The same for what never changes: once there is an answer, it is that one."""
+        """Return the same for what never changes: once there is an answer, it is that one."""
         if what in self._known:
             return self._known[what]
         answer = self.ask(what, *ways)
@@ -147,7 +147,7 @@ class FieldReader:
         return answer
 
     def _with_mig(self, what: str, refusal: NoAnswer) -> NoAnswer:
-        """A refusal, with MIG as its reason where it is that."""
+        """Return a refusal, with MIG as its reason where it is that."""
         if not self.mig or what in _ALSO_OF_INSTANCES:
             return refusal
         if self._instance and refusal.code in (Code.NOT_SUPPORTED, Code.INVALID_ARGUMENT):
@@ -159,7 +159,7 @@ class FieldReader:
     # ---- answers as figures ----
 
     def figures(self, record: type, prefix: str = "") -> dict[str, Any]:
-        """The figures of a record that are one answer of NVML each, by the names of its fields.
+        """Return the figures of a record that are one NVML answer each, by field name.
 
         Args:
             record: A device, or a part of one; its fields say how they are asked for.
@@ -192,13 +192,13 @@ class FieldReader:
         return False
 
     def text(self, path: str, answer: Any) -> str | None:
-        """A name, whatever bytes it is made of."""
+        """Return a name, whatever bytes it is made of."""
         if self.missing(path, answer):
             return None
         return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
 
     def number(self, path: str, answer: Any) -> int | None:
-        """A whole number; NVML's "not available" is none."""
+        """Return a whole number; NVML's "not available" is none."""
         if self.missing(path, answer):
             return None
         if int(answer) == _NOT_AVAILABLE:
@@ -212,7 +212,7 @@ class FieldReader:
         return None if milliwatts is None else milliwatts / 1000
 
     def percent(self, path: str, answer: Any) -> float | None:
-        """A share of time; above 100 it is one of the driver's garbage samples."""
+        """Return a share of time; above 100 it is one of the driver's garbage samples."""
         percent = self.number(path, answer)
         if percent is not None and percent > 100:
             self.unavailable[path] = f"the driver gave {percent} %, which cannot be"

@@ -21,7 +21,7 @@ def nvml_query(
     often: Literal["always", "if due", "until known"] = "always",
     answer: Literal["number", "milliwatts", "text"] = "number",
 ) -> dict[str, object]:
-    """The metadata of a figure that is one answer of NVML; by it the monitor reads the figure.
+    """Return the metadata of a figure that is one NVML answer; the monitor reads it by that.
 
     Args:
         function: Of NVML, by name: who shows the figure imports nothing of NVML.
@@ -292,7 +292,7 @@ MONITOR_REQUESTS: tuple[type[MonitorRequest], ...] = (Watch, WatchHost, Pace)
 
 
 def process_of(device: Device, pid: int | None) -> GpuProcess | None:
-    """The row of a process that this program started.
+    """Return the row of a process that this program started.
 
     In a container the list may hold the host's pids, and the same number may be somebody else's;
     a row is believed only where the monitor could tell it for the local process.
@@ -329,7 +329,7 @@ _WIDTH = 64
 
 
 def throttle_reasons(mask: int) -> tuple[str, ...]:
-    """The reasons set in ``mask``, lowest bit first; a bit that we do not know keeps its number."""
+    """Return the reasons set in ``mask``, lowest bit first; an unknown bit stays a number."""
     return tuple(
         THROTTLE_REASONS.get(1 << position, f"bit 0x{1 << position:x}")
         for position in range(_WIDTH)
@@ -338,7 +338,7 @@ def throttle_reasons(mask: int) -> tuple[str, ...]:
 
 
 def throttle_mask(reasons: Iterable[str]) -> int:
-    """The bit mask that :func:`throttle_reasons` was given.
+    """Return the bit mask that :func:`throttle_reasons` was given.
 
     Raises:
         ValueError: a name is none that :func:`throttle_reasons` writes.

@@ -40,7 +40,7 @@ _FREQUENCY_EVERY = 5.0
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """What the CPU is called, in the words of the kernel, of macOS, or of Python.
+    """Return the CPU's name, as the kernel, macOS or Python gives it.
 
     Args:
         cpuinfo: The kernel's description; on ARM it holds no name.
@@ -167,7 +167,7 @@ def _frequency() -> tuple[float | None, str]:
 
 
 def watched_process(pid: int) -> WatchedProcess:
-    """The host memory of one process.
+    """Return the host memory of one process.
 
     Args:
         pid: Of this machine.

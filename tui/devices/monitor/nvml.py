@@ -115,7 +115,7 @@ class DeviceGoneError(Exception):
 
 
 def no_answer(code: int, text: str = "") -> NoAnswer:
-    """What an NVML return code other than success stands for.
+    """Return the meaning of an NVML return code other than success.
 
     Args:
         code: NVML's return code.

@@ -117,7 +117,7 @@ class DeviceSet:
         return lost_device(identity, lost.reason, read_at=at, lost_at=lost.at)
 
     def _open(self, index: int) -> DeviceReader:
-        """The reader of a device whose handle is not held yet.
+        """Return the reader of a device whose handle is not held yet.
 
         Raises:
             DeviceGoneError: there is no handle to be had.
@@ -189,7 +189,7 @@ class NvmlState:
     """What went wrong in the monitor itself at the last reading, in one line."""
 
     def driver_while_silent(self, silent_s: float | None) -> Driver:
-        """The driver, with NVML's silence as its error.
+        """Return the driver, with NVML's silence as its error.
 
         Args:
             silent_s: Seconds for which NVML has owed an answer; ``None`` while it is prompt.
@@ -361,7 +361,7 @@ class NvmlLoop:
 
 
 def _without_driver(before: NvmlState, error: NoDriverError) -> NvmlState:
-    """What is known when NVML as a whole stops: which devices there were, but no figures."""
+    """Return the state after NVML stops: the known devices without figures."""
     now = time.time()
     devices = tuple(
         lost_device(

@@ -73,7 +73,7 @@ _TWO_LOOKS = "needs two looks: known with the next sample"
 
 
 def unknown_owner(reason: str, started_at: float | None = None) -> ProcessOwner:
-    """The owner of a PID of which nothing can be said, and why."""
+    """Return the owner of a PID of which nothing can be said, and why."""
     absent = {"user": reason, "command": reason}
     return ProcessOwner(None, None, started_at, unavailable=absent)
 
@@ -110,7 +110,7 @@ class ProcessOwners:
         self._looks = {pid: look for pid, look in self._looks.items() if pid in wanted}
 
     def look_up(self, pid: int, listed_at: float) -> ProcessOwner:
-        """The owner of a process.
+        """Return the owner of a process.
 
         Args:
             pid: As NVML gives it: the host's, which in a container may be another process here.
@@ -168,7 +168,7 @@ class ProcessOwners:
         return ProcessOwner(user, command, started_at, ours, parent, parent_pid, unavailable)
 
     def load(self, pid: int, owner: ProcessOwner) -> ProcessLoad:
-        """What the process takes of the host.
+        """Return the load that the process puts on the host.
 
         Args:
             pid: Of this machine.
@@ -233,7 +233,7 @@ def _parent_pid(process: psutil.Process) -> int | None:
 
 
 def _parent(pid: int | None) -> ParentProcess | None:
-    """A parent by its PID; the system's first process adopts the orphans and started none."""
+    """Return a parent by its PID; none for the system's first process, which adopts orphans."""
     if pid is None or pid <= 1:
         return None
     try:
@@ -393,7 +393,7 @@ def rows(
 def _memory(
     entries: list[ListedProcess], total: int | None, mig: bool, own_pids: bool
 ) -> tuple[int | None, str | None]:
-    """The memory of one PID: each list counts all that it holds, so the largest, never the sum."""
+    """Return the memory of one PID: the largest of the lists, as each counts all of it."""
     given = [
         entry.memory
         for entry in entries

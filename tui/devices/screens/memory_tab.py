@@ -80,7 +80,7 @@ class MemoryView(AccountPane):
         return whole_rows(self.view, self.store.sample, cells, most)
 
     def history_lines(self, cells: int, rows: int) -> list[Line]:
-        """The histories in so many rows."""
+        """Return the histories in so many rows."""
         store = self.store
         points = store.history.points(store.selected)
         return whole_lines(self.view, points, store.sample, self.clock(), cells, rows)
@@ -117,7 +117,7 @@ class MemoryTab(CommandScreen):
         self.view = MemoryView(program.store, program.clock)
 
     def looks_at_torch(self) -> bool:
-        """The account splits what other processes hold."""
+        """Return the account splits what other processes hold."""
         return has_others(self.store)
 
     def compose(self) -> ComposeResult:
@@ -151,7 +151,7 @@ class ProcessMemoryView(MemoryView):
         super().__init__(store, clock, id=PROCESS_MEMORY)
 
     def look(self) -> tuple[DeviceView, Gauge]:
-        """The device that the process is on, as far as that can be told, and the account."""
+        """Return the device that the process is on, as far as that can be told, and the account."""
         return account_in(self.store, self.allocator, self.clock())
 
     def title(self, cells: int) -> str:
@@ -163,12 +163,12 @@ class ProcessMemoryView(MemoryView):
         return history_rows(most)
 
     def history_lines(self, cells: int, rows: int) -> list[Line]:
-        """What the process held, in so many rows."""
+        """Return the history of the process's memory in so many rows."""
         points = self.allocator.points
         return process_history(points, self.gauge, self.store.sample, self.clock(), cells, rows)
 
     def account_lines(self, cells: int) -> list[Line]:
-        """What the figures tell, then every term, then the process."""
+        """Return the findings, then every term, then the process."""
         return process_lines(
             self.allocator, self.gauge, self.view, self.store.worker_pid, self.clock(), cells
         )

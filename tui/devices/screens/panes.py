@@ -50,7 +50,7 @@ class DeviceList(KeyedList):
         self.rebuild()
 
     def held(self) -> str:
-        """The selected device, which another pane may have selected too."""
+        """Return the selected device, which another pane may have selected too."""
         return self._store.selected
 
     def hold(self, key: str) -> None:
@@ -62,7 +62,7 @@ class DeviceList(KeyedList):
         """Nowhere: no other device is selected because one has gone."""
 
     def row_keys(self) -> Sequence[str]:
-        """The devices in their order; while figures are close, the order that was shown."""
+        """Return the devices in their order; while figures are close, the order that was shown."""
         store = self._store
         figures: dict[str, float | None] = {}
         if self.order != "index" and store.sample:
@@ -75,7 +75,7 @@ class DeviceList(KeyedList):
         return self._shown
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """A line for each device."""
+        """Return a line for each device."""
         store, now = self._store, self._clock()
         plan = columns(store.devices, cells)
         views = {view.key: view for view in store.devices}
@@ -170,7 +170,7 @@ class DevicesPane(AgingPane):
         self.history = FittedView(self._history)
 
     def compose(self) -> ComposeResult:
-        """What is wrong with looking itself, the devices, and the history of the selected one."""
+        """Yield the error of the monitor, the devices, and the history of the selected device."""
         yield self.notice
         yield self.heading
         yield self.list
@@ -278,16 +278,16 @@ class AccountPane(AgingPane):
         self.body = LinesView(self.account_lines)
 
     def look(self) -> tuple[DeviceView, Gauge]:
-        """The device whose memory is accounted for, and the account."""
+        """Return the device whose memory is accounted for, and the account."""
         view = self.store.selected_device
         return view, account(self.store, view, self.clock())
 
     def title(self, cells: int) -> str:
-        """What stands in the border."""
+        """Return the title in the border."""
         return title(self.gauge, self.view, cells)
 
     def account_lines(self, cells: int) -> list[Line]:
-        """The figures in words; a subclass says which."""
+        """Return the figures in words; a subclass says which."""
         raise NotImplementedError
 
     def store_changed(self) -> None:
@@ -336,5 +336,5 @@ class MemoryPane(AccountPane):
         yield self.body
 
     def account_lines(self, cells: int) -> list[Line]:
-        """The legend and the figures, shortened to fit."""
+        """Return the legend and the figures, shortened to fit."""
         return body(self.gauge, self.view, cells, self.store.worker_pid)

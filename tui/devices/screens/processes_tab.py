@@ -72,11 +72,11 @@ class ProcessList(KeyedList):
         return next((row for row in self._found() if row.key == key), None)
 
     def row_keys(self) -> Sequence[str]:
-        """The rows in their order."""
+        """Return the rows in their order."""
         return [row.key for row in self._found()]
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """A line for each: who runs it and what it holds."""
+        """Return a line for each: who runs it and what it holds."""
         now, of_host, torch = self._clock(), self._of_host(), self._torch()
         return [
             process_line(row, now, cells, of_host=of_host, torch=torch) for row in self._found()
@@ -104,7 +104,7 @@ class ProcessesHeading(LineBar):
 
 
 def _whose(row: GpuProcess, worker_pid: int | None) -> list[str]:
-    """What the end of one of our own processes means."""
+    """Return the consequences of ending one of our own processes."""
     if row.pid == worker_pid:
         return ["It is this workbench's own worker: a run that goes on ends."]
     return ["This workbench started it: what needs it ends."] if row.ours else []
@@ -215,7 +215,7 @@ class ProcessesPane(AgingPane):
         self._whole.rebuild()
 
     def opened(self, is_open: bool) -> None:
-        """The tab was opened or left."""
+        """Note that the tab was opened or left."""
         self._open = is_open
         self._watch()
 
@@ -230,7 +230,7 @@ class ProcessesPane(AgingPane):
     # ---- what is shown ----
 
     def _named(self) -> str:
-        """The title."""
+        """Return the title."""
         what = "Processes cpu" if self.of_host else "Processes"
         filtered = f"   filter: {self.pattern} ({len(self._rows)})" if self.pattern else ""
         return f"{what}, by {self.order}{filtered}"
@@ -330,7 +330,7 @@ class ProcessesTab(CommandScreen):
         )
 
     def _process(self) -> GpuProcess | None:
-        """The process under the cursor, where it can be sent a signal."""
+        """Return the process under the cursor, where it can be sent a signal."""
         row = self.pane.selected
         return row if row is not None and refusal(row) is None else None
 

@@ -130,7 +130,7 @@ def uses_cuda(environment: Environment | None) -> bool:
 
 
 def as_torch_knows(driver: Driver, environment: Environment | None) -> Driver:
-    """The driver as the monitor found it, but never as missing where torch works with it.
+    """Return the driver as the monitor found it, but never as missing where torch works with it.
 
     Args:
         driver: as the monitor tells it.
@@ -197,11 +197,11 @@ class ConsistentReadings:
         self._standing[told.device] = _Standing(since, told)
 
     def forget_torch(self) -> None:
-        """The worker has ended, and none follows it."""
+        """Forget torch's figures after the worker has ended and none follows it."""
         self._standing.clear()
 
     def of(self, view: DeviceView, worker_pid: int | None, now: float) -> ConsistentReading:
-        """The newest figures of a device that may be subtracted from each other.
+        """Return the newest figures of a device that may be subtracted from each other.
 
         Args:
             view: the device as it is now.
@@ -213,7 +213,7 @@ class ConsistentReadings:
     def of_process(
         self, view: DeviceView, name: str | None, pid: int | None, now: float
     ) -> ConsistentReading:
-        """The same of any process, by its own name of the device.
+        """Return the same of any process, by its own name of the device.
 
         Args:
             view: the device as it is now.
@@ -241,7 +241,7 @@ class ConsistentReadings:
         return ConsistentReading(sample, device, torch, "NVML", ended)
 
     def _newest(self, view: DeviceView) -> tuple[Sample | None, Device | None]:
-        """The newest reading whose memory and processes are of one moment, if there is one."""
+        """Return the newest sample whose memory and processes are of one moment, if any."""
         if view.nvml is not None and view.nvml.memory_moved:
             for sample in reversed(self._samples):
                 read = _device_of(sample, view.key)

@@ -59,7 +59,7 @@ class History:
         return found[::-1]
 
     def sampled_peak(self, key: str) -> MemoryPoint:
-        """The highest value of each figure since the last reset; sampled, so a floor."""
+        """Return the highest value of each figure since the last reset; sampled, so a floor."""
         return self._peaks.get(key, MemoryPoint(0.0))
 
     def reset_peak(self, key: str) -> None:
@@ -118,7 +118,7 @@ class History:
 
 
 def higher(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:
-    """The higher of each figure, at the time of the second."""
+    """Return the higher of each figure, at the time of the second."""
     if peak is None:
         return point
 
@@ -161,7 +161,7 @@ of load and of memory, degrees Celsius of heat."""
 
 
 def figure(view: DeviceView, points: Sequence[Point], order: Order) -> float | None:
-    """What a device is sorted by: the mean of its last readings; ``None`` where none is known.
+    """Return the sort figure of a device: the mean of its last readings, or ``None``.
 
     Args:
         view: the device.
@@ -182,7 +182,7 @@ def figure(view: DeviceView, points: Sequence[Point], order: Order) -> float | N
 def sort_with_hysteresis(
     before: Sequence[str], figures: Mapping[str, float | None], margin: float
 ) -> tuple[str, ...]:
-    """The keys sorted from the highest figure down, kept as they were while figures are close.
+    """Sort the keys from the highest figure down; keep the order while figures are close.
 
     Args:
         before: the order that was shown; keys that are new are sorted in from the end.
@@ -209,7 +209,7 @@ def in_order(
     before: Sequence[str],
     order: Order,
 ) -> tuple[str, ...]:
-    """The keys of the devices in the order asked for, the CPU last: it is no rival of the GPUs.
+    """Return the keys of the devices in the requested order, the CPU last.
 
     Args:
         views: the devices in the driver's order.

@@ -82,7 +82,7 @@ def columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
     fixed = MARK + label + 1 + UTILISATION
 
     def bars(columns: dict[str, int]) -> int:
-        """What is left for both bars, each with the blank before it."""
+        """Return the cells left for both bars, each with the blank before it."""
         return width - fixed - sum(cells + 1 for cells in columns.values()) - 2
 
     for column, cells, least in _STEPS:
@@ -111,7 +111,7 @@ def columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
 
 
 def fields(plan: DeviceColumns) -> tuple[tuple[str, int, Order | None], ...]:
-    """The columns from the left: heading, cells with the blank before them, what it sorts by."""
+    """Return the columns from the left: heading, cells with the blank, sort order."""
     # A bar and its figure are one column to who looks at it.
     found: list[tuple[str, int, Order | None]] = [
         ("gpu", MARK + plan.label, "index"),
@@ -139,7 +139,7 @@ def width_of(plan: DeviceColumns) -> int:
 
 
 def heading(plan: DeviceColumns, by: Order) -> Line:
-    """The names of the columns; the one that the rows are sorted by is marked."""
+    """Return the names of the columns; the one that the rows are sorted by is marked."""
     spans: list[Span] = []
     marked = False
     for name, cells, order in fields(plan):
@@ -157,7 +157,7 @@ def heading(plan: DeviceColumns, by: Order) -> Line:
 
 
 def order_at(plan: DeviceColumns, cell: int) -> Order | None:
-    """What the heading in a cell sorts by; ``None`` where it sorts by nothing."""
+    """Return the order that the heading in a cell sorts by; ``None`` for none."""
     end = 0
     for _, cells, order in fields(plan):
         end += cells
@@ -170,7 +170,7 @@ def order_at(plan: DeviceColumns, cell: int) -> Order | None:
 
 
 def short_name(view: DeviceView) -> str:
-    """The name without what every device of its kind has in it, and without its memory's size."""
+    """Return the name without words that all devices of its kind share, and without its size."""
     if view.key == CPU:
         return cpu_model(view.name)
     name = view.name.removeprefix("NVIDIA ")
@@ -178,7 +178,7 @@ def short_name(view: DeviceView) -> str:
 
 
 def shared_name(views: tuple[DeviceView, ...]) -> str | None:
-    """The name of all GPUs where it is the same: the title has it then, and no row."""
+    """Return the name of all GPUs where it is the same: the title has it then, and no row."""
     names = {short_name(view) for view in views if view.key != CPU}
     return names.pop() if len(names) == 1 else None
 

@@ -191,7 +191,7 @@ class Holders:
 
 
 def holders(view: DeviceView, sample: Sample | None, now: float) -> Holders:
-    """What the processes of a device hold together, and what is left to its figure.
+    """Return the memory of a device's processes together, and the remainder to its figure.
 
     Args:
         view: the device.
@@ -241,7 +241,7 @@ def _gpu_holders(device: Device, before_loss: Device | None, sample: Sample, now
 
 
 def _unattributed(used: int | None, known: int, unnamed: int, *, listed: bool) -> Remainder:
-    """What is used, less what the processes of the list hold."""
+    """Return the used memory less that of the listed processes."""
     if used is None:
         return Remainder("unattributed", None, "the device's own figure is not known")
     rest = used - known
@@ -286,7 +286,7 @@ def _host_holders(sample: Sample, now: float) -> Holders:
 
 
 def remainder_lines(found: Holders, label: str, cells: int) -> list[Line]:
-    """What a device's memory is made up of: the processes and the rest make what is used.
+    """Return the parts of a device's used memory: the processes and the remainder.
 
     Args:
         found: the account of one device.

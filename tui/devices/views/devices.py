@@ -79,7 +79,7 @@ def devices_title(
 
 
 def _in_brief(view: DeviceView, sample: Sample | None) -> str:
-    """A device in a few words."""
+    """Return a device in a few words."""
     found = _used(view, sample)
     use = text.percent(_load(view, sample))
     return f"{view.label} {use} {text.size_pair(*found)}" if found else f"{view.label} {use}"
@@ -115,7 +115,7 @@ def age(view: DeviceView, sample: Sample, now: float) -> float:
 
 
 def status(view: DeviceView, sample: Sample | None, now: float, width: int) -> Span:
-    """What is the matter with a device, in as many words as fit; empty where nothing is."""
+    """Return the problem of a device, in as many words as fit; empty where there is none."""
     device = view.nvml
     parts: list[str] = []
     style = TextStyle.NOTE
@@ -154,7 +154,7 @@ def _throttled(reasons: tuple[str, ...], width: int) -> str:
 
 
 def lost(device: Device, now: float, width: int) -> Span:
-    """What stands in the row of a device that no longer answers."""
+    """Return the text in the row of a device that no longer answers."""
     since = f" {text.age(now - device.lost_at)}" if device.lost_at is not None else ""
     return Span(fit(f"lost{since}: {device.lost}", width), TextStyle.BAD)
 
@@ -226,7 +226,7 @@ def _cells(
     *,
     quiet: bool,
 ) -> list[Span]:
-    """What follows the label. A status without a column takes the place of name or memory bar."""
+    """Return the cells after the label; a status may replace the name or the memory bar."""
     device = view.nvml
     usual = TextStyle.QUIET if quiet else TextStyle.PLAIN
 
@@ -322,7 +322,7 @@ def _load(view: DeviceView, sample: Sample | None) -> float | None:
 
 
 def _used(view: DeviceView, sample: Sample | None) -> tuple[int | None, int | None] | None:
-    """What is used of how much; ``None`` where the device has no memory of its own."""
+    """Return used and total memory; ``None`` where the device has no memory of its own."""
     if view.key == CPU:
         memory = sample.host.memory if sample else None
         return (memory.used, memory.total) if memory else (None, None)
@@ -347,7 +347,7 @@ def _clocks(sm: int | None, memory: int | None) -> str:
 
 
 def level(percent: float | None, width: int) -> str:
-    """A bar of 0 to 100 % in parts of a cell; what is not known has no bar."""
+    """Return a bar of 0 to 100 % in parts of a cell; what is not known has no bar."""
     if percent is None:
         return " " * width
     steps = glyphs.GLYPHS.horizontal

@@ -34,7 +34,7 @@ class PlottedFigure:
 
 
 def figures(view: DeviceView, sample: Sample | None, *, torch: bool = False) -> list[PlottedFigure]:
-    """What has a history of a device, with the top of each scale.
+    """Return the figures of a device that have a history, with the top of each scale.
 
     Args:
         view: the device.
@@ -69,7 +69,7 @@ def column_s(sample: Sample | None) -> float:
 def shares(
     points: Sequence[MemoryPoint], figure: PlottedFigure, columns: int, seconds: float, until: float
 ) -> list[float | None]:
-    """The highest value of each column as a share of the scale; ``None`` where none was sampled.
+    """Return the highest value of each column as a share of the scale, or ``None``.
 
     Columns begin at whole multiples of their seconds, and pairs of them at whole multiples of two,
     so that the picture stands still until a cell is full.
@@ -103,7 +103,7 @@ def drawn(
     cells: int,
     rows: int,
 ) -> list[str]:
-    """The dots of a history: a sampled zero is one dot high, a gap has none."""
+    """Return the dots of a history: a sampled zero is one dot high, a gap has none."""
     seconds = column_s(sample)
     columns = cells * ACROSS
     found = shares(points, figure, columns, seconds, until(sample, now))
@@ -155,7 +155,7 @@ def history_lines(
 
 
 def scale_label(figure: PlottedFigure, row: int, rows: int) -> str:
-    """What stands in front of a row: the name and the top of the scale, and its zero below."""
+    """Return the label of a row: name and top of the scale, and the zero below."""
     if rows == 1:
         top = f"0{glyphs.GLYPHS.dash}{figure.full_text}"
         return left(f" {left(figure.label, 8)} {top}"[:LABEL], LABEL)
@@ -177,7 +177,7 @@ def block_lines(
     cells: int,
     height: int,
 ) -> list[Line]:
-    """A device's histories under a line that says whose they are and how far back they reach.
+    """Return a device's histories under a line with its name and their length.
 
     Args:
         view: the device.
@@ -239,7 +239,7 @@ def whole_lines(
 
 
 def span_rule(whose: str, sample: Sample | None, room: int, cells: int) -> Line:
-    """A line across: over how long the histories below it reach, and whose they are.
+    """Return a line across: over how long the histories below it reach, and whose they are.
 
     Args:
         whose: stands first; may be empty.

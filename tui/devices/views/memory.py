@@ -64,7 +64,7 @@ def bar_cells(slices: Sequence[Slice], total: int, cells: int) -> list[tuple[str
 
 
 def bar_line(gauge: Gauge, cells: int) -> Line:
-    """The bar; where the total is not known, why."""
+    """Return the bar; where the total is not known, why."""
     total = value_of(gauge.total)
     if total is None or total <= 0:
         reason = gauge.total.reason if isinstance(gauge.total, Absent) else "it is zero"
@@ -77,7 +77,7 @@ def bar_line(gauge: Gauge, cells: int) -> Line:
 
 
 def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
-    """The known slices; of the others, those with room for it in their parts, the largest first."""
+    """Return the known slices; split the others where there is room, the largest first."""
     found: list[Slice] = []
     for part in gauge.known:
         left = value_of(part.bytes) or 0
@@ -163,7 +163,7 @@ def _other_line(other: ProcessMemory) -> Line:
 
 
 def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
-    """The figures under the bar: reserved, process, used with peaks, and what ``e`` would free."""
+    """Return the figures under the bar: reserved, process, used, peaks, and what ``e`` frees."""
     chosen = HOST_FIGURES if view.key == CPU else FIGURES
     items: list[Line] = []
     for key, peak_key in chosen.items():
@@ -188,7 +188,7 @@ def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
 
 
 def _pinned_item(gauge: Gauge) -> list[Line]:
-    """What is pinned of the host's memory, where there is some; not a part of the bar."""
+    """Return the line on pinned host memory, if any; it is not part of the bar."""
     size = next((value_of(term.bytes) for term in gauge.terms if term.key == PINNED), None)
     return (
         [(Span("pinned on the host "), Span(text.size_short(size), TextStyle.STRONG))]
@@ -203,7 +203,7 @@ def _age_style(term: Term) -> TextStyle:
 
 
 def peak_items(gauge: Gauge) -> list[Line]:
-    """The peaks that do not stand beside their figure, those by samples marked."""
+    """Return the peaks that do not stand beside their figure, those by samples marked."""
     items: list[Line] = []
     for term in gauge.peaks:
         size = value_of(term.bytes)
@@ -215,7 +215,7 @@ def peak_items(gauge: Gauge) -> list[Line]:
 
 
 def absences(gauge: Gauge, cells: int) -> list[Line]:
-    """What is not known, grouped by the reason; the slices speak for the terms made of them."""
+    """Return the unknown terms, grouped by the reason; slices speak for their terms."""
     found: dict[Absent, list[str]] = {}
     for part in gauge.slices:
         if isinstance(part.bytes, Absent):
@@ -234,7 +234,7 @@ def absences(gauge: Gauge, cells: int) -> list[Line]:
 
 
 def warnings(gauge: Gauge, cells: int) -> list[Line]:
-    """What does not fit together."""
+    """Return the terms that do not fit together."""
     mark = f"{glyphs.GLYPHS.warning} "
     return [
         line
@@ -329,7 +329,7 @@ WOULD_FREE = f"{EMPTY_KEY} would free"
 
 
 def would_free_label(gauge: Gauge) -> str:
-    """What returns the cache of the process that the account is of."""
+    """Return the label of the action that empties the cache of the account's process."""
     return gauge.whose.frees or WOULD_FREE
 
 
@@ -338,7 +338,7 @@ Reasons = dict[Absent, list[str]]
 
 
 def shared_reasons(gauge: Gauge) -> Reasons:
-    """The reasons for which more than one figure is absent."""
+    """Return the reasons for which more than one figure is absent."""
     figures: list[tuple[str, Reading[int]]] = [
         *((term.label, term.bytes) for term in gauge.terms),
         *((f"peak {term.label}", term.bytes) for term in gauge.peaks),
@@ -353,7 +353,7 @@ def shared_reasons(gauge: Gauge) -> Reasons:
 
 
 def without(gauge: Gauge, reasons: Reasons) -> Gauge:
-    """The account without the peaks and counters that are absent for these reasons."""
+    """Return the account without the peaks and counters that are absent for these reasons."""
     return replace(
         gauge,
         peaks=tuple(term for term in gauge.peaks if not absent_for(term.bytes, reasons)),

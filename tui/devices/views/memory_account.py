@@ -164,7 +164,7 @@ def _term_rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
 
 
 def _remark(term: Term, told: Stale[int] | None) -> str:
-    """What it is, or why it is absent or old; ``told`` is why all old ones are that."""
+    """Return the remark on a term, or why it is absent or old; ``told`` explains all old ones."""
     if isinstance(term.bytes, Absent):
         return term.bytes.reason
     if isinstance(term.bytes, Stale) and told is None:
@@ -178,7 +178,7 @@ def _age(figure: Stale[int]) -> str:
 
 
 def _with_remark(head: Line, remark: str, lead: int, cells: int) -> list[Line]:
-    """The remark beside its figure, or under it where there is too little room."""
+    """Return the remark beside its figure, or under it where there is too little room."""
     if not remark:
         return [fit_line(head, cells)]
     room = cells - lead
@@ -303,7 +303,7 @@ def process_lines(
     now: float,
     cells: int,
 ) -> list[Line]:
-    """What the figures tell over time, then every figure with its source or its reason.
+    """Return the findings over time, then every figure with its source or reason.
 
     Args:
         allocator: of the process on the device.
@@ -325,7 +325,7 @@ def process_lines(
 
 
 def process_facts(process: TorchProcess, now: float) -> list[Fact]:
-    """What is known of the process itself, with the reason of what is not."""
+    """Return the facts of the process itself, with reasons for those not known."""
 
     def said(name: str, value: object) -> str:
         if value is not None:
@@ -365,7 +365,7 @@ def process_history(
     cells: int,
     height: int,
 ) -> list[Line]:
-    """What it held over the last minutes, on one scale: the device's memory, or its own peak.
+    """Return the memory of the last minutes on one scale: the device's, or its own peak.
 
     Args:
         points: oldest first.

@@ -81,7 +81,7 @@ def process_rows(
     allocators: Allocators | None = None,
     now: float = 0.0,
 ) -> tuple[ProcessRow, ...]:
-    """The rows in their order; what was started stands below what started it.
+    """Return the rows in their order; what was started stands below what started it.
 
     Args:
         views: the devices in the driver's order.
@@ -120,13 +120,13 @@ def process_rows(
 
 
 def last_known(view: DeviceView) -> Device | None:
-    """A device as NVML gave it last: a lost one as it was before."""
+    """Return a device as NVML gave it last: a lost one as it was before."""
     device = view.nvml
     return view.before_loss if device is not None and device.lost else device
 
 
 def row_of(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) -> ProcessRow:
-    """The row of a process; what belongs to this workbench is named as that.
+    """Return the row of a process; what belongs to this workbench is named as that.
 
     Args:
         item: the process on one device.
@@ -157,7 +157,7 @@ def row_of(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) -> Pr
 def _with_torch(
     row: ProcessRow, allocators: Allocators, view: DeviceView, now: float
 ) -> ProcessRow:
-    """A row of NVML's with what is read of torch in it."""
+    """Return a row of NVML's with what is read of torch in it."""
     told = allocators.process(row.pid, row.started_at)
     if told is None or row.process is None:
         return row
@@ -167,7 +167,7 @@ def _with_torch(
 def _unlisted(
     allocators: Allocators, rows: Sequence[ProcessRow], place: int, now: float
 ) -> list[ProcessRow]:
-    """The torch processes that NVML does not list, as in a container: on a GPU without a name."""
+    """Return the torch processes that NVML does not list, as in a container."""
     found = []
     shown = {row.told.pid for row in rows if row.told}
     for each in allocators.read():
@@ -275,7 +275,7 @@ def _linked(
 
 
 def _launcher(ranks: list[ProcessRow]) -> ProcessRow:
-    """The row of what started several: what they hold together, each process counted once."""
+    """Return the row of a launcher: the sum of its processes, each counted once."""
     parent = _parent_of(ranks[0])
     once = list({row.pid: row for row in ranks}.values())
     gpus = {row.gpu for row in ranks}
@@ -296,7 +296,7 @@ def _launcher(ranks: list[ProcessRow]) -> ProcessRow:
 
 
 def _torch_of(parent: ParentProcess, ranks: Sequence[ProcessRow]) -> ProcessMemory | None:
-    """What the allocators of several processes hold together."""
+    """Return the sum of several processes' allocators."""
     read = [row.torch for row in ranks if row.torch and row.torch.key is not None]
     if not read:
         return None
@@ -351,7 +351,7 @@ def _sorter(order: Order, before: Sequence[str]) -> _Sort:
 
 
 def figure(row: ProcessRow, order: Order) -> float | None:
-    """What a row is sorted by, where that is a figure."""
+    """Return the figure that a row is sorted by, where it is a figure."""
     values = {
         "memory": row.memory,
         "allocated": value_of(row.torch.allocated) if row.torch else None,

@@ -66,7 +66,7 @@ def _torch_column(
     pick: Callable[[ProcessMemory], Reading[int]],
     say: Callable[[int], str] = text.size,
 ) -> Column:
-    """A figure of an allocator; blank where torch is not in the process."""
+    """Return a figure of an allocator; blank where torch is not in the process."""
 
     def told(row: ProcessRow, _now: float) -> str:
         return reading_text(_young(pick(row.torch)), say) if row.torch else ""
@@ -133,13 +133,13 @@ def columns(cells: int, *, of_host: bool, torch: bool = False) -> list[Column]:
 
 
 def placed(column: Column, words: str) -> str:
-    """A column's text in its cells, with the blank before it."""
+    """Return a column's text in its cells, with the blank before it."""
     place = right if column.numeric else left
     return f" {place(words, column.cells)}"
 
 
 def heading(order: Order, cells: int, *, of_host: bool = False, torch: bool = False) -> Line:
-    """The columns' names; the one that the rows are sorted by is marked."""
+    """Return the columns' names; the one that the rows are sorted by is marked."""
     spans: list[Span] = []
     for column in columns(cells, of_host=of_host, torch=torch):
         sorts = column.order == order
@@ -149,7 +149,7 @@ def heading(order: Order, cells: int, *, of_host: bool = False, torch: bool = Fa
 
 
 def order_at(cell: int, cells: int, *, of_host: bool = False, torch: bool = False) -> Order | None:
-    """What the heading in a cell sorts by; ``None`` where it sorts by nothing."""
+    """Return the order that the heading in a cell sorts by; ``None`` for none."""
     end = 0
     for column in columns(cells, of_host=of_host, torch=torch):
         end += column.cells + 1
@@ -218,7 +218,7 @@ def _why_unknown(row: ProcessRow) -> str:
 
 
 def selected_lines(row: ProcessRow | None, cells: int) -> list[Line]:
-    """The whole command of a process, what torch holds in it, and why something is not known."""
+    """Return the command of a process, its torch memory, and reasons for what is not known."""
     if row is None:
         return []
     item = row.process

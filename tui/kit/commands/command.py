@@ -148,7 +148,7 @@ class Command:
         return f"{self.target}.{called}"
 
     def offered(self, now: Situation) -> bool:
-        """It belongs to what is on the screen."""
+        """Return whether the command belongs to the present screen."""
         fits = not (self.asks and now.readonly) and (now.replay or not self.replays)
         return now.tab in self.tabs and fits
 
@@ -158,5 +158,5 @@ class Command:
         return self.offered(now) and self.now(now) and not typed
 
     def check(self, now: Situation) -> bool | None:
-        """What Textual's ``check_action`` gives: ``None`` where it is offered but not valid."""
+        """Return Textual's ``check_action``: ``None`` where it is offered but not valid."""
         return self.valid(now) or (None if self.offered(now) else False)

@@ -198,13 +198,13 @@ def keys_text(command: Command) -> str:
 
 
 def in_footer(now: Situation) -> list[Command]:
-    """The commands that the footer shows, in its order."""
+    """Return the commands that the footer shows, in its order."""
     shown = [item for item in COMMANDS if item.footer is not None and item.valid(now)]
     return sorted(shown, key=lambda item: item.footer or 0)
 
 
 def key_table_markdown() -> str:
-    """The table of keys that docs/keys.md holds, as Markdown."""
+    """Return the table of keys that docs/keys.md holds, as Markdown."""
     rows = ["| Key | What it does |", "| --- | --- |"]
     for group in dict.fromkeys(command.group for command in COMMANDS):
         rows.append(f"| **{group}** | |")

@@ -143,7 +143,7 @@ class HangupWatch:
 
 
 def hung_up(terminal: int) -> bool:
-    """The other side of the terminal is gone."""
+    """Return the other side of the terminal is gone."""
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()
@@ -154,7 +154,7 @@ def hung_up(terminal: int) -> bool:
 
 
 def stalled(terminal: int) -> bool:
-    """The terminal has no room for a byte: its other side does not read, or is gone."""
+    """Return the terminal has no room for a byte: its other side does not read, or is gone."""
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()

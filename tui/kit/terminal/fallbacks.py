@@ -45,7 +45,7 @@ COPIED = "copied.txt"
 
 @lru_cache(maxsize=1024)
 def nearest(colour: Triplet) -> int:
-    """Number of the colour that looks nearest.
+    """Return the number of the nearest colour.
 
     By the distance that is cheap and near to what the eye sees: "redmean", T. Riemersma,
     https://www.compuphase.com/cmetric.htm.
@@ -67,7 +67,7 @@ def nearest(colour: Triplet) -> int:
 
 @lru_cache(maxsize=4096)
 def in_256(style: Style) -> Style:
-    """The style with colours that the terminal has."""
+    """Return the style with colours that the terminal has."""
     changed = Style(color=_in_256(style.color), bgcolor=_in_256(style.bgcolor))
     return style + changed
 
@@ -83,7 +83,7 @@ class Nearest256(LineFilter):
     """Has everything drawn in the nearest of 256 colours."""
 
     def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:  # noqa: ARG002
-        """Called by Textual for each line that is drawn."""
+        """Replace colours, as Textual calls it for each drawn line."""
         return [
             Segment(text, in_256(style) if style is not None else None, control)
             for text, style, control in segments
@@ -104,7 +104,7 @@ class OwnSixteen(LineFilter):
         self._dark = dark
 
     def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:  # noqa: ARG002
-        """Called by Textual for each line that is drawn."""
+        """Replace colours, as Textual calls it for each drawn line."""
         # The characters of a border have the colours of two surfaces, and mean neither.
         return [
             Segment(
@@ -118,7 +118,7 @@ class OwnSixteen(LineFilter):
 
 @lru_cache(maxsize=4096)
 def without_theme(style: Style, dark: bool, turns: bool) -> Style:
-    """The style with the terminal's own colours alone.
+    """Return the style with the terminal's own colours alone.
 
     Args:
         style: as the theme has it.
@@ -138,7 +138,7 @@ def without_theme(style: Style, dark: bool, turns: bool) -> Style:
 
 
 def filters(system: str | None, given: Sequence[LineFilter], *, dark: bool) -> list[LineFilter]:
-    """What a theme with colours of its own is drawn through.
+    """Return the filters for a theme with colours of its own.
 
     Args:
         system: of colours, as Rich names what the terminal has.

@@ -35,7 +35,7 @@ class HookedApp(App[None]):
     """Messages over the screen at a time: one more takes the place of the oldest."""
 
     def words_of_error(self, error: BaseException | None) -> Text:
-        """What is printed after an error that ends the app. A subclass overrides it."""
+        """Return the text printed after an error that ends the app; a subclass overrides it."""
         return Text(f"{type(error).__name__}: {error}")
 
     def fail(self, error: Exception) -> None:
@@ -63,7 +63,7 @@ class HookedApp(App[None]):
 
 
 def notifications(app: App[Any]) -> list[Notification]:
-    """The messages that are shown, the oldest first. Textual only lets one clear them all."""
+    """Return the shown messages, the oldest first. Textual only lets one clear them all."""
     return list(app._notifications)  # noqa: SLF001
 
 

@@ -41,7 +41,7 @@ class ReplayOptions:
 
 
 def add_options(parser: Parser) -> None:
-    """The recording, its speed, and how the screen looks."""
+    """Add the recording, its speed, and the looks of the screen."""
     add_screen(parser)
     parser.add_argument("names", nargs="*", metavar="FILE", help="a recording")
     parser.add_argument(

@@ -53,7 +53,7 @@ class ResultsOptions:
 
 
 def add_options(parser: Parser) -> None:
-    """What to do, and which results are meant."""
+    """Add the action and the options that select results."""
     _add_filter(parser)
     _add_list(parser)
     verbs = parser.add_subparsers(metavar="WHAT", title="what to do with them")
@@ -125,7 +125,7 @@ def results(options: ResultsOptions) -> int:
 
 
 def _wanted(options: ResultsOptions) -> Selection:
-    """What the options select.
+    """Return the selection of the options.
 
     Raises:
         SelectionError: a date that is none.
@@ -198,7 +198,7 @@ def _show(options: ResultsOptions) -> int:
 
 
 def _rows(database: Database, words: Sequence[str], most: int | None = None) -> list[StoredRow]:
-    """The results that words select, each once.
+    """Return the results that words select, each once.
 
     Raises:
         UsageError: a word that selects none, or more than may be.

@@ -51,7 +51,7 @@ class ResultList(KeyedList):
         return rows[at] if at is not None and at < len(rows) else None
 
     def row_keys(self) -> Sequence[str]:
-        """The ids of the results in their order."""
+        """Return the ids of the results in their order."""
         return [row.id for row in self._pane.rows]
 
     def columns(self) -> listing.ResultColumns | None:
@@ -65,7 +65,7 @@ class ResultList(KeyedList):
         return self._columns
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """The lines, each made when it is looked at."""
+        """Return the lines, each made when it is looked at."""
         pane, chosen = self._pane, self.columns()
         if chosen is None or pane.found is None:
             return []
@@ -169,7 +169,7 @@ class ResultsPane(Pane):
         self.redraw()
 
     def letter(self, row: StoredRow) -> str:
-        """A or B where it is marked."""
+        """Return a or B where it is marked."""
         for letter, marked in zip(listing.LETTERS, self.marked, strict=False):
             if marked.id == row.id:
                 return letter
@@ -187,7 +187,7 @@ class ResultsPane(Pane):
         self.redraw()
 
     def chosen(self) -> list[StoredRow]:
-        """The marked results, or the one under the cursor."""
+        """Return the marked results, or the one under the cursor."""
         row = self.table.selected
         return list(self.marked) or ([row] if row is not None else [])
 
@@ -239,7 +239,7 @@ class QuestionList(KeyedList):
         return None if at is None else self._found.compared.questions[at]
 
     def row_keys(self) -> Sequence[str]:
-        """The workloads in their order."""
+        """Return the workloads in their order."""
         return list(map(comparison.key_of, self._found.compared.questions))
 
     def row_lines(self, cells: int) -> Sequence[Line]:

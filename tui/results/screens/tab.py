@@ -120,7 +120,7 @@ class ResultsTab(CommandScreen):
         return await asyncio.to_thread(ask)
 
     async def _told(self, ask: Callable[[], T], doing: str) -> T | None:
-        """What the store answers; where it cannot, that is said and nothing else happens.
+        """Return the store's answer; where it fails, report that and do nothing else.
 
         Args:
             ask: the question, asked in a thread.
@@ -275,7 +275,7 @@ class ResultsTab(CommandScreen):
 
 
 def _named(rows: Sequence[StoredRow]) -> list[str]:
-    """The first of them, a line each."""
+    """Return the first of them, a line each."""
     words = [
         f"{row.id[:8]}  {name_of(row.workload, row.parameters)} on {row.device}"
         for row in rows[:_TOLD]
@@ -300,7 +300,7 @@ class TagScreen(BesideCursor["str | None"]):
         self.field.cursor_blink = False
 
     def compose(self) -> ComposeResult:
-        """The field in a box."""
+        """Yield the field in a box."""
         yield box(
             f"Tag {count(self._many, 'result')}", "enter gives it   escape leaves", self.field
         )

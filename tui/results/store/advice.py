@@ -15,7 +15,7 @@ _FOLLOWS = frozenset({"SM clock", "clocks held down by", "threads", "interop thr
 
 
 def run_command(question: Question) -> str:
-    """The command that measures a workload with its parameters once more."""
+    """Return the command that measures a workload with its parameters once more."""
     device = question.devices[1]
     words = ["gpu-workbench", "run", question.workload]
     for name, value in json.loads(question.parameters).items():
@@ -24,7 +24,7 @@ def run_command(question: Question) -> str:
 
 
 def interleave_command(question: Question) -> str | None:
-    """The command that alternates both sides, where the same box can have both at once.
+    """Return the command that alternates both sides, where the same box can have both at once.
 
     Returns:
         ``None`` where the sides differ in what no option sets, such as the driver or the box.
@@ -38,7 +38,7 @@ def interleave_command(question: Question) -> str | None:
 
 
 def _settings(one: DifferingFact) -> tuple[str, str] | None:
-    """What sets a fact to the value of A and to that of B."""
+    """Return the commands that set a fact to the value of A and to that of B."""
     if one.name in _OF_A_PYTHON:
         return "python=PATH_OF_A", "python=PATH_OF_B"
     for prefix in (FLAG, VARIABLE):

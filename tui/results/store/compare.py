@@ -185,7 +185,7 @@ def _setting(row: StoredRow) -> tuple[str, str, str]:
 def _paired(
     a: Sequence[StoredRow], b: Sequence[StoredRow], facts: Environments
 ) -> tuple[list[tuple[ComparisonSide, ComparisonSide]], tuple[int, int]]:
-    """The runs of A and of B that answer one question, and how many groups are left on each side.
+    """Pair the runs of A and B that answer one question; count the unpaired groups.
 
     First those that agree in workload, device, parameters and flags. Of what is left those that
     agree in all but the flags, and then in all but the device's number, where each side has one
@@ -233,7 +233,7 @@ def _grouped(
 def _alone(
     groups: Sequence[tuple[StoredRow, ...]], key: Callable[[StoredRow], Hashable]
 ) -> dict[Hashable, tuple[StoredRow, ...]]:
-    """Groups by a key that no other of them has."""
+    """Return the groups whose key no other group has."""
     counted = Counter(key(group[0]) for group in groups)
     return {key(group[0]): group for group in groups if counted[key(group[0])] == 1}
 
@@ -252,7 +252,7 @@ def _spreads(rows: Iterable[StoredRow]) -> dict[tuple[str, str, str], Spread]:
 def differences(
     a: ComparisonSide, b: ComparisonSide, facts: Environments
 ) -> tuple[DifferingFact, ...]:
-    """The facts that two sides do not share, those that matter most first."""
+    """Return the facts that two sides do not share, those that matter most first."""
     of_a, of_b = _values(a, facts), _values(b, facts)
     names = sorted({*of_a, *of_b}, key=place)
     return tuple(
@@ -269,7 +269,7 @@ def difference(one: DifferingFact) -> str:
 
 
 def conditions_apart(a: ComparisonSide, b: ComparisonSide) -> tuple[DifferingFact, ...]:
-    """What was sampled of the GPU while it ran, where that is not the same on both sides."""
+    """Return the sampled conditions of the GPU that differ between the sides."""
     clocks = [[row.clock_mhz for row in side.rows if row.clock_mhz] for side in (a, b)]
     if not all(clocks):
         return ()
@@ -285,7 +285,7 @@ def conditions_apart(a: ComparisonSide, b: ComparisonSide) -> tuple[DifferingFac
 
 
 def _values(side: ComparisonSide, facts: Environments) -> dict[str, tuple[str, ...]]:
-    """The values of each fact over the runs of a side, the most frequent first."""
+    """Return the values of each fact over the runs of a side, the most frequent first."""
     counted = Counter(row.environment for row in side.rows)
     found: dict[str, Counter[str]] = {}
     names = {name for key in counted for name in (*facts[key].values, *facts[key].unknown)}
@@ -303,7 +303,7 @@ BUSY_S = 1.0
 def earlier_results(
     place: Path, box: str, before: float, *, traceless: bool
 ) -> tuple[EarlierResult, ...]:
-    """The newest of each workload, GPU and parameters that was measured on a box.
+    """Return the newest of each workload, GPU and parameters that was measured on a box.
 
     Args:
         place: the store's file.
@@ -334,7 +334,7 @@ def earlier_results(
 
 
 def gpu_of(facts: Facts) -> str:
-    """The UUID of the GPU, of several the first; empty where none is known."""
+    """Return the UUID of the GPU, of several the first; empty where none is known."""
     return facts.values.get("gpu uuid", "").partition(", ")[0]
 
 
@@ -357,7 +357,7 @@ def _earlier(row: StoredRow, gpu: str, asked: Mapping[str, Setting], facts: Fact
 def held_against(
     place: Path, runs: Sequence[StoredResult], before: float, *, traceless: bool
 ) -> Against | None:
-    """Runs of this session beside the earlier ones that answer the same question.
+    """Compare runs of this session with earlier ones that answer the same question.
 
     Those are of one environment: of the newest that had the same flags, else of the newest.
 

@@ -37,7 +37,7 @@ _TAGS = "(SELECT name, number FROM tags WHERE typeof(name) = 'text')"
 
 
 def path() -> Path:
-    """The file of this user."""
+    """Return the file of this user."""
     return reports.folder() / "results.sqlite3"
 
 
@@ -223,7 +223,7 @@ class Database:
         return int(found[0][0]) if found else 0
 
     def rows(self, wanted: Selection = Everything, limit: int | None = None) -> list[StoredRow]:
-        """Records, the newest first.
+        """Return records, the newest first.
 
         Args:
             wanted: which.
@@ -238,7 +238,7 @@ class Database:
         ]
 
     def newest(self, environments: Sequence[str], before: float | None = None) -> list[StoredRow]:
-        """The newest run that ended well of each workload, device and parameters.
+        """Return the newest run that ended well of each workload, device and parameters.
 
         Args:
             environments: hashes of the facts that it was measured on, one of these.
@@ -262,7 +262,7 @@ class Database:
         ]
 
     def asked(self, rows: Sequence[StoredRow]) -> dict[int, dict[str, Setting]]:
-        """The parameters that runs were asked for with, by their numbers.
+        """Return the parameters that runs were asked for with, by their numbers.
 
         Of a parameter that is left to the workload the row has what was chosen.
         """
@@ -282,7 +282,7 @@ class Database:
         return self._ask(f"SELECT {_ROW} FROM results r WHERE r.number IN ({marks})", numbers)
 
     def kept(self, row: StoredRow) -> StoredResult:
-        """The whole of a record.
+        """Return the whole of a record.
 
         Raises:
             StoreError: it is not there any more, or cannot be read as what it was written as.
@@ -299,11 +299,11 @@ class Database:
         return StoredResult(record, self.facts()[row.environment], tuple(name for (name,) in tags))
 
     def tags(self) -> dict[str, int]:
-        """The names that were given, and to how many records."""
+        """Return the names that were given, and to how many records."""
         return dict(self._ask(f"SELECT name, count(*) FROM {_TAGS} GROUP BY name ORDER BY name"))
 
     def tags_of(self, rows: Sequence[StoredRow]) -> dict[int, tuple[str, ...]]:
-        """The tags of records, by their numbers."""
+        """Return the tags of records, by their numbers."""
         wanted = {row.number for row in rows}
         found: dict[int, list[str]] = {}
         for name, number in self._ask(f"SELECT name, number FROM {_TAGS} ORDER BY name"):
@@ -376,7 +376,7 @@ def _storable(value: object) -> object:
 
 
 def _parameters_asked(body: Any) -> dict[str, Setting]:
-    """The parameters in a body; none where it cannot be read."""
+    """Return the parameters in a body; none where it cannot be read."""
     try:
         record: Record = wire.from_plain(Record, parse_finite(str(body).encode()))
     except (ImpossibleError, wire.WireError):
@@ -385,7 +385,7 @@ def _parameters_asked(body: Any) -> dict[str, Setting]:
 
 
 def said(record: Record) -> str:
-    """What a list says of a record that has no time of its own."""
+    """Return a list's text for a record that has no time of its own."""
     compared = record.comparison
     if compared is not None and compared.ratio is not None:
         return f"{compared.flag}: {compared.verdict}, {compared.ratio:.3g}x"

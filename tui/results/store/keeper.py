@@ -185,7 +185,7 @@ class ResultHistory:
             apply(HeldAgainst(run_id, found))
 
     async def _asked(self, ask: Callable[[], T], apply: Apply) -> T | None:
-        """What the store answers; ``None``, and a line of the log, where it cannot."""
+        """Return the store's answer; log a line and return ``None`` where it fails."""
         from tui.results.store.store_file import StoreError
 
         try:
@@ -211,7 +211,7 @@ class ResultHistory:
 
 
 def _alike(result: RunResult, store: Store) -> list[StoredResult]:
-    """What is kept of this session's runs of the same, the oldest first; of this one at least."""
+    """Return the stored runs of this session that are alike, the oldest first, with this one."""
     # A start measures nothing, and does without.
     from tui.results.store.kept import kept_of
 

@@ -37,7 +37,7 @@ from workloads.protocol.results import Comparison, Environment, RunResult
 def kept_of(
     state: RunState | CompareState, store: Store, process: str, sweep: str = ""
 ) -> StoredResult | None:
-    """What is kept of a run or a comparison.
+    """Return the stored form of a run or a comparison.
 
     Args:
         state: as the store has it, its conditions included.
@@ -101,7 +101,7 @@ def run_record(
     budget: str = "",
     conditions: Conditions | None,
 ) -> Record:
-    """The record of a run.
+    """Return the record of a run.
 
     Args:
         result: its end.
@@ -129,7 +129,7 @@ def run_record(
 
 
 def devices_of(result: RunResult | Comparison) -> tuple[str, ...]:
-    """The devices that worked, in torch's words."""
+    """Return the devices that worked, in torch's words."""
     if isinstance(result, Comparison):
         return result.devices or (result.device,)
     names = dict.fromkeys(name for span in result.spans for name in span.devices)
@@ -181,7 +181,7 @@ class _ResultLine:
 
 
 def lines_of(kept: Iterable[StoredResult]) -> Iterator[str]:
-    """A head and a line for each result, without their ends."""
+    """Yield a head and a line for each result, without their ends."""
     yield canonical({"format": FORMAT, "version": VERSION})
     for one in kept:
         yield canonical(_ResultLine(one.record, one.facts, one.tags))
@@ -204,7 +204,7 @@ class ResultRedaction:
         self._named: dict[tuple[str, str], str] = {}
 
     def __call__(self, kept: StoredResult) -> StoredResult:
-        """The result without them; its id is that of its content, which mostly stays."""
+        """Return the result without them; its id is that of its content, which mostly stays."""
         record = self._own_words_kept(kept.record)
         record = replace(
             record,
@@ -215,7 +215,7 @@ class ResultRedaction:
         return replace(kept, record=record, facts=self.facts(kept.facts))
 
     def _own_words_kept(self, one: T) -> T:
-        """A record or its result with other texts, but for what are words of ours.
+        """Return a record or its result with other texts, but for what are words of ours.
 
         A box may be called ``cpu``. The id stays, so that it is taken in once wherever it comes
         from.
@@ -225,7 +225,7 @@ class ResultRedaction:
         return replace(changed, **kept)
 
     def facts(self, facts: Facts) -> Facts:
-        """The facts without them."""
+        """Return the facts without them."""
         values = {
             name: self._stand_in(name, text) if name in ("box", "gpu uuid") else self._text(text)
             for name, text in facts.values.items()
@@ -246,7 +246,7 @@ class ResultRedaction:
 
 
 def _id_after(before: Record, after: Record) -> str:
-    """The id of a changed record: another one only where what it is made of has changed."""
+    """Return the id of a changed record: another one only where what it is made of has changed."""
     made = [(record.run or record.comparison, record.at, record.id) for record in (before, after)]
     ids = [id_of(measured, at) if measured else own for measured, at, own in made]
     return before.id if ids[0] == ids[1] else ids[1]
@@ -355,7 +355,7 @@ def _read_line(path: Path, number: int, text: bytes) -> StoredResult:
 
 
 def _of_run(path: Path, whole: dict[str, Any]) -> list[StoredResult]:
-    """What ``run --json`` printed, as far as it measured something or failed."""
+    """Return the results that ``run --json`` printed, measured or failed."""
     try:
         environment = wire.from_plain(Environment | None, whole["environment"], "environment")
         results = wire.from_plain(tuple[dict[str, Any], ...], whole["results"], "results")

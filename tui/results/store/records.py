@@ -131,7 +131,7 @@ class StoredRow:
 
 
 def row_of(kept: StoredResult, said: str = "", number: int = 0) -> StoredRow:
-    """A record as lists and comparisons need it.
+    """Return a record as lists and comparisons need it.
 
     Args:
         kept: the record.
@@ -166,12 +166,12 @@ def canonical(value: object) -> str:
 
 
 def digest(value: object) -> str:
-    """The first digits of the SHA-256 of a value's canonical text."""
+    """Return the first digits of the SHA-256 of a value's canonical text."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:ID_LENGTH]
 
 
 def id_of(result: RunResult | Comparison, at: float) -> str:
-    """What names a result on whichever box it is kept.
+    """Return the id of a result, the same on every machine.
 
     It is made of what was measured and when, so that a result that comes in by two ways, from the
     program and from what it printed, is the same.
@@ -238,7 +238,7 @@ def facts_of(
     devices: Sequence[str],
     flags: Mapping[str, bool],
 ) -> Facts:
-    """The facts of a measurement on this box.
+    """Return the facts of a measurement on this box.
 
     Args:
         environment: of the runner.
@@ -261,7 +261,7 @@ def facts_of(
 def facts_of_output(
     environment: Environment | None, devices: Sequence[str], flags: Mapping[str, bool]
 ) -> Facts:
-    """The facts of a result that ``run --json`` printed somewhere; it does not say on which box.
+    """Return the facts of a result that ``run --json`` printed; its machine is not known.
 
     Args:
         environment: as it was printed.
@@ -310,7 +310,7 @@ def _add_gpus(
     values: dict[str, str],
     unknown: dict[str, str],
 ) -> None:
-    """What is known of the GPUs that worked; on the CPU alone there is nothing to tell of them."""
+    """Add the facts of the GPUs that worked; on the CPU alone there are none."""
     names = [name for name in devices if name.startswith("cuda")]
     if not names:
         return
@@ -349,7 +349,7 @@ def _watts(device: Device) -> str | None:
 
 
 def _together(texts: Iterable[str | None]) -> str:
-    """The same text once, with how often; nothing where one of them is not known."""
+    """Return the same text once, with how often; nothing where one of them is not known."""
     found = list(texts)
     if not all(found):
         return ""
@@ -361,7 +361,7 @@ def _together(texts: Iterable[str | None]) -> str:
 
 @functools.cache
 def _container() -> str:
-    """What this program runs in; the runner is its child, and so in the same."""
+    """Return the container of this program; the runner is its child, so in the same."""
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
     if named := os.environ.get(_NAMED_BY_SYSTEMD):

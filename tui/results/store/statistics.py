@@ -95,12 +95,12 @@ def ratio_of_sessions(a: Sessions, b: Sessions) -> RunRatio:
 
 
 def _exp(exponent: float) -> float:
-    """The ratio of a logarithm; a store may hold times whose ratio no float does."""
+    """Return the ratio of a logarithm; a store may hold times whose ratio no float does."""
     return math.exp(max(-LARGEST_LOG, min(LARGEST_LOG, exponent)))
 
 
 def _logs(sessions: Sessions) -> list[float]:
-    """The logarithm of the median run of each session, ascending."""
+    """Return the logarithm of the median run of each session, ascending."""
     return sorted(statistics.median(map(math.log, session)) for session in sessions)
 
 
@@ -115,7 +115,7 @@ def _centre(logs: Sequence[float]) -> float:
 
 
 def _squared_error(logs: Sequence[float]) -> tuple[float, int]:
-    """The squared standard error of the centre of ascending logs, and its degrees of freedom."""
+    """Return the squared standard error of the centre of ascending logs, and its freedom."""
     n, cut = len(logs), _trim(logs)
     # Values that are cut off count as the nearest that is not (winsorized).
     bounded = [min(max(value, logs[cut]), logs[n - 1 - cut]) for value in logs]
@@ -124,7 +124,7 @@ def _squared_error(logs: Sequence[float]) -> tuple[float, int]:
 
 
 def _welch(a: tuple[float, int], b: tuple[float, int]) -> tuple[float, int]:
-    """Standard error of the difference of two means, and its degrees of freedom, rounded down."""
+    """Return the standard error of a difference of two means, and its degrees of freedom."""
     (of_a, free_a), (of_b, free_b) = a, b
     total = of_a + of_b
     if total == 0:
@@ -143,7 +143,7 @@ def _p_value(beyond: float, error: float, degrees: int) -> float:
 
 
 def two_sided(t: float, degrees: int) -> float:
-    """The probability that Student's t lies within ±t.
+    """Return the probability that Student's t lies within ±t.
 
     The finite series of Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 4.
 

@@ -219,7 +219,7 @@ def same_content(one: StoredResult, other: StoredResult) -> bool:
 
 
 def fingerprint(record: Record) -> str:
-    """A digest of the numbers that were measured, in their order; texts may be redacted.
+    """Return a digest of the numbers that were measured, in their order; texts may be redacted.
 
     What was seen beside a run, such as its conditions, is not in all that tells of it.
     """

@@ -33,7 +33,7 @@ _SHOWN = ("box", "gpu", "driver", "torch")
 
 
 def name_of(workload: str, parameters: str) -> str:
-    """A workload with its parameters in a few words."""
+    """Return a workload with its parameters in a few words."""
     return f"{workload} {short(json.loads(parameters))}".strip()
 
 
@@ -131,7 +131,7 @@ def _time(row: StoredRow) -> str:
 
 
 def compare_table(found: StoreComparison) -> Table:
-    """A line for each workload: both times, the verdict, the ratio and its interval.
+    """Return a line for each workload: both times, the verdict, the ratio and its interval.
 
     The ratio and the interval are the speed of B over that of A in every line.
     """
@@ -211,7 +211,7 @@ def varies(found: Spread | None) -> str:
 
 
 def _where(one: Question, among: StoreComparison) -> str:
-    """What is told of a question that no other is called."""
+    """Return the conditions that tell a question from others of its name."""
     alike = [other for other in among.questions if other.workload == one.workload]
     if len(alike) == 1:
         return one.workload
@@ -220,7 +220,7 @@ def _where(one: Question, among: StoreComparison) -> str:
 
 
 def shared_differences(found: StoreComparison) -> tuple[DifferingFact, ...]:
-    """What B differs from A in whichever workload is looked at."""
+    """Return the facts in which B differs from A in every shown workload."""
     if not found.questions:
         return ()
     shared = {*found.questions[0].differences}
@@ -230,12 +230,12 @@ def shared_differences(found: StoreComparison) -> tuple[DifferingFact, ...]:
 
 
 def own_differences(one: Question, shared: Sequence[DifferingFact]) -> tuple[DifferingFact, ...]:
-    """What the two sides differ in at this workload, beside what they do at every one."""
+    """Return the facts that differ at this workload alone."""
     return tuple(each for each in one.differences if each not in shared)
 
 
 def compare_notes(found: StoreComparison) -> list[str]:
-    """What stands below the table: differences, notes, and what the verdicts hold for."""
+    """Return the notes below the table: differences, and the scope of the verdicts."""
     lines: list[str] = []
     shared = shared_differences(found)
     if found.questions:
@@ -250,7 +250,7 @@ def compare_notes(found: StoreComparison) -> list[str]:
 
 
 def closing(found: StoreComparison) -> list[str]:
-    """What the verdicts hold for together, and what could not be compared."""
+    """Return the scope of the verdicts together, and what could not be compared."""
     lines = []
     if found.short:
         lines.append(_next_session(found.short))
@@ -270,7 +270,7 @@ def closing(found: StoreComparison) -> list[str]:
 
 
 def _next_session(short: Sequence[Question]) -> str:
-    """The command that adds a session to the first that has too few."""
+    """Return the command that adds a session to the first that has too few."""
     first = short[0]
     further = f", likewise for {text.count(len(short) - 1, 'other')}" if len(short) > 1 else ""
     together = interleave_command(first)
@@ -321,7 +321,7 @@ def show_lines(kept: StoredResult, said: str) -> list[str]:
 
 
 def markdown_lines(rows: Sequence[StoredRow], facts: Environments) -> list[str]:
-    """A table of Markdown: a line for each workload and environment, the environments below it."""
+    """Return a table in Markdown, one line for each workload and environment."""
     groups: dict[tuple[str, str, str, str], list[StoredRow]] = {}
     for row in rows:
         if row.median_s and row.status == "ok":

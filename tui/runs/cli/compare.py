@@ -69,7 +69,7 @@ class CompareOptions:
 
 
 def add_options(parser: Parser) -> None:
-    """The workload, the flag, and how it is timed."""
+    """Add the workload, the flag, and the timing."""
     add_common(parser)
     parser.add_argument("names", nargs=1, metavar="NAME", help="a workload")
     parser.add_argument(
@@ -164,7 +164,7 @@ async def _compare(python: str, options: CompareOptions) -> int:
 
 
 def _device(session: Session, flag: str, wanted: Sequence[str]) -> str:
-    """The torch device to compare on: the one that is wanted, or the first that the flag acts on.
+    """Return the torch device to compare on: the wanted one, or the flag's first.
 
     Raises:
         UsageError: there is no such flag, or several devices are wanted.

@@ -55,7 +55,7 @@ def list_catalogue(options: ListOptions) -> int:
 
 
 async def catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
-    """The workloads of a Python's runner, and what is wrong with the user's files.
+    """Return the workloads of a Python's runner, and what is wrong with the user's files.
 
     Args:
         python: that runs the workloads.
@@ -115,7 +115,7 @@ def _plain(info: WorkloadInfo) -> dict[str, object]:
 
 
 def _by_group(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadInfo]]:
-    """Groups in the order of their first appearance, each with its workloads."""
+    """Group the workloads, the groups in the order of their first appearance."""
     groups: dict[str, list[WorkloadInfo]] = {}
     for info in infos:
         groups.setdefault(info.group, []).append(info)
@@ -123,7 +123,7 @@ def _by_group(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadInfo]]:
 
 
 def as_text(infos: tuple[WorkloadInfo, ...]) -> str:
-    """The catalogue for people: name, title, and each parameter with what it may be."""
+    """Return the catalogue for people: name, title, and each parameter with what it may be."""
     lines = []
     for group, members in _by_group(infos).items():
         lines.append(group)

@@ -84,7 +84,7 @@ class RunOptions:
 
 
 def add_options(parser: Parser) -> None:
-    """The workloads, their devices and parameters, and how long they are timed."""
+    """Add the workloads, their devices and parameters, and the time for each."""
     add_common(parser)
     parser.add_argument("names", nargs="*", metavar="NAME", help="workloads, see the list command")
     parser.add_argument(
@@ -285,7 +285,7 @@ class Round:
         return self._waiter.signalled is not None or self._told.to_nobody
 
     def exit_code(self, otherwise: int) -> int:
-        """That of the signal that ended it, if one did."""
+        """Return the exit code: that of the signal that ended it, if one did."""
         return self._waiter.exit_code(otherwise)
 
     async def run(self) -> None:
@@ -329,7 +329,7 @@ def _numbered(state: RunState, number: int) -> RunState:
 
 
 async def _say_what_is_left_out(session: Session, waiter: Waiter) -> None:
-    """A line where there are GPUs that torch does not see; for a run that names no device."""
+    """Print a line where torch does not see some GPUs and no device is named."""
     store = session.store
     if not await waiter.until(lambda: store.sample is not None, lambda: None):
         return
@@ -406,7 +406,7 @@ def how_far(store: Store, cells: int) -> str:
 
 
 def going_on(store: Store) -> str:
-    """What runs now, how far it is, and what it has found."""
+    """Return the running workload, its progress, and its first findings."""
     states = store.runs.values()
     now = next((state for state in states if state.progress and not state.ended), None)
     if now is None or now.progress is None:

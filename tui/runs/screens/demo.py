@@ -96,7 +96,7 @@ class DemoPane(Pane):
         self.headline.rebuild()
 
     def on_resize(self, _event: events.Resize) -> None:
-        """The figures may take more rows."""
+        """Rebuild the figures for the new size."""
         self.store_changed()
 
     def store_changed(self) -> None:

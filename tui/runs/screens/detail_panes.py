@@ -46,7 +46,7 @@ class BackendSwitches(LinesView):
         return [state.request.id for state in states if not state.done]
 
     def compared_on(self, flag: str) -> list[str]:
-        """The workloads that a flag was compared on, else all on which it can be."""
+        """Return the workloads that a flag was compared on, else all on which it can be."""
         compared = [state.request for state in newest(self._store) if state.request.flag == flag]
         names = list(dict.fromkeys(request.workload for request in reversed(compared)))
         return names or [info.name for info in self._store.catalogue if info.compared]
@@ -73,7 +73,7 @@ class BackendSwitches(LinesView):
         self.post_message(self.Chosen())
 
     def watch_has_focus(self, value: bool) -> None:
-        """The mark shows where keys arrive."""
+        """Mark the list that has the focus."""
         super().watch_has_focus(value)
         self.rebuild()
 

@@ -67,7 +67,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         self._message.can_focus = False
 
     def compose(self) -> ComposeResult:
-        """A box of fields with what is allowed below them."""
+        """Yield a box of fields with the allowed values below them."""
         rows = [
             Container(self._label(parameter), self._fields[parameter.name], classes="field")
             for parameter in self._info.parameters
@@ -86,7 +86,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             break
 
     def _words(self, cells: int) -> list[Line]:
-        """The errors, else what the focused parameter is and may be."""
+        """Return the errors, else what the focused parameter is and may be."""
         rows: list[Line] = [()]
         for error in self._errors.values():
             rows += paragraph(error, cells, TextStyle.BAD, indent="  ")

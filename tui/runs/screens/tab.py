@@ -164,7 +164,7 @@ class WorkbenchScreen(CommandScreen):
         self.place_panes()
 
     def on_click(self, event: events.Click) -> None:
-        """A click on the title of a folded pane opens it."""
+        """Open a folded pane whose title is clicked."""
         widget, _region = self.get_widget_at(event.screen_x, event.screen_y)
         pane = pane_of(widget)
         if pane is not None and pane.id and pane.has_class("-folded"):
@@ -184,7 +184,7 @@ class WorkbenchScreen(CommandScreen):
             event.refresh_styles = False
 
     def looks_at_torch(self) -> bool:
-        """The memory pane splits what other processes hold, where it is not folded."""
+        """Return the memory pane splits what other processes hold, where it is not folded."""
         return not self.memory.has_class("-folded") and has_others(self.store)
 
     def draw(self, parts: Topics) -> None:

@@ -54,7 +54,7 @@ class WorkloadList(KeyedList):
     # ---- what is under the cursor ----
 
     def otherwise(self) -> int:
-        """The first workload, else the first group."""
+        """Return the first workload, else the first group."""
         rows = (place for place, entry in enumerate(self.found) if isinstance(entry, WorkloadRow))
         return next(rows, 0)
 
@@ -77,7 +77,7 @@ class WorkloadList(KeyedList):
         return (entry.name, self.under_cursor()) if isinstance(entry, Group) else None
 
     def under_cursor(self) -> list[str]:
-        """The workload under the cursor, or those of the group whose heading it is."""
+        """Return the workload under the cursor, or those of the group whose heading it is."""
         entry = self.entry
         if isinstance(entry, Group):
             return [info.name for info in self._store.catalogue if info.group == entry.name]
@@ -91,13 +91,13 @@ class WorkloadList(KeyedList):
     # ---- drawing ----
 
     def row_keys(self) -> list[str]:
-        """The entries in their order."""
+        """Return the entries in their order."""
         found = entries(self._store, self.pattern, self.folded)
         self.found = ordered(self._store, found, self.order)
         return list(map(entry_key, self.found))
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """The table's lines, each made when it is looked at."""
+        """Return the table's lines, each made when it is looked at."""
         found, at = self.found, self.cursor
         if not found and self.pattern.strip():
             return no_match(self.pattern, cells)
@@ -107,7 +107,7 @@ class WorkloadList(KeyedList):
         )
 
     def heading(self, _cells: int) -> Line:
-        """The line above the table, as wide as the table's lines."""
+        """Return the line above the table, as wide as the table's lines."""
         if not self.found:
             self.read_keys()  # it is drawn before the table is
         return heading(self._store, columns_for(self._store, self.found, max(1, self.cells)))
@@ -124,7 +124,7 @@ class WorkloadList(KeyedList):
         self.rebuild()
 
     def above(self, index: int) -> int:
-        """The heading of a group comes into view with its first workload."""
+        """Return the heading of a group comes into view with its first workload."""
         return index - 1 if index and isinstance(self.found[index - 1], Group) else index
 
     def sort_by(self, order: Order) -> None:

@@ -29,12 +29,12 @@ class Invalid:
 
 
 def defaults(info: WorkloadInfo) -> dict[str, Setting]:
-    """What the catalogue runs the workload with."""
+    """Return the catalogue's parameters of the workload."""
     return {parameter.name: parameter.default for parameter in info.parameters}
 
 
 def changed(info: WorkloadInfo, present: Mapping[str, Setting]) -> dict[str, Setting]:
-    """The parameters that differ from their defaults."""
+    """Return the parameters that differ from their defaults."""
     usual = defaults(info)
     return {name: value for name, value in present.items() if value != usual.get(name)}
 
@@ -44,12 +44,12 @@ AUTO = "auto"
 
 
 def autos(info: WorkloadInfo) -> tuple[str, ...]:
-    """The parameters whose 0 is called :data:`AUTO`."""
+    """Return the parameters whose 0 is called :data:`AUTO`."""
     return tuple(parameter.name for parameter in info.parameters if parameter.auto)
 
 
 def text_of(value: Setting, *, auto: bool = False) -> str:
-    """A value as it is typed and shown: ``true`` and ``false`` for switches, ``auto`` for 0.
+    """Return a value as it is typed and shown: ``true`` and ``false`` for switches, ``auto`` for 0.
 
     Args:
         value: of a parameter.
@@ -61,7 +61,7 @@ def text_of(value: Setting, *, auto: bool = False) -> str:
 
 
 def allowed(info: ParameterInfo) -> str:
-    """What a parameter may be set to: ``whole number, 16 to 65536``, ``float32, bfloat16``."""
+    """Return the allowed values in words: ``whole number, 16 to 65536``."""
     if info.choices:
         return ", ".join(text_of(choice) for choice in info.choices)
     if isinstance(info.default, bool):
@@ -80,7 +80,7 @@ def allowed(info: ParameterInfo) -> str:
 
 
 def parse(info: ParameterInfo, text: str) -> Setting:
-    """The value that the text stands for.
+    """Return the value that the text stands for.
 
     Raises:
         ValueError: it is not allowed; the message names what is.
@@ -117,7 +117,7 @@ def _parsed(info: ParameterInfo, typed: str) -> Setting:
 
 
 def _visible(typed: str) -> str:
-    """What was typed on one line, its control characters escaped."""
+    """Return the typed text on one line, its control characters escaped."""
     return repr(typed)[1:-1]
 
 
@@ -165,7 +165,7 @@ def validate(
 
 
 def short(parameters: Mapping[str, Setting], auto: Collection[str] = ()) -> str:
-    """The parameters in a few cells; words speak for themselves, numbers get their name.
+    """Return the parameters in a few cells; words speak for themselves, numbers get their name.
 
     Args:
         parameters: values by name.
@@ -196,7 +196,7 @@ class Sweep:
     """Of the parameters, those whose 0 is called ``auto``."""
 
     def values(self, name: str) -> tuple[Setting, ...]:
-        """The values of one parameter, in the order of the runs."""
+        """Return the values of one parameter, in the order of the runs."""
         return tuple(dict.fromkeys(point[name] for point in self.points))
 
 
@@ -245,7 +245,7 @@ def read_sweep(
 
 
 def values(info: ParameterInfo, text: str) -> tuple[Setting, ...]:
-    """The values that a text stands for, each once; a single one where it is no sweep.
+    """Return the values that a text stands for, each once; a single one where it is no sweep.
 
     Raises:
         ValueError: one of them is not allowed, the range cannot be read, or a range or list has
@@ -274,7 +274,7 @@ _EXAMPLE_BELOW = 64
 
 
 def sweep_example(info: ParameterInfo) -> str:
-    """A range of the parameter that multiplies; empty where it is no number.
+    """Return a range of the parameter that multiplies; empty where it is no number.
 
     It is of powers of two from far below the default to above it: a GPU overtakes the CPU where a
     call takes longer than its launch, which at the defaults it does.
@@ -323,7 +323,7 @@ def _part(info: ParameterInfo, part: str) -> Iterator[Setting]:
 
 
 def _range(info: ParameterInfo, part: str) -> Iterator[int | float]:
-    """The numbers of a range up to its end, which is among them if a step meets it."""
+    """Yield the numbers of a range up to its end, inclusive if a step meets it."""
     shown = repr(part)[1:-1]
     ends = part.partition("..")
     example = f"{repr(ends[0].strip())[1:-1] or 1}..{re.split('[x*+]', ends[2])[0].strip() or 9}"

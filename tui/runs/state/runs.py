@@ -124,7 +124,7 @@ class EarlierResults:
     def find(
         self, workload: str, gpu: str, parameters: Mapping[str, Setting]
     ) -> EarlierResult | None:
-        """The newest of a workload with these parameters.
+        """Return the newest of a workload with these parameters.
 
         Args:
             workload: its name.
@@ -173,7 +173,7 @@ class CompareState:
 
 
 def ended_comparison(state: CompareState, ending: messages.Rejected) -> Comparison:
-    """A comparison that ended before it could say so itself; its pairs so far are kept."""
+    """Return a comparison that ended before it could say so itself; its pairs so far are kept."""
     request = state.request
     so_far = state.comparison or Comparison(
         id=request.id,
@@ -257,7 +257,7 @@ class RunBook(Mapping[str, RunState]):
     def newest_first(
         self, workload: str, device: str, parameters: Mapping[str, Setting]
     ) -> Iterator[RunState]:
-        """The runs of a workload with these parameters on a torch device."""
+        """Return the runs of a workload with these parameters on a torch device."""
         ids = self._alike.get((workload, device, same_parameters(parameters)), ())
         return (self._runs[run_id] for run_id in reversed(ids))
 
@@ -280,7 +280,7 @@ def _key(run: RunState) -> _Key:
 
 
 def result_of(run: RunState | None) -> RunResult | None:
-    """A result that has a time."""
+    """Return a result that has a time."""
     return run.result if run and run.result and run.result.time else None
 
 
@@ -290,13 +290,13 @@ def can_be_compared(ours: RunResult, theirs: RunResult) -> bool:
 
 
 def median_of(run: RunState | None) -> float | None:
-    """The median time of a run, seconds per call."""
+    """Return the median time of a run, seconds per call."""
     result = result_of(run)
     return result.time.median_s if result and result.time else None
 
 
 def rate_of(result: RunResult | None) -> tuple[float, str] | None:
-    """The rate that the workload is about: floating point, else bytes, else items."""
+    """Return the rate that the workload is about: floating point, else bytes, else items."""
     if result is None:
         return None
     rates = result.rates

@@ -67,7 +67,7 @@ class Roofline:
 
 
 def roofline(store: Store, device: str) -> Roofline:
-    """The limits that are known of a torch device and the newest run of each setting on it."""
+    """Return the known limits of a torch device and the newest run of each setting on it."""
     results = _results(store.runs.values(), device)
     known = _known_limits(results.values())
     environment = store.environment
@@ -89,7 +89,7 @@ def roofline(store: Store, device: str) -> Roofline:
 
 
 def _results(runs: Iterable[RunState], device: str) -> dict[object, RunResult]:
-    """The newest result of each workload with each setting; a wrong one has no rate to show."""
+    """Return the newest right result of each workload with each setting."""
     found: dict[object, RunResult] = {}
     for run in runs:
         result = run.result
@@ -102,7 +102,7 @@ def _results(runs: Iterable[RunState], device: str) -> dict[object, RunResult]:
 
 
 def _known_limits(results: Iterable[RunResult]) -> dict[str, tuple[Roof, str]]:
-    """The limits that results were held against, by name, each with its unit."""
+    """Return the limits that results were held against, by name, each with its unit."""
     found: dict[str, tuple[Roof, str]] = {}
     for result in results:
         rate = rate_at_limit(result)

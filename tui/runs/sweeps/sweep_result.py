@@ -71,7 +71,7 @@ class SweptLimit:
 
 
 def axis_of(sweep: Sweep) -> str:
-    """The swept number with the most values; empty where none is a number."""
+    """Return the swept number with the most values; empty where none is a number."""
     numbers = [
         name
         for name in sweep.texts
@@ -84,7 +84,7 @@ def axis_of(sweep: Sweep) -> str:
 
 
 def limits_of(runs: Iterable[RunState | None], unit: str) -> tuple[SweptLimit, ...]:
-    """The limits of rates in a unit, one for each device and kind; of several values the newest."""
+    """Return the limits of rates in a unit, the newest for each device and kind."""
     results = [found for run in runs if (found := result_of(run)) is not None]
     known: dict[tuple[str, str], SweptLimit] = {}
     for result in sorted(results, key=lambda item: item.ended_at or 0.0):
@@ -111,12 +111,12 @@ def speed_up(ours: RunState | None, theirs: RunState | None) -> float | None:
 
 
 def base_device(devices: Sequence[str]) -> str:
-    """What the speed-up is over: the CPU where it ran, else the first."""
+    """Return the base of the speed-up: the CPU where it ran, else the first device."""
     return CPU if CPU in devices else devices[0]
 
 
 def settings_text(sweep: Sweep, point: Mapping[str, Setting], without: str = "") -> str:
-    """The swept settings of a point: ``n=256 float32``."""
+    """Return the swept settings of a point: ``n=256 float32``."""
     settings = {name: point[name] for name in sweep.texts if name != without}
     return parameters.short(settings, sweep.autos)
 
@@ -323,7 +323,7 @@ class Swept:
 
 
 def swept(store: Store, workload: str, devices: Sequence[str]) -> Swept | None:
-    """The present sweep of a workload on some torch devices; ``None`` where it has none."""
+    """Return the present sweep of a workload on some torch devices; ``None`` where it has none."""
     sweep = store.sweeps.get(workload)
     if sweep is None:
         return None
@@ -360,7 +360,7 @@ def swept(store: Store, workload: str, devices: Sequence[str]) -> Swept | None:
 
 
 def shown_point(found: Swept) -> tuple[dict[str, Setting], Runs] | None:
-    """The point whose figures stand for the sweep in one line; ``None`` before any has ended.
+    """Return the point that represents the sweep in one line; ``None`` before any has ended.
 
     Of the points with a time, the one that ended last on all devices, so that its figures can be
     held against each other.

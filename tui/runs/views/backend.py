@@ -31,7 +31,7 @@ def backend(flag: str) -> str:
 
 
 def switches(store: Store) -> tuple[FlagInfo, ...]:
-    """The flags that have an effect here; those of the selected device's kind first."""
+    """Return the flags that have an effect here; those of the selected device's kind first."""
     if store.environment is None:
         return ()
     kind = store.selected_device.torch or ""
@@ -41,7 +41,7 @@ def switches(store: Store) -> tuple[FlagInfo, ...]:
 
 
 def newest(store: Store) -> tuple[CompareState, ...]:
-    """The newest comparison per flag, workload and device, the newest first."""
+    """Return the newest comparison per flag, workload and device, the newest first."""
     found: dict[tuple[str, str, str], CompareState] = {}
     for state in reversed(store.comparisons.values()):
         request = state.request
@@ -139,7 +139,7 @@ def waiting(store: Store) -> str:
 
 
 def _ordered(store: Store, cursor: str | None) -> list[CompareState]:
-    """What goes on first, then the flag under the cursor; otherwise the newest first."""
+    """Sort comparisons: running ones, then the flag under the cursor, then the newest."""
     return sorted(
         newest(store),
         key=lambda state: (state.progress is None or state.done, state.request.flag != cursor),
@@ -147,7 +147,7 @@ def _ordered(store: Store, cursor: str | None) -> list[CompareState]:
 
 
 def box(flag: FlagInfo, store: Store, cursor: str | None) -> Line:
-    """A switch as it is drawn: ``[x] enabled``."""
+    """Return a switch as it is drawn: ``[x] enabled``."""
     on = store.flags.get(flag.name, flag.default)
     style = TextStyle.CURSOR if flag.name == cursor else TextStyle.PLAIN
     return (Span(f"[{'x' if on else ' '}] {flag.title}", style),)
@@ -190,7 +190,7 @@ def comparison_lines(
 
 
 def _interval_lines(comparison: Comparison | None, cells: int) -> list[Line]:
-    """The ratio with its interval as a picture."""
+    """Return the ratio with its interval as a picture."""
     if comparison is None or not comparison.ratio:
         return []
     # Imported where there is a ratio: at the start there is none.
@@ -214,7 +214,7 @@ def headline(store: Store, state: CompareState, cells: int) -> Line:
 
 
 def warnings_of(state: CompareState) -> tuple[str, ...]:
-    """The comparison's own warnings and those of the device meanwhile: throttling, for one."""
+    """Return the comparison's own warnings and the device's, such as throttling."""
     own = state.comparison.warnings if state.comparison else ()
     return own + (state.conditions.warnings if state.conditions else ())
 
@@ -232,12 +232,12 @@ def _what(store: Store, state: CompareState) -> Line:
 
 
 def on_off(setting: bool) -> str:
-    """A switch's setting in a word."""
+    """Return a switch's setting in a word."""
     return "on" if setting else "off"
 
 
 def _outcome(state: CompareState) -> list[Line]:
-    """The verdict or why there is none; of what goes on, how far it is."""
+    """Return the verdict or why there is none; of what goes on, how far it is."""
     comparison, progress = state.comparison, state.progress
     if not state.done and progress is None and comparison is None:
         return [(Span("queued", TextStyle.QUIET),)]
@@ -316,7 +316,7 @@ def _times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
 
 
 def between(low: float, high: float) -> str:
-    """An interval of ratios: ``1.40–1.47``, to three digits or as many as tell the ends apart."""
+    """Format an interval of ratios: ``1.40–1.47``, with digits that tell the ends apart."""
     if high >= 1e6 or low < 0.01 * high:
         return f"{low:.3g}{glyphs.GLYPHS.dash}{high:.3g}"
     decimals = 2 if high < 10 else 1 if high < 100 else 0
@@ -334,7 +334,7 @@ def _arms(comparison: Comparison) -> Line:
 
 
 def _cost(comparison: Comparison, *, done: bool) -> list[Line]:
-    """The first calls, and after how many calls a dearer one is paid, which the last pair tells."""
+    """Return the first calls, and the number of calls that pays for a dearer one."""
     first_a, first_b = (arm.first_call_s for arm in comparison.arms)
     if first_a is None or first_b is None:
         return []

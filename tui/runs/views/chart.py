@@ -73,7 +73,7 @@ DRAWN = ("time", "rate")
 
 
 def bar(share: float, cells: int) -> str:
-    """A bar from the left; a share above zero is never drawn as none."""
+    """Return a bar from the left; a share above zero is never drawn as none."""
     steps = glyphs.GLYPHS.horizontal
     filled = max(0.0, min(1.0, share)) * cells * len(steps)
     whole, part = divmod(math.ceil(filled) if 0 < filled < 1 else round(filled), len(steps))
@@ -133,7 +133,7 @@ def curve_lines(
     levels: tuple[Level, ...] = (),
     events: tuple[Event, ...] = (),
 ) -> list[Line]:
-    """The title, and one plot for each unit, its curves in their own marks.
+    """Return the title, and one plot for each unit, its curves in their own marks.
 
     Args:
         chart: over places, at least one of them.
@@ -174,7 +174,7 @@ def curve_lines(
 
 
 def _known_values(series: Series) -> list[float]:
-    """The values that there are."""
+    """Return the values that there are."""
     return [value for value in series.values if value is not None and math.isfinite(value)]
 
 
@@ -186,7 +186,7 @@ def chart_lines(
     levels: tuple[Level, ...] = (),
     events: tuple[Event, ...] = (),
 ) -> list[Line]:
-    """The chart under its title, with its marks; as a table of points where it is too narrow.
+    """Return the chart under its title with marks, or a table of points where it is narrow.
 
     Args:
         chart: to show.
@@ -239,7 +239,7 @@ def _points_as_table(chart: Chart, cells: int) -> list[Line]:
 
 
 def mark_lines(chart: Chart, cells: int) -> list[Line]:
-    """What there is to see in it."""
+    """Return the notable marks of a chart."""
     return [
         line("  ", *row)
         for mark in chart.marks
@@ -250,7 +250,7 @@ def mark_lines(chart: Chart, cells: int) -> list[Line]:
 
 
 def point_table(chart: Chart) -> Table:
-    """The points of a chart as a table: a row for each place, a column for each series."""
+    """Return the points of a chart as a table: a row for each place, a column for each series."""
     columns = (Column(chart.axis), *(Column(item.name, item.unit) for item in chart.series))
     rows: list[tuple[Cell, ...]] = []
     for number, value in enumerate(chart.places):
@@ -304,7 +304,7 @@ def _is_told_by_a_table(chart: Chart, tables: tuple[Table, ...]) -> bool:
 
 
 def figure_lines(name: str, figure: Figure, unavailable: dict[str, str], cells: int) -> list[Line]:
-    """A further figure of the workload, with what it is."""
+    """Return a further figure of the workload, with what it is."""
     if figure.value is None:
         reason = unavailable.get(f"figures.{name}", "not measured")
         about = f" ({figure.about})" if figure.about else ""
@@ -316,7 +316,7 @@ def figure_lines(name: str, figure: Figure, unavailable: dict[str, str], cells: 
 
 
 def absent_words(path: str) -> str:
-    """A dotted path of ``unavailable`` as words: ``time.p95_s`` is "p95"."""
+    """Return a dotted path of ``unavailable`` as words: ``time.p95_s`` is "p95"."""
     if path in _ABSENT:
         return _ABSENT[path]
     return label(path.rpartition(".")[2], "s").replace(" per s", "/s")

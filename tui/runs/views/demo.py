@@ -36,7 +36,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 
 
 def pages(store: Store, group: str) -> list[WorkloadInfo]:
-    """The workloads of a group, a page each."""
+    """Return the workloads of a group, a page each."""
     return [info for info in store.catalogue if info.group == group]
 
 
@@ -66,7 +66,7 @@ def headline_lines(
     tick: int = 0,
     large: bool = False,
 ) -> list[Line]:
-    """What runs, and the time on each device as a bar or what is waited for.
+    """Return the running workload, and each device's time as a bar or what it waits for.
 
     Args:
         store: what is known.
@@ -94,7 +94,7 @@ def headline_lines(
 
 
 def number_of(store: Store, info: WorkloadInfo) -> tuple[str, str]:
-    """The page's one number, in what digits can be drawn of, and what it is of.
+    """Return the page's one number, in what digits can be drawn of, and what it is of.
 
     The speed-up where two devices have a time, else the one time; empty where there is none.
     """
@@ -134,7 +134,7 @@ def _times(runs: dict[str, RunState | None]) -> dict[str, float]:
 def _device_lines(
     store: Store, info: WorkloadInfo, runs: dict[str, RunState | None], cells: int, tick: int
 ) -> list[Line]:
-    """A row for each device: its time as a bar on the scale of the longest, or how its run is."""
+    """Return a row for each device: its time as a bar to the longest, or its run's state."""
     times = _times(runs)
     said = {device: _status(store, info, run, tick) for device, run in runs.items()}
     room = cells - DEVICE_CELLS - 2 - max((width(said[device]) for device in times), default=0)
@@ -151,7 +151,7 @@ def _device_lines(
 
 
 def settings_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
-    """The workload with its parameters by name and value, and what of the user's is otherwise."""
+    """Return the workload's parameters by name and value, and the user's other settings."""
     settings = parameters.defaults(info)
     named: list[Line] = [line(_setting(info, *each)) for each in settings.items()]
     default = Span("(the defaults)" if named else "no parameters", TextStyle.QUIET)
@@ -204,7 +204,7 @@ def _status(store: Store, info: WorkloadInfo, run: RunState | None, tick: int) -
 
 
 def _waits_for(store: Store, run: RunState) -> str:
-    """What a run that has not begun waits for."""
+    """Return the reason why a run has not begun."""
     if store.runner.status != "ready":
         return f"waits for the runner, which is {store.runner.status}"
     for other in store.runs.values():
@@ -265,7 +265,7 @@ _KIND = "kind"
 
 
 def code_lines(source: str, cells: int) -> list[Line]:
-    """The source as it stands; a line that is too long is wrapped, and plain."""
+    """Return the source as it stands; a line that is too long is wrapped, and plain."""
     rows: list[Line] = []
     for plain, drawn in zip(source.splitlines(), _highlighted(source), strict=True):
         fits = width(drawn) <= cells

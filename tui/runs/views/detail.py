@@ -34,7 +34,7 @@ _INTERVAL_CELLS = 70
 
 
 def find(store: Store, workload: str | None) -> WorkloadInfo | None:
-    """The workload of that name."""
+    """Return the workload of that name."""
     return next((info for info in store.catalogue if info.name == workload), None)
 
 
@@ -78,7 +78,7 @@ def detail_lines(store: Store, workload: str | None, cells: int, height: int = 9
 def _came_of_it(
     store: Store, info: WorkloadInfo, found: Swept | None, cells: int, height: int
 ) -> list[Line]:
-    """The results at a glance and their plots, or those of the sweep, and a blank line."""
+    """Return the results at a glance and their plots, or those of the sweep, and a blank line."""
     if found is not None:
         from tui.runs.views.chart import sweep_lines
 
@@ -114,7 +114,7 @@ def skipped_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
 
 
 def present_settings(store: Store, info: WorkloadInfo) -> dict[str, Setting]:
-    """What the table runs the workload with; swept parameters as they were typed."""
+    """Return the table's settings of the workload; swept parameters as they were typed."""
     sweep = store.sweeps.get(info.name)
     if sweep is not None:
         return {**sweep.points[0], **sweep.texts}
@@ -144,7 +144,7 @@ def parameter_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
 
 
 def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
-    """The lines that are timed, as they stand in the source."""
+    """Return the lines that are timed, as they stand in the source."""
     rows = [line(Span("What is timed", TextStyle.STRONG))]
     for source in info.code.splitlines():
         rows += verbatim(source, cells, TextStyle.KEY)
@@ -154,7 +154,7 @@ def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
 def device_lines(
     store: Store, info: WorkloadInfo, device: str, cells: int, found: Swept | None = None
 ) -> list[Line]:
-    """The run on one device, whatever its state; of a sweep the one that ended last."""
+    """Return the run on one device, whatever its state; of a sweep the one that ended last."""
     if found is not None:
         run, which = _last_of_sweep(store.sweeps[info.name], found, device)
     else:
@@ -250,7 +250,7 @@ def against_lines(store: Store, run: RunState, cells: int) -> list[Line]:
 
 
 def flag_lines(store: Store, run: RunState, cells: int) -> list[Line]:
-    """The flags it ran under, where they are not the present ones."""
+    """Return the flags it ran under, where they are not the present ones."""
     changed = other_flags(store, run)
     if not changed:
         return []
@@ -261,7 +261,7 @@ def flag_lines(store: Store, run: RunState, cells: int) -> list[Line]:
 
 
 def copy_text(store: Store, workload: str | None, cells: int = 100) -> str:
-    """The detail as plain text for the clipboard, with what the figures depend on."""
+    """Return the detail as plain text for the clipboard, with what the figures depend on."""
     rows = ["".join(span.text for span in row) for row in detail_lines(store, workload, cells)]
     return "\n".join([*rows, "", *conditions(store, cells)]) + "\n"
 

@@ -78,7 +78,7 @@ def group_lines(store: Store, group: str, names: Sequence[str], cells: int) -> l
 
 
 def _bars(name: str, runs: dict[str, RunState | None], cells: int, label_cells: int) -> list[Line]:
-    """The workload with its speed-up, and below it a bar for each device that has a time."""
+    """Return the workload with its speed-up, and below it a bar for each device that has a time."""
     times = {device: time for device, run in runs.items() if (time := median_of(run))}
     full = max(times.values())
     base = base_device(list(times))
@@ -102,7 +102,7 @@ def _bars(name: str, runs: dict[str, RunState | None], cells: int, label_cells: 
 
 
 def device_of(store: Store) -> str:
-    """The device whose roofline is shown: the selected one, else what the GPU column shows."""
+    """Return the device of the shown roofline: the selected one, else the GPU column's."""
     gpu = store.gpu_column
     return store.selected_device.torch or (gpu.torch if gpu else None) or "cpu"
 
@@ -110,7 +110,7 @@ def device_of(store: Store) -> str:
 def roofline_lines(
     store: Store, device: str, selected: str | None, cells: int, height: int = HEIGHT
 ) -> list[Line]:
-    """The plot, the limits with where they are from, and every point in figures.
+    """Return the plot, the limits with where they are from, and every point in figures.
 
     Args:
         store: what is known.
@@ -183,7 +183,7 @@ def _named(roof: Roof, unit: str) -> str:
 
 
 def _limit_lines(found: Roofline, cells: int) -> list[Line]:
-    """The slope and the flat parts in figures, or why they are not drawn."""
+    """Return the slope and the flat parts in figures, or why they are not drawn."""
     rows: list[Line] = []
     if found.memory is None:
         words = (

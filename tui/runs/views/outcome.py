@@ -84,7 +84,7 @@ def _device_lines(device: str, run: RunState, cells: int, limit_cells: int) -> l
 
 
 def state_words(run: RunState) -> Span:
-    """What goes on, or how it ended where that is not well; empty for what is done."""
+    """Return the progress, or how it ended where that is not well; empty when done."""
     if run.result is None:
         if run.progress is None:
             return Span("queued", TextStyle.QUIET)
@@ -130,7 +130,7 @@ def _figure_lines(
 
 
 def _limit_rows(limit: Limit | None, indent: int, cells: int, limit_cells: int) -> list[Line]:
-    """The share as a bar and in words; without the bar where it has no room."""
+    """Return the share as a bar and in words; without the bar where it has no room."""
     if limit is None:
         return []
     style = TextStyle.BAD if limit.exceeded else TextStyle.PLAIN
@@ -144,7 +144,7 @@ def _limit_rows(limit: Limit | None, indent: int, cells: int, limit_cells: int) 
 
 
 def share_bar(limit: Limit, cells: int) -> Line:
-    """The share of the limit, which is the whole bar."""
+    """Return the share of the limit, which is the whole bar."""
     drawn = bar(limit.fraction, cells)
     track = glyphs.GLYPHS.zero * (cells - cell_len(drawn))
     style = TextStyle.BAD if limit.exceeded else TextStyle.ALLOCATED
@@ -161,12 +161,12 @@ def limit_words(limit: Limit) -> str:
 
 
 def limit_name(limit: Limit) -> str:
-    """A ceiling was measured here, a peak is the hardware's: ``float32 peak``."""
+    """Return a ceiling was measured here, a peak is the hardware's: ``float32 peak``."""
     return f"{limit.name} {'ceiling' if limit.basis == 'measured' else 'peak'}"
 
 
 def check_mark(check: Check) -> list[Line]:
-    """The verdict on the result's own values."""
+    """Return the verdict on the result's own values."""
     indent = " " * (DEVICE_CELLS + 1)
     if check.passed:
         return [line(indent, Span("check passed", TextStyle.GOOD))]
@@ -243,7 +243,7 @@ def _pair_lines(pairs: list[tuple[str, str]], cells: int) -> list[Line]:
 
 
 def time_pairs(time: Timing, unavailable: dict[str, str]) -> list[tuple[str, str]]:
-    """The time's statistics; the median carries the digits that its interval supports."""
+    """Return the time's statistics; the median carries the digits that its interval supports."""
     width = half_width(time)
     pairs = [("median", f"{median(time)} by the {time.clock} clock")]
     if time.ci95_s is not None:
@@ -274,7 +274,7 @@ def time_pairs(time: Timing, unavailable: dict[str, str]) -> list[tuple[str, str
 
 
 def block_lines(time: Timing, cells: int) -> list[Line]:
-    """The blocks of a measurement one after the other: drift and outliers show, a median hides."""
+    """Draw the blocks of a measurement in order: drift and outliers show, a median hides."""
     known = time.block_times_s
     if len(known) < BLOCKS_FROM or cells < LEAST_CELLS:
         return []
@@ -292,7 +292,7 @@ def block_lines(time: Timing, cells: int) -> list[Line]:
 
 
 def rate_pairs(result: RunResult) -> list[tuple[str, str]]:
-    """The rates that there are."""
+    """Return the rates that there are."""
     width = half_width(result.time) if result.time else None
     rates = (
         (result.rates.flop_per_s, "FLOP/s"),
@@ -303,7 +303,7 @@ def rate_pairs(result: RunResult) -> list[tuple[str, str]]:
 
 
 def limit_lines(result: RunResult, cells: int) -> list[Line]:
-    """What the rate is held against, and who says so."""
+    """Return the limit of the rate and its source."""
     limit = result.limit
     if limit is None:
         reason = result.unavailable.get("limit", "no rate to hold against one")
@@ -320,7 +320,7 @@ def limit_lines(result: RunResult, cells: int) -> list[Line]:
 
 
 def memory_pairs(result: RunResult) -> list[tuple[str, str]]:
-    """The peaks that are known."""
+    """Return the peaks that are known."""
     memory = result.memory
     known = (
         ("allocated peak", memory.allocated_peak),
@@ -332,7 +332,7 @@ def memory_pairs(result: RunResult) -> list[tuple[str, str]]:
 
 
 def check_lines(result: RunResult, cells: int) -> list[Line]:
-    """The error against a reference."""
+    """Return the error against a reference."""
     check = result.check
     if check is None:
         return []
@@ -344,7 +344,7 @@ def check_lines(result: RunResult, cells: int) -> list[Line]:
 
 
 def chosen_lines(result: RunResult, cells: int) -> list[Line]:
-    """The parameters that were left to the kind of the device."""
+    """Return the parameters that were left to the kind of the device."""
     chosen = {
         name: value for name, value in result.chosen.items() if result.parameters.get(name) != value
     }
@@ -353,7 +353,7 @@ def chosen_lines(result: RunResult, cells: int) -> list[Line]:
 
 
 def flags_lines(result: RunResult, cells: int) -> list[Line]:
-    """The flags of this device's kind that it ran under."""
+    """Return the flags of this device's kind that it ran under."""
     backend = "mkldnn." if result.device == "cpu" else "cudnn."
     words = [
         f"{name} {'on' if value else 'off'}"
@@ -364,7 +364,7 @@ def flags_lines(result: RunResult, cells: int) -> list[Line]:
 
 
 def condition_lines(seen: Conditions | None, cells: int) -> list[Line]:
-    """What NVML said of the device while it ran."""
+    """Return NVML's figures of the device during the run."""
     if seen is None:
         return []
     software = under_lines(seen, cells)

@@ -171,7 +171,7 @@ def queue_line(found: Queue, cells: int, now: str = "") -> Line:
 
 
 def runs_of(store: Store, names: Sequence[str]) -> list[Run]:
-    """What a run of some workloads comes to: each setting of each on each device of the table."""
+    """Return the runs of some workloads: each setting on each device of the table."""
     return [
         Run(id="", workload=name, device=device, parameters=dict(point), flags={})
         for name in names
@@ -181,7 +181,7 @@ def runs_of(store: Store, names: Sequence[str]) -> list[Run]:
 
 
 def run_all_words(store: Store, names: Sequence[str]) -> tuple[str, list[str]]:
-    """The question before everything that the table lists is run, and what is to be known.
+    """Return the question before everything that the table lists is run, and what is to be known.
 
     Args:
         store: what is known.
@@ -203,7 +203,7 @@ def run_all_words(store: Store, names: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _basis(found: Expected) -> str:
-    """What the estimate goes by."""
+    """Return the basis of the estimate."""
     if found.each_s is None:
         return "The estimate is how long the same runs took before."
     each = f"{text.duration(max(1.0, round(found.each_s)))} a run"
@@ -217,7 +217,7 @@ def _basis(found: Expected) -> str:
 
 
 def quit_words(store: Store) -> list[str]:
-    """What is lost by an end while something runs.
+    """Return the loss if the program ends while something runs.
 
     Args:
         store: what is known.

@@ -105,7 +105,7 @@ def columns(
 
 
 def columns_for(store: Store, found: Sequence[Entry], room: int) -> TableColumns:
-    """The columns for these entries."""
+    """Return the columns for these entries."""
     rows = [entry for entry in found if isinstance(entry, WorkloadRow)]
     longest = max((row.name.width for row in rows), default=0)
     shortest = max((row.least for row in rows), default=0)
@@ -117,7 +117,7 @@ def columns_for(store: Store, found: Sequence[Entry], room: int) -> TableColumns
 
 
 def heading(store: Store, chosen: TableColumns) -> Line:
-    """The names of the columns; a device is called what it is called elsewhere on the screen."""
+    """Return the names of the columns; a device has its name of the rest of the screen."""
     gpu = store.gpu_column
     labels = {gpu.torch: gpu.label} if gpu and gpu.torch else {}
     words = " " * LEAD + left("name", chosen.name)

@@ -31,7 +31,7 @@ def half_width(time: Timing | EarlierResult) -> float | None:
 
 
 def median(time: Timing) -> str:
-    """The median with the digits that its interval supports."""
+    """Return the median with the digits that its interval supports."""
     return text.seconds(time.median_s, half_width(time))
 
 
@@ -48,7 +48,7 @@ def progress_words(progress: Progress) -> str:
 
 
 def flags_that_act(store: Store, workload: str, device: str) -> tuple[FlagInfo, ...]:
-    """Flags that may change a workload's figures on a device.
+    """Return the flags that may change a workload's figures on a device.
 
     cuDNN is asked for convolutions alone; oneDNN does other operations too.
     """
@@ -65,7 +65,7 @@ def flags_that_act(store: Store, workload: str, device: str) -> tuple[FlagInfo, 
 
 
 def other_flags(store: Store, run: RunState) -> tuple[str, ...]:
-    """Flags that may have changed the run's figures and are set otherwise now."""
+    """Return the flags that may have changed the run's figures and are set otherwise now."""
     request = run.request
     return tuple(
         flag.name
@@ -175,13 +175,13 @@ def _doubted(runs: list[RunState]) -> bool:
 
 
 def warnings_of(run: RunState) -> tuple[str, ...]:
-    """The run's own warnings and those of the device while it ran."""
+    """Return the run's own warnings and those of the device while it ran."""
     own = run.result.warnings if run.result else ()
     return own + (run.conditions.warnings if run.conditions else ())
 
 
 def above_limit(run: RunState) -> str:
-    """A word for a rate that lies above its limit; none where it does not."""
+    """Return a word for a rate that lies above its limit; none where it does not."""
     limit = run.result.limit if run.result else None
     if limit is None or not limit.exceeded:
         return ""
@@ -194,7 +194,7 @@ def throttled(run: RunState) -> bool:
 
 
 def _marks(store: Store, runs: list[RunState], before: str | None = None) -> tuple[Span, ...]:
-    """What keeps a result from being taken as it stands, each with a mark before it."""
+    """Return the doubts about a result, each with a mark before it."""
     marks = []
     before = before or f" {glyphs.GLYPHS.warning} "
     above = [word for word in map(above_limit, runs) if word]
@@ -216,13 +216,13 @@ def _marks(store: Store, runs: list[RunState], before: str | None = None) -> tup
 
 
 def running(found: Swept) -> RunState | None:
-    """The run of the sweep that goes on."""
+    """Return the run of the sweep that goes on."""
     states = (run for _, runs in found.points for run in runs.values())
     return next((run for run in states if run and run.progress and not run.ended), None)
 
 
 def sweep_state(found: Swept, sweep: Sweep) -> tuple[Span, ...]:
-    """The table's last column: points done of all, and the one that runs or ended last."""
+    """Return the table's last column: points done of all, and the one that runs or ended last."""
     # Imported where there is a sweep: what it has found would make every start slower.
     from tui.runs.sweeps.sweep_result import progress_text, settings_text
 
@@ -244,13 +244,13 @@ def sweep_state(found: Swept, sweep: Sweep) -> tuple[Span, ...]:
 
 
 def sweep_name(sweep: Sweep, rest: Mapping[str, Setting]) -> str:
-    """The parameters in short, the swept ones as they were typed and first."""
+    """Return the parameters in short, the swept ones as they were typed and first."""
     swept = " ".join(f"{name}={text}" for name, text in sweep.texts.items())
     return f"{swept} {parameters.short(rest, sweep.autos)}".strip()
 
 
 def latest_of(found: Swept, device: str) -> RunState | None:
-    """The run of the sweep on a device that ended last."""
+    """Return the run of the sweep on a device that ended last."""
     ended = [runs[device] for _, runs in found.points if runs.get(device)]
     states = [run for run in reversed(ended) if run is not None and run.result is not None]
     return max(

@@ -62,7 +62,7 @@ CHANGED = "*"
 
 
 def entry_key(entry: Entry) -> str:
-    """What the cursor holds on to."""
+    """Return the key that the cursor stays on."""
     return entry.key if isinstance(entry, Group) else entry.workload
 
 
@@ -79,7 +79,7 @@ def matches(info: WorkloadInfo, pattern: str) -> bool:
 
 
 def entries(store: Store, pattern: str = "", folded: frozenset[str] = frozenset()) -> list[Entry]:
-    """Groups in the order of their first appearance, each with its workloads.
+    """Group the workloads, the groups in the order of their first appearance.
 
     Args:
         store: what is known.
@@ -100,7 +100,7 @@ def entries(store: Store, pattern: str = "", folded: frozenset[str] = frozenset(
 
 
 def no_match(pattern: str, cells: int) -> list[Line]:
-    """What stands in place of the table where a filter leaves nothing of it."""
+    """Return the text in place of a table that a filter leaves empty."""
     words = (
         f"No workload matches {pattern.strip()}: each word has to be in its name, group or title. "
         "Escape drops the filter."
@@ -132,7 +132,7 @@ def row(store: Store, info: WorkloadInfo) -> WorkloadRow:
 def earlier_of(
     store: Store, info: WorkloadInfo, runs: Mapping[str, RunState | None]
 ) -> dict[str, EarlierResult]:
-    """What earlier sessions measured on the devices that it was not run on in this one."""
+    """Return the earlier results of the devices without a run in this session."""
     found = {
         name: store.earlier_result(info, name)
         for name, run in runs.items()
@@ -142,7 +142,7 @@ def earlier_of(
 
 
 def old_time(one: EarlierResult) -> Span:
-    """A time in parentheses, so that it is no figure of this session without colours either."""
+    """Return a time in parentheses: not a figure of this session, without colours either."""
     return Span(f"({text.seconds(one.median_s, half_width(one))})", TextStyle.QUIET)
 
 
@@ -161,7 +161,7 @@ def earlier_words(store: Store, earlier: Mapping[str, EarlierResult]) -> str:
 
 
 def figures_of(store: Store, workload: str, names: tuple[str, ...]) -> dict[str, RunState | None]:
-    """The runs whose figures the workload's row has, by device; of a sweep those of one point."""
+    """Return the runs behind the workload's row by device; of a sweep those of one point."""
     if workload in store.sweeps:
         # Imported where there is a sweep: what it has found would make every start slower.
         from tui.runs.sweeps.sweep_result import shown_point, swept
@@ -173,7 +173,7 @@ def figures_of(store: Store, workload: str, names: tuple[str, ...]) -> dict[str,
 
 
 def marked(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
-    """The workload's name, with a mark where its parameters are not the defaults.
+    """Return the workload's name, with a mark where its parameters are not the defaults.
 
     The mark stands at the name, as there may be no room for the parameters.
     """
@@ -201,7 +201,7 @@ def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> Work
 
 
 def _cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dict[str, Span]:
-    """The figures of the newest runs; those without a device of their own are the last one's."""
+    """Return the figures of the newest runs; those without a device are the last one's."""
     cells = {name: _time_cell(info, name, run) for name, run in runs.items()}
     main = _result(list(runs.values())[-1])
     cells[SPEED_UP] = _speed_up([_result(run) for run in runs.values()])
@@ -228,7 +228,7 @@ def not_run(store: Store, info: WorkloadInfo) -> tuple[Span, ...]:
 
 
 def _settings(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
-    """The parameters in short; changed ones come first, as the end may have no room."""
+    """Return the parameters in short; changed ones come first, as the end may have no room."""
     settings = {**parameters.changed(info, present), **present}
     return parameters.short(settings, parameters.autos(info))
 
@@ -277,7 +277,7 @@ def _speed_up(results: list[RunResult | None]) -> Span:
 
 
 def rate(result: RunResult | None) -> str:
-    """The rate that the workload is about: floating point, else bytes, else items."""
+    """Return the rate that the workload is about: floating point, else bytes, else items."""
     if result is None or result.time is None:
         return ""
     width, rates = half_width(result.time), result.rates
@@ -291,7 +291,7 @@ def rate(result: RunResult | None) -> str:
 
 
 def of_limit(result: RunResult | None) -> str:
-    """The share of the limit and its name in short: ``76% float32``; marked where impossible."""
+    """Return the share of the limit with its short name: ``76% float32``, or impossible."""
     if result is None or result.time is None:
         return ""
     if result.limit is None:
@@ -315,12 +315,12 @@ def _peak(result: RunResult | None) -> str:
 
 
 def following(order: Order) -> Order:
-    """The next one, round the end."""
+    """Return the next one, round the end."""
     return ORDERS[(ORDERS.index(order) + 1) % len(ORDERS)]
 
 
 def ordered(store: Store, found: Sequence[Entry], order: Order) -> list[Entry]:
-    """The entries in an order.
+    """Return the entries in an order.
 
     Args:
         store: what was measured.

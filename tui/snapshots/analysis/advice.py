@@ -30,7 +30,7 @@ def rounds_sizes_up(settings: dict[str, str]) -> bool:
 
 
 def expandable_segments(torch: TorchVersions) -> str:
-    """What to set for expandable segments, by the name that the file's torch knows."""
+    """Return the setting of expandable segments, by the name that the file's torch knows."""
     value = "=expandable_segments:True"
     if torch.least is not None and torch.least >= _RENAMED:
         return _NEW + value

@@ -102,7 +102,7 @@ class Allocations:
         return f"{self.address[row]:#x}#{sum(self.start[other] != BEFORE for other in same)}"
 
     def holding(self, address: int, event: int) -> int | None:
-        """The row whose block holds an address right after an event, or ``None``."""
+        """Return the row whose block holds an address right after an event, or ``None``."""
         for row in self.live_at(event):
             begin = self.address[row]
             if begin <= address < begin + self.rounded(row):
@@ -110,14 +110,14 @@ class Allocations:
         return None
 
     def at_address(self, address: int, event: int) -> int | None:
-        """The row that began at an address and was live right after an event, or ``None``."""
+        """Return the row that began at an address and was live after an event, or ``None``."""
         for row in _rows_of(self.address, address, before=len(self)):
             if self.start[row] <= event < self.completed[row]:
                 return row
         return None
 
     def of_event(self, event: int, address: int) -> int | None:
-        """The row that an alloc or free event belongs to, or ``None``."""
+        """Return the row that an alloc or free event belongs to, or ``None``."""
         for row in _rows_of(self.address, address, before=len(self)):
             if event in (self.start[row], self.requested[row], self.completed[row]):
                 return row
@@ -125,7 +125,7 @@ class Allocations:
 
 
 def round_up(size: int) -> int:
-    """The size of the block for a request: a multiple of 512, at least 512.
+    """Return the size of the block for a request: a multiple of 512, at least 512.
 
     As ``CUDACachingAllocator::round_size`` without ``roundup_power2_divisions``.
     """
@@ -271,7 +271,7 @@ def _freed_as_allocated(trace: Trace, lives: _Lives, sizes: array[int]) -> bool:
 
 
 def _picked(code: str, column: array[int], places: array[int]) -> array[int]:
-    """Some items of a column; one in which all are equal, as is common, need not be looked at."""
+    """Return some items of a column; one of equal items, as is common, is not searched."""
     if column == column[:1] * len(column):
         return array(code, column[:1]) * len(places)
     return array(code, map(column.__getitem__, places))

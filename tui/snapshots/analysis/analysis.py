@@ -88,7 +88,7 @@ class DeviceAnalysis:
         )
 
     def layers(self, stacking: Stacking) -> Layers:
-        """What the live bytes of the timeline consist of."""
+        """Return the layers of the timeline's live bytes."""
         if stacking not in self._layers:
             last = self.replay.events - 1
             cut = timelines.buckets(self.replay, self.device.trace, COLUMNS, 0, last)
@@ -104,7 +104,7 @@ class DeviceAnalysis:
         return self._layers[stacking]
 
     def part(self, event: int | None, stacking: Stacking, key: str) -> Part:
-        """What one layer of the timeline held right after an event.
+        """Return the contents of one layer of the timeline right after an event.
 
         Raises:
             KeyError: there is no such layer.
@@ -137,7 +137,7 @@ class DeviceAnalysis:
         return moment.entry_at(self.snapshot, self.device, self.stacks, event, self.allocations)
 
     def state(self, event: int | None = None) -> State:
-        """The figures right after an event; -1 stands before the first.
+        """Return the figures right after an event; -1 stands before the first.
 
         Raises:
             IndexError: the trace has no such event.
@@ -146,7 +146,7 @@ class DeviceAnalysis:
         return moment.state_of(self.replay, self.layout(event), event, entry)
 
     def sites(self, query: Query) -> SiteTree:
-        """The tree that answers a query; the last one asked for is kept.
+        """Return the tree that answers a query; the last one asked for is kept.
 
         Raises:
             SearchError: a bad or too costly pattern.
@@ -165,11 +165,11 @@ class DeviceAnalysis:
         return self._tree[1]
 
     def top(self, event: int | None, limit: int = TOP) -> tuple[Top, ...]:
-        """The sites that held the most right after an event."""
+        """Return the sites that held the most right after an event."""
         return top_of(self.sites(Query(event=event)).listing(limit=limit))
 
     def growth(self, event: int | None) -> Growth | None:
-        """The site that grew up to an event, or ``None``."""
+        """Return the site that grew up to an event, or ``None``."""
         live = self.replay.live_at_end if event is None else self.replay.live_at(event)
         return growth(self.allocations, self.device.trace, self.stacks, event, live)
 
@@ -181,7 +181,7 @@ class DeviceAnalysis:
         first: int = 0,
         last: int | None = None,
     ) -> Timeline:
-        """The memory over the events.
+        """Return the memory over the events.
 
         Raises:
             ValueError: no columns.
@@ -253,19 +253,19 @@ class DeviceAnalysis:
         )
 
     def message_of(self, event: int, texts: tuple[OomText, ...]) -> OomText | None:
-        """The message that tells of an OOM entry; ``None`` where none does."""
+        """Return the message that tells of an OOM entry; ``None`` where none does."""
         size = self.device.trace.size[event]
         return matching_text(texts, self.device.index, _told_sizes(size))
 
     def _told(self, event: int, circumstances: Circumstances) -> OutsideFacts:
-        """What the file tells of its last OOM besides: only this one has an inventory."""
+        """Return the file's other facts of its last OOM: only this one has an inventory."""
         inventory, facts = self.snapshot.agent.inventory, self.snapshot.agent.facts
         last = event == self.replay.ooms[-1]
         here = facts is not None and facts.device == self.device.index and last
         return OutsideFacts(inventory if here else None, facts if here else None, circumstances)
 
     def summary(self, *, top: int = TOP) -> Summary:
-        """The figures that sum up the device."""
+        """Return the figures that sum up the device."""
         peak = self.replay.peak_event if self.replay.events else None
         if peak is None and self.replay.events:
             peak = -1
@@ -279,7 +279,7 @@ class DeviceAnalysis:
         )
 
     def map_rows(self, event: int | None = None) -> tuple[MapRow, ...]:
-        """The segments right after an event."""
+        """Return the segments right after an event."""
         return map_rows(self.layout(event))
 
     def cells(
@@ -291,15 +291,15 @@ class DeviceAnalysis:
         start: int | None = None,
         end: int | None = None,
     ) -> tuple[Cell, ...]:
-        """A segment, by its number among the rows, or a stretch of addresses of it, as cells."""
+        """Return a segment, by its number among the rows, or a part of its addresses, as cells."""
         return cells(self._part(event, row), width, start=start, end=end)
 
     def pieces(self, event: int | None, row: int) -> tuple[Piece, ...]:
-        """The blocks and gaps of a segment, by its number among the rows."""
+        """Return the blocks and gaps of a segment, by its number among the rows."""
         return pieces(self._part(event, row), self.stacks)
 
     def pinning(self, event: int | None, row: int, most: int = 1) -> Pinning | None:
-        """The blocks of a segment, ``most`` at most, whose release frees the longest span.
+        """Return the blocks of a segment, ``most`` at most, whose release frees the longest span.
 
         ``None`` where nothing of the segment is in use.
         """
@@ -328,7 +328,7 @@ class DeviceAnalysis:
 
 
 def _told_sizes(asked: int) -> tuple[int, ...]:
-    """What the message of an OOM entry may say was asked for: torch prints the segment's size."""
+    """Return the sizes that an OOM's message may name: torch prints the segment's size."""
     return asked, segment_for(round_up(asked), expandable=False)
 
 
@@ -371,7 +371,7 @@ class Analysis:
 def compare(
     a: Analysis, b: Analysis, *, at_peak: bool = False, grouping: Grouping = "site"
 ) -> dict[int, Difference]:
-    """The difference of each device that both files have."""
+    """Return the difference of each device that both files have."""
     return {
         index: diff(
             a.side(index, at_peak=at_peak, grouping=grouping),

@@ -34,7 +34,7 @@ _ELEMENTS = (
 
 
 def squares(size: int) -> tuple[tuple[int, str], ...]:
-    """The square tensors that take a size: their rows and what their elements are.
+    """Return the square tensors that take a size: their rows and what their elements are.
 
     Args:
         size: bytes, as the allocator rounds them up to 512.
@@ -54,7 +54,7 @@ def squares(size: int) -> tuple[tuple[int, str], ...]:
 
 
 def shape_words(size: int) -> str:
-    """What such a size is, to stand behind ``500 GiB is``; never empty.
+    """Return the shape of such a size, to follow ``500 GiB is``; never empty.
 
     ``as much as 500 000 x 500 000 elements of float32 take``, where it is a square.
     """
@@ -161,7 +161,7 @@ class Decision:
 
 
 def segment_for(rounded: int, *, expandable: bool) -> int:
-    """What the driver is asked for on behalf of a request, at most.
+    """Return the most that the driver is asked for on behalf of a request.
 
     As ``CUDACachingAllocator::get_allocation_size``; an expandable segment is mapped in steps of
     its page, 2 or 20 MiB, and part of that may be mapped already.
@@ -195,7 +195,7 @@ def _decision(cause: Cause, *reasons: str, words: str = "") -> Decision:
 
 
 def decide(figures: Figures) -> Decision:
-    """The cause of a failure."""
+    """Return the cause of a failure."""
     needed = segment_for(figures.rounded, expandable=figures.expandable)
     free = figures.device_free
     for look in (_larger_than_device, _contradiction, _not_memory):

@@ -36,7 +36,7 @@ class OutsideFacts:
 
 
 def code_lines(stack: Iterable[Frame]) -> tuple[CodeLine, ...]:
-    """A stack of a snapshot as lines of Python; C++ frames are left out."""
+    """Return a stack of a snapshot as lines of Python; C++ frames are left out."""
     return tuple(
         CodeLine(frame.filename, frame.line, frame.name)
         for frame in stack
@@ -69,7 +69,7 @@ def pool_kind(
 
 
 def private_cached(layout: Layout, stacks: Stacks, need: tuple[int, int]) -> dict[PoolKind, int]:
-    """What is free in private pools other than the one that was asked, by whose they are."""
+    """Return the free bytes of other private pools, by owner."""
     found: Counter[PoolKind] = Counter()
     parts: dict[tuple[int, int], list[Filled]] = {}
     for part in layout.filled:
@@ -87,7 +87,7 @@ def private_cached(layout: Layout, stacks: Stacks, need: tuple[int, int]) -> dic
 def purposes(
     table: Allocations, categories: Categories, stacks: Stacks, event: int
 ) -> tuple[Purpose, ...]:
-    """What was live after an event is for; empty where no stack and no category tells anything."""
+    """Return the purposes of the live memory after an event; empty where nothing tells them."""
     held: Counter[str] = Counter()
     sites: dict[str, Counter[str]] = {}
     told = False
@@ -151,7 +151,7 @@ MOST_LOOKED_BACK = 100_000
 
 
 def backward_call(trace: Trace, stacks: Stacks, event: int) -> tuple[CodeLine, ...]:
-    """The stack of the last call of a backward pass before an event; empty where there is none.
+    """Return the stack of the last backward call before an event; empty for none.
 
     Autograd's thread has no Python stack. The call itself makes the first gradient, in the thread
     of the program.

@@ -59,7 +59,7 @@ class Stacks:
         return () if number == BEFORE_TRACE_STACK else self._stacks[number]
 
     def of(self, number: int) -> tuple[Frame, ...]:
-        """The frames of a stack, innermost first."""
+        """Return the frames of a stack, innermost first."""
         return tuple(self.frames[frame] for frame in self.stack(number))
 
     def kind(self, frame: int) -> FrameKind:
@@ -77,7 +77,7 @@ class Stacks:
         return key
 
     def site(self, number: int) -> Site:
-        """What an allocation with this stack is put down to.
+        """Return the site of an allocation with this stack.
 
         The innermost frame of the user's code; where there is none the innermost Python frame.
         """
@@ -136,13 +136,13 @@ class SearchError(ValueError):
 
 
 def address_in(search: str) -> int | None:
-    """The address that a search like ``0x7f12a0`` names; ``None`` if it is not one."""
+    """Return the address that a search like ``0x7f12a0`` names; ``None`` if it is not one."""
     text = search.strip().lower()
     return int(text, 16) if re.fullmatch(r"0x[0-9a-f]{1,16}", text) else None
 
 
 def matching_frames(stacks: Stacks, search: str, *, regex: bool) -> frozenset[int]:
-    """The numbers of the frames that a search finds.
+    """Return the numbers of the frames that a search finds.
 
     Text is searched in ``path:line function`` without regard to case.
 

@@ -71,7 +71,7 @@ class _SiteGrowth:
 def growth(
     table: Allocations, trace: Trace, stacks: Stacks, event: int | None, live: int
 ) -> Growth | None:
-    """The largest growth of one site up to an event; ``None`` where there is none.
+    """Return the largest growth of one site up to an event; ``None`` where there is none.
 
     Args:
         table: the allocations of a device.
@@ -140,7 +140,7 @@ def _of_module(frame: Frame) -> bool:
 def _lines(
     table: Allocations, stacks: Stacks, phases: _Phases, moment: int, live: int
 ) -> list[_SiteGrowth]:
-    """The sites that hold enough and grow steadily."""
+    """Return the sites that hold enough and grow steadily."""
     held: dict[int, list[int]] = defaultdict(list)
     for row in table.live_at(moment):
         if table.start[row] >= 0 and table.stack[row]:
@@ -295,7 +295,7 @@ class ComparedState:
 
 
 def diff(a: ComparedState, b: ComparedState) -> Difference:
-    """What changed from A to B, by the groups that the trees have at their roots.
+    """Return the change from A to B, by the groups at the roots of the trees.
 
     A group is the same on both sides if its key is: a site by file, line and function, so a line
     that moved between two versions of a program is gone and new.

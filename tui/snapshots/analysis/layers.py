@@ -124,7 +124,7 @@ class Categories:
         self._by_stack: dict[int, Category] = {0: UNTOLD, BEFORE_TRACE_STACK: UNTOLD}
 
     def of(self, row: int) -> Category:
-        """The category of one allocation, by its row in the table."""
+        """Return the category of one allocation, by its row in the table."""
         start = self._table.start[row]
         if start != BEFORE:
             told = self._told[self._trace.category[start]]
@@ -154,7 +154,7 @@ class Categories:
         return found
 
     def _freed_by(self, row: int, stack: int) -> Category:
-        """The phase that freed it; :data:`UNTOLD` where the file has no stack of that."""
+        """Return the phase that freed it; :data:`UNTOLD` where the file has no stack of that."""
         free = self._table.requested[row]
         if not 0 <= free < self._table.events:
             return UNTOLD
@@ -164,13 +164,13 @@ class Categories:
 
 
 def _told(name: str) -> Category | None:
-    """What the key ``category`` of an entry says; ``None`` where it says nothing."""
+    """Return the category that an entry names; ``None`` where it names none."""
     plain = name.strip().lower()
     return None if plain in _UNKNOWN else Category(_NAMES.get(plain, plain), _PROFILER)
 
 
 def phase_of(frame: Frame) -> Category | None:
-    """The phase of a training step that a frame of torch belongs to; ``None`` for all others."""
+    """Return the phase of a training step that a frame of torch belongs to, or ``None``."""
     name = frame.name
     if "::" in name:
         return next(
@@ -249,7 +249,7 @@ class Layers:
         return {key: labels[key] for key in steadiest}
 
     def at(self, moments: Sequence[int], live: Sequence[int]) -> tuple[Layer, ...]:
-        """The layers at some moments.
+        """Return the layers at some moments.
 
         Args:
             moments: events, strictly ascending.
@@ -282,7 +282,7 @@ class Layers:
         return tuple(layers)
 
     def part(self, key: str, event: int, live: int) -> Part:
-        """What one layer held right after an event.
+        """Return the contents of one layer right after an event.
 
         Args:
             key: of the layer.

@@ -55,7 +55,7 @@ class Range:
 
 
 def final_ranges(device: DeviceSnapshot) -> tuple[Range, ...]:
-    """The segments of the file, by address."""
+    """Return the segments of the file, by address."""
     return tuple(
         Range(
             address=segment.address,
@@ -72,7 +72,7 @@ def final_ranges(device: DeviceSnapshot) -> tuple[Range, ...]:
 def ranges_at(
     snapshot: Snapshot, device: DeviceSnapshot, replayed: Replay, event: int
 ) -> tuple[tuple[Range, ...], int]:
-    """What was reserved right after an event, by address.
+    """Return the reserved ranges right after an event, by address.
 
     Args:
         snapshot: for the tables of streams and pools.
@@ -252,7 +252,7 @@ class Need:
 
 
 def final_layout(device: DeviceSnapshot) -> Layout:
-    """The state at the end, from the blocks."""
+    """Return the state at the end, from the blocks."""
     segments = sorted(device.segments, key=lambda segment: segment.address)
     filled = []
     for item, segment in zip(final_ranges(device), segments, strict=True):
@@ -328,7 +328,7 @@ def _find_gaps(part: Filled) -> None:
 
 
 def _told_by_content(part: Filled) -> Range:
-    """A range of which no segment is left: what lay in it tells which requests it served."""
+    """Return a range of which no segment is left: what lay in it tells which requests it served."""
     item = part.range
     if item.kind is not None:
         return item
@@ -339,7 +339,7 @@ def _told_by_content(part: Filled) -> Range:
 
 
 def pools_of_rows(snapshot: Snapshot, layout: Layout) -> dict[int, int]:
-    """The number of the pool of each row of the table that lay in a range of a known pool."""
+    """Return the pool's number of each row that lay in a range of a known pool."""
     numbers = {pool: number for number, pool in enumerate(snapshot.pools)}
     return {
         held.row: numbers[part.range.pool]

@@ -35,7 +35,7 @@ def snapshot_markdown(
     texts: tuple[OomText, ...] = (),
     circumstances: Circumstances | None = None,
 ) -> str:
-    """The report of a file; arguments and errors as of :func:`report.snapshot_report`."""
+    """Return the report of a file; arguments and errors as of :func:`report.snapshot_report`."""
     snapshot = analysis.snapshot
     lines = [f"# Allocator snapshot `{_code(snapshot.file)}`", ""]
     lines += [f"{snapshot.container}, {text(snapshot.byte)}", ""]
@@ -155,7 +155,7 @@ def _advice(title: str, advice: tuple[Advice, ...]) -> list[str]:
 
 
 def _stack(stack: tuple[Frame, ...]) -> list[str]:
-    """The frames with a Python line, the user's marked, the first of them."""
+    """Return the frames with a Python line, the user's marked, the first of them."""
     python = [frame for frame in stack if frame_kind(frame) != "native"] or list(stack)
     lines = [
         f"{'>' if frame_kind(frame) == 'user' else ' '} {_fenced(frame_label(frame))}"
@@ -166,7 +166,7 @@ def _stack(stack: tuple[Frame, ...]) -> list[str]:
 
 
 def diff_markdown(differences: dict[int, Difference], a: str, b: str) -> str:
-    """The differences of two files, device by device, as Markdown."""
+    """Return the differences of two files, device by device, as Markdown."""
     lines = [f"# Allocator snapshots compared: `{_code(a)}` and `{_code(b)}`", ""]
     for index, difference in differences.items():
         lines += [
@@ -194,7 +194,7 @@ def diff_markdown(differences: dict[int, Difference], a: str, b: str) -> str:
 
 
 def _code(value: str) -> str:
-    """What may stand between back quotes, in a table too."""
+    """Return text that may stand between back quotes, in a table too."""
     return _fenced(value).replace("`", "'").replace("|", "\\|")
 
 

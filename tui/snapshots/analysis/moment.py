@@ -60,7 +60,7 @@ def entry_at(
 
 
 def state_of(replayed: Replay, layout: Layout, event: int | None, entry: Entry | None) -> State:
-    """The figures of a layout.
+    """Return the figures of a layout.
 
     Args:
         replayed: its columns give live and reserved.
@@ -139,7 +139,7 @@ def map_rows(layout: Layout) -> tuple[MapRow, ...]:
 def cells(
     part: Filled, width: int, *, start: int | None = None, end: int | None = None
 ) -> tuple[Cell, ...]:
-    """A stretch of addresses as so many cells of equal length.
+    """Return a stretch of addresses as so many cells of equal length.
 
     Args:
         part: the segment.
@@ -195,7 +195,7 @@ def _cell(sums: list[int], length: int, begins: int) -> Cell:
 
 
 def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
-    """The blocks in use and the gaps of a segment, by address."""
+    """Return the blocks in use and the gaps of a segment, by address."""
     made = [piece_of(held, stacks) for held in part.held]
     made += [
         Piece(
@@ -213,7 +213,7 @@ def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
 
 
 def piece_of(held: Held, stacks: Stacks, name: str | None = None) -> Piece:
-    """A block in use, with the site that asked for it."""
+    """Return a block in use, with the site that asked for it."""
     return Piece(
         address=held.address,
         size=held.size,
@@ -235,17 +235,17 @@ LETTERS: dict[CellState, str] = {
 
 
 def state_letters(cells: Iterable[Cell]) -> str:
-    """A letter for each cell."""
+    """Return a letter for each cell."""
     return "".join(LETTERS[cell.state] for cell in cells)
 
 
 def used_digits(cells: Iterable[Cell]) -> str:
-    """A digit for each cell: tenths in use; only what is not used at all is 0."""
+    """Return a digit for each cell: tenths in use; only what is not used at all is 0."""
     return "".join(_digit(cell.used) for cell in cells)
 
 
 def begin_digits(cells: Iterable[Cell]) -> str:
-    """A digit for each cell: blocks that begin in it; ``9`` is nine and more."""
+    """Return a digit for each cell: blocks that begin in it; ``9`` is nine and more."""
     return "".join(str(min(9, cell.begins)) for cell in cells)
 
 
@@ -268,7 +268,7 @@ class Window:
 
 
 def cheapest_window(parts: Iterable[Filled], need: int) -> Window | None:
-    """The fewest bytes to release, within one segment, for a free span of at least ``need``.
+    """Return the fewest bytes to release, within one segment, for a free span of at least ``need``.
 
     Of windows that cost the same, the longest span.
 
@@ -312,7 +312,7 @@ def _cheapest_of(part: Filled, need: int) -> Window | None:
 
 
 def widest_window(part: Filled, most: int = 1) -> Window | None:
-    """The longest span that releasing at most ``most`` neighbouring blocks of a segment gives.
+    """Return the longest span that releasing ``most`` neighbours in a segment gives.
 
     Of spans of one length, the one that costs the fewest bytes; ``None`` where nothing is in use.
     """
@@ -338,7 +338,7 @@ def pinning(
     event: int,
     limit: int = 20,
 ) -> Pinning:
-    """A window as it is shown: the smallest blocks first, with their sites and names.
+    """Return a window as it is shown: the smallest blocks first, with their sites and names.
 
     Args:
         window: which blocks.

@@ -39,7 +39,7 @@ def snapshot_report(
     texts: tuple[OomText, ...] = (),
     circumstances: Circumstances | None = None,
 ) -> Json:
-    """The report of a file, without the schema's number.
+    """Return the report of a file, without the schema's number.
 
     Args:
         analysis: of the file.
@@ -72,7 +72,7 @@ def snapshot_report(
 def chosen_devices(
     analysis: Analysis, device: int | None, at: int | None
 ) -> tuple[DeviceAnalysis, ...]:
-    """The devices that were asked for.
+    """Return the devices that were asked for.
 
     Raises:
         ValueError: there is none; one line says what there is.
@@ -183,7 +183,7 @@ def _verdict(verdict: Verdict) -> Json:
 
 
 def explanation_report(found: Explanation) -> Json:
-    """The explanation of one OOM as plain data."""
+    """Return the explanation of one OOM as plain data."""
     where = found.where
     return {
         "line": found.line,

@@ -79,13 +79,13 @@ class SiteTree:
         self.count = sum(entry[1] for entry in sums.values())
 
     def __len__(self) -> int:
-        """A bound for the children of any node."""
+        """Return a bound for the children of any node."""
         return len(self._sums)
 
     def listing(
         self, path: tuple[str, ...] = (), *, order: Order = "bytes", limit: int = 100
     ) -> SiteListing:
-        """The children of the node that a path of keys leads to; ``()`` is the root.
+        """Return the children of the node that a path of keys leads to; ``()`` is the root.
 
         Args:
             path: as made of :attr:`SiteRow.key`; one that leads nowhere has no children.
@@ -180,7 +180,7 @@ _ORDERS: dict[Order, Callable[[SiteRow], tuple[object, ...]]] = {
 
 
 def site_node(stacks: Stacks, stack: int) -> Node:
-    """The site that a stack is put down to, as the tree has it."""
+    """Return the site that a stack is put down to, as the tree has it."""
     return _frames_path(stacks, stack)[0]
 
 
@@ -244,7 +244,7 @@ def site_tree(
 
 
 def top_of(listing: SiteListing) -> tuple[Top, ...]:
-    """The rows of a listing as they stand in a verdict."""
+    """Return the rows of a listing as they stand in a verdict."""
     return tuple(
         Top(
             label=row.label,

@@ -66,7 +66,7 @@ class _Faults:
 def check(
     device: DeviceSnapshot, table: Allocations | None = None, replayed: Replay | None = None
 ) -> tuple[str, ...]:
-    """What of one device does not agree, one line for each kind; empty where all does.
+    """Return the inconsistencies of one device, one line for each kind; empty for none.
 
     Args:
         device: of the file.
@@ -357,7 +357,7 @@ def _remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, 
 
 
 def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Advice, ...]:
-    """What the end of the file suggests, where nothing failed."""
+    """Return the advice at the end of the file, where nothing failed."""
     if replayed.ooms:
         return ()
     made = []

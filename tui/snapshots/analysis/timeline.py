@@ -85,7 +85,7 @@ class Replay:
         return self.live[-1]
 
     def live_at(self, event: int) -> int:
-        """Requested bytes that were live after an event; -1 stands before the first."""
+        """Return the requested bytes live after an event; -1 stands before the first."""
         return self.live[event + 1]
 
     def reserved_at(self, event: int) -> int:
@@ -126,7 +126,7 @@ def replay(device: DeviceSnapshot) -> Replay:
 
 
 def final_live(device: DeviceSnapshot) -> int:
-    """Requested bytes at the end: of every block that is not inactive."""
+    """Return the requested bytes at the end, of every block that is not inactive."""
     return sum(
         block.requested
         for segment in device.segments
@@ -136,7 +136,7 @@ def final_live(device: DeviceSnapshot) -> int:
 
 
 def _backwards(trace: Trace, signs: bytes, end: int) -> list[int]:
-    """The column that ends with ``end`` and changes by sign times size at each event."""
+    """Return the column that ends with ``end`` and changes by sign times size at each event."""
     sign = array("b", trace.action.translate(signs))
     steps = list(map(mul, sign, trace.size))
     return list(accumulate(steps, initial=end - sum(steps)))
@@ -150,7 +150,7 @@ def _reserved(trace: Trace, events: array[int], end: int) -> list[int]:
 
 
 def _spread(values: list[int], events: array[int], count: int) -> array[int]:
-    """A column of ``count`` + 1 items of what changes at few events.
+    """Return a column of ``count`` + 1 items of what changes at few events.
 
     Args:
         values: before the first of them, then after each.
@@ -237,7 +237,7 @@ class Cover:
             self._names.append(active[-1].name if active else NO_ANNOTATION)
 
     def at(self, time_us: int) -> str:
-        """The name of the span that covers a time, or :data:`NO_ANNOTATION`."""
+        """Return the name of the span that covers a time, or :data:`NO_ANNOTATION`."""
         if time_us == NEVER_TOLD:
             return NO_TIME
         return self._names[bisect_right(self._edges, time_us)]
@@ -246,7 +246,7 @@ class Cover:
 def bands(
     found: tuple[AnnotationSpan, ...], trace: Trace, first: int, last: int
 ) -> tuple[Band, ...]:
-    """The spans as stretches of events ``first`` to ``last``; empty where there are no times."""
+    """Return the spans as stretches of events ``first`` to ``last``; empty without times."""
     if not len(trace) or trace.time_us[0] == NEVER_TOLD:
         return ()
     made = []

@@ -172,7 +172,7 @@ def _within(number: str, unit: str) -> int:
 def matching_text(
     texts: tuple[OomText, ...], device: int, sizes: tuple[int, ...]
 ) -> OomText | None:
-    """The message that tells of an OOM entry: of its size and device.
+    """Return the message that tells of an OOM entry: of its size and device.
 
     A message that names no device fits any. Of several the last: the one that ended the program.
 
@@ -329,7 +329,7 @@ _BY_CHANCE: tuple[Cause, ...] = (
 
 
 def _agreed(decision: Decision, explanation: Explanation) -> Decision:
-    """The allocator's cause, where it is not one by chance: on a full device a few MiB lack."""
+    """Return the allocator's cause unless it is one by chance: on a full device MiB decide."""
     same = _SAME.get(explanation.cause)
     if same is not None:
         cause = same
@@ -354,7 +354,7 @@ def gather(
     site: str,
     message: OomText | None,
 ) -> Figures:
-    """The figures of one failure, from the file and where it lacks them from the message.
+    """Return the figures of one failure, from the file and where it lacks them from the message.
 
     ``serving`` are the segments that the request could be served from, ``barred`` the others.
     """
@@ -395,7 +395,7 @@ def _others_least(
     free: int | None,
     message: OomText | None,
 ) -> int:
-    """What others must hold at least.
+    """Return the least that others must hold.
 
     The device has at least what was reserved here at the peak, and what was reserved and free at
     any OOM entry; what is neither now is held outside. Where a message tells the total but not
@@ -413,7 +413,7 @@ def _others_least(
 
 
 def others_in(message: OomText, reserved: int, free: int | None) -> int | None:
-    """What other processes held, as far as a message tells.
+    """Return the memory of other processes, as far as a message tells.
 
     Where a message names processes but not this one, as in a container that hides its own pid, the
     one that holds as much as is reserved here is taken for this process.
@@ -453,7 +453,7 @@ def _unsure(
     cause: Cause,
     message: OomText | None,
 ) -> tuple[str, ...]:
-    """What is not known and might change the picture."""
+    """Return the unknowns that might change the picture."""
     lines = []
     if figures.total is None and cause in ("larger than what was free", "unknown"):
         seen = figures.reserved + (figures.device_free or 0)

@@ -53,7 +53,7 @@ class SnapshotOptions:
 
 
 def add_options(parser: Parser) -> None:
-    """The files, what of them, and how it is printed."""
+    """Add the files, their part, and the format."""
     add_common(parser)
     parser.add_argument(
         "names", nargs="+", metavar="FILE", help="a snapshot, - for standard input; or: diff A B"

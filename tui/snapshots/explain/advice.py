@@ -411,7 +411,7 @@ def _lost_to_rounding(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]
 
 
 def _not_enough(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
-    """What torch's own message advises, where arithmetic says that it would not have helped."""
+    """Return the advice of torch's own message that arithmetic rules out."""
     evidence = asked.evidence
     stuck = evidence.stuck if evidence.stuck is not None else evidence.cached
     if cause in NO_MATTER_OF_CACHE or evidence.expandable or stuck == 0:
@@ -428,7 +428,7 @@ def _not_enough(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
 
 
 def _record(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
-    """A recording, where it would tell what is not known, and none was made."""
+    """Return a recording, where it would tell what is not known, and none was made."""
     evidence = asked.evidence
     if evidence.recorded or (evidence.history and (asked.where is not None or evidence.watched)):
         return []

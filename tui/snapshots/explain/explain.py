@@ -42,7 +42,7 @@ def explain(evidence: Evidence) -> Explanation:
 
 
 def place(evidence: Evidence) -> tuple[CodeLine | None, bool]:
-    """The user's own frame, and whether it stood in a backward pass that it had called."""
+    """Return the user's own frame, and whether it stood in a backward pass that it had called."""
     main = main_stack(evidence.threads)
     if not evidence.stack:
         return user_frame(main), in_backward(main)

@@ -50,12 +50,12 @@ def kind_of_code(filename: str, line: int, name: str) -> FrameKind:
 
 
 def base_name(filename: str) -> str:
-    """The last part of a POSIX or Windows path."""
+    """Return the last part of a POSIX or Windows path."""
     return filename.replace("\\", "/").rpartition("/")[2] or filename
 
 
 def user_frame(stack: Iterable[CodeLine]) -> CodeLine | None:
-    """The user's own frame of a stack: the innermost outside of packages and the interpreter.
+    """Return the innermost frame outside of packages and the interpreter: the user's own.
 
     Args:
         stack: innermost first.
@@ -85,7 +85,7 @@ def line_words(frame: CodeLine) -> str:
 
 
 def main_stack(threads: Sequence[ThreadStack]) -> tuple[CodeLine, ...]:
-    """The main thread's stack; empty where it is not known."""
+    """Return the main thread's stack; empty where it is not known."""
     return next((thread.frames for thread in threads if thread.main), ())
 
 

@@ -137,7 +137,7 @@ class Trace:
 
 
 def empty_trace() -> Trace:
-    """A trace without entries."""
+    """Return a trace without entries."""
     return Trace(
         action=bytearray(),
         address=array("Q"),
@@ -224,7 +224,7 @@ class SnapshotError(Exception):
 
 
 def proper_size(value: int, key: str, where: str) -> int:
-    """A size as a file states it, as a plain ``int``.
+    """Return a size as a file states it, as a plain ``int``.
 
     Args:
         value: bytes; below zero too, which the replay tells of.

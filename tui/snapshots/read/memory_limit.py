@@ -112,7 +112,7 @@ class Estimate:
 
 
 def limit_of(available: int | None, memory: int | None) -> int | None:
-    """The most that reading may take: what was asked for, else a quarter; ``None``: not known."""
+    """Return the limit of reading: as given, else a quarter; ``None``: not known."""
     if available is None:
         return memory
     return available // _QUARTER if memory is None else min(memory, available)
@@ -121,7 +121,7 @@ def limit_of(available: int | None, memory: int | None) -> int | None:
 def estimated(
     byte: int, unpacked: int, *, json: bool, available: int | None, memory: int | None = None
 ) -> Estimate:
-    """The estimate for a file of a size; 0 stands for a size that is not known.
+    """Return the estimate for a file of a size; 0 stands for a size that is not known.
 
     Args:
         byte: of the file as it lies on the disk.
@@ -229,7 +229,7 @@ class Guard:
 
 
 def _peak() -> int:
-    """The most bytes that this process has held.
+    """Return the most bytes that this process has held.
 
     What it holds now stands in a file on Linux alone, and the peak grows with it.
     """

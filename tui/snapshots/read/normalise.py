@@ -104,7 +104,7 @@ _IN_EVERY_ENTRY = ("compile_context", (2, 9))
 
 
 def versions(top: dict[Raw, Raw], traces: Iterable[list[Raw]]) -> TorchVersions:
-    """What the keys of a file tell.
+    """Return the versions that the keys of a file imply.
 
     Args:
         top: the file's own dict.

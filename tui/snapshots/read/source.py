@@ -229,7 +229,7 @@ def _size(stream: BinaryIO) -> int:
 
 
 def _exactly(stream: BinaryIO, size: int) -> bytes:
-    """The next bytes, fewer only at the end: one read of a pipe may give less."""
+    """Return the next bytes, fewer only at the end: one read of a pipe may give less."""
     pieces = b""
     while len(pieces) < size:
         piece = stream.read(size - len(pieces))
@@ -263,7 +263,7 @@ def _not_something_else(head: bytes, packed: bool) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """An error's own words as one short line."""
+    """Return an error's own words as one short line."""
     if isinstance(error, OSError) and error.strerror:
         return naming.clean(error.strerror)
     return naming.clean(str(error))[:160] or type(error).__name__

@@ -57,7 +57,7 @@ class Answers:
         self._pieces: tuple[tuple[int, int | None, int], tuple[Piece, ...]] | None = None
 
     def _not_understood(self, oom_text: str) -> tuple[str, ...]:
-        """What has to be said of a text that tells nothing."""
+        """Return the notes on a text that says nothing useful."""
         if not oom_text.strip():
             return ()
         if not self.texts:

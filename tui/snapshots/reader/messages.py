@@ -203,7 +203,7 @@ Slot = tuple[str, ...]
 
 
 def slot(request: Request) -> Slot:
-    """What a request is for: of two with the same slot only the newer one matters."""
+    """Return the slot of a request: of two with the same slot only the newer matters."""
     name = type(request).__name__
     return (name, *request.path) if isinstance(request, AskSites) else (name,)
 
@@ -214,7 +214,7 @@ def same(one: Request, other: Request) -> bool:
 
 
 def numbered(request: R, number: int) -> R:
-    """The request with an id."""
+    """Return the request with an id."""
     return replace(request, id=number)
 
 

@@ -28,7 +28,7 @@ from workloads.protocol.wire import encode, to_plain
 
 
 def redacted(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snapshot, Redactor]:
-    """A snapshot without user names in its paths, contexts and settings.
+    """Return a snapshot without user names in its paths, contexts and settings.
 
     Args:
         snapshot: as it was read.
@@ -95,7 +95,7 @@ class Waiting:
             self._filled.notify()
 
     def take(self, meanwhile: Callable[[], bool] = lambda: False) -> Request:
-        """The request that has waited longest; waits for one.
+        """Return the request that has waited longest; waits for one.
 
         Args:
             meanwhile: done piece by piece while there is none; whether there is more of it.
@@ -212,7 +212,7 @@ def serve(parent: ParentChannel, source: int | None) -> None:
 
 
 def _parts(answer: messages.Answer) -> Iterator[messages.Answer]:
-    """The answer, a long report in pieces."""
+    """Yield the answer, a long report in pieces."""
     if not isinstance(answer, messages.Exported):
         yield answer
         return
@@ -302,7 +302,7 @@ def _where(path: str, source: int | None) -> Where:
 
 
 def _together(found: list[Estimate]) -> Estimate:
-    """What several files take, one kept while the next is read."""
+    """Return the cost of several files, one kept while the next is read."""
     if len(found) == 1:
         return found[0]
     expected = [item.expected for item in found]

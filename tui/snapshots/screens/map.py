@@ -121,7 +121,7 @@ class MapPane(SnapshotPane):
         )
 
     def row_lines(self, cells: int) -> list[Line]:
-        """A line for each segment; an ellipsis where it is not known yet."""
+        """Return a line for each segment; an ellipsis where it is not known yet."""
         request = self._request()
         if request is None:
             return []

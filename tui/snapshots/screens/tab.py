@@ -277,7 +277,7 @@ class PathInput(Input):
         event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:
-        """A path from the root is not meant to follow another."""
+        """Replace the field by a pasted path from the root."""
         if event.text.startswith(("/", "~")):
             self.value = ""
 
@@ -305,7 +305,7 @@ class FileScreen(Dialog["str | None"]):
         self._why = ""
 
     def compose(self) -> ComposeResult:
-        """The path over the list."""
+        """Yield the path over the list."""
         self.list.can_focus = False
         yield box(self._title, "enter opens   tab completes   escape leaves", self.field, self.list)
 

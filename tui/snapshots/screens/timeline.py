@@ -172,7 +172,7 @@ class TimelinePane(SnapshotPane):
         return AskTimeline(0, focus.device, cells, first, last, self.session.stacking)
 
     def timeline(self) -> Timeline | None:
-        """What is drawn: the newest that there is of this device."""
+        """Return the newest timeline of this device."""
         request = self._request()
         if request is None:
             return None
@@ -187,7 +187,7 @@ class TimelinePane(SnapshotPane):
         return self.app.no_color
 
     def chart(self, height: int) -> list[Line]:
-        """The chart as lines, or the line that says why there is none."""
+        """Return the chart as lines, or the line that says why there is none."""
         shown = self.timeline()
         if shown is None:
             return []
@@ -210,7 +210,7 @@ class TimelinePane(SnapshotPane):
             self.legend.styles.height = height
 
     def _part(self) -> Part | None:
-        """What the layer under the cursor held; ``None`` where none is chosen or known yet."""
+        """Return the contents of the selected layer; ``None`` where none is known yet."""
         focus = self.session.focus
         if focus is None or self._chosen is None:
             return None

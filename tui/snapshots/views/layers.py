@@ -47,14 +47,14 @@ Cell = tuple[str, TextStyle]
 
 
 def letter_of(timeline: Timeline, number: int) -> str:
-    """What stands for a layer in the chart and in the legend."""
+    """Return the sign of a layer in the chart and the legend."""
     if timeline.layers[number].key == REST:
         return _OTHERS[glyphs.GLYPHS.ascii]
     return _LETTERS[number % len(_LETTERS)]
 
 
 def _area(timeline: Timeline, number: int) -> TextStyle:
-    """The colour of a layer."""
+    """Return the colour of a layer."""
     rest = timeline.layers[number].key == REST
     return TextStyle.LAYER_REST if rest else LAYERS[number % len(LAYERS)]
 
@@ -77,7 +77,7 @@ def chart_lines(
     *,
     letters: bool = False,
 ) -> list[Line]:
-    """The chart in its frame.
+    """Return the chart in its frame.
 
     Args:
         timeline: as many buckets as there are cells right of the gutter, or fewer.
@@ -136,7 +136,7 @@ def _cell_drawn(timeline: Timeline, cell: _Filled, *, letters: bool) -> Cell:
 
 
 def _grid(timeline: Timeline, rows: int, *, letters: bool) -> list[list[_Filled]]:
-    """The cells by row from the top, then by column."""
+    """Return the cells by row from the top, then by column."""
     letters = letters or glyphs.GLYPHS.ascii
     columns = [
         _column(timeline, number, bucket, rows, letters=letters)
@@ -173,7 +173,7 @@ def _column(
 
 
 def layer_at(timeline: Timeline, height: int, x: int, y: int) -> str | None:
-    """The key of the layer that is drawn in a cell of the chart; ``None`` where there is none."""
+    """Return the key of the layer in a cell of the chart; ``None`` for none."""
     rows = rows_of(timeline, height)
     column, row = x - GUTTER, y - 1
     if not (0 <= column < len(timeline.buckets) and 0 <= row < rows):
@@ -184,7 +184,7 @@ def layer_at(timeline: Timeline, height: int, x: int, y: int) -> str | None:
 
 
 def next_layer(timeline: Timeline, event: int | None, chosen: str | None, by: int) -> str | None:
-    """The layer above or below the chosen one that holds something in the cursor's column.
+    """Return the layer above or below the chosen one that holds something in the cursor's column.
 
     Below the lowest and above the highest stands none.
     """
@@ -215,7 +215,7 @@ def _write_letters(timeline: Timeline, grid: list[list[_Filled]]) -> None:
 def _draw_uprights(
     timeline: Timeline, grid: list[list[_Filled]], at: int | None, chosen: str | None
 ) -> None:
-    """The lines of the peak, of each OOM and of the cursor; only the cursor's crosses the areas."""
+    """Draw the lines of peak, OOMs and cursor; only the cursor's crosses the areas."""
     lines = [(column_of(timeline, timeline.peak_event), _PEAK)] if _peak_in(timeline) else []
     lines += [(place, _OOM) for place, bucket in enumerate(timeline.buckets) if bucket.ooms]
     for column, kind in lines:
@@ -286,7 +286,7 @@ def _marks_line(timeline: Timeline) -> Line:
 
 
 def _floor_lines(timeline: Timeline, at: int | None) -> list[Line]:
-    """The lower edge with its ticks and the cursor, and below it times, else event numbers."""
+    """Return the lower edge with ticks and cursor, and times or event numbers below it."""
     width = len(timeline.buckets)
     edge = [glyphs.GLYPHS.rule] * width
     names = [" "] * width
@@ -344,7 +344,7 @@ def _outermost(timeline: Timeline) -> bool:
 
 
 def _annotation_lines(timeline: Timeline) -> list[Line]:
-    """The outermost annotations, each from where it begins; what is too narrow is a stroke."""
+    """Return the outermost annotations, each from its begin; a narrow one is a stroke."""
     if not _outermost(timeline):
         return []
     cells = [" "] * len(timeline.buckets)
@@ -388,7 +388,7 @@ def legend_lines(
 
 
 def _purpose(timeline: Timeline, layer: Layer) -> str:
-    """The category in the legend, where the layer is not one itself."""
+    """Return the category in the legend, where the layer is not one itself."""
     told = layer.categories and layer.categories != (NOT_TOLD,)
     if timeline.stacking == "category" or not told:
         return ""

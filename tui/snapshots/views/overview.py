@@ -73,7 +73,7 @@ def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
 
 
 def loading_lines(store: SnapshotStore, cells: int) -> list[Line]:
-    """What the reading takes and how far it is."""
+    """Return the cost of the reading and its progress."""
     rows = paragraph(names(store.paths), cells, label="reading ")
     if store.estimate is not None:
         rows += paragraph(store.estimate.words, cells, TextStyle.QUIET)
@@ -88,7 +88,7 @@ def loading_lines(store: SnapshotStore, cells: int) -> list[Line]:
 
 
 def progress_words(progress: Progress) -> str:
-    """``reading 54.2 MiB of 184 MiB, 12 s left``."""
+    """Return the progress: ``reading 54.2 MiB of 184 MiB, 12 s left``."""
     show = text.size if progress.phase == "reading" else text.count
     words = f"{progress.phase} {show(progress.done)}"
     if progress.total:
@@ -126,13 +126,13 @@ class FoundFile:
 
 
 def split_path(typed: str) -> tuple[str, str]:
-    """The folder that is typed, with its slash, and the beginning of a name in it."""
+    """Return the folder that is typed, with its slash, and the beginning of a name in it."""
     folder, slash, name = typed.rpartition("/")
     return folder + slash, name
 
 
 def matching_files(typed: str) -> tuple[tuple[FoundFile, ...], str]:
-    """What the typed path may go on with, folders last, and why there is nothing.
+    """Return the completions of a typed path, folders last, or why there are none.
 
     Hidden entries only where the name that is typed begins with a dot.
     """
@@ -164,7 +164,7 @@ def _found_file(entry: os.DirEntry[str]) -> FoundFile:
 
 
 def completed_path(typed: str, found: tuple[FoundFile, ...]) -> str:
-    """The path as far as all that is found agrees."""
+    """Return the path as far as all that is found agrees."""
     if not found:
         return typed
     folder, _ = split_path(typed)
@@ -174,7 +174,7 @@ def completed_path(typed: str, found: tuple[FoundFile, ...]) -> str:
 
 
 def _common_start(names: list[str]) -> str:
-    """What all names begin with."""
+    """Return the common beginning of all names."""
     first, last = min(names), max(names)
     same = next(
         (at for at, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), None
@@ -183,7 +183,7 @@ def _common_start(names: list[str]) -> str:
 
 
 def found_line(item: FoundFile, cells: int) -> Line:
-    """A file to choose: its size and its name."""
+    """Return a file to choose: its size and its name."""
     size = "folder" if item.folder else text.size(item.byte)
     name = f"{item.name}/" if item.folder else item.name
     return fit_line(line(Span(f"{size:>9}  ", TextStyle.QUIET), Span(name)), cells)
@@ -278,7 +278,7 @@ def summary_lines(summary: Summary, cells: int) -> list[Line]:
 
 
 def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
-    """The sites that held the most."""
+    """Return the sites that held the most."""
     rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
     if not top:
         return [*rows, line(Span("   nothing was live", TextStyle.QUIET))]
@@ -294,7 +294,7 @@ def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
 
 
 def advice_lines(title: str, advice: Sequence[Advice], cells: int) -> list[Line]:
-    """What there is to be done, each with its figure."""
+    """Return the advice, each with its figure."""
     if not advice:
         return []
     rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
@@ -305,14 +305,14 @@ def advice_lines(title: str, advice: Sequence[Advice], cells: int) -> list[Line]
 
 
 def exception_lines(message: str, source: str, cells: int) -> list[Line]:
-    """What the exception said, and where that is from."""
+    """Return the exception's message and its source."""
     title = line(Span("Text of the exception", TextStyle.STRONG))
     from_where = indented(wrap(f"from: {source}", max(10, cells - 3)), 3, TextStyle.QUIET)
     return [(), title, *indented(wrap(message, max(10, cells - 3)), 3), *from_where]
 
 
 def file_lines(info: FileInfo, cells: int) -> list[Line]:
-    """What the file is, its allocator settings, and what is odd about it."""
+    """Return the file's kind, its allocator settings, and its oddities."""
     rows: list[Line] = [(), line(Span("File", TextStyle.STRONG))]
     rows += indented(wrap(info.file, max(10, cells - 3)), 3)
     parts = [line(f"   {text.size(info.byte)}" if info.byte else "   from a pipe")]

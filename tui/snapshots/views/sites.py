@@ -38,7 +38,7 @@ class SiteLine:
 def nodes(
     listings: Callable[[Path], SiteListing | None], open_paths: Mapping[Path, bool]
 ) -> list[SiteLine]:
-    """The tree as far as it is unfolded.
+    """Return the tree as far as it is unfolded.
 
     Args:
         listings: the children of a path, ``None`` while they are not known.
@@ -91,7 +91,7 @@ def node_line(node: SiteLine, *, unfolded: bool, cells: int) -> Line:
 
 
 def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
-    """The heading over the columns of sites."""
+    """Return the heading over the columns of sites."""
     return fit_line(
         line(
             Span(SITE_HEADING, TextStyle.QUIET),
@@ -102,12 +102,12 @@ def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
 
 
 def after(options: tuple[str, ...], present: str) -> str:
-    """The next of some options, from the last one on to the first."""
+    """Return the next of some options, from the last one on to the first."""
     return options[(options.index(present) + 1) % len(options)]
 
 
 def search_of(typed: str) -> tuple[str, bool]:
-    """What was typed as a search and whether it is a regular expression: ``/.../`` is one."""
+    """Parse a typed search; ``/.../`` is a regular expression."""
     words = typed.strip()
     if len(words) > 2 and words.startswith("/") and words.endswith("/"):
         return words[1:-1], True
@@ -118,12 +118,12 @@ def search_of(typed: str) -> tuple[str, bool]:
 
 
 def signed(value: int) -> str:
-    """A change of bytes with its sign."""
+    """Return a change of bytes with its sign."""
     return f"+{text.size(value)}" if value > 0 else text.size(value)
 
 
 def difference_head(difference: Difference, cells: int) -> list[Line]:
-    """What is compared, and the sums."""
+    """Return the compared sides and the sums."""
     arrow = glyphs.GLYPHS.arrow
     live = difference.live_b - difference.live_a
     reserved = difference.reserved_b - difference.reserved_a
@@ -152,14 +152,14 @@ def difference_head(difference: Difference, cells: int) -> list[Line]:
 
 
 def difference_heading(cells: int) -> Line:
-    """The heading over the columns of changes."""
+    """Return the heading over the columns of changes."""
     return fit_line(
         line(Span(f"{'change':>10} {'':<6} {'count':>8} {'B':>9}  ", TextStyle.QUIET)), cells
     )
 
 
 def difference_line(row: DiffRow, cells: int) -> Line:
-    """The change of one site: bytes, what kind, count, what it is in B, and who."""
+    """Return the change of one site: bytes, what kind, count, what it is in B, and who."""
     change = row.bytes_b - row.bytes_a
     count = row.count_b - row.count_a
     figures = (

@@ -230,7 +230,7 @@ NO_CODE = "its exit code is not known: the process that waits for it was killed"
 
 
 def with_code(run: StartedRun, code: int) -> StartedRun:
-    """The run with the end of its command, as ``Popen.returncode`` tells it."""
+    """Return the run with the end of its command, as ``Popen.returncode`` tells it."""
     found = runs.read_again(run)
     return replace(
         found,
@@ -331,7 +331,7 @@ async def as_text(outcome: RunOutcome) -> list[str]:
 
 
 async def as_markdown(outcome: RunOutcome) -> list[str]:
-    """The same for an issue: the newest OOM that ended something, and its report."""
+    """Return the same for an issue: the newest OOM that ended something, and its report."""
     left = outcome.left
     told = await explained(outcome.run, outcome.processes, left, "markdown")
     lines = [f"**{each.explanation.line}**" for each in told[:1]]
@@ -348,7 +348,7 @@ async def as_markdown(outcome: RunOutcome) -> list[str]:
 
 
 def _explanation_lines(explanation: Explanation) -> list[str]:
-    """The account and the advice, where there is no snapshot to read."""
+    """Return the account and the advice, where there is no snapshot to read."""
     # The door to the views, which nothing else here needs.
     from tui.kit.lines import plain
     from tui.snapshots.views.explained import account_lines, advice_lines

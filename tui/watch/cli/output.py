@@ -98,7 +98,7 @@ def rows_of(
 
 
 def as_plain(rows: Sequence[WatchedProcessRow]) -> dict[str, Any]:
-    """The object of ``--json``: bytes, and for each ``null`` a reason under its path."""
+    """Return the object of ``--json``: bytes, and for each ``null`` a reason under its path."""
     unavailable: dict[str, str] = {}
     processes = [_process(row, unavailable) for row in rows]
     return {"processes": processes, "unavailable": unavailable}
@@ -181,7 +181,7 @@ def _of_nvml(
 
 
 def table(rows: Sequence[WatchedProcessRow], room: int | None = None) -> list[str]:
-    """A line for each device of each process, headings first; nothing where there is none.
+    """Return a line for each device of each process, headings first; nothing where there is none.
 
     Args:
         rows: what is shown.
@@ -249,7 +249,7 @@ def _why_not(row: WatchedProcessRow) -> list[str]:
 
 
 def kept_lines() -> list[str]:
-    """A line for each run that is kept, the newest first; nothing where there is none.
+    """Return a line for each run that is kept, the newest first; nothing where there is none.
 
     What is beyond the limits by now is dropped first.
     """
@@ -281,7 +281,7 @@ def _end(run: StartedRun) -> str:
 
 
 def kept_as_plain() -> list[dict[str, Any]]:
-    """The same as plain data."""
+    """Return the same as plain data."""
     return [
         {
             "folder": str(run.folder),

@@ -285,7 +285,7 @@ class Watching:
 
 
 def _fitted(rows: Sequence[WatchedProcessRow]) -> list[str]:
-    """The table as wide as the terminal; whole where it is not for one."""
+    """Return the table as wide as the terminal; whole where it is not for one."""
     if not sys.stdout.isatty():
         return table(rows)
     # Here, because it measures with rich, which a pipe has no use for.

@@ -36,7 +36,7 @@ class ToldOom:
 
 
 def newest_ooms(left: Sequence[ProcessLog]) -> list[tuple[ProcessLog, Oom]]:
-    """The newest OOM of each process, those first that ended one or may have."""
+    """Return the newest OOM of each process, those first that ended one or may have."""
     found = [(each, each.ooms[-1]) for each in left if each.ooms]
     return sorted(found, key=lambda pair: (pair[1].handled is True, pair[1].at))
 
@@ -44,7 +44,7 @@ def newest_ooms(left: Sequence[ProcessLog]) -> list[tuple[ProcessLog, Oom]]:
 async def explained(
     run: StartedRun, processes: WatchedProcesses, left: Sequence[ProcessLog], form: Form
 ) -> list[ToldOom]:
-    """The newest OOM of each process with its explanation, those first that ended one.
+    """Return the newest OOM of each process with its explanation, those first that ended one.
 
     Args:
         run: that is over.
@@ -67,7 +67,7 @@ async def explained(
 async def _by_snapshot(
     snapshot: Path, device: int, oom_text: str, known: Circumstances, form: Form
 ) -> tuple[Explanation | None, tuple[str, ...]]:
-    """What the reader makes of a snapshot; where it cannot, why."""
+    """Return the reader's explanation of a snapshot, or why it has none."""
     path = str(snapshot)
     try:
         async with reading((path,)) as child:

@@ -292,7 +292,7 @@ class LaunchOptions:
 
 
 def as_exports(run: Path, entries: int | None) -> list[str]:
-    """What a run sets in its command's environment, as lines of a shell."""
+    """Return the variables of a run's command, as lines of a shell."""
     lines = []
     for name, value in runs.variables(run, entries, {}).items():
         more = "${PYTHONPATH:+:$PYTHONPATH}" if name == "PYTHONPATH" else ""
@@ -415,7 +415,7 @@ async def _without_a_screen(options: LaunchOptions) -> int:
 
 
 def entries_of(given: str) -> int:
-    """The number of ``--record=ENTRIES``.
+    """Return the number of ``--record=ENTRIES``.
 
     Raises:
         UsageError: it is none.

@@ -145,7 +145,7 @@ def check_injection(target: InjectionTarget) -> None:
 
 
 def injected_script(run: Path, entries: int) -> str:
-    """What the process is to execute.
+    """Return the script that the process is to execute.
 
     Args:
         run: the folder of the run.

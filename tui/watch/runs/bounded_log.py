@@ -18,7 +18,7 @@ RETRY_S = 1.0
 
 
 def in_words(size: int) -> str:
-    """A size in the unit that fits, for a line in the log."""
+    """Return a size in the unit that fits, for a line in the log."""
     if size < 1 << 20:
         return f"{size / 1024:.1f} KiB" if size >= 1024 else f"{size} B"
     return f"{size / (1 << 20):.1f} MiB"

@@ -86,7 +86,7 @@ def keeps_growing(points: Sequence[tuple[float, float]]) -> bool:
 
 
 def block_floors(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The least value of each of up to :data:`BLOCKS` equal parts of the time, and its time.
+    """Return the least value of each of up to :data:`BLOCKS` equal parts of the time, and its time.
 
     The same of steps. A part in which nothing was seen is left out.
     """
@@ -182,7 +182,7 @@ class Track:
             self._retries.popleft()
 
     def findings(self, *, ended: bool = False) -> tuple[Finding, ...]:
-        """What can be told now.
+        """Return the present findings.
 
         Args:
             ended: the process has ended: nothing is advised that it would have to do.
@@ -287,7 +287,7 @@ class Track:
 
 
 def _rate(found: GrowthRate, times: float, per: str) -> str:
-    """The rate and its bounds in one unit: ``3.1 MiB/min, 2.8 to 3.4``."""
+    """Return the rate and its bounds in one unit: ``3.1 MiB/min, 2.8 to 3.4``."""
     rates = [times * each for each in (found.rate, found.low, found.high)]
     power = min(4, max(0, math.floor(math.log(max(rates), 1024))))
     half_width = (found.high - found.low) / 2 / found.rate

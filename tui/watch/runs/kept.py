@@ -623,7 +623,7 @@ def _asked_words(asked: int) -> str:
 
 
 def size_words(oom: Oom) -> str:
-    """What was asked for on which device, and what was free of it."""
+    """Return the requested size and device, and the free memory of it."""
     device = f"cuda:{oom.device}"
     if oom.asked is None or oom.free is None or oom.limit is None:
         return f"the driver had no memory left on {device} (bytes asked for and free not known)"
@@ -632,7 +632,7 @@ def size_words(oom: Oom) -> str:
 
 
 def live_words(oom: Oom) -> str:
-    """The two kinds of live memory: blocks as torch allocated them, and what was requested."""
+    """Return the two kinds of live memory: allocated blocks and requested bytes."""
     allocated = f"{fmt.size(oom.allocated)} allocated"
     if oom.requested is None:
         return f"{allocated} (requested not known)"

@@ -20,7 +20,7 @@ LONGEST_LINE = 400
 
 
 def logged_in(run: StartedRun) -> str:
-    """The lines of a run's output in which torch tells of a refused allocation; empty for none."""
+    """Return the lines of a run's output in which torch reports a refused allocation."""
     try:
         with run.log.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST_LOG))
@@ -37,7 +37,7 @@ def texts_of(run: StartedRun, oom: Oom) -> str:
 
 
 def oom_of_snapshot(path: Path) -> tuple[ProcessLog, Oom] | None:
-    """The process and the OOM that a snapshot in a run's folder was written at.
+    """Return the process and the OOM that a snapshot in a run's folder was written at.
 
     ``None`` where the file lies in no run's folder, or was written on demand.
     """

@@ -11,7 +11,7 @@ from tui.watch.runs.runs import StartedRun
 
 
 def left_in_words(run: StartedRun) -> str:
-    """What becomes of a run that is no longer looked at, where it is kept and how to come back."""
+    """Return the state of a run that is left, its folder, and how to come back to it."""
     run = runs.with_end(run)
     if run.ended is None and not run.goes_on:
         told = f"{name_of(run)}: {unseen_end_words(run.last_sign)}; kept in {run.folder}"
@@ -35,7 +35,7 @@ def end_in_words(run: StartedRun) -> str:
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal; some, such as that of one that threads send each other, have none."""
+    """Return the name of a signal; some, such as those between threads, have none."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -43,5 +43,5 @@ def signal_name(number: int) -> str:
 
 
 def name_of(run: StartedRun) -> str:
-    """The first two words of its command."""
+    """Return the first two words of its command."""
     return " ".join(run.command[:2]) or "what --env has started"

@@ -134,7 +134,7 @@ def folder() -> Path:
 
 
 def new_folder() -> Path:
-    """A name for the next run's folder, which is not made; of this second and this process."""
+    """Return a name for the next run's folder, which is not made, of this second and process."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     others = (f"{name}-{number}" for number in itertools.count(2))
     places = (folder() / each for each in itertools.chain([name], others))
@@ -182,7 +182,7 @@ def drop(run: StartedRun) -> None:
 
 
 def of_process(run: StartedRun, pid: int) -> StartedRun:
-    """The run with its process, which is to be saved."""
+    """Return the run with its process, which is to be saved."""
     ticks = None
     with contextlib.suppress(OSError):
         ticks = int(identity(pid).rpartition("-")[2])
@@ -255,12 +255,12 @@ def kept() -> list[StartedRun]:
 
 
 def read_again(run: StartedRun) -> StartedRun:
-    """What is written down of a run by now, which whoever started it may have added to."""
+    """Read a run again: whoever started it may have added to it."""
     return _read(run.folder) or run
 
 
 def named(name: str) -> StartedRun:
-    """The kept run of that folder name, or of the only one that begins so.
+    """Return the kept run of that folder name, or of the only one that begins so.
 
     Raises:
         LookupError: there is none, or several; in one line.
@@ -388,7 +388,7 @@ def size_of(place: Path) -> int:
 
 
 def processes_of(place: Path) -> list[int]:
-    """The processes of a run that are there, by the files that their agents have left."""
+    """Return the processes of a run that are there, by the files that their agents have left."""
     found = []
     for path in place.glob("*.jsonl"):
         pid = path.stem.split("-")[-2:-1]
@@ -452,7 +452,7 @@ def _newest(place: Path) -> float:
 
 @functools.cache
 def boot_id() -> str:
-    """The kernel's id of this machine's start; empty where it does not tell."""
+    """Return the kernel's id of this machine's start; empty where it does not tell."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -481,7 +481,7 @@ earlier may have had the same pid, above all in a container."""
 
 
 def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dict[str, str]:
-    """What is to be set in a command's environment.
+    """Return the environment variables of a command.
 
     Args:
         run: the folder of the run.
@@ -603,7 +603,7 @@ def log_problem(run: StartedRun) -> str:
 
 
 def with_end(run: StartedRun) -> StartedRun:
-    """A run as it is written down, with its end where this program alone knows it."""
+    """Return a run as it is written down, with its end where this program alone knows it."""
     process = _STARTED[run.folder] if is_child(run) else None
     code = process.poll() if process is not None and process.is_over else None
     run = read_again(run)

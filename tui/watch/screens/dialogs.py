@@ -42,7 +42,7 @@ class EndScreen(BesideCursor["signal.Signals | None"]):
         self._words = tuple(words)
 
     def compose(self) -> ComposeResult:
-        """A box around the words and the signals."""
+        """Yield a box around the words and the signals."""
         words = LinesView(self._lines, id="message")
         yield box("End the run?", "i, t or k sends it   n or escape sends nothing", words)
 
@@ -78,7 +78,7 @@ class LeaveOrEndScreen(BesideCursor["str"]):
         self._words = tuple(words)
 
     def compose(self) -> ComposeResult:
-        """A box around the words and the two ways."""
+        """Yield a box around the words and the two ways."""
         yield box(
             "Leave the run or end it?",
             "l leaves it running   e ends it   n or escape goes back",
@@ -117,7 +117,7 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
         self.list = NumberedList(self._lines, id="taken")
 
     def compose(self) -> ComposeResult:
-        """The list; what is marked is compared."""
+        """Yield the list of snapshots, of which the marked ones are compared."""
         keys = "space marks   enter compares the two marked   escape leaves"
         yield box("What has grown between two snapshots", keys, self.list)
 

@@ -70,11 +70,11 @@ class KeptList(KeyedList):
         return next((each.run for each in self._runs() if each.run.folder.name == self.key), None)
 
     def row_keys(self) -> Sequence[str]:
-        """The runs, the newest first."""
+        """Return the runs, the newest first."""
         return [each.run.folder.name for each in self._runs()]
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """A line for each."""
+        """Return a line for each."""
         return kept_lines(self._runs(), cells, self._clock())
 
 

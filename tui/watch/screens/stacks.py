@@ -40,7 +40,7 @@ class StacksScreen(Dialog[None]):
         self._text = LinesView(self._lines)
 
     def compose(self) -> ComposeResult:
-        """A box around the text, which scrolls."""
+        """Yield a box around the text, which scrolls."""
         yield box("Where each rank is", "k asks again   escape closes", self._text)
 
     def on_mount(self) -> None:

@@ -63,7 +63,7 @@ class RunSession(Protocol):
         """Have a function called when something is to be drawn anew."""
 
     def kept(self) -> list[StartedRun]:
-        """The runs that are kept, the newest first."""
+        """Return the runs that are kept, the newest first."""
 
     def open(self, run: StartedRun) -> None:
         """Follow a run, or replay it."""
@@ -160,7 +160,7 @@ class WatchTab(CommandScreen):
     # ---- life ----
 
     def resumed(self, event: events.ScreenResume) -> None:
-        """Samples come faster while somebody looks."""
+        """Sample faster while the screen is shown."""
         self.session.looked_at(True)
         self._read_kept()
         super().resumed(event)
@@ -183,7 +183,7 @@ class WatchTab(CommandScreen):
         self.catch_up()
 
     def left_words(self) -> str:
-        """What the end of the program leaves running, and where it is kept; empty for nothing."""
+        """Return the run that the program leaves running, and its folder; empty for none."""
         state = self.session.state
         return going_on_words(state.run) if state is not None and is_on(state) else ""
 
@@ -203,7 +203,7 @@ class WatchTab(CommandScreen):
                 self.catch_up()
 
     def on_resize(self, _event: events.Resize) -> None:
-        """A tall screen has the output too."""
+        """Show the output too on a tall screen."""
         self.call_after_refresh(self.catch_up)
 
     def catch_up(self) -> None:
@@ -334,7 +334,7 @@ class WatchTab(CommandScreen):
             self.app.push_screen(StacksScreen(self.session.stacks))
 
     def _with_agent(self, what: str) -> WatchedDevice | None:
-        """The row under the cursor where its process has an agent; else it is said why not."""
+        """Return the selected row if its process has an agent; else report why not."""
         row = self.selected
         if row is None:
             self._say(f"{what} needs a process: none has loaded torch yet")
@@ -378,7 +378,7 @@ class WatchTab(CommandScreen):
         self._say(self.session.end(number), "information")
 
     def action_watch_output(self) -> None:
-        """The output in place of the memory, or the memory again."""
+        """Swap the output and the memory."""
         state = self.session.state
         if state is None:
             return

@@ -111,7 +111,7 @@ class FollowedFile:
 
 
 def shown(line: str) -> str:
-    """What a terminal would leave of a line: what was written over is not there."""
+    """Return a line as a terminal would leave it, without overwritten text."""
     line = line.rstrip("\r").rpartition("\r")[2]
     line = _ESCAPE.sub("", line[: 4 * MOST_CHARACTERS]).expandtabs()
     return clean(line[:MOST_CHARACTERS])
@@ -201,7 +201,7 @@ class FollowedRun:
         self._tell()
 
     async def _look_once(self) -> None:
-        """What there is of a run that has ended, or is out of reach."""
+        """Read a run that has ended, or is out of reach, once."""
         if self.run.ended is None and runs.is_child(self.run):
             await self._learn_end()  # it has ended before it was looked at
         self._over = self.run.is_of_this_machine
@@ -249,7 +249,7 @@ class FollowedRun:
             await asyncio.sleep(SEEN_S)
 
     async def _finish(self, *, replayed: bool = False) -> None:
-        """A last look at the folder; a replay is one when all of it is there."""
+        """Read the folder a last time; a replay ends when all of it is read."""
         folder = RunFolder(self.run.folder)
         looked = await asyncio.to_thread(folder.look, self._clock(), ())
         self._replayed = replayed
@@ -305,7 +305,7 @@ class FollowedRun:
         return self._over
 
     def state(self) -> WatchedRun:
-        """What is known now; the same object until it changes."""
+        """Return the present state; the same object until it changes."""
         if self._state is None:
             self._state = self._put_together()
         return self._state

@@ -144,7 +144,7 @@ class WatchedRunSession:
     # ---- which run ----
 
     def kept(self) -> list[StartedRun]:
-        """The runs that are kept, the newest first."""
+        """Return the runs that are kept, the newest first."""
         return runs.kept()
 
     def open(self, run: StartedRun) -> None:
@@ -248,7 +248,7 @@ class WatchedRunSession:
     # ---- inside ----
 
     def _agent(self, pid: int) -> tuple[Callable[[Ask], None] | None, str]:
-        """What asks the agent of a process for something, or why there is none."""
+        """Return the function that asks a process's agent, or why there is none."""
         followed = self._followed
         if followed is None:
             return None, "no run is open"
@@ -298,7 +298,7 @@ class WatchedRunSession:
 
 
 def _see(task: asyncio.Task[None]) -> None:
-    """The page has the text of an error of our own; the loop tells it with where it was."""
+    """Log an error of our own with its place; the page has its text."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
         task.get_loop().call_exception_handler({"message": "watching failed", "exception": error})

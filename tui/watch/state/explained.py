@@ -35,7 +35,7 @@ def growth_of(track: Track) -> Rate | None:
 
 
 def circumstances_of_row(row: WatchedDevice) -> Circumstances:
-    """What the page of a run knows of one device, without a look at any file."""
+    """Return the circumstances of one device that the page knows without reading a file."""
     grows = row.growth
     told = grows is not None and any(found.key == "growth" for found in row.findings)
     rate = (
@@ -54,7 +54,7 @@ def circumstances_of_row(row: WatchedDevice) -> Circumstances:
 
 
 def _of_driver_oom(row: WatchedDevice) -> tuple[Holder, ...]:
-    """The others on the full GPU, where the driver refused a process of no figures."""
+    """Return the others on the full GPU, where the driver refused a process of no figures."""
     ooms = () if row.left is None else row.left.ooms
     if row.full_gpu is None or not ooms or ooms[-1].asked is not None:
         return ()
@@ -70,7 +70,7 @@ class KnownOfSnapshot:
 
 
 def known_of_snapshot(path: Path) -> KnownOfSnapshot | None:
-    """What the run that wrote a snapshot tells of its OOM; ``None`` for a file of no kept run."""
+    """Return the facts of the OOM from the run that wrote a snapshot; ``None`` for no run."""
     try:
         if path.parent.parent.resolve() != runs.folder().resolve():
             return None
@@ -85,7 +85,7 @@ def known_of_snapshot(path: Path) -> KnownOfSnapshot | None:
 
 
 def seen_device(processes: WatchedProcesses, left: ProcessLog, oom: Oom) -> SeenDevice | None:
-    """The device that ran out, as it was seen from outside; ``None`` where it was not."""
+    """Return the device that ran out, as it was seen from outside; ``None`` where it was not."""
     for process in processes.seen.values():
         if process.told.pid == left.pid:
             return process.devices.get(f"cuda:{oom.device}")
@@ -100,7 +100,7 @@ def circumstances(
     known: tuple[Holder, ...] = (),
     gpus: Mapping[str, SeenGpu] | None = None,
 ) -> Circumstances:
-    """What the watch knows of one OOM besides its snapshot.
+    """Return the watch's facts of one OOM besides its snapshot.
 
     Args:
         run: of the process.
@@ -128,7 +128,7 @@ def circumstances(
 
 
 def _gpu(seen: SeenDevice | None, gpus: Mapping[str, SeenGpu]) -> SeenGpu | None:
-    """The GPU of a device; of one that no figures placed, the only one without room."""
+    """Return the GPU of a device; of one that no figures placed, the only one without room."""
     if seen is not None and seen.placed.id is not None:
         return gpus.get(seen.placed.id)
     return full_gpu(gpus.values())
@@ -137,7 +137,7 @@ def _gpu(seen: SeenDevice | None, gpus: Mapping[str, SeenGpu]) -> SeenGpu | None
 def _holders(
     pid: int, oom: Oom, seen: SeenDevice | None, gpu: SeenGpu | None
 ) -> tuple[Holder, ...]:
-    """The other processes on the device that ran out.
+    """Return the other processes on the device that ran out.
 
     A process that the driver refused may have no context and no figures: NVML lists the others
     alone.
@@ -152,7 +152,7 @@ def _absolute(filename: str, run: StartedRun) -> str:
 
 
 def asking_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
-    """The stack that asked; of a thread of torch's own the main thread's, which waits for it."""
+    """Return the stack that asked; for a thread of torch's own, the waiting main thread's."""
     if oom.stack:
         return oom.stack
     threads = () if inventory is None else inventory.threads

@@ -62,7 +62,7 @@ class WatchedProcesses:
     # ---- change ----
 
     def take(self, event: Seen) -> None:
-        """What was seen, now or at some time before."""
+        """Apply an event, seen now or earlier."""
         if isinstance(event, TorchProcesses):
             self._take_processes(event)
         elif isinstance(event, ProcessFigures):
@@ -125,7 +125,7 @@ class WatchedProcesses:
             known.take(figures, of.steps)
 
     def _of(self, pid: int) -> SeenProcess | None:
-        """The process of which something is told; made where its description is not there.
+        """Return the process of which something is told; made where its description is not there.
 
         ``None`` where there are :data:`MOST_SEEN` already.
         """
@@ -177,14 +177,14 @@ class WatchedProcesses:
         self._agents = {each.pid: each for each in states}
 
     def take_left(self, left: Sequence[ProcessLog], troubles: Sequence[str]) -> None:
-        """What the agents have written down, and why there is none in some process."""
+        """Apply the logs of the agents, and the reasons for missing agents."""
         self.left = tuple(left)
         self._troubles = tuple(troubles)
 
     # ---- look ----
 
     def completed_left(self) -> list[ProcessLog]:
-        """What each agent has left; of those that were killed, with the steps last heard of."""
+        """Return the log of each agent, completed by the last known steps of killed ones."""
         found = []
         for each in self.left:
             process = self._left_by(each)
@@ -195,11 +195,11 @@ class WatchedProcesses:
         return found
 
     def agent(self, pid: int) -> AgentState | None:
-        """The agent of a process that answers."""
+        """Return the agent of a process that answers."""
         return self._agents.get(pid)
 
     def devices(self, *, over: bool) -> tuple[WatchedDevice, ...]:
-        """What there is to show, by rank, pid and device.
+        """Return the devices to show, by rank, pid and device.
 
         Args:
             over: the run has ended, and with it all its processes.
@@ -225,7 +225,7 @@ class WatchedProcesses:
         return tuple(sorted(of_use or found, key=_place_in_list))
 
     def _left_by(self, left: ProcessLog) -> SeenProcess | None:
-        """The process whose agent has left it."""
+        """Return the process whose agent has left it."""
         for process in reversed(self.seen.values()):
             start = process.told.start
             if process.told.pid == left.pid and (start is None or start <= left.began + 2.0):
@@ -300,13 +300,13 @@ class WatchedProcesses:
 
 
 def pid_of(identity: str) -> int:
-    """The pid in the name of a process."""
+    """Return the pid in the name of a process."""
     pid = identity.split("-")[-2:-1]
     return _number(pid[0]) if pid else 0
 
 
 def _number(pid: str) -> int:
-    """A pid in digits; 0, which is no process's, of anything else."""
+    """Return a pid in digits; 0, which is no process's, of anything else."""
     return int(pid) if pid.isdecimal() and len(pid) <= 10 else 0
 
 
@@ -341,7 +341,7 @@ def _marks(
 
 
 def _oom_that_ended(left: ProcessLog | None, device: str) -> Oom | None:
-    """The last OOM of a device, unless the program went on after it."""
+    """Return the last OOM of a device, unless the program went on after it."""
     ooms = [oom for oom in left.ooms if device in ("", f"cuda:{oom.device}")] if left else []
     return ooms[-1] if ooms and not ooms[-1].handled else None
 
@@ -358,14 +358,14 @@ def _oom_in_words(oom: Oom, gone: bool) -> str:
 
 
 def _never_seen(left: ProcessLog) -> SeenProcess:
-    """A process of which nothing but what its agent has left is known."""
+    """Return a process of which nothing but what its agent has left is known."""
     rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
     told = undescribed(left.pid, BEFORE_IT_WAS_SEEN if left.ended else "it was not seen yet")
     return SeenProcess(replace(told, rank=rank, torch=left.torch))
 
 
 def _others_on(identity: str | None, pid: int, devices: Sequence[Device]) -> tuple[Holder, ...]:
-    """What other processes hold of a GPU, by NVML's id of it."""
+    """Return the memory of other processes on a GPU, by NVML's id of it."""
     return tuple(
         Holder(row.pid, row.memory, row.user or "", row.command or "")
         for device in devices

@@ -57,7 +57,7 @@ class SeenGpu:
     holders: tuple[Holder, ...]
 
     def others(self, pid: int) -> tuple[Holder, ...]:
-        """The processes on it but one."""
+        """Return the processes on it but one."""
         return tuple(each for each in self.holders if each.pid != pid)
 
 
@@ -185,7 +185,7 @@ class SeenDevice:
         self._judged: Judged | None = None
 
     def judged(self, *, anew: bool) -> Judged:
-        """What its figures tell: at most :data:`JUDGE_S` ago; anew at its end."""
+        """Return the findings of its figures, at most :data:`JUDGE_S` old; new at its end."""
         last = self._judged
         if last is None or anew or self.figures.at - last.at >= JUDGE_S:
             track = self.track
@@ -196,7 +196,7 @@ class SeenDevice:
         return last
 
     def take(self, figures: TorchMemory, step: int | None) -> None:
-        """The next reading.
+        """Apply the next reading.
 
         Args:
             figures: what was read.
@@ -245,7 +245,7 @@ class SeenProcess:
         """Unix time at which the newest step was seen."""
 
     def take_steps(self, at: float, steps: int, program: str = "") -> None:
-        """What its agent has told; each program that the process executes counts anew."""
+        """Apply the agent's count of steps; each program that the process executes counts anew."""
         self.steps_of[program] = max(steps, self.steps_of.get(program, 0))
         before, self.steps = self.steps, sum(self.steps_of.values())
         if before is not None and self.steps > before:

@@ -38,7 +38,7 @@ _Say = Callable[[WatchedDevice], str]
 
 
 def _of(pick: Callable[[TorchMemory], int], say: Callable[[int], str] = text.size) -> _Say:
-    """A figure of torch's allocator."""
+    """Return a figure of torch's allocator."""
 
     def told(row: WatchedDevice) -> str:
         return text.NA if row.figures is None else say(pick(row.figures))
@@ -47,7 +47,7 @@ def _of(pick: Callable[[TorchMemory], int], say: Callable[[int], str] = text.siz
 
 
 def _at_oom(pick: Callable[[TorchMemory | Oom], int]) -> _Say:
-    """A figure of torch's allocator; of a process that an OOM ended as it was then.
+    """Return a figure of torch's allocator; of a process that an OOM ended as it was then.
 
     What was read last may be of a later moment: an exception frees memory on its way.
     """
@@ -60,7 +60,7 @@ def _at_oom(pick: Callable[[TorchMemory | Oom], int]) -> _Say:
 
 
 def _allocated(row: WatchedDevice) -> str:
-    """The figure, or in a word why there is none."""
+    """Return the figure, or in a word why there is none."""
     if row.at_oom is not None:
         return text.size(row.at_oom.allocated)
     if row.figures is None:
@@ -110,12 +110,12 @@ def columns(cells: int) -> list[Column]:
 
 
 def key_of(row: WatchedDevice) -> str:
-    """What a row is held on to by: the same number may be another process later."""
+    """Return the key of a row, which tells two processes of the same number apart."""
     return f"{row.process.pid} {row.process.start} {row.device}"
 
 
 def heading(cells: int) -> Line:
-    """The columns' names."""
+    """Return the columns' names."""
     names = "".join(_placed(column, column.name) for column in columns(cells))
     return fit_line((Span(f"{names}  {STATE}", TextStyle.QUIET),), cells)
 
@@ -206,7 +206,7 @@ _TIMES = ((7200.0, 3600.0, "h"), (180.0, 60.0, "min"), (0.0, 1.0, "s"))
 
 
 def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]:
-    """The plot in so many rows at most, or in words why there is none.
+    """Return the plot in so many rows at most, or in words why there is none.
 
     Args:
         row: the device.
@@ -279,7 +279,7 @@ def _plot(
 
 
 def _events(scale: Scale, marks: Sequence[tuple[float, Mark]]) -> tuple[Event, ...]:
-    """Marks of a kind that are near to each other are one, at the newest of them, and counted."""
+    """Merge marks of a kind that are close, at the newest of them, with their number."""
     near = 1 / MOST_OF_A_KIND
     found: list[tuple[str, float, int]] = []
     for kind, name in MARK_NAMES.items():

@@ -41,7 +41,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def command_words(run: StartedRun) -> str:
-    """What was run, as it is typed; why that is not known, where it is not."""
+    """Return the command as it is typed, or why it is not known."""
     if run.problem:
         return clean(run.problem)
     return clean(shlex.join(run.command)) or "started by hand, with what watch --env says"
@@ -78,7 +78,7 @@ def is_on(state: WatchedRun) -> bool:
 
 
 def going_on_words(run: StartedRun) -> str:
-    """What is said of a run that is left."""
+    """Return the message on a run that is left."""
     return (
         f"{command_words(run)} goes on; it is kept in {clean(str(run.folder))}. "
         f"gpu-workbench watch {clean(run.folder.name)} shows it again."
@@ -86,7 +86,7 @@ def going_on_words(run: StartedRun) -> str:
 
 
 def title_words(state: WatchedRun, now: float, cells: int) -> str:
-    """What stands in the border above the table: the command gives way to how the run is."""
+    """Return the title of the table: the command gives way to the run's state."""
     goes_on = is_on(state)
     end = end_words(state.run, goes_on=goes_on)
     lasted = lasted_words(state.run, now, goes_on=goes_on)
@@ -112,7 +112,7 @@ class OomOf:
 
 
 def newest_oom(devices: Sequence[WatchedDevice]) -> OomOf | None:
-    """The newest of a run; one that the program did not survive comes before those it did."""
+    """Return the newest OOM of a run; one that ended the program comes first."""
     found = [
         OomOf(row, row.left.ooms[-1]) for row in devices if row.left is not None and row.left.ooms
     ]
@@ -137,7 +137,7 @@ def oom_words(found: OomOf, selected: WatchedDevice | None) -> str:
 
 
 def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) -> list[Line]:
-    """What has to be known before any figure: OOMs, no new figures, frozen, other remarks."""
+    """Return what to read before any figure: OOMs, missing figures, frozen, remarks."""
     found: list[Line] = []
     account: list[Line] = []
     oom = newest_oom(state.devices)
@@ -187,7 +187,7 @@ def growth_words(row: WatchedDevice) -> str:
 
 
 def _rates(grows: GrowthRate, per: str) -> str:
-    """The rate and its bounds in one unit: ``3.1 MiB per step (95 %: 2.8 to 3.4)``."""
+    """Return the rate and its bounds in one unit: ``3.1 MiB per step (95 %: 2.8 to 3.4)``."""
     values = (grows.rate, grows.low, grows.high)
     most = max(abs(each) for each in values)
     power = 0
@@ -206,7 +206,7 @@ def _rounded(value: float, half_width: float) -> str:
 
 
 def told_lines(row: WatchedDevice, cells: int) -> list[Line]:
-    """What the figures tell over time: a leak with its rate first, then growth, then the rest."""
+    """Return the findings over time: a leak with its rate, then growth, then the rest."""
     found: list[Line] = []
     for finding in row.findings:
         words = f"{finding.text} ({finding.source})"
@@ -272,18 +272,18 @@ LASTED_FROM, COUNTS_FROM = 100, 66
 
 
 def none_lines(cells: int) -> list[Line]:
-    """What to do where no run is kept."""
+    """Return what to do where no run is stored."""
     return [*paragraph(NONE_KEPT, cells), (), line(" ", Span(EXAMPLE, TextStyle.KEY))]
 
 
 def kept_heading(cells: int) -> Line:
-    """The columns' names."""
+    """Return the columns' names."""
     words = _kept_row("began", "end", "took", ("steps", "OOMs", "snaps"), "command", cells)
     return fit_line((Span(words, TextStyle.QUIET),), cells)
 
 
 def kept_lines(runs: Sequence[KeptRun], cells: int, now: float) -> list[Line]:
-    """A line for each run."""
+    """Return a line for each run."""
     return [_kept_line(kept, cells, now) for kept in runs]
 
 

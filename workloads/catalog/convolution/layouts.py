@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def types(on: Place) -> dict[str, tuple[str, bool | None]]:
-    """The types by name: of the numbers, and whether TF32 is allowed; ``None``: as it is set."""
+    """Return types by name: of the numbers, and whether TF32 is allowed; ``None``: as set."""
     import torch
 
     from workloads.declare.place import precision

@@ -252,7 +252,7 @@ def _tell(channel: Channel, parent: int, name: str, device: str) -> NoReturn:
 
 
 def tried(name: str, device: str) -> CaptureAttempt:
-    """What becomes of a try in this process; to be made in no other that is still needed."""
+    """Try a capture in this process, which nobody needs afterwards."""
     import torch
 
     try:

@@ -34,7 +34,7 @@ class ProfilerRow:
 
 
 def operators(averages: Any, *, device_time: bool, device_memory: bool) -> list[ProfilerRow]:
-    """The operators of a profile, the one with the longest time of its own first.
+    """Return the operators of a profile, the one with the longest time of its own first.
 
     Args:
         averages: ``profile.key_averages()``.
@@ -58,13 +58,13 @@ def operators(averages: Any, *, device_time: bool, device_memory: bool) -> list[
 
 
 def _read(event: Any, name: str) -> float:
-    """A figure of an event; older torch calls the device's CUDA's."""
+    """Return a figure of an event; older torch calls the device's CUDA's."""
     old = name.replace("device", "cuda")
     return float(getattr(event, name) if hasattr(event, name) else getattr(event, old))
 
 
 def kernels(averages: Any) -> list[ProfilerRow]:
-    """The kernels and copies of a profile, the longest first.
+    """Return the kernels and copies of a profile, the longest first.
 
     Their time stands in the operators' time on the device too: the two are never added up.
     """
@@ -82,7 +82,7 @@ def kernels(averages: Any) -> list[ProfilerRow]:
 
 
 def kernels_of(call: Callable[[], object], on: Place) -> list[ProfilerRow]:
-    """The kernels and copies that one call launches; none where the profiler cannot see them."""
+    """Return the kernels and copies of one call; none where the profiler cannot see them."""
     from torch.profiler import ProfilerActivity, profile, supported_activities
 
     if ProfilerActivity.CUDA not in supported_activities():

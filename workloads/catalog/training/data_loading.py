@@ -77,7 +77,7 @@ class Loaders:
         self._iterators: list[Any] = []
 
     def start(self, workers: int, *, pinned: bool) -> torch.utils.data.DataLoader[Any]:
-        """A loader whose workers live until :meth:`end`.
+        """Return a loader whose workers live until :meth:`end`.
 
         Args:
             workers: processes that make samples; 0 has the loop make them itself.
@@ -113,7 +113,7 @@ class Loaders:
 
     @contextmanager
     def started(self, workers: int, *, pinned: bool) -> Iterator[torch.utils.data.DataLoader[Any]]:
-        """A loader for a while, whose workers are ended after it."""
+        """Yield a loader, and end its workers afterwards."""
         loader = self.start(workers, pinned=pinned)
         iterator = self._iterators[-1]
         try:
@@ -264,7 +264,7 @@ def _epoch(
 
 
 def worker_counts() -> tuple[int, ...]:
-    """The numbers of workers to try: 0, 1, 2, and 4 and 8 where there are cores for them."""
+    """Return the numbers of workers to try: 0, 1, 2, and 4 and 8 where there are cores for them."""
     if not CAN_FORK:
         return (0,)
     cores = len(os.sched_getaffinity(0))

@@ -70,7 +70,7 @@ def gradient_accumulation(
         optimizer.step()
 
     def accumulated(norm: Norm, micro: int) -> list[torch.Tensor]:
-        """The gradients at the untrained weights."""
+        """Return the gradients at the untrained weights."""
         model = small_cnn(width, norm, on.device)
         for some_images, some_labels in zip(images.split(micro), labels.split(micro), strict=True):
             loss = loss_function(model(some_images), some_labels)

@@ -35,7 +35,7 @@ class Way:
 
 
 def ways(device_type: str, capability: tuple[int, int] | None) -> tuple[Way, ...]:
-    """The ways that a device has, the plain one first.
+    """Return the ways that a device has, the plain one first.
 
     Args:
         device_type: cpu or cuda.
@@ -107,7 +107,7 @@ def amp(
         return loss
 
     def prepared(way: Way) -> tuple[Callable[[], torch.Tensor], torch.amp.GradScaler]:
-        """A step with a model of its own, and its scaler, which does nothing but for float16."""
+        """Return a step with a model of its own, and its scaler, which acts for float16 alone."""
         model = small_cnn(width, device=on.device)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         scaler = torch.amp.GradScaler(on.type, 2.0**scale, enabled=way.dtype == FLOAT16)
@@ -191,7 +191,7 @@ def _follow(
 
 
 def _underflow(found: Study, gradient: torch.Tensor, scale: float) -> None:
-    """What float16 would make of a gradient in float32, unscaled and scaled."""
+    """Add what float16 makes of a gradient in float32, unscaled and scaled."""
     from workloads.declare.place import ratio
 
     there = gradient != 0
