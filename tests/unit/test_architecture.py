@@ -42,7 +42,8 @@ def _has(tree: ast.Module | ast.ClassDef, names: list[str]) -> bool:
 
 
 def test_every_folder_has_a_line() -> None:
-    lines = re.findall(r"^\| (.*?) \|", TEXT, re.MULTILINE)
+    folders_part = TEXT.partition("## The words")[0]
+    lines = re.findall(r"^\| (.*?) \|", folders_part, re.MULTILINE)
     named = {name for cell in lines for name in re.findall(r"`([\w/.]+)`", cell)}
     assert {name for name in named if not name.endswith(".py")} == folders()
 
@@ -59,5 +60,5 @@ def test_every_call_that_it_names_exists() -> None:
     assert [name for name in calls if not is_defined(name)] == []
 
 
-def test_it_fits_on_two_pages() -> None:
-    assert len(TEXT.splitlines()) <= 120
+def test_it_fits_on_three_pages() -> None:
+    assert len(TEXT.splitlines()) <= 170
