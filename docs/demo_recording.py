@@ -69,7 +69,7 @@ while True:
 
 @contextmanager
 def gpus() -> Iterator[bool]:
-    """Whether the GPUs are simulated; their environment is that of all processes started within.
+    """Return whether the GPUs are simulated; processes started within have their environment.
 
     Raises:
         SystemExit: there is no GPU, neither simulated nor real.

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tui.watch.runs.runs import variables
+from tui.watch.runs.start import variables
 
 VERSIONS = tuple(f"3.{minor}" for minor in range(8, 15))
 QUIET = ("PYTHONPATH", "PYTHONSTARTUP", "COVERAGE_PROCESS_START")

@@ -24,7 +24,7 @@ from tui.session.allocators_supervisor import KeptRuns
 from tui.watch.cli.launch import RunOutcome, as_object
 from tui.watch.cli.output import kept_as_plain, kept_lines
 from tui.watch.cli.watch import LaunchOptions, as_exports
-from tui.watch.runs import runs
+from tui.watch.runs import runs, start
 from tui.watch.runs.kept import Contents, read_folder
 from tui.watch.runs.run_words import left_in_words
 from tui.watch.runs.runs import StartedRun
@@ -103,7 +103,7 @@ def test_what_is_exported_is_what_a_command_is_started_with(state: Path, tmp_pat
             ["/bin/sh", "-c", script], env=present, capture_output=True, text=True, check=True
         )
         found = dict(line.split("=", 1) for line in done.stdout.splitlines())
-        expected = runs.variables(tmp_path / "it's here", 7, present)
+        expected = start.variables(tmp_path / "it's here", 7, present)
         assert {name: found[name] for name in ("PYTHONPATH", RUN, RECORD)} == expected
     assert not state.exists()
 
@@ -225,8 +225,8 @@ def test_a_run_that_a_full_disk_has_no_room_for_leaves_no_folder(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(reports, "write_private", full)
-    with pytest.raises(runs.StartError) as caught:
-        runs.begin([sys.executable], None)
+    with pytest.raises(start.StartError) as caught:
+        start.begin([sys.executable], None)
     assert str(caught.value) == (
         f"no folder for the run in {state / 'runs'}: No space left on device; set "
         "GPU_WORKBENCH_STATE to a folder with room that may be written to"
@@ -236,7 +236,7 @@ def test_a_run_that_a_full_disk_has_no_room_for_leaves_no_folder(
 
 @pytest.mark.usefixtures("state")
 def test_what_is_left_of_a_run_is_said_in_a_line() -> None:
-    run, process = runs.begin([sys.executable, "-c", "input()"], None)
+    run, process = start.begin([sys.executable, "-c", "input()"], None)
     process.wait()
     # Nobody has written its end down, but this program has started it.
     said = left_in_words(run)

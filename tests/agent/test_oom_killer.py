@@ -11,7 +11,7 @@ import pytest
 from tests.watch.following import until
 from tui.core.child.inside import Cgroup
 from tui.watch.cli.launch import RunOutcome, RunWithoutScreen, as_markdown, as_object, as_text
-from tui.watch.runs import runs
+from tui.watch.runs import start
 from tui.watch.runs.runs import StartedRun, oom_killer_words, read_again
 from tui.watch.session.watched_session import WatchedRunSession
 
@@ -31,7 +31,7 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     group = tmp_path / "cgroup"
     group.mkdir()
     (tmp_path / "membership").write_text("0::/\n")
-    monkeypatch.setattr(runs, "Cgroup", lambda: Cgroup(group, tmp_path / "membership"))
+    monkeypatch.setattr(start, "Cgroup", lambda: Cgroup(group, tmp_path / "membership"))
     file = group / "memory.events"
     file.write_text("oom 2\noom_kill 2\n")
     return file

@@ -134,10 +134,10 @@ def growing(state: WatchedRun) -> WatchedDevice | None:
 SCREEN = """
 import asyncio, sys
 from tui.watch.session.watched_session import WatchedRunSession
-from tui.watch.runs import runs
+from tui.watch.runs import runs, start
 async def work():
     session = WatchedRunSession()
-    run, _ = runs.begin(sys.argv[1:], None)
+    run, _ = start.begin(sys.argv[1:], None)
     session.open(run)
     while not any(each.steps for each in session.state.devices):
         await asyncio.sleep(0.02)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.interpreters import WAYS, Way, environment, others, outcome, write_programs
-from tui.watch.runs.runs import START_FOLDER
+from tui.watch.runs.start import START_FOLDER
 
 AGENT = START_FOLDER.parent
 SOURCES = sorted(AGENT.rglob("*.py"))

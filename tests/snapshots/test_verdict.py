@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from tests.snapshots.generator import Device, Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, Raw, oom, scene, segment
+from tui.core.text.examples import EXAMPLE, RECORDING
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.cause import segment_for
 from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.results import OomText, Verdict
-from tui.watch.runs.runs import EXAMPLE, RECORDING
 
 GIB_TEXT = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 100.00 MiB. GPU 0 has a total"

@@ -16,6 +16,7 @@ from tests.screens.helpers import (
     torch_gpu,
     uuid,
 )
+from tui.core.text.examples import EXAMPLE
 from tui.devices.allocators import process_files
 from tui.devices.cli.doctor import as_text, indices
 from tui.devices.cli.doctor_checks import (
@@ -27,7 +28,6 @@ from tui.devices.cli.doctor_checks import (
     watch_finding,
 )
 from tui.devices.monitor.messages import Device, DeviceMemory
-from tui.watch.runs.runs import EXAMPLE
 
 
 @pytest.mark.parametrize(

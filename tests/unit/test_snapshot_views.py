@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tui.cli.output import UsageError
 from tui.cli.values import size_of
 from tui.core.text import glyphs
+from tui.core.text.examples import EXAMPLE
 from tui.kit.lines import TextStyle, plain, width
 from tui.snapshots.cli.snapshot import event_range
 from tui.snapshots.model.pictures import REST, Bucket, Layer, Timeline
@@ -32,7 +33,6 @@ from tui.snapshots.views.map import picture
 from tui.snapshots.views.overview import completed_path, matching_files, start_lines
 from tui.snapshots.views.sites import SiteLine, nodes, search_of
 from tui.snapshots.views.words import clamped, column_of, stack_lines
-from tui.watch.runs.runs import EXAMPLE
 
 TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
 GIB = 1 << 30

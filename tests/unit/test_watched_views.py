@@ -23,11 +23,11 @@ from tests.screens.watched import (
     unread,
     watched,
 )
+from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import GLYPHS
 from tui.kit.lines import Line, plain, width
 from tui.session.allocators_supervisor import KeptRun
 from tui.watch.runs.findings import Finding, GrowthRate
-from tui.watch.runs.runs import EXAMPLE
 from tui.watch.state.run import Mark, StepPoint, WatchedDevice
 from tui.watch.views.processes import (
     COLUMNS,

@@ -14,7 +14,7 @@ from tests import waiting
 from tui.cli.output import UsageError
 from tui.cli.program import parse
 from tui.watch.cli.output import kept_lines
-from tui.watch.runs import runs
+from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun
 from workloads.agent import identity
 
@@ -89,7 +89,7 @@ def test_one_without_a_heart_is_kept_for_long(seconds: float, kept: bool) -> Non
 
 
 def test_a_run_that_goes_on_has_a_heartbeat_host_and_boot() -> None:
-    run, process = runs.begin(["sleep", "1000"], None)
+    run, process = start.begin(["sleep", "1000"], None)
     try:
         waiting.until((run.folder / runs.HEARTBEAT).exists)
         found = runs.named(run.folder.name)

@@ -23,7 +23,7 @@ from tests.watch.test_watched_processes import held, process
 from tui.core.child.process import ChildProcess
 from tui.devices.allocators.messages import TorchProcesses, WatchEvent
 from tui.session import allocators_supervisor as watching
-from tui.watch.runs import runs
+from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.samples import SamplesFile
 from tui.watch.session import watched_session
@@ -59,7 +59,7 @@ def begun(
     session: WatchedRunSession, command: Sequence[str], entries: int | None = None
 ) -> StartedRun:
     """Start a command under the watch and follow it."""
-    run, _ = runs.begin(command, entries)
+    run, _ = start.begin(command, entries)
     session.open(run)
     return run
 
@@ -133,7 +133,7 @@ def test_a_folder_that_is_gone_is_a_line(ended: StartedRun) -> None:
         session = WatchedRunSession()
         with pytest.raises(RunError, match="cannot be read: No such file or directory; gpu-work"):
             session.open(ended)
-        with pytest.raises(runs.StartError, match="no-such-program: No such file or directory"):
+        with pytest.raises(start.StartError, match="no-such-program: No such file or directory"):
             begun(session, ["no-such-program"])
         assert session.state is None
 
@@ -228,7 +228,7 @@ SLEEPS = "import time; print(1, flush=True); time.sleep(1000)"
 
 def test_a_signal_reaches_the_group_and_never_another_s_number() -> None:
     shell = "sleep 1000 & exec sleep 1001"
-    run, process = runs.begin(["/bin/sh", "-c", shell], None)
+    run, process = start.begin(["/bin/sh", "-c", shell], None)
     stranger = subprocess.Popen(["sleep", "1002"], start_new_session=True)
     try:
         # The pid is another's by now: it started at another time.
@@ -262,7 +262,7 @@ def test_a_signal_reaches_the_group_and_never_another_s_number() -> None:
 
 
 def test_a_kept_run_of_the_same_pid_is_not_the_child_of_that_pid() -> None:
-    run, process = runs.begin(["sleep", "1000"], None)
+    run, process = start.begin(["sleep", "1000"], None)
     try:
         # In a container the same numbers come again after each start of it.
         folder = run.folder.with_name("20250101-000000-1")
@@ -273,7 +273,7 @@ def test_a_kept_run_of_the_same_pid_is_not_the_child_of_that_pid() -> None:
             == "SIGTERM is not sent: it has ended already"
         )
         assert process.poll() is None
-        assert not runs.is_child(earlier)
+        assert not start.is_child(earlier)
     finally:
         process.kill()
         process.wait()
@@ -355,7 +355,7 @@ def test_a_run_that_is_left_has_its_end_written_down_all_the_same() -> None:
 def test_a_run_that_has_failed_before_it_is_looked_at_says_how() -> None:
     async def work() -> WatchedRun:
         session = WatchedRunSession()
-        run, process = runs.begin([sys.executable, "-c", "import no_such_module"], None)
+        run, process = start.begin([sys.executable, "-c", "import no_such_module"], None)
         process.wait()
         session.open(run)
         state: WatchedRun = await until(session, lambda state: state.run.ended and state)

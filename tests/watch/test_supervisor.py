@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests import waiting
-from tui.watch.runs import runs
+from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun
 
 ROOT = Path(__file__).parents[2]
@@ -210,7 +210,7 @@ def test_what_outlives_the_command_belongs_to_the_run() -> None:
         f"subprocess.Popen([sys.executable, '-c', {daemon!r}], start_new_session=True)\n"
         "raise SystemExit(4)\n"
     )
-    run, process = runs.begin([sys.executable, "-c", code], None)
+    run, process = start.begin([sys.executable, "-c", code], None)
     waiting.until(lambda: process.has_ended)
     # Under load it may have ended by now; what is written down agrees with it either way.
     found = waiting.until(lambda: the_run() if the_run().code is not None else None)

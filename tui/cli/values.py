@@ -215,7 +215,7 @@ class PythonChoice:
 
 
 def own_has_torch() -> bool:
-    """Whether this Python finds a torch; it is not imported."""
+    """Return whether this Python finds a torch; it is not imported."""
     return importlib.util.find_spec("torch") is not None
 
 
@@ -238,7 +238,7 @@ def unnamed(variables: Mapping[str, str] = os.environ) -> PythonChoice:
 
 
 def has_torch(prefix: Path) -> bool:
-    """Whether the environment of a folder has torch, by its files: no Python is started.
+    """Return whether the environment of a folder has torch, by its files: no Python is started.
 
     Args:
         prefix: holds ``bin/python``.

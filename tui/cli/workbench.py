@@ -124,10 +124,10 @@ def _say_what_is_left(*seen: StartedRun | None) -> None:
     # By their folders: of one that was opened twice there is more than one record.
     for run in {run.folder: run for run in seen if run is not None}.values():
         # The door to runs, of which a start that opens none reads nothing.
-        from tui.watch.runs import runs
+        from tui.watch.runs import start
         from tui.watch.runs.run_words import left_in_words
 
-        if run.goes_on or runs.is_child(run):
+        if run.goes_on or start.is_child(run):
             say(left_in_words(run))
 
 

@@ -39,7 +39,7 @@ class Program(Protocol):
         """Show at once what a key has changed."""
 
     def look_at_torch(self, wanted: bool) -> None:
-        """Whether the screen that is looked at shows the allocators of other processes."""
+        """Return whether the screen that is looked at shows the allocators of other processes."""
 
 
 class CommandScreen(Screen[None]):
@@ -96,7 +96,7 @@ class CommandScreen(Screen[None]):
     # ---- drawing ----
 
     def looks_at_torch(self) -> bool:
-        """Whether it shows what torch holds in other processes now: it is read for that."""
+        """Return whether it shows what torch holds in other processes now: it is read for that."""
         return False
 
     def header(self) -> HeaderBar:
@@ -165,7 +165,7 @@ class CommandScreen(Screen[None]):
 
 
 def has_others(store: Store) -> bool:
-    """Whether processes that are not this program's hold memory of the selected GPU."""
+    """Return whether processes that are not this program's hold memory of the selected GPU."""
     device = store.selected_device.nvml
     rows = device.processes if device else None
     return any(not row.ours and row.pid != store.worker_pid for row in rows or ())
@@ -178,7 +178,7 @@ def front_of(app: App[Any]) -> CommandScreen | None:
 
 
 def _takes_letters(widget: Widget | None) -> bool:
-    """Whether one types into it, be it a line or an editor of many."""
+    """Return whether one types into it, be it a line or an editor of many."""
     return widget is not None and widget.check_consume_key("a", "a")
 
 

@@ -43,7 +43,7 @@ class Scale:
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
     def holds(self, value: float) -> bool:
-        """Whether the value lies in the range."""
+        """Return whether the value lies in the range."""
         return self.low * (1 - _NEAR) <= value <= self.high * (1 + _NEAR)
 
     def ticks(self, most: int, unit: float = 1.0) -> tuple[float, ...]:

@@ -174,5 +174,5 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
 
 
 def _is_bar(text: str) -> bool:
-    """Whether it is drawn with parts of cells: reversed, a bar of 20 % would be one of 80 %."""
+    """Return whether it has parts of cells: reversed, a bar of 20 % would be one of 80 %."""
     return any("\u2580" <= sign <= "\u259f" or "\u2800" < sign <= "\u28ff" for sign in text)

@@ -115,7 +115,7 @@ OUT_OF_MEMORY = "CUDA out of memory"
 
 
 def _ends(entry: RecordedLine) -> bool:
-    """Whether the line tells of the end of a run."""
+    """Return whether the line tells of the end of a run."""
     return entry.speaker == "runner" and entry.message.get("type") == "finished"
 
 

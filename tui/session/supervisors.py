@@ -283,7 +283,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             self.child.kill()
 
     def _is_idle_beat(self, event: Event | MalformedMessage) -> bool:
-        """Whether the runner says no more than that it lives and its worker does what it did."""
+        """Return whether an event is a heartbeat and the worker does what it did before."""
         if not isinstance(event, messages.Heartbeat):
             return False
         return event.busy_with == self._store.busy_with
@@ -317,7 +317,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
                 self._apply(RunnerStatus("ready", found.reason, found.advice))
 
     def _reads_files(self) -> bool:
-        """Whether it has been started and may still import the user's files."""
+        """Return whether it has been started and may still import the user's files."""
         running = self.child is not None and self.child.running
         starting = self._store.runner.status == "starting"
         return bool(self._files) and running and starting and not self._heard

@@ -93,7 +93,7 @@ class Allocator:
         return self._moments.of_process(view, self.figures.device, self.process.pid, now)
 
     def is_continued_by(self, figures: TorchMemory) -> bool:
-        """Whether they are of the same program: what it ever reserved does not fall."""
+        """Return whether they are of the same program: what it ever reserved does not fall."""
         before, after = self.figures.reserved_taken, figures.reserved_taken
         return before is None or after is None or after >= before
 

@@ -257,7 +257,7 @@ class Walk:
             self._visit(item, place, into, depth + 1)
 
     def _names_items(self, base: type, items: list[tuple[Any, Any]]) -> bool:
-        """Whether the items are collections or objects that deserve a name each."""
+        """Return whether the items are collections or objects that deserve a name each."""
         if base is not dict and base is not list and base is not tuple:
             return False
         held = [type(item) for _, item in items if id(type(item)) not in _PLAIN]
@@ -437,7 +437,7 @@ _AGENT = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def is_of_user(path: str) -> bool:
-    """Whether a file is the program's own: neither installed nor the standard library's."""
+    """Return whether a file is the program's own: neither installed nor the standard library's."""
     if not path or (
         path.startswith("<") and not path.startswith(("<ipython", "<stdin", "<string"))
     ):
@@ -449,7 +449,7 @@ def is_of_user(path: str) -> bool:
 
 
 def _is_of_python(name: str, path: str) -> bool:
-    """Whether a module is torch's, the agent's or the standard library's: holds no tensors."""
+    """Return whether a module is torch's, the agent's or Python's own: it has no tensors."""
     if name.partition(".")[0] in ("torch", "gpu_workbench_agent"):
         return True
     full = os.path.realpath(path)

@@ -21,7 +21,7 @@ def mro(kind: type) -> tuple[type, ...]:
 
 
 def inherits(kind: type, base: type) -> bool:
-    """Whether a class is another or is derived from it; ``in`` would execute a metaclass's code."""
+    """Return whether a class derives from another; ``in`` would execute a metaclass's code."""
     return any(each is base for each in mro(kind))
 
 
@@ -95,7 +95,7 @@ class TensorReader:
         """By id, as a metaclass may define a hash; the class is held, so that its id stays its."""
 
     def is_tensor_type(self, kind: type) -> bool:
-        """Whether objects of a class are tensors that can be read without executing Python."""
+        """Return whether a class's objects are tensors to be read without executing Python."""
         known = self._kinds.get(id(kind))
         if known is None:
             known = self._kinds[id(kind)] = kind, self._judge(kind)

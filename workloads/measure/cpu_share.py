@@ -103,7 +103,7 @@ def _process_s(pid: int) -> float:
 
 
 def disturbed(others: float | None, threads: int) -> bool:
-    """Whether others kept more cores busy than ours leave free.
+    """Return whether others kept more cores busy than ours leave free.
 
     Args:
         others: cores, of :func:`other_cores`.

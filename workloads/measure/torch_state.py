@@ -30,7 +30,7 @@ class Flag:
         return self.name.partition(".")[0]
 
     def get(self) -> bool:
-        """Whether the switch is on now."""
+        """Return whether the switch is on now."""
         return bool(getattr(getattr(torch.backends, self.backend), self._attribute))
 
     def set(self, value: bool) -> None:

@@ -340,12 +340,12 @@ _RATIOS = ("x", "%")
 
 
 def is_claim(unit: str) -> bool:
-    """Whether a number of a unit says how good a run was: a rate, a speed-up, a share."""
+    """Return whether a number of a unit says how good a run was: a rate, a speed-up, a share."""
     return unit in _RATIOS or unit.endswith("/s")
 
 
 def claims_hold(result: RunResult) -> bool:
-    """Whether a run may say how fast it was: its check has passed, or it ended well without one."""
+    """Return whether a run may claim a speed: its check passed, or it ended well without one."""
     return result.check.passed if result.check is not None else result.status == "ok"
 
 

@@ -104,7 +104,7 @@ def trace() -> str:
 
 
 def is_device_lost(reason: str | None) -> bool:
-    """Whether a CUDA error has left the context unusable, as all but out of memory do."""
+    """Return whether a CUDA error has left the context unusable, as all but out of memory do."""
     text = reason or ""
     if _REFUSED.search(text):
         return False

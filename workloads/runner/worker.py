@@ -268,13 +268,13 @@ class Worker:
         self._waiting += self.channel.receive(0.0)
 
     def memory_asked(self) -> bool:
-        """Whether the memory was asked for; it is answered once, however often."""
+        """Return whether the memory was asked for; it is answered once, however often."""
         waiting = len(self._waiting)
         self._waiting = [item for item in self._waiting if not isinstance(item, TellMemory)]
         return len(self._waiting) < waiting
 
     def cancel_came(self, run_id: str) -> bool:
-        """Whether a cancel of this run has arrived."""
+        """Return whether a cancel of this run has arrived."""
         cancels = [item for item in self._waiting if isinstance(item, Cancel)]
         self._waiting = [item for item in self._waiting if not isinstance(item, Cancel)]
         return any(item.id in ("", run_id) for item in cancels) or self.channel.ended

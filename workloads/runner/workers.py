@@ -300,7 +300,7 @@ class WorkerSupervisor:
         self.send(request)
 
     def needs_fresh_process(self, flags: tuple[FlagInfo, ...], wanted: dict[str, bool]) -> bool:
-        """Whether the worker has run under a setting that only a fresh process can change.
+        """Return whether the worker has run under a setting that only a fresh process can change.
 
         Args:
             flags: that there are.

@@ -185,7 +185,7 @@ def held_before(numbers: Numbers) -> Numbers:
 
 
 def is_sound(numbers: Numbers, before: Numbers = NOTHING) -> bool:
-    """Whether no invariant is broken, as it is by numbers that changed while they were read.
+    """Return whether no invariant is broken, as it is by numbers that changed while they were read.
 
     For each ``Stat``: 0 <= current <= peak, current = before + allocated - freed, and peak <=
     allocated where nothing was held before. All is small + large. Between arrays, what is known of
@@ -212,13 +212,13 @@ def is_sound(numbers: Numbers, before: Numbers = NOTHING) -> bool:
 
 
 def was_used(numbers: Numbers) -> bool:
-    """Whether the device has ever held anything: where not, zeros say nothing of a layout."""
+    """Return whether the device was ever used: where not, zeros say nothing of a layout."""
     peak, taken = _every(numbers, 1), _every(numbers, 2)
     return bool(peak[15] or taken[15])
 
 
 def is_of_an_allocator(numbers: Numbers, before: Numbers = NOTHING) -> bool:
-    """Whether sound numbers are an allocator's: what tells a layout from others.
+    """Return whether sound numbers are an allocator's: what tells a layout from others.
 
     No block is smaller than 512 bytes, none was asked for with less than a byte, and what is
     allocated was reserved first.
@@ -237,7 +237,7 @@ def is_of_an_allocator(numbers: Numbers, before: Numbers = NOTHING) -> bool:
 
 
 def may_have_been_reset(before: Numbers) -> bool:
-    """Whether this can be what was held when the counts were begun anew, by its own invariants.
+    """Return whether these can be the figures at a reset of the counts, by their invariants.
 
     It was a state of the allocator itself. Segments and their bytes, at least, were held: a reading
     between two writes of one change breaks a single array.

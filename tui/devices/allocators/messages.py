@@ -241,7 +241,7 @@ def placed_on(
 
 
 def is_same(one: float | None, other: float | None) -> bool:
-    """Whether two Unix times are the start of one process, both worked out from clock ticks."""
+    """Return whether two Unix times, derived from clock ticks, are the start of one process."""
     # psutil may round the machine's start anew.
     return one is not None and other is not None and abs(one - other) < 2.0
 

@@ -363,7 +363,7 @@ def _fits(numbers: Numbers) -> bool:
 
 
 def _has_numbers(inside: bytes) -> bool:
-    """Whether a device's first array has counted anything, as far as it is one.
+    """Return whether a device's first array has counted anything, as far as it is one.
 
     A device begins with a recursive mutex, whose kind lies 16 bytes into it (``pthread_mutex_t``).
     """

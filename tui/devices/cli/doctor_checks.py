@@ -15,11 +15,11 @@ from typing import Literal, TypeVar, cast
 
 from tui.cli.values import PythonChoice
 from tui.core import reports
+from tui.core.text.examples import EXAMPLE
 from tui.core.text.numbers import count, size
 from tui.devices.allocators.process_files import Refusal
 from tui.devices.monitor.messages import GpuProcess, Sample
 from tui.devices.state.devices import NOT_ASKED, as_torch_knows, pair, uses_cuda
-from tui.watch.runs.runs import EXAMPLE
 from workloads.protocol import messages
 from workloads.protocol.results import Environment
 
@@ -62,7 +62,7 @@ def program_findings() -> list[CheckResult]:
 
 
 def terminal_finding() -> CheckResult:
-    """Whether the screens can be drawn, and in which letters."""
+    """Return whether the screens can be drawn, and in which letters."""
     term = os.environ.get("TERM", "")
     found = f"TERM={term or 'not set'}, {sys.stdout.encoding}"
     if not sys.stdout.isatty():
@@ -77,7 +77,7 @@ def terminal_finding() -> CheckResult:
 
 
 def state_folder_finding() -> CheckResult:
-    """Whether reports of crashes can be saved, and who can read them; it may hang."""
+    """Return whether reports of crashes can be saved, and who can read them; it may hang."""
     place = reports.folder()
     try:
         trial = place / f"doctor-{os.getpid()}"
@@ -208,7 +208,7 @@ def torch_findings(
 
 
 def watch_finding(refused: Refusal | None) -> CheckResult:
-    """Whether training can be looked at that runs already, and what explains where memory ends.
+    """Check whether running training can be watched, and what explains an OOM.
 
     Args:
         refused: why processes of this user may not be read; ``None`` where they may.

@@ -185,7 +185,7 @@ class FieldReader:
         return self.text(path, answer)
 
     def missing(self, path: str, answer: Any) -> bool:
-        """Whether there is no answer; the reason is noted."""
+        """Return whether there is no answer; the reason is noted."""
         if isinstance(answer, NoAnswer):
             self.unavailable[path] = answer.reason
             return True

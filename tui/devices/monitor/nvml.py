@@ -264,7 +264,7 @@ def _no_library() -> str:
 
 
 def is_missing(code: int) -> bool:
-    """Whether an NVML that does not start is one of a machine without a driver.
+    """Return whether an NVML that does not start is one of a machine without a driver.
 
     Args:
         code: NVML's return code.
@@ -356,5 +356,5 @@ def _cuda(nvml: Any) -> str | None:
 
 
 def on_windows_driver() -> bool:
-    """Whether the driver is Windows' (WDDM), as under WSL: it keeps memory per process secret."""
+    """Return whether the driver is Windows' (WDDM), as in WSL: it hides memory per process."""
     return sys.platform == "win32" or "microsoft" in platform.release().lower()

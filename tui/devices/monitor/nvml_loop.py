@@ -219,7 +219,7 @@ class Schedule:
         self._last: float | None = None
 
     def slow_due(self, now: float) -> bool:
-        """Whether the slow figures are due at a reading.
+        """Return whether the slow figures are due at a reading.
 
         Args:
             now: Seconds on a clock that never goes back.

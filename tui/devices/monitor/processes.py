@@ -79,7 +79,7 @@ def unknown_owner(reason: str, started_at: float | None = None) -> ProcessOwner:
 
 
 def has_own_pids() -> bool:
-    """Whether this process lives in a PID namespace of its own, where NVML's PIDs may not fit."""
+    """Return whether this process is in a PID namespace, where NVML's PIDs may not fit."""
     if sys.platform != "linux":
         return False
     try:
@@ -198,7 +198,7 @@ class ProcessOwners:
         return load
 
     def _is_ours(self, process: psutil.Process) -> bool:
-        """Whether the program started it.
+        """Return whether the program started it.
 
         A process whose parent has ended, as a rank whose torchrun was killed, is still in the
         session of the child that it comes from.

@@ -123,7 +123,7 @@ NOT_ASKED = "NVML cannot be asked here"
 
 
 def uses_cuda(environment: Environment | None) -> bool:
-    """Whether torch has a CUDA device of NVIDIA's."""
+    """Return whether torch has a CUDA device of NVIDIA's."""
     if environment is None or environment.cuda is None:
         return False
     return any(device.id.startswith("cuda") for device in environment.devices)
@@ -250,7 +250,7 @@ class ConsistentReadings:
         return (self._samples[-1] if self._samples else None), view.nvml
 
     def _is_silent(self, key: str, torch: TorchMemory, now: float) -> bool:
-        """Whether NVML was read a while ago and torch has not said a word since."""
+        """Return whether NVML was read a while ago and torch has not said a word since."""
         for sample in self._samples:
             read = _device_of(sample, key)
             if read is not None and read.memory_read is not None:
@@ -261,7 +261,7 @@ class ConsistentReadings:
 
 
 def _stands_still(before: TorchMemory, after: TorchMemory) -> bool:
-    """Whether ``reserved`` has not moved between two words of one process.
+    """Return whether ``reserved`` has not moved between two words of one process.
 
     The cudaMallocAsync backend counts neither what it takes nor what it gives back: that it has as
     much at both moments must do there.

@@ -160,7 +160,7 @@ def lost(device: Device, now: float, width: int) -> Span:
 
 
 def heat(device: Device) -> TextStyle:
-    """Whether a device is held back by heat or a fault, or is near its slowdown threshold."""
+    """Return whether heat or a fault slows a device down, or its slowdown is near."""
     if set(device.throttle or ()) & set(HARMFUL_REASONS):
         return TextStyle.BAD
     celsius, slowdown = device.temperature_c, device.slowdown_c

@@ -362,7 +362,7 @@ def without(gauge: Gauge, reasons: Reasons) -> Gauge:
 
 
 def absent_for(figure: Reading[int], reasons: Reasons) -> bool:
-    """Whether it is absent for one of these reasons."""
+    """Return whether it is absent for one of these reasons."""
     return isinstance(figure, Absent) and figure in reasons
 
 

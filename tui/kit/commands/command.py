@@ -153,7 +153,7 @@ class Command:
         return now.tab in self.tabs and fits
 
     def valid(self, now: Situation) -> bool:
-        """Whether the command would do something now."""
+        """Return whether the command would do something now."""
         typed = self.opens_field and now.typing
         return self.offered(now) and self.now(now) and not typed
 

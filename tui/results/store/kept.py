@@ -88,7 +88,7 @@ def kept_of(
 
 
 def is_kept(result: RunResult) -> bool:
-    """Whether there is something to keep: a time, or that it failed."""
+    """Return whether there is something to keep: a time, or that it failed."""
     return result.time is not None or result.status == "failed"
 
 

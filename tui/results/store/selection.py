@@ -146,7 +146,7 @@ def moment(text: str, now: float | None = None) -> float:
 
 
 def selects(wanted: Selection, facts: Facts) -> bool:
-    """Whether something was measured on what is wanted."""
+    """Return whether something was measured on what is wanted."""
     return all(_matches(name, value, facts.values.get(name)) for name, value in wanted.facts)
 
 

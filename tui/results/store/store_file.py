@@ -45,7 +45,7 @@ _OF_A_NETWORK = re.compile(
 
 
 def is_on_network(place: Path, mounts: str | None = None) -> bool:
-    """Whether several machines may have a file open at once.
+    """Return whether several machines may have a file open at once.
 
     Args:
         place: the file.

@@ -50,7 +50,7 @@ class ImpossibleError(ValueError):
 
 
 def is_time(at: object) -> bool:
-    """Whether a Unix time lies between 2000 and tomorrow."""
+    """Return whether a Unix time lies between 2000 and tomorrow."""
     return isinstance(at, (int, float)) and FIRST_S <= at <= time.time() + AHEAD_S
 
 
@@ -157,7 +157,7 @@ def _check_positive(name: str, value: float | None) -> None:
 
 
 def _is_measurable(value: float) -> bool:
-    """Whether a duration in seconds, a ratio of two or a clock can have been measured."""
+    """Return whether a duration in seconds, a ratio of two or a clock can have been measured."""
     return LEAST_MEASURED <= value <= MOST_MEASURED
 
 
@@ -211,7 +211,7 @@ def _check_comparison(compared: Comparison) -> None:
 
 
 def same_content(one: StoredResult, other: StoredResult) -> bool:
-    """Whether two results of one id agree in all that a redaction leaves as it is."""
+    """Return whether two results of one id agree in all that a redaction leaves as it is."""
     facts, others = one.facts.values, other.facts.values
     known = [name for name in _SAME_WORDS if name in facts and name in others]
     told = all(facts[name] == others[name] for name in known)

@@ -197,7 +197,7 @@ class WorkloadsPane(Pane):
         self._retitle()
 
     def have_aged(self) -> bool:
-        """Whether results of earlier sessions are a minute older, by the newest sample's time."""
+        """Return whether earlier results have aged by a minute, by the newest sample's time."""
         if not self.store.earlier or self.store.sample is None:
             return False
         before, self._minute = self._minute, int(self.store.sample.at // 60)

@@ -75,7 +75,7 @@ class EarlierResult:
     """Likewise."""
 
     def is_of(self, parameters: Mapping[str, Setting]) -> bool:
-        """Whether it was measured with these parameters."""
+        """Return whether it was measured with these parameters."""
         return parameters in (self.asked, self.used)
 
 
@@ -285,7 +285,7 @@ def result_of(run: RunState | None) -> RunResult | None:
 
 
 def can_be_compared(ours: RunResult, theirs: RunResult) -> bool:
-    """Whether the times of two results say which is faster: neither is wrong, and sizes agree."""
+    """Return whether two times say which is faster: neither is wrong, and sizes agree."""
     return claims_hold(ours) and claims_hold(theirs) and ours.chosen == theirs.chosen
 
 

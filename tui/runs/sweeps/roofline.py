@@ -130,7 +130,7 @@ def _roof(
 
 
 def holds(ceiling: Ceiling, device: TorchDevice, environment: Environment) -> bool:
-    """Whether a ceiling was measured on this device, with this torch and these threads."""
+    """Return whether a ceiling was measured on this device, with this torch and these threads."""
     under = ceiling.under
     if under.get("torch") != environment.torch:
         return False

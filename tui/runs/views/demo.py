@@ -109,7 +109,7 @@ def number_of(store: Store, info: WorkloadInfo) -> tuple[str, str]:
 
 
 def waits(store: Store, info: WorkloadInfo) -> bool:
-    """Whether a run of the page has not ended."""
+    """Return whether a run of the page has not ended."""
     return any(run is not None and not run.ended for run in _runs(store, info).values())
 
 

@@ -189,7 +189,7 @@ def above_limit(run: RunState) -> str:
 
 
 def throttled(run: RunState) -> bool:
-    """Whether heat or a fault held the device back while it ran."""
+    """Return whether heat or a fault held the device back while it ran."""
     return run.conditions is not None and bool(set(run.conditions.throttle) & set(HARMFUL_REASONS))
 
 

@@ -19,13 +19,13 @@ _DIVISIONS = re.compile(r":\s*[1-9]")
 
 
 def is_on(settings: dict[str, str], name: str) -> bool | None:
-    """Whether an allocator setting is on; ``None`` where the file does not say."""
+    """Return whether an allocator setting is on; ``None`` where the file does not say."""
     value = settings.get(name)
     return None if value is None else value.strip().lower() in ("true", "1", "yes", "on")
 
 
 def rounds_sizes_up(settings: dict[str, str]) -> bool:
-    """Whether requests are rounded to more than 512 bytes (``roundup_power2_divisions``)."""
+    """Return whether requests are rounded to more than 512 bytes (``roundup_power2_divisions``)."""
     return _DIVISIONS.search(settings.get("roundup_power2_divisions", "")) is not None
 
 

@@ -263,7 +263,7 @@ def _lives(device: DeviceSnapshot) -> _Lives:
 
 
 def _freed_as_allocated(trace: Trace, lives: _Lives, sizes: array[int]) -> bool:
-    """Whether all that was freed had the size that was told before."""
+    """Return whether all that was freed had the size that was told before."""
     at_end = trace.size + array("q", [_NOT_FREED])
     differ: int = sum(map(operator.ne, map(at_end.__getitem__, lives.completed), sizes))
     never = lives.completed.count(len(trace))

@@ -142,7 +142,7 @@ def half_block(
 
 
 def has_history(trace: Trace) -> bool:
-    """Whether allocations were recorded, not just the OOM."""
+    """Return whether allocations were recorded, not just the OOM."""
     return Action.ALLOC in trace.action or Action.FREE_COMPLETED in trace.action
 
 

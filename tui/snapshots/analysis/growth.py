@@ -219,7 +219,7 @@ def _least(one: int | None, other: int) -> int:
 
 
 def _is_replaced(table: Allocations, live: list[int], made: list[int]) -> bool:
-    """Whether few are live of many, and these are larger than the first were."""
+    """Return whether few are live of many, and these are larger than the first were."""
     if len(made) < OFTEN or 2 * len(live) > len(made):
         return False
     first = sorted(made, key=table.start.__getitem__)[: max(1, len(made) // PARTS)]

@@ -165,7 +165,7 @@ def _part(whole: Range, start: int, end: int) -> Range:
 
 
 def _joins(low: Range, high: Range) -> bool:
-    """Whether two neighbours are of one expandable segment, as far as is known of them."""
+    """Return whether two neighbours are of one expandable segment, as far as is known of them."""
     return (
         low.expandable
         and high.expandable
@@ -351,7 +351,7 @@ def pools_of_rows(snapshot: Snapshot, layout: Layout) -> dict[int, int]:
 
 
 def could_serve(item: Range, need: Need) -> bool:
-    """Whether a piece of a range may be handed out for a request, if it is large enough.
+    """Return whether a piece of a range may be handed out for a request, if it is large enough.
 
     A pool or kind that is not known counts as the default pool, and as fitting.
     """

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from tui.core.text import numbers as fmt
+from tui.core.text.examples import EXAMPLE, RECORDING
 from tui.snapshots.analysis.advice import expandable_segments, is_on
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.growth import growth_words
@@ -30,7 +31,6 @@ from tui.snapshots.model.snapshot import (
     Snapshot,
     Trace,
 )
-from tui.watch.runs.runs import EXAMPLE, RECORDING
 
 SHOWN = 3
 """Examples of each kind of fault; the others are counted."""

@@ -94,7 +94,7 @@ def parse_oom_texts(text: str) -> tuple[OomText, ...]:
 
 
 def has_oom_text(text: str) -> bool:
-    """Whether a text holds any message that :func:`parse_oom_texts` reads."""
+    """Return whether a text holds any message that :func:`parse_oom_texts` reads."""
     return bool(parse_oom_texts(text))
 
 

@@ -184,7 +184,7 @@ def _is_of(leak: Leak, part: ModelPart) -> bool:
 
 
 def _graphs_hold(evidence: Evidence) -> bool:
-    """Whether a graph is there that tensors without a name may belong to."""
+    """Return whether a graph is there that tensors without a name may belong to."""
     stacks = (evidence.stack, main_stack(evidence.threads))
     return (
         any(each.graph_nodes for each in evidence.named)

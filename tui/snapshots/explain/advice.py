@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tui.core.text.examples import EXAMPLE
 from tui.core.text.numbers import count
 from tui.snapshots.explain import allocator_advice
 from tui.snapshots.explain.account import Account, Capacity, models_of, models_words
@@ -21,7 +22,6 @@ from tui.snapshots.explain.lead import in_optimizer
 from tui.snapshots.explain.leak import Leak
 from tui.snapshots.explain.words import round_words
 from tui.watch.runs.inventory import CodeLine
-from tui.watch.runs.runs import EXAMPLE
 
 RECORD = "gpu-workbench watch --record -- COMMAND"
 WORTH_A_WORD = 0.02

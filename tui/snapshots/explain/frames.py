@@ -90,7 +90,7 @@ def main_stack(threads: Sequence[ThreadStack]) -> tuple[CodeLine, ...]:
 
 
 def goes_through(stack: Iterable[CodeLine], path: str, *names: str) -> bool:
-    """Whether a stack has a frame in a file whose path contains ``path``, in one of the functions.
+    """Return whether a stack has a frame in a file with ``path``, in one of the functions.
 
     Args:
         stack: any order.
@@ -104,13 +104,13 @@ def goes_through(stack: Iterable[CodeLine], path: str, *names: str) -> bool:
 
 
 def in_backward(stack: Iterable[CodeLine]) -> bool:
-    """Whether a stack waits in autograd's engine for a backward pass."""
+    """Return whether a stack waits in autograd's engine for a backward pass."""
     frames = tuple(stack)
     return goes_through(frames, "/torch/autograd/", "backward", "_engine_run_backward", "grad")
 
 
 def in_module_call(stack: Sequence[CodeLine], function: str) -> bool:
-    """Whether a function on a stack is called by a module's forward pass.
+    """Return whether a function on a stack is called by a module's forward pass.
 
     Args:
         stack: innermost first.

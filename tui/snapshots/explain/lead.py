@@ -108,7 +108,7 @@ def _leads(leak: Leak, evidence: Evidence, found: Account) -> bool:
 
 
 def roundup_on(evidence: Evidence) -> bool:
-    """Whether the allocator rounds sizes up to parts of a power of two."""
+    """Return whether the allocator rounds sizes up to parts of a power of two."""
     value = dict(evidence.settings).get("roundup_power2_divisions", "")
     return _DIVISIONS.search(value) is not None
 
@@ -163,7 +163,7 @@ def _as_cause(name: AccountName) -> LeadingCause:
 
 
 def _request_alone(evidence: Evidence, device: Capacity) -> bool:
-    """Whether a good part of the device was free, and one large request wanted more."""
+    """Return whether a good part of the device was free, and one large request wanted more."""
     room = (evidence.free or 0) + evidence.cached
     if room < ROOM_SHARE * device.known or evidence.free is None:
         return False
@@ -178,17 +178,17 @@ def _stack(evidence: Evidence) -> tuple[CodeLine, ...]:
 
 
 def in_optimizer(evidence: Evidence) -> bool:
-    """Whether an optimizer's step asked."""
+    """Return whether an optimizer's step asked."""
     return goes_through(_stack(evidence), _OPTIMIZER)
 
 
 def makes_state(evidence: Evidence) -> bool:
-    """Whether an optimizer asked for its state."""
+    """Return whether an optimizer asked for its state."""
     return goes_through(_stack(evidence), _OPTIMIZER, *_STATE_MADE_IN)
 
 
 def makes_model(evidence: Evidence) -> bool:
-    """Whether a model was being built, moved, copied or loaded."""
+    """Return whether a model was being built, moved, copied or loaded."""
     stack = _stack(evidence)
     return (
         goes_through(
@@ -235,7 +235,7 @@ def _named(evidence: Evidence) -> bool:
 
 
 def _is_gradient(evidence: Evidence) -> bool:
-    """Whether a backward pass asked for what a parameter's gradient takes."""
+    """Return whether a backward pass asked for what a parameter's gradient takes."""
     inventory = evidence.inventory
     if inventory is None:
         # A thread without Python frames is autograd's, most often.

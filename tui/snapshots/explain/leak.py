@@ -97,7 +97,7 @@ def measured(evidence: Evidence) -> Rate | None:
 
 
 def steady(evidence: Evidence) -> bool:
-    """Whether enough optimizer steps were seen, and memory did not grow over them."""
+    """Return whether enough optimizer steps were seen, and memory did not grow over them."""
     return len(evidence.steps) >= FEW and measured(evidence) is None
 
 
@@ -144,7 +144,7 @@ def find_leak(evidence: Evidence) -> Leak | None:
 
 
 def _plausible(evidence: Evidence) -> bool:
-    """Whether what a history calls growth may be one, though the inventory names no holder.
+    """Return whether what a history calls growth may be one, though the inventory names no holder.
 
     One pass that keeps hundreds of activations of one line looks the same.
     """
@@ -237,7 +237,7 @@ def _behind(inventory: Inventory, evidence: Evidence) -> int:
 
 
 def _in_forward(where: CodeLine | None, evidence: Evidence) -> bool:
-    """Whether a container belongs to a forward pass under way."""
+    """Return whether a container belongs to a forward pass under way."""
     if where is None:
         return False
     if where.name == "forward":
@@ -247,7 +247,7 @@ def _in_forward(where: CodeLine | None, evidence: Evidence) -> bool:
 
 
 def _still_filled(held: Container, evidence: Evidence) -> bool:
-    """Whether the function that has the container was running, so that it may still be filled."""
+    """Return whether the container's function was running, so that it may still grow."""
     if held.where is None:
         return held.scope.startswith("global")
     own = held.where
@@ -355,7 +355,7 @@ def _numbered(
 
 
 def _same(one: Variable, other: Variable) -> bool:
-    """Whether two names stand for what one graph holds: lengths within a tenth of each other."""
+    """Return whether two names are of one graph: lengths within a tenth of each other."""
     return abs(one.graph_nodes - other.graph_nodes) <= max(2, other.graph_nodes // 10)
 
 
@@ -369,7 +369,7 @@ def _replaced(held: Variable, evidence: Evidence, inventory: Inventory) -> Leak 
 
 
 def _longer(size: int, shape: Sequence[int], asked: int) -> bool:
-    """Whether a request is a tensor's size with one dimension a little longer."""
+    """Return whether a request is a tensor's size with one dimension a little longer."""
     more = asked - size
     if not 0 < more <= size // 4:
         return False
@@ -409,7 +409,7 @@ def _cat(held: Container | Variable, evidence: Evidence, inventory: Inventory) -
 
 
 def _batch_grows(inventory: Inventory, grew: int) -> bool:
-    """Whether the tensors of the newest step alone are what grew."""
+    """Return whether the tensors of the newest step alone are what grew."""
     return sum(each.bytes for each in inventory.variables) >= grew / 2
 
 

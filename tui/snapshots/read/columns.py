@@ -215,7 +215,7 @@ def _transposed(batch: list[Raw]) -> dict[str, list[Raw]]:
 
 
 def _one(values: list[Raw], kinds: frozenset[type]) -> bool:
-    """Whether all are equal to the first and that is of one of the types."""
+    """Return whether all are equal to the first and that is of one of the types."""
     return type(values[0]) in kinds and values.count(values[0]) == len(values)
 
 

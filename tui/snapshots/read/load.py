@@ -69,7 +69,7 @@ class _Data(pickle.Unpickler):
 
 
 def is_pickle(head: bytes) -> bool:
-    """Whether a file begins as a pickle: protocol 2 and later, or a list or dict of 0 and 1."""
+    """Return whether a file begins as a pickle: protocol 2 or later, or a list or dict."""
     return head[:1] in (b"\x80", b"(", b"}", b"]")
 
 
@@ -112,7 +112,7 @@ _CONTAINERS_BASE, _LEAST_TEXT = 100_000, 8
 
 
 def is_json(head: bytes) -> bool:
-    """Whether a file begins as a JSON list or object."""
+    """Return whether a file begins as a JSON list or object."""
     return head.lstrip(_SPACE)[:1] in (b"{", b"[")
 
 

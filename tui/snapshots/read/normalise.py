@@ -61,11 +61,11 @@ class Keep:
     minimal_size: int = 0
 
     def wants_device(self, index: int) -> bool:
-        """Whether a device is kept."""
+        """Return whether a device is kept."""
         return self.device is None or self.device == index
 
     def wants(self, entry: Any) -> bool:
-        """Whether a raw trace entry is large enough; one without a proper size is kept."""
+        """Return whether a raw trace entry is large enough; one without a proper size is kept."""
         if not isinstance(entry, dict):
             return True
         action = entry.get("action")

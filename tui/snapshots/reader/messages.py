@@ -209,7 +209,7 @@ def slot(request: Request) -> Slot:
 
 
 def same(one: Request, other: Request) -> bool:
-    """Whether two requests ask for the same, whatever their ids."""
+    """Return whether two requests ask for the same, whatever their ids."""
     return type(one) is type(other) and replace(one, id=0) == replace(other, id=0)
 
 

@@ -128,7 +128,7 @@ class SnapshotStore:
     # ---- questions ----
 
     def needs(self, request: Request) -> bool:
-        """Whether a question must be sent: it is neither answered nor waiting."""
+        """Return whether a question must be sent: it is neither answered nor waiting."""
         if self.status != "ready":
             return False
         waiting = self._waiting(slot(request))

@@ -307,7 +307,7 @@ def _floor_lines(timeline: Timeline, at: int | None) -> list[Line]:
 
 
 def _timed(timeline: Timeline) -> bool:
-    """Whether there are times, and they go forward."""
+    """Return whether there are times, and they go forward."""
     times = [bucket.time_us for bucket in timeline.buckets]
     known = [time for time in times if time is not None]
     return (

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import clean
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, wrap
 from tui.snapshots.model.results import (
@@ -36,7 +37,6 @@ from tui.snapshots.views.words import (
     site_line,
     stack_lines,
 )
-from tui.watch.runs.runs import EXAMPLE
 
 ABOUT = (
     "o opens a snapshot that torch.cuda.memory._dump_snapshot wrote: a pickle, gzip or JSON of any "

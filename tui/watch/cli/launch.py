@@ -25,7 +25,7 @@ from tui.session.allocators_supervisor import Looked, RunFolder, Sampler
 from tui.snapshots.explain.explanation import Explanation
 from tui.watch.cli.output import WatchedProcessRow, as_plain
 from tui.watch.cli.verdicts import MOST_VERDICTS, explained
-from tui.watch.runs import runs
+from tui.watch.runs import runs, start
 from tui.watch.runs.findings import NO_GROWTH, Track, at_step
 from tui.watch.runs.first_failure import first_failure
 from tui.watch.runs.kept import (
@@ -140,13 +140,13 @@ class RunWithoutScreen:
             LeftError: SIGHUP or SIGQUIT has come, and it goes on.
         """
         try:
-            run, process = runs.begin(
+            run, process = start.begin(
                 self._command,
                 self._entries,
                 passes_streams=self._shows_output,
                 on_oom=self._on_oom,
             )
-        except runs.StartError as error:
+        except start.StartError as error:
             raise Failure(str(error)) from error
         if not self._shows_output:
             say(f"its output is in {run.log}")

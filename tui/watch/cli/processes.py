@@ -245,7 +245,7 @@ class Watching:
         return rows_of(self._processes, figures, self._devices)
 
     def _gives_nothing(self) -> bool:
-        """Whether there are no figures of what was asked for, or none may be read."""
+        """Return whether there are no figures of what was asked for, or none may be read."""
         if self._tracks:
             return False
         refused = bool(self._processes) and all(each.refused for each in self._processes)

@@ -15,7 +15,7 @@ from tui.cli.output import Failure, UsageError, print_json, print_line, print_te
 from tui.core.text import secrets
 from tui.core.text.glyphs import rows_of_text
 from tui.watch.cli.processes import Watching, WatchOptions, put_agent_in
-from tui.watch.runs import runs
+from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun
 from workloads.agent import ENTRIES
 
@@ -45,7 +45,7 @@ def watch(options: WatchOptions) -> int:
 
 
 def _check(options: WatchOptions) -> None:
-    """Whether the options go together.
+    """Return whether the options go together.
 
     Raises:
         UsageError: they do not.
@@ -263,7 +263,7 @@ class LaunchOptions:
     """A shell command for the first OOM of the command."""
 
     def check(self) -> None:
-        """Whether the options go together.
+        """Return whether the options go together.
 
         Raises:
             UsageError: they do not.
@@ -294,7 +294,7 @@ class LaunchOptions:
 def as_exports(run: Path, entries: int | None) -> list[str]:
     """Return the variables of a run's command, as lines of a shell."""
     lines = []
-    for name, value in runs.variables(run, entries, {}).items():
+    for name, value in start.variables(run, entries, {}).items():
         more = "${PYTHONPATH:+:$PYTHONPATH}" if name == "PYTHONPATH" else ""
         lines.append(f"export {name}={shlex.quote(value)}{more}")
     return lines
@@ -328,10 +328,10 @@ def _under_the_screen(options: LaunchOptions) -> int:
 
     def begin() -> StartedRun:
         try:
-            return runs.begin(options.command, options.entries, environment, on_oom=options.on_oom)[
-                0
-            ]
-        except runs.StartError as error:
+            return start.begin(
+                options.command, options.entries, environment, on_oom=options.on_oom
+            )[0]
+        except start.StartError as error:
             raise Failure(str(error)) from error
 
     instead = "add --no-screen: its output, then what became of it; or --here"
@@ -380,7 +380,7 @@ def _in_place(options: LaunchOptions) -> int:
     try:
         if run is None:
             os.execvp(options.command[0], list(options.command))
-        runs.replace_with(options.command, run.folder, options.entries)
+        start.replace_with(options.command, run.folder, options.entries)
     except OSError as error:
         if run is not None:
             runs.drop(run)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tui.core.text.examples import EXAMPLE
 from tui.devices.allocators.process_files import (
     GoneError,
     ProcessFiles,
@@ -28,8 +29,8 @@ from tui.devices.allocators.process_files import (
     no_process,
     refusal,
 )
-from tui.watch.runs.runs import EXAMPLE, START_FOLDER
 from tui.watch.runs.stacks import ProcessStacks, parse_stacks
+from tui.watch.runs.start import START_FOLDER
 from workloads.agent import identity
 from workloads.agent.address import LONGEST_LINE, open_place, peer_of, place
 

@@ -72,7 +72,7 @@ def growth(points: Sequence[tuple[float, float]]) -> GrowthRate | None:
 
 
 def keeps_growing(points: Sequence[tuple[float, float]]) -> bool:
-    """Whether the least of each block of the last third lies above that of each of the first.
+    """Return whether each block's least of the last third is above all of the first third.
 
     A rate is looked at again and again, and an interval of 95 % is wrong once in twenty looks. Of
     24 blocks without growth this is so once in 12 870, the number of ways to choose 8 out of 16.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import signal
 
 from tui.core.text import numbers as fmt
-from tui.watch.runs import runs
+from tui.watch.runs import start
 from tui.watch.runs.run_end import unseen_end_words
 from tui.watch.runs.runs import StartedRun
 
 
 def left_in_words(run: StartedRun) -> str:
     """Return the state of a run that is left, its folder, and how to come back to it."""
-    run = runs.with_end(run)
+    run = start.with_end(run)
     if run.ended is None and not run.goes_on:
         told = f"{name_of(run)}: {unseen_end_words(run.last_sign)}; kept in {run.folder}"
     elif run.ended is None:

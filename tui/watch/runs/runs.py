@@ -1,4 +1,4 @@
-"""The runs: a folder for each, and a command of the user's started so that it has the agent."""
+"""The runs: a folder for each, what is written into it, which of them stay, which go on."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import workloads.agent
 from tui.core import reports, settings
-from tui.core.child.inside import Cgroup
 from tui.core.text import secrets
 from tui.devices.allocators.process_files import GoneError, ProcessFiles
-from tui.watch.runs import supervised
 from tui.watch.runs.run_end import LastSign, last_sign
-from tui.watch.runs.supervised import Supervised
 from tui.watch.runs.untrusted import (
     LATEST,
     UntrustedError,
@@ -31,7 +27,7 @@ from tui.watch.runs.untrusted import (
     parse_object,
     read_start,
 )
-from workloads.agent import RECORD, RUN, identity
+from workloads.agent import identity
 from workloads.protocol.wire import field_values
 
 _SCHEMA = 1
@@ -351,7 +347,7 @@ def prune(keep: Path | None = None) -> None:
 
 
 def _is_starting(run: StartedRun) -> bool:
-    """Whether it has just begun and its process is not written down yet."""
+    """Return whether it has just begun and its process is not written down yet."""
     is_new = 0 <= time.time() - run.began < _STARTING_S
     return is_new and run.pid is None and run.ended is None
 
@@ -399,7 +395,7 @@ def processes_of(place: Path) -> list[int]:
 
 
 def may_go_on(run: StartedRun) -> bool:
-    """Whether a process of a run is there, or may be, on this machine or another."""
+    """Return whether a process of a run is there, or may be, on this machine or another."""
     if run.goes_on or processes_of(run.folder):
         return True
     if run.ended is not None:
@@ -415,7 +411,7 @@ def may_go_on(run: StartedRun) -> bool:
 
 
 def is_locked(run: StartedRun) -> bool:
-    """Whether a supervisor has its heartbeat locked; of another machine where its disk tells.
+    """Return whether a supervisor has locked its heartbeat, here or on a shared disk.
 
     That it is not locked proves nothing: not every file system has locks, or shares them.
     """
@@ -435,7 +431,7 @@ def is_locked(run: StartedRun) -> bool:
 
 
 def _has_agents_elsewhere(place: Path) -> bool:
-    """Whether an agent of another machine has left a file: ``--env`` does not tell where it ran."""
+    """Return whether an agent of another machine wrote a file: ``--env`` may run anywhere."""
     own = f"{identity().rsplit('-', 2)[0]}-"
     agents = [path for path in place.glob("*.jsonl") if path.name != "samples.jsonl"]
     return any(not path.name.startswith(own) for path in agents)
@@ -467,154 +463,3 @@ def _is_there(pid: int | None, ticks: int | None) -> bool:
             return files.started == ticks and files.state() not in "ZX"
     except GoneError:
         return False
-
-
-EXAMPLE = "gpu-workbench watch -- python train.py"
-"""What is named where somebody has a program that runs out of memory."""
-RECORDING = "gpu-workbench watch --record -- python train.py"
-"""The same with torch's memory history, which tells who held the memory."""
-START_FOLDER = Path(workloads.agent.__file__).with_name("start")
-"""Holds the file that Python executes at its start, and nothing else."""
-_STARTED: dict[Path, Supervised] = {}
-"""By the run's folder: what this program has started, whichever part of it asks. A kept run of
-earlier may have had the same pid, above all in a container."""
-
-
-def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables of a command.
-
-    Args:
-        run: the folder of the run.
-        entries: of torch's memory history, from the first CUDA call on; ``None`` for no history.
-        present: the environment that it would have had.
-    """
-    path = present.get("PYTHONPATH", "")
-    found = {
-        "PYTHONPATH": f"{START_FOLDER}{os.pathsep}{path}" if path else str(START_FOLDER),
-        RUN: str(run),
-    }
-    return found if entries is None else {**found, RECORD: str(entries)}
-
-
-class StartError(Exception):
-    """A command that cannot be started, and why, in one line."""
-
-
-def begin(
-    command: Sequence[str],
-    entries: int | None,
-    environment: Mapping[str, str] | None = None,
-    *,
-    passes_streams: bool = False,
-    on_oom: str | None = None,
-) -> tuple[StartedRun, Supervised]:
-    """Make a run of a command and start it.
-
-    Args:
-        command: program and arguments.
-        entries: of torch's memory history; ``None`` for no history.
-        environment: that it would have had; ``None`` for this process's.
-        passes_streams: as :func:`start` has it.
-        on_oom: likewise.
-
-    Raises:
-        StartError: it cannot be started; no run is left of it.
-    """
-    try:
-        run = new_run(command)
-    except OSError as error:
-        raise StartError(no_folder_words(error)) from error
-    try:
-        process = start(
-            command,
-            run.folder,
-            entries,
-            environment,
-            passes_streams=passes_streams,
-            on_oom=on_oom,
-        )
-    except OSError as error:
-        drop(run)
-        raise StartError(f"{command[0]}: {error.strerror}") from error
-    run = read_again(run)
-    return run if run.pid == process.pid else of_process(run, process.pid), process
-
-
-def start(
-    command: Sequence[str],
-    run: Path,
-    entries: int | None,
-    environment: Mapping[str, str] | None = None,
-    *,
-    passes_streams: bool = False,
-    on_oom: str | None = None,
-) -> Supervised:
-    """Start a command that belongs to itself: neither a terminal nor this process can end it.
-
-    Its output, both streams, goes to ``output.log`` in the run's folder, through its supervisor:
-    see :mod:`tui.watch.runs.supervisor`, which also writes its process and its end to ``run.json``.
-
-    Args:
-        command: program and arguments.
-        run: the folder of the run.
-        entries: of torch's memory history; ``None`` for no history.
-        environment: that it would have had; ``None`` for this process's.
-        passes_streams: hand both streams to this program too, and its standard input, where that
-            is a pipe or a file, to the command.
-        on_oom: a shell command that is started once, at the first OOM of the run.
-
-    Raises:
-        OSError: there is no such program.
-    """
-    present = os.environ if environment is None else environment
-    process = supervised.start(
-        command,
-        run,
-        {**present, **variables(run, entries, present)},
-        limit=limits().log_bytes,
-        separate=passes_streams,
-        passes_stdin=passes_streams,
-        on_oom=on_oom,
-        oom_kills_file=Cgroup().oom_kills_file(),
-    )
-    _STARTED[run] = process
-    return process
-
-
-def is_child(run: StartedRun) -> bool:
-    """Whether this program has started it."""
-    process = _STARTED.get(run.folder)
-    return process is not None and process.pid == run.pid
-
-
-def has_ended(run: StartedRun) -> bool:
-    """Whether the command has ended of a run that this program has started."""
-    return _STARTED[run.folder].has_ended
-
-
-def is_over(run: StartedRun) -> bool:
-    """Whether the last process has ended of a run that this program has started."""
-    return _STARTED[run.folder].is_over
-
-
-def log_problem(run: StartedRun) -> str:
-    """Why the output of a run cannot be kept that this program has started; empty where it can."""
-    return _STARTED[run.folder].log_problem if is_child(run) else ""
-
-
-def with_end(run: StartedRun) -> StartedRun:
-    """Return a run as it is written down, with its end where this program alone knows it."""
-    process = _STARTED[run.folder] if is_child(run) else None
-    code = process.poll() if process is not None and process.is_over else None
-    run = read_again(run)
-    return run if code is None or run.ended is not None else ended(run, code)
-
-
-def replace_with(command: Sequence[str], run: Path, entries: int | None) -> None:
-    """Become the command: same pid, terminal, signals and exit code. Does not return.
-
-    Raises:
-        OSError: there is no such program.
-    """
-    environment = {**os.environ, **variables(run, entries, os.environ)}
-    os.execvpe(command[0], list(command), environment)

@@ -108,7 +108,7 @@ class SamplesFile:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _may_write(self) -> bool:
-        """Whether it is this program's turn.
+        """Return whether it is this program's turn.
 
         Raises:
             OSError: the file cannot be opened.

@@ -204,7 +204,7 @@ def start(
 
 
 def _is_input() -> bool:
-    """Whether standard input is a pipe, a socket or a file, which a command may read."""
+    """Return whether standard input is a pipe, a socket or a file, which a command may read."""
     try:
         mode = os.fstat(0).st_mode
     except OSError:

@@ -227,7 +227,7 @@ def _next_ended() -> tuple[int, int]:
 
 
 def _children_but(*others: int | None) -> bool:
-    """Whether a process of the run is there beside these, as far as the kernel tells."""
+    """Return whether a process of the run is there beside these, as far as the kernel tells."""
     try:
         text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     except OSError:

@@ -78,7 +78,7 @@ class RunSession(Protocol):
         """NVML's newest."""
 
     def looked_at(self, seen: bool) -> None:
-        """Whether the page is on the screen."""
+        """Return whether the page is on the screen."""
 
     def snapshot(self, pid: int) -> str:
         """Ask a process for a snapshot."""

@@ -18,7 +18,7 @@ from tui.core.text.glyphs import clean
 from tui.devices.allocators.messages import Seen, pids_of
 from tui.devices.monitor.messages import Sample
 from tui.session.allocators_supervisor import SAMPLE_S, Looked, RunFolder, Sampler
-from tui.watch.runs import runs, samples
+from tui.watch.runs import runs, samples, start
 from tui.watch.runs.first_failure import first_failure
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import open_regular
@@ -202,7 +202,7 @@ class FollowedRun:
 
     async def _look_once(self) -> None:
         """Read a run that has ended, or is out of reach, once."""
-        if self.run.ended is None and runs.is_child(self.run):
+        if self.run.ended is None and start.is_child(self.run):
             await self._learn_end()  # it has ended before it was looked at
         self._over = self.run.is_of_this_machine
         if not self._over:
@@ -235,15 +235,15 @@ class FollowedRun:
         await self._finish()
 
     def _goes_on(self) -> bool:
-        if runs.is_child(self.run):
-            return not runs.is_over(self.run)
+        if start.is_child(self.run):
+            return not start.is_over(self.run)
         return self.run.goes_on
 
     async def _learn_end(self) -> None:
         """How it has ended, as far as anybody has seen."""
         deadline = asyncio.get_running_loop().time() + END_S
         while asyncio.get_running_loop().time() < deadline:
-            self.run = runs.with_end(self.run)
+            self.run = start.with_end(self.run)
             if self.run.ended is not None:
                 return
             await asyncio.sleep(SEEN_S)
@@ -282,7 +282,7 @@ class FollowedRun:
             self._tell()
 
     def set_seen(self, seen: bool) -> None:
-        """Whether the page is on the screen."""
+        """Return whether the page is on the screen."""
         self._pace = SEEN_S if seen else SAMPLE_S
         if self.sampler is not None:
             self.sampler.set_pace(self._pace)
@@ -333,7 +333,7 @@ class FollowedRun:
         notes += self._notes
         if self._output.problem:
             notes.append(self._output.problem)
-        elif why := runs.log_problem(self.run):
+        elif why := start.log_problem(self.run):
             notes.append(f"its output cannot be kept: {why}; the run goes on without")
         elif not self._output.lines and not self.run.log.exists():
             notes.append("its output went to where it was started: --here and --env keep none")

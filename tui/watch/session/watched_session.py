@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 
 from tui.devices.monitor.messages import Sample
-from tui.watch.runs import runs
+from tui.watch.runs import runs, start
 from tui.watch.runs.agents import Ask
 from tui.watch.runs.rank_stacks import RankStacks, where_ranks_are, why_no_ranks
 from tui.watch.runs.runs import StartedRun, processes_of
@@ -60,7 +60,7 @@ def _to_group(run: StartedRun, number: signal.Signals) -> str:
     group = f"the run's processes, group {pid}"
     # The number of a group is not given to a new process while one is in it; nor is that of a
     # child before its end was seen.
-    is_held = runs.is_child(run) and not runs.has_ended(run)
+    is_held = start.is_child(run) and not start.has_ended(run)
     with contextlib.suppress(ProcessLookupError):
         if is_held or (run.first_goes_on and os.getpgid(pid) == pid):
             os.killpg(pid, number)
@@ -160,7 +160,7 @@ class WatchedRunSession:
                 f"{run.folder} cannot be read: {error.strerror}; gpu-workbench watch lists the runs"
             ) from error
         # This program may have started it, and nothing may have been seen of it yet.
-        self._begin(run, starter=runs.is_child(run) and not run.samples.exists())
+        self._begin(run, starter=start.is_child(run) and not run.samples.exists())
 
     def close(self) -> None:
         """Leave the run as it is; :attr:`state` is ``None`` from here on."""
@@ -183,7 +183,7 @@ class WatchedRunSession:
             self._followed.take_devices(sample)
 
     def looked_at(self, seen: bool) -> None:
-        """Whether the page is on the screen: samples come ten times a second then, else twice."""
+        """Set whether the page is shown: it is sampled ten times a second then, else twice."""
         self._seen = seen
         if self._followed is not None:
             self._followed.set_seen(seen)
@@ -278,7 +278,7 @@ class WatchedRunSession:
 
     def _leave(self) -> None:
         followed = self._followed
-        if followed is not None and not followed.over and runs.is_child(followed.run):
+        if followed is not None and not followed.over and start.is_child(followed.run):
             waiting = asyncio.create_task(self._wait_for_end(followed.run))
             self._waiting.add(waiting)
             waiting.add_done_callback(self._waiting.discard)
@@ -291,9 +291,9 @@ class WatchedRunSession:
 
     async def _wait_for_end(self, run: StartedRun) -> None:
         """Write down how a run has ended: no other program can learn it."""
-        while not runs.is_over(run):
+        while not start.is_over(run):
             await asyncio.sleep(END_LOOK_S)
-        runs.with_end(run)
+        start.with_end(run)
         self._changed()
 
 

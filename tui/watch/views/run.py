@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tui.core.text import numbers as text
+from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
 from tui.kit.lines import (
@@ -29,7 +30,7 @@ from tui.snapshots.views.explained import row_line
 from tui.watch.runs.findings import GrowthRate, at_step
 from tui.watch.runs.kept import Oom, size_words
 from tui.watch.runs.run_end import unseen_end_words
-from tui.watch.runs.runs import EXAMPLE, StartedRun
+from tui.watch.runs.runs import StartedRun
 from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot
 from tui.watch.state.run import WatchedDevice, WatchedRun
 
@@ -73,7 +74,7 @@ def lasted_words(run: StartedRun, now: float, *, goes_on: bool) -> str:
 
 
 def is_on(state: WatchedRun) -> bool:
-    """Whether the run goes on here."""
+    """Return whether the run goes on here."""
     return state.run.ended is None and not state.over and not state.replayed
 
 

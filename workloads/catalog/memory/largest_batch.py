@@ -102,7 +102,7 @@ class Trials:
         """Of what fits, by size."""
 
     def fits(self, size: int) -> bool:
-        """Whether a batch of this size fits, found by trying it."""
+        """Return whether a batch of this size fits, found by trying it."""
         import torch
 
         peak, trial = None, None

@@ -181,7 +181,7 @@ def _bytes(width: int, batch: int, copies: int) -> int:
 def same_update(
     start: list[torch.Tensor], launched: list[torch.Tensor], replayed: list[torch.Tensor]
 ) -> Check:
-    """Whether both have changed the weights alike; a replay that does nothing is wrong by 1."""
+    """Check that both changed the weights alike; a replay that does nothing is wrong by 1."""
     from workloads.declare.place import relative
 
     def furthest(one: list[torch.Tensor], other: list[torch.Tensor]) -> float:
