@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.agent.interpreters import QUIET
-from tui.watch.runs.kept import left_in
+from tui.watch.runs.process_logs import left_in
 
 ROOT = Path(__file__).parents[2]
 # Not by PYTHONPATH, which would be the program's as well.

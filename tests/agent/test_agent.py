@@ -14,14 +14,8 @@ from typing import Any
 import pytest
 
 from tui.watch.cli.launch import oom_lines
-from tui.watch.runs.kept import (
-    FROM_EXCEPTION,
-    REBUILT,
-    left_in,
-    rebuilt_text,
-    troubles_in,
-    with_exit_code,
-)
+from tui.watch.runs.ooms import FROM_EXCEPTION, REBUILT, rebuilt_text
+from tui.watch.runs.process_logs import left_in, troubles_in, with_exit_code
 from workloads.agent import agent as module
 from workloads.agent.agent import FIRST, Agent, GivenUpError
 

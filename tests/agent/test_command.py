@@ -25,7 +25,7 @@ from tui.watch.cli.launch import RunOutcome, as_object
 from tui.watch.cli.output import kept_as_plain, kept_lines
 from tui.watch.cli.watch import LaunchOptions, as_exports
 from tui.watch.runs import runs, start
-from tui.watch.runs.kept import Contents, read_folder
+from tui.watch.runs.process_logs import Contents, read_folder
 from tui.watch.runs.run_words import left_in_words
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.processes import WatchedProcesses

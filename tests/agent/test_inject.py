@@ -29,7 +29,7 @@ from tui.watch.runs.agents import (
     injected_script,
     target_of,
 )
-from tui.watch.runs.kept import joined, left_in, read_folder
+from tui.watch.runs.process_logs import joined, left_in, read_folder
 
 ROOT = Path(__file__).parents[2]
 until = partial(waiting.until, patience_s=100)

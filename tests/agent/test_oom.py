@@ -15,7 +15,8 @@ from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.results import Verdict
 from tui.snapshots.read.load import load
-from tui.watch.runs.kept import FROM_EXCEPTION, REBUILT, ProcessLog, left_in
+from tui.watch.runs.ooms import FROM_EXCEPTION, REBUILT
+from tui.watch.runs.process_logs import ProcessLog, left_in
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests import waiting
 from tests.agent.programs import ENDS_AFTER_AUTOGRAD
-from tui.watch.runs.kept import left_in
+from tui.watch.runs.process_logs import left_in
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 

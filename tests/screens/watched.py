@@ -15,7 +15,8 @@ from tui.devices.allocators.messages import Placed
 from tui.devices.monitor.messages import Sample
 from tui.watch.runs.agents import AgentState
 from tui.watch.runs.findings import GrowthRate
-from tui.watch.runs.kept import FROM_EXCEPTION, Oom, ProcessLog, rebuilt_text
+from tui.watch.runs.ooms import FROM_EXCEPTION, Oom, rebuilt_text
+from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.watched_session import RunError

@@ -6,7 +6,7 @@ import pytest
 
 from tests.watch.test_watched_processes import left, oom
 from tui.watch.runs.first_failure import first_failure
-from tui.watch.runs.kept import ProcessLog
+from tui.watch.runs.process_logs import ProcessLog
 
 TORCHRUN = ("/usr/bin/torchrun", "--nproc-per-node", "4", "train.py")
 

@@ -23,7 +23,7 @@ from tui.devices.allocators.messages import Seen
 from tui.session.allocators_supervisor import KeptRuns
 from tui.watch.cli.launch import RunOutcome, as_object, as_text
 from tui.watch.runs import runs, samples
-from tui.watch.runs.kept import MOST_LEFT_BYTES, left_in, read_folder, troubles_in
+from tui.watch.runs.process_logs import MOST_LEFT_BYTES, left_in, read_folder, troubles_in
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import LONGEST_LINE
 from tui.watch.session.watched_session import WatchedRunSession

@@ -20,7 +20,8 @@ from tui.devices.allocators.messages import (
 )
 from tui.devices.allocators.peek import NO_TORCH
 from tui.watch.runs.agents import AgentState
-from tui.watch.runs.kept import Oom, ProcessLog, RequestedSnapshot
+from tui.watch.runs.ooms import Oom
+from tui.watch.runs.process_logs import ProcessLog, RequestedSnapshot
 from tui.watch.state.processes import KILLED, WatchedProcesses
 from tui.watch.state.run import MOST_POINTS
 

@@ -30,7 +30,7 @@ from tui.devices.monitor.messages import Sample
 from tui.session.supervisors import Apply, Sent
 from tui.state.events import LogLine, WatchStatus
 from tui.watch.runs.agents import Agents, AgentState, Ask
-from tui.watch.runs.kept import (
+from tui.watch.runs.process_logs import (
     Contents,
     ProcessLog,
     agent_files,

@@ -28,15 +28,8 @@ from tui.watch.cli.verdicts import MOST_VERDICTS, explained
 from tui.watch.runs import runs, start
 from tui.watch.runs.findings import NO_GROWTH, Track, at_step
 from tui.watch.runs.first_failure import first_failure
-from tui.watch.runs.kept import (
-    BY_DRIVER,
-    Oom,
-    ProcessLog,
-    joined,
-    live_words,
-    size_words,
-    with_exit_code,
-)
+from tui.watch.runs.ooms import BY_DRIVER, Oom, live_words, size_words
+from tui.watch.runs.process_logs import ProcessLog, joined, with_exit_code
 from tui.watch.runs.run_words import end_in_words
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised

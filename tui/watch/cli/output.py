@@ -17,7 +17,7 @@ from tui.devices.allocators.messages import (
 )
 from tui.devices.monitor.messages import Device
 from tui.watch.runs import runs
-from tui.watch.runs.kept import snapshots_in
+from tui.watch.runs.process_logs import snapshots_in
 from tui.watch.runs.run_end import unseen_end_words
 from tui.watch.runs.run_words import signal_name
 from tui.watch.runs.runs import StartedRun

@@ -49,7 +49,7 @@ from tui.watch.runs.agents import (
     target_of,
 )
 from tui.watch.runs.findings import Track
-from tui.watch.runs.kept import left_in, troubles_in
+from tui.watch.runs.process_logs import left_in, troubles_in
 from tui.watch.runs.runs import StartedRun
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from tui.cli.output import Failure, say
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.reader.messages import AskVerdict, Export, Load, VerdictIs
-from tui.watch.runs.kept import Oom, ProcessLog
 from tui.watch.runs.log_texts import texts_of
+from tui.watch.runs.ooms import Oom
+from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.explained import circumstances, explain_without_snapshot, seen_device
 from tui.watch.state.processes import WatchedProcesses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.watch.runs.kept import ProcessLog
+from tui.watch.runs.process_logs import ProcessLog
 
 LAUNCHERS = {
     "torchrun": "torchrun",

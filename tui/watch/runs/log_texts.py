@@ -6,7 +6,8 @@ import os
 import stat
 from pathlib import Path
 
-from tui.watch.runs.kept import Oom, ProcessLog, left_in
+from tui.watch.runs.ooms import Oom
+from tui.watch.runs.process_logs import ProcessLog, left_in
 from tui.watch.runs.runs import StartedRun
 
 LONGEST_LOG = 1 << 20

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tui.watch.runs.agents import Agents
-from tui.watch.runs.kept import left_in
+from tui.watch.runs.process_logs import left_in
 from tui.watch.runs.runs import StartedRun, processes_of
 from tui.watch.runs.stacks import ProcessStacks
 

@@ -285,7 +285,7 @@ def _read(place: Path) -> StartedRun | None:
         data = parse_object(read_start(place / "run.json", _MOST_RUN_BYTES), _MOST_RUN_BYTES)
         if data.get("schema") != _SCHEMA:
             raise UntrustedError(f"schema {data.get('schema')!r:.20} is not {_SCHEMA}")
-        run = parse_as(StartedRun, {**data, "folder": place, "problem": ""})
+        run = parse_as(StartedRun, {**data, "folder": place, "problem": ""}, "run")
         check_time(run.began)
         check_time(run.ended or 0.0)
         if run.signal is not None and not 0 < run.signal <= _LAST_SIGNAL:

@@ -161,14 +161,19 @@ def parse_object(line: bytes, most: int = LONGEST_LINE) -> dict[str, Any]:
     return found
 
 
-def parse_as(kind: type[T], data: dict[str, Any]) -> T:
+def parse_as(kind: type[T], data: dict[str, Any], path: str) -> T:
     """Build a frozen dataclass of parsed data, each text of it bounded.
+
+    Args:
+        kind: the dataclass.
+        data: its fields.
+        path: what errors call it.
 
     Raises:
         UntrustedError: a field is missing, of another type, too long or below 0.
     """
     try:
-        found: T = wire.from_plain(kind, data, kind.__name__.strip("_").lower())
+        found: T = wire.from_plain(kind, data, path)
     except wire.WireError as error:
         raise UntrustedError(str(error)[:200]) from error
     for name, value in wire.field_values(found).items():

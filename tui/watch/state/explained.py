@@ -17,8 +17,9 @@ from tui.snapshots.explain.frames import main_stack, user_frame
 from tui.watch.runs import runs
 from tui.watch.runs.findings import Track
 from tui.watch.runs.inventory import CodeLine, Inventory
-from tui.watch.runs.kept import Oom, ProcessLog
 from tui.watch.runs.log_texts import oom_of_snapshot, source_line, texts_of
+from tui.watch.runs.ooms import Oom
+from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.processes import WatchedProcesses
 from tui.watch.state.run import SeenDevice, SeenGpu, WatchedDevice, full_gpu

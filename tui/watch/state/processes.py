@@ -22,7 +22,8 @@ from tui.devices.monitor.messages import Device
 from tui.snapshots.explain.evidence import Holder
 from tui.watch.runs.agents import AgentState
 from tui.watch.runs.findings import NO_GROWTH
-from tui.watch.runs.kept import Oom, ProcessLog, joined
+from tui.watch.runs.ooms import Oom
+from tui.watch.runs.process_logs import ProcessLog, joined
 from tui.watch.state.run import (
     NOT_DESCRIBED,
     UNPLACED,

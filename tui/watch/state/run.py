@@ -13,7 +13,8 @@ from tui.devices.allocators.messages import Placed, TorchProcess
 from tui.snapshots.explain.evidence import Holder
 from tui.watch.runs.agents import AgentState
 from tui.watch.runs.findings import Finding, GrowthPer, GrowthRate, Track
-from tui.watch.runs.kept import Oom, ProcessLog
+from tui.watch.runs.ooms import Oom
+from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
 from workloads.protocol.messages import TorchMemory
 

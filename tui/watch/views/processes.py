@@ -14,7 +14,7 @@ from tui.core.text.numbers import plain, significant
 from tui.kit.lines import Line, Span, TextStyle, fit_line, left, paragraph, right
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines
 from tui.kit.scale import Scale, below, scale_for
-from tui.watch.runs.kept import Oom
+from tui.watch.runs.ooms import Oom
 from tui.watch.state.run import Mark, StepPoint, WatchedDevice
 from workloads.protocol.messages import TorchMemory
 

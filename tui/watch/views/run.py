@@ -28,7 +28,7 @@ from tui.kit.lines import (
 from tui.session.allocators_supervisor import KeptRun
 from tui.snapshots.views.explained import row_line
 from tui.watch.runs.findings import GrowthRate, at_step
-from tui.watch.runs.kept import Oom, size_words
+from tui.watch.runs.ooms import Oom, size_words
 from tui.watch.runs.run_end import unseen_end_words
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot

@@ -1,4 +1,4 @@
-"""What the agents of a run have left in its folder: OOMs, snapshots, how each process ended.
+"""The logs of a run's processes: what the agents have left in its folder, read and checked.
 
 Each process appends JSON lines to a file of its own, ``HOST-PID-START.jsonl``; one that executes
 another program, to another, ``HOST-PID-START.2.jsonl``. Anybody may have written what lies in the
@@ -15,15 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from tui.core.text import numbers as fmt
-from tui.watch.runs.inventory import CodeLine, Inventory, parse_inventory
+from tui.watch.runs.agent_events import (
+    BeginEvent,
+    EndEvent,
+    HandledEvent,
+    HistoryEvent,
+    InventoryEvent,
+    NoSnapshotEvent,
+    OomEvent,
+    SnapshotEvent,
+    TroubleEvent,
+    parse_event,
+)
+from tui.watch.runs.inventory import Inventory, parse_inventory
+from tui.watch.runs.ooms import BY_DRIVER, FROM_EXCEPTION, Oom, asked_words, rebuilt_text
 from tui.watch.runs.untrusted import (
     LONGEST_LINE,
     UntrustedError,
-    check_time,
     lines_of,
     open_regular,
-    parse_as,
-    parse_object,
     plain_name,
     read_start,
     regular_size,
@@ -46,57 +56,9 @@ MOST_REASONS = 3
 _LONGEST_TROUBLE = 500
 LEAVES_WITHIN_S = 30.0
 """From an OOM to ``sys.exit``: beyond, the program has done something else in between."""
-FROM_EXCEPTION = "the exception that ended the process"
-REBUILT = "written anew from the numbers that torch gave the observer"
-BY_DRIVER = (
-    "the driver refused it with its own error, which tells neither what was asked for nor what was "
-    "free"
-)
-"""Why an OOM has no such figures: CUDA's "out of memory", which torch's observer is not told."""
 SAMPLES = "samples.jsonl"
 _NOT_SEEN = "it was killed, or left by os._exit: nothing tells whether it went on"
 _REPLACED = "the process executed another program: nothing tells whether this one went on"
-
-
-@dataclass(frozen=True, slots=True)
-class Oom:
-    """One allocation that torch could not make."""
-
-    number: int
-    at: float
-    """Unix time."""
-    step: int
-    """Optimizer steps until then."""
-    device: int
-    """As the process counts them."""
-    asked: int | None
-    """Bytes of the request; ``None`` for :data:`BY_DRIVER`."""
-    free: int | None
-    """Bytes of the device, as the driver said; ``None`` for :data:`BY_DRIVER`."""
-    limit: int | None
-    """Bytes of the device in all, or what torch was allowed of it; ``None`` for
-    :data:`BY_DRIVER`."""
-    allocated: int
-    """Bytes of the blocks that tensors had, each rounded up as torch's allocator does."""
-    reserved: int
-    thread: str | None
-    """``main``, a name, or ``None`` for one of torch's own, such as autograd's."""
-    where: str | None = None
-    """File and line of the Python that asked."""
-    handled: bool | None = None
-    """Whether the program went on: a step or another OOM of the process followed."""
-    why_not_known: str = ""
-    text: str = ""
-    text_source: str = REBUILT
-    snapshot: Path | None = None
-    why_no_snapshot: str = ""
-    requested: int | None = None
-    """Bytes that the program had asked for, not rounded up; ``None`` where the agent did not tell
-    it."""
-    stack: tuple[CodeLine, ...] = ()
-    """Of the thread that asked, innermost first, where the exception alone tells of the OOM."""
-    inventory: Inventory | None = None
-    """What the process held; ``None`` where the agent took none, which it says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,116 +195,6 @@ def troubles_in(folder: Path) -> list[str]:
     return [line[:_LONGEST_TROUBLE] for line in text.splitlines()[:8]]
 
 
-# ---- the lines, as the agent writes them ----
-
-
-@dataclass(frozen=True, slots=True)
-class _Begin:
-    identity: str
-    pid: int
-    host: str
-    rank: str | None
-    torch: str
-    at: float
-    program: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Oom:
-    oom: int
-    happened: float
-    step: int
-    device: int
-    asked: int | None
-    free: int | None
-    limit: int | None
-    allocated: int
-    reserved: int
-    thread: str | None
-    where: str | None
-    requested: int | None = None
-    frames: tuple[CodeLine, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Handled:
-    oom: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
-    at: float
-    oom: int | None
-    name: str
-    step: int = 0
-    """Of one that was asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Inventory:
-    oom: int
-    inventory: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _NoSnapshot:
-    oom: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Trouble:
-    doing: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class _History:
-    on: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    at: float
-    steps: int
-    ooms: int
-    text: str
-    type: str
-    out_of_memory: bool
-
-
-_EVENTS: dict[str, type[Any]] = {
-    "begin": _Begin,
-    "oom": _Oom,
-    "handled": _Handled,
-    "snapshot": _Snapshot,
-    "inventory": _Inventory,
-    "no snapshot": _NoSnapshot,
-    "trouble": _Trouble,
-    "history": _History,
-    "end": _End,
-}
-
-
-def _parse(line: bytes) -> Any:
-    """Parse one line; ``None`` for an event of a later version.
-
-    Raises:
-        UntrustedError: it is none of an agent's.
-    """
-    data = parse_object(line)
-    kind = data.get("event")
-    if not isinstance(kind, str):
-        raise UntrustedError("no event")
-    if kind not in _EVENTS:
-        return None
-    event = parse_as(_EVENTS[kind], data)
-    for name in ("at", "happened"):
-        if hasattr(event, name):
-            check_time(getattr(event, name))
-    return event
-
-
 class _FileReading:
     """One process's file: its programs, and what was skipped.
 
@@ -382,8 +234,8 @@ class _FileReading:
                     yield line
 
     def _apply(self, line: bytes) -> None:
-        event = _parse(line)
-        if isinstance(event, _Begin):
+        event = parse_event(line)
+        if isinstance(event, BeginEvent):
             if process_of(event.identity) != process_of(self._path.stem):
                 raise UntrustedError("it is of another process than the file")
             self._finish()
@@ -393,7 +245,7 @@ class _FileReading:
         elif event is not None:
             self._program.apply(event)
 
-    def _begun(self, event: _Begin) -> ProcessLog:
+    def _begun(self, event: BeginEvent) -> ProcessLog:
         """Return a program at its first line.
 
         Agents that knew no later programs of a process have written all of them to one file.
@@ -438,22 +290,22 @@ class _Reading:
         Raises:
             UntrustedError: it names what cannot be.
         """
-        if isinstance(event, _Oom):
+        if isinstance(event, OomEvent):
             self._add(self._ooms, MOST_OOMS, "OOMs", event.oom, _oom(event))
-        elif isinstance(event, _Snapshot):
+        elif isinstance(event, SnapshotEvent):
             self._apply_snapshot(event)
-        elif isinstance(event, _Handled):
+        elif isinstance(event, HandledEvent):
             self._change(event.oom, handled=True, why_not_known="")
-        elif isinstance(event, _Inventory):
+        elif isinstance(event, InventoryEvent):
             self._change(event.oom, inventory=_inventory(event))
-        elif isinstance(event, _NoSnapshot):
+        elif isinstance(event, NoSnapshotEvent):
             self._change(event.oom, why_no_snapshot=event.text)
-        elif isinstance(event, _Trouble):
+        elif isinstance(event, TroubleEvent):
             self._troubles.append(f"{event.doing}: {event.text}"[:_LONGEST_TROUBLE])
             del self._troubles[MOST_TROUBLES:]
-        elif isinstance(event, _History):
+        elif isinstance(event, HistoryEvent):
             self._left = replace(self._left, records=True)
-        elif isinstance(event, _End):
+        elif isinstance(event, EndEvent):
             self._ran_out = event.out_of_memory
             self._left = replace(
                 self._left,
@@ -465,7 +317,7 @@ class _Reading:
                 kind=event.type,
             )
 
-    def _apply_snapshot(self, event: _Snapshot) -> None:
+    def _apply_snapshot(self, event: SnapshotEvent) -> None:
         path = self._folder / plain_name(event.name)
         there = regular_size(path) is not None
         if event.oom is None:
@@ -501,7 +353,7 @@ class _Reading:
         )
 
 
-def _inventory(event: _Inventory) -> Inventory:
+def _inventory(event: InventoryEvent) -> Inventory:
     """Return the inventory of an event.
 
     Raises:
@@ -513,7 +365,7 @@ def _inventory(event: _Inventory) -> Inventory:
         raise UntrustedError(str(error)[:200]) from error
 
 
-def _oom(event: _Oom) -> Oom:
+def _oom(event: OomEvent) -> Oom:
     names = ("step", "device", "asked", "free", "limit", "allocated", "reserved", "thread", "where")
     facts = {name: getattr(event, name) for name in (*names, "requested")}
     oom = Oom(number=event.oom, at=event.happened, stack=event.frames, **facts)
@@ -539,7 +391,7 @@ def _judged(oom: Oom, left: ProcessLog, of_last: bool) -> Oom:
     """
     if oom.handled or not left.ended:
         return oom
-    if of_last and (oom.asked is None or _asked_words(oom.asked) in left.text):
+    if of_last and (oom.asked is None or asked_words(oom.asked) in left.text):
         return replace(
             oom, handled=False, why_not_known="", text=left.text, text_source=FROM_EXCEPTION
         )
@@ -600,50 +452,3 @@ def joined(programs: Sequence[ProcessLog]) -> ProcessLog:
         troubles=tuple(trouble for each in programs for trouble in each.troubles),
         records=any(each.records for each in programs),
     )
-
-
-def rebuilt_text(oom: Oom) -> str:
-    """Return the exception's text as far as the observer's numbers tell it, in torch's words.
-
-    Empty for an OOM of which the observer was told nothing.
-    """
-    if oom.asked is None or oom.free is None or oom.limit is None:
-        return ""
-    unallocated = max(0, oom.reserved - oom.allocated)
-    return (
-        f"CUDA out of memory. {_asked_words(oom.asked)} GPU {oom.device} has a total capacity of "
-        f"{_size(oom.limit)} of which {_size(oom.free)} is free. Of the allocated memory "
-        f"{_size(oom.allocated)} is allocated by PyTorch, and {_size(unallocated)} is reserved by "
-        "PyTorch but unallocated."
-    )
-
-
-def _asked_words(asked: int) -> str:
-    return f"Tried to allocate {_size(asked)}."
-
-
-def size_words(oom: Oom) -> str:
-    """Return the requested size and device, and the free memory of it."""
-    device = f"cuda:{oom.device}"
-    if oom.asked is None or oom.free is None or oom.limit is None:
-        return f"the driver had no memory left on {device} (bytes asked for and free not known)"
-    free = f"{fmt.size(oom.free)} free of {fmt.size(oom.limit)}"
-    return f"{fmt.size(oom.asked)} asked on {device}, {free}"
-
-
-def live_words(oom: Oom) -> str:
-    """Return the two kinds of live memory: allocated blocks and requested bytes."""
-    allocated = f"{fmt.size(oom.allocated)} allocated"
-    if oom.requested is None:
-        return f"{allocated} (requested not known)"
-    return f"{allocated} ({fmt.size(oom.requested)} requested)"
-
-
-def _size(size: int) -> str:
-    """As ``format_size`` of torch's ``CUDACachingAllocator.cpp`` words it."""
-    if size <= 1024:
-        return f"{size} bytes"
-    for power, unit in ((1, "KiB"), (2, "MiB")):
-        if size <= 1024 ** (power + 1):
-            return f"{size / 1024**power:.2f} {unit}"
-    return f"{size / 1024**3:.2f} GiB"

@@ -1,0 +1,116 @@
+"""The lines that an agent writes into its run's folder; anybody may have written them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tui.watch.runs.inventory import CodeLine
+from tui.watch.runs.untrusted import UntrustedError, check_time, parse_as, parse_object
+
+
+@dataclass(frozen=True, slots=True)
+class BeginEvent:
+    identity: str
+    pid: int
+    host: str
+    rank: str | None
+    torch: str
+    at: float
+    program: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OomEvent:
+    oom: int
+    happened: float
+    step: int
+    device: int
+    asked: int | None
+    free: int | None
+    limit: int | None
+    allocated: int
+    reserved: int
+    thread: str | None
+    where: str | None
+    requested: int | None = None
+    frames: tuple[CodeLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HandledEvent:
+    oom: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotEvent:
+    at: float
+    oom: int | None
+    name: str
+    step: int = 0
+    """Of one that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryEvent:
+    oom: int
+    inventory: Any
+
+
+@dataclass(frozen=True, slots=True)
+class NoSnapshotEvent:
+    oom: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TroubleEvent:
+    doing: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEvent:
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndEvent:
+    at: float
+    steps: int
+    ooms: int
+    text: str
+    type: str
+    out_of_memory: bool
+
+
+_EVENTS: dict[str, type[Any]] = {
+    "begin": BeginEvent,
+    "oom": OomEvent,
+    "handled": HandledEvent,
+    "snapshot": SnapshotEvent,
+    "inventory": InventoryEvent,
+    "no snapshot": NoSnapshotEvent,
+    "trouble": TroubleEvent,
+    "history": HistoryEvent,
+    "end": EndEvent,
+}
+
+
+def parse_event(line: bytes) -> Any:
+    """Parse one line; ``None`` for an event of a later version.
+
+    Raises:
+        UntrustedError: it is none of an agent's.
+    """
+    data = parse_object(line)
+    kind = data.get("event")
+    if not isinstance(kind, str):
+        raise UntrustedError("no event")
+    if kind not in _EVENTS:
+        return None
+    event = parse_as(_EVENTS[kind], data, kind)
+    for name in ("at", "happened"):
+        if hasattr(event, name):
+            check_time(getattr(event, name))
+    return event

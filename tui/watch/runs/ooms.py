@@ -1,0 +1,106 @@
+"""One OOM of a process, as its agent has left it, and the words for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tui.core.text import numbers as fmt
+from tui.watch.runs.inventory import CodeLine, Inventory
+
+FROM_EXCEPTION = "the exception that ended the process"
+REBUILT = "written anew from the numbers that torch gave the observer"
+BY_DRIVER = (
+    "the driver refused it with its own error, which tells neither what was asked for nor what was "
+    "free"
+)
+"""Why an OOM has no such figures: CUDA's "out of memory", which torch's observer is not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Oom:
+    """One allocation that torch could not make."""
+
+    number: int
+    at: float
+    """Unix time."""
+    step: int
+    """Optimizer steps until then."""
+    device: int
+    """As the process counts them."""
+    asked: int | None
+    """Bytes of the request; ``None`` for :data:`BY_DRIVER`."""
+    free: int | None
+    """Bytes of the device, as the driver said; ``None`` for :data:`BY_DRIVER`."""
+    limit: int | None
+    """Bytes of the device in all, or what torch was allowed of it; ``None`` for
+    :data:`BY_DRIVER`."""
+    allocated: int
+    """Bytes of the blocks that tensors had, each rounded up as torch's allocator does."""
+    reserved: int
+    thread: str | None
+    """``main``, a name, or ``None`` for one of torch's own, such as autograd's."""
+    where: str | None = None
+    """File and line of the Python that asked."""
+    handled: bool | None = None
+    """Whether the program went on: a step or another OOM of the process followed."""
+    why_not_known: str = ""
+    text: str = ""
+    text_source: str = REBUILT
+    snapshot: Path | None = None
+    why_no_snapshot: str = ""
+    requested: int | None = None
+    """Bytes that the program had asked for, not rounded up; ``None`` where the agent did not tell
+    it."""
+    stack: tuple[CodeLine, ...] = ()
+    """Of the thread that asked, innermost first, where the exception alone tells of the OOM."""
+    inventory: Inventory | None = None
+    """What the process held; ``None`` where the agent took none, which it says why."""
+
+
+def rebuilt_text(oom: Oom) -> str:
+    """Return the exception's text as far as the observer's numbers tell it, in torch's words.
+
+    Empty for an OOM of which the observer was told nothing.
+    """
+    if oom.asked is None or oom.free is None or oom.limit is None:
+        return ""
+    unallocated = max(0, oom.reserved - oom.allocated)
+    return (
+        f"CUDA out of memory. {asked_words(oom.asked)} GPU {oom.device} has a total capacity of "
+        f"{_size(oom.limit)} of which {_size(oom.free)} is free. Of the allocated memory "
+        f"{_size(oom.allocated)} is allocated by PyTorch, and {_size(unallocated)} is reserved by "
+        "PyTorch but unallocated."
+    )
+
+
+def asked_words(asked: int) -> str:
+    """Return the first sentence of torch's message, with the requested size."""
+    return f"Tried to allocate {_size(asked)}."
+
+
+def size_words(oom: Oom) -> str:
+    """Return the requested size and device, and the free memory of it."""
+    device = f"cuda:{oom.device}"
+    if oom.asked is None or oom.free is None or oom.limit is None:
+        return f"the driver had no memory left on {device} (bytes asked for and free not known)"
+    free = f"{fmt.size(oom.free)} free of {fmt.size(oom.limit)}"
+    return f"{fmt.size(oom.asked)} asked on {device}, {free}"
+
+
+def live_words(oom: Oom) -> str:
+    """Return the two kinds of live memory: allocated blocks and requested bytes."""
+    allocated = f"{fmt.size(oom.allocated)} allocated"
+    if oom.requested is None:
+        return f"{allocated} (requested not known)"
+    return f"{allocated} ({fmt.size(oom.requested)} requested)"
+
+
+def _size(size: int) -> str:
+    """As ``format_size`` of torch's ``CUDACachingAllocator.cpp`` words it."""
+    if size <= 1024:
+        return f"{size} bytes"
+    for power, unit in ((1, "KiB"), (2, "MiB")):
+        if size <= 1024 ** (power + 1):
+            return f"{size / 1024**power:.2f} {unit}"
+    return f"{size / 1024**3:.2f} GiB"
