@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from rich.text import Text
+from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
@@ -194,6 +195,15 @@ class WorkbenchApp(TabbedApp):
         if not self.no_color:
             return filters
         return [NO_COLOR if isinstance(each, Monochrome) else each for each in filters]
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw everything anew for a terminal that has the old size again.
+
+        It shrank and grew while the program did something else, and has lost what it showed;
+        Textual draws only what differs from what it drew last.
+        """
+        if self.screen.size == event.size:
+            self.screen.refresh()
 
     # ---- life ----
 
