@@ -65,7 +65,7 @@ SELECTED = "tf32"
 async def pictures() -> dict[str, str]:
     """All of them as SVG, by name."""
     glyphs.GLYPHS = glyphs.UNICODE
-    session = ReplaySession(lines.look_through(RECORDING), AT_ONCE)
+    session = ReplaySession(lines.scan_recording(RECORDING), AT_ONCE)
     app = WorkbenchApp(session, clock=session.clock)
     # Whatever terminal this is run in.
     app.console = Console(color_system="truecolor", file=StringIO(), force_terminal=True)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.agent.interpreters import QUIET
-from tui.watch.runs.process_logs import left_in
+from tui.watch.runs.process_logs import process_logs_in
 
 ROOT = Path(__file__).parents[2]
 # Not by PYTHONPATH, which would be the program's as well.
@@ -116,7 +116,7 @@ def compare(
             found = _run(words, place, variables, one_file=how == "--no-screen")
             if watched:
                 (run,) = (state / "runs").iterdir()
-                left = left_in(run)
+                left = process_logs_in(run)
                 if how == "--no-screen":
                     found = Outcome(found.code, (run / "output.log").read_bytes(), b"")
             streams = [found.out, found.errors]

@@ -15,7 +15,7 @@ import pytest
 
 from tui.watch.cli.launch import oom_lines
 from tui.watch.runs.ooms import FROM_EXCEPTION, REBUILT, rebuilt_text
-from tui.watch.runs.process_logs import left_in, troubles_in, with_exit_code
+from tui.watch.runs.process_logs import process_logs_in, troubles_in, with_exit_code
 from workloads.agent import agent as module
 from workloads.agent.agent import FIRST, Agent, GivenUpError
 
@@ -101,7 +101,7 @@ def test_the_first_three_and_the_newest_are_kept(
         asked_for(agent, number)
     kept = [f"oom-{agent.identity}-{number}.pickle" for number in (1, 11, 2, 3)]
     assert snapshots(tmp_path) == kept
-    (left,) = left_in(tmp_path)
+    (left,) = process_logs_in(tmp_path)
     assert [oom.number for oom in left.ooms if oom.snapshot] == [1, 2, 3, 11]
     assert left.ooms[5].why_no_snapshot == "a later OOM's has taken its place"
 
@@ -126,7 +126,7 @@ def test_ooms_that_come_fast_are_counted_and_cost_no_snapshot(
         asked_for(agent, number)
     agent.ended()
     assert len(snapshots(tmp_path)) == FIRST
-    (left,) = left_in(tmp_path)
+    (left,) = process_logs_in(tmp_path)
     assert (left.oom_count, len(left.ooms)) == (100, 20)
     assert "so fast" in left.ooms[-1].why_no_snapshot
 
@@ -145,7 +145,7 @@ def test_what_is_given_up_leaves_no_part(
     monkeypatch.setattr(module, "LONGEST_S", lock_s)
     if name == "LEAST_FREE":
         asked_for(agent, 5)
-        (left,) = left_in(tmp_path)
+        (left,) = process_logs_in(tmp_path)
         assert why in left.ooms[0].why_no_snapshot
     assert snapshots(tmp_path) == []
     assert gc.isenabled()
@@ -158,7 +158,7 @@ def test_a_full_disk_costs_that_snapshot_alone(
     (tmp_path / f"oom-{agent.identity}-1.pickle.part").symlink_to("/dev/full")
     asked_for(agent, 5)
     asked_for(agent, 6)
-    (left,) = left_in(tmp_path)
+    (left,) = process_logs_in(tmp_path)
     assert "No space left on device" in left.ooms[0].why_no_snapshot
     assert snapshots(tmp_path) == [f"oom-{agent.identity}-2.pickle"]
 
@@ -178,7 +178,7 @@ def test_an_error_is_told_and_an_interrupt_goes_on_its_way(
     asked_for(agent, 5)
     agent.torch.cuda.memory_stats = broken
     asked_for(agent, 6)
-    (left,) = left_in(tmp_path)
+    (left,) = process_logs_in(tmp_path)
     assert left.ooms[0].why_no_snapshot == "ValueError: torch has changed"
     # There is no torch here to take an inventory of.
     (inventory, *others) = left.troubles
@@ -212,7 +212,7 @@ def test_the_text_is_that_of_the_oom_however_it_was_raised_again(
     monkeypatch.setattr(sys, "last_value", last, raising=False)
     monkeypatch.delattr(sys, "last_exc", raising=False)
     agent.ended()
-    (left,) = left_in(tmp_path)
+    (left,) = process_logs_in(tmp_path)
     (oom,) = left.ooms
     assert (oom.handled, oom.text, oom.text_source) == (False, str(ran_out), FROM_EXCEPTION)
 
@@ -228,7 +228,7 @@ def test_the_driver_s_error_is_an_oom_of_unknown_size(
     monkeypatch.setattr(sys, "last_value", refused, raising=False)
     monkeypatch.delattr(sys, "last_exc", raising=False)
     agent.ended()
-    (left,) = left_in(tmp_path)
+    (left,) = process_logs_in(tmp_path)
     (oom,) = left.ooms
     assert left.oom_count == 1
     assert (oom.asked, oom.free, oom.limit, oom.requested) == (None, None, None, 2 << 20)
@@ -256,13 +256,13 @@ def test_other_errors_are_no_oom_of_the_driver(
     monkeypatch.setattr(sys, "last_value", error, raising=False)
     monkeypatch.delattr(sys, "last_exc", raising=False)
     agent.ended()
-    (left,) = left_in(tmp_path)
+    (left,) = process_logs_in(tmp_path)
     assert (left.ooms, left.oom_count) == ((), 0)
 
 
 def test_an_oom_has_both_kinds_of_live(agent: Agent, tmp_path: Path) -> None:
     asked_for(agent, 2 << 30)
-    (left,) = left_in(tmp_path)
+    (left,) = process_logs_in(tmp_path)
     (oom,) = left.ooms
     assert (oom.allocated, oom.requested, oom.reserved) == (3 << 20, 2 << 20, 5 << 20)
     assert "3.0 MiB allocated (2.0 MiB requested)" in oom_lines(left, oom)[0]
@@ -274,7 +274,7 @@ def test_another_exception_is_not_the_oom_s(
     asked_for(agent, 2 << 30)
     monkeypatch.setattr(sys, "last_value", KeyError("x"), raising=False)
     agent.ended()
-    (left,) = left_in(tmp_path)
+    (left,) = process_logs_in(tmp_path)
     assert (left.kind, left.text) == ("KeyError", "'x'")
     (oom,) = left.ooms
     assert (oom.handled, oom.text_source) == (None, REBUILT)
@@ -290,7 +290,7 @@ def test_an_oom_after_which_the_program_leaves_is_not_handled(
     monkeypatch.delattr(sys, "last_exc", raising=False)
     asked_for(agent, 2 << 30)
     agent.ended()
-    (left,) = left_in(tmp_path)
+    (left,) = process_logs_in(tmp_path)
     assert left.ooms[0].handled is None
     assert left.ooms[0].why_not_known == (
         "the process ended with no optimizer step and no OOM after it"
@@ -304,7 +304,7 @@ def test_an_oom_after_which_the_program_leaves_is_not_handled(
 
 def test_the_text_from_numbers_has_torch_s_words(agent: Agent, tmp_path: Path) -> None:
     asked_for(agent, 3 << 29)
-    (left,) = left_in(tmp_path)
+    (left,) = process_logs_in(tmp_path)
     assert rebuilt_text(left.ooms[0]) == (
         "CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 8.00 GiB "
         "of which 5.00 GiB is free. Of the allocated memory 3.00 MiB is allocated by PyTorch, and "
@@ -319,13 +319,13 @@ def test_what_is_broken_off_or_of_a_later_version_is_left_out(agent: Agent, tmp_
     whole = path.read_bytes()
     for end in range(0, len(whole), 7):
         path.write_bytes(whole[:end])
-        left = left_in(tmp_path)
+        left = process_logs_in(tmp_path)
         assert not left or left[0].pid == 7
     more = b'{"event": "of later", "oom": 1}\n[]\n{"event": "end"}\n{"event": "oom", "oom": "x"}\n'
     path.write_bytes(whole + more)
-    (found,) = left_in(tmp_path)
+    (found,) = process_logs_in(tmp_path)
     assert (len(found.ooms), found.ended) == (1, False)
     (tmp_path / "samples.jsonl").write_text(json.dumps({"type": "process_figures"}) + "\n")
     (tmp_path / "other.jsonl").write_bytes(b"\xff\n")
-    assert len(left_in(tmp_path)) == 1
+    assert len(process_logs_in(tmp_path)) == 1
     assert troubles_in(tmp_path) == []

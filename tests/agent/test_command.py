@@ -22,11 +22,11 @@ from tui.devices.allocators.messages import StepsTold, TorchProcesses
 from tui.session import allocators_supervisor as watching
 from tui.session.allocators_supervisor import KeptRuns
 from tui.watch.cli.launch import RunOutcome, as_object
-from tui.watch.cli.output import kept_as_plain, kept_lines
+from tui.watch.cli.output import stored_run_lines, stored_runs_as_plain
 from tui.watch.cli.watch import LaunchOptions, as_exports
 from tui.watch.runs import runs, start
 from tui.watch.runs.process_logs import Contents, read_folder
-from tui.watch.runs.run_words import left_in_words
+from tui.watch.runs.run_words import run_left_words
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.processes import WatchedProcesses
 from workloads.agent import ENTRIES, RECORD, RUN, identity
@@ -239,7 +239,7 @@ def test_what_is_left_of_a_run_is_said_in_a_line() -> None:
     run, process = start.begin([sys.executable, "-c", "input()"], None)
     process.wait()
     # Nobody has written its end down, but this program has started it.
-    said = left_in_words(run)
+    said = run_left_words(run)
     assert said.startswith(f"{sys.executable} -c ended with exit code 1 after 0")
     assert said.endswith(
         f"; kept in {run.folder}; gpu-workbench watch {run.folder.name} shows it again"
@@ -247,10 +247,10 @@ def test_what_is_left_of_a_run_is_said_in_a_line() -> None:
     assert runs.named(run.folder.name).code == 1
     unseen = replace(run, ended=None, code=None, supervisor=None)
     here = runs.started(unseen, os.getpid())
-    assert f"goes on as process {os.getpid()}; kept in " in left_in_words(here)
+    assert f"goes on as process {os.getpid()}; kept in " in run_left_words(here)
     runs.save(replace(here, start_ticks=1))
     assert re.search(
-        "its end was not seen; last sign of it [0-9:]{8}; kept in ", left_in_words(here)
+        "its end was not seen; last sign of it [0-9:]{8}; kept in ", run_left_words(here)
     )
 
 
@@ -349,7 +349,7 @@ def test_what_is_beyond_the_limits_is_dropped_before_it_is_listed(
         made.append(replace(run, began=float(number + 1), ended=number + 2.0, code=0))
         runs.save(made[-1])
     monkeypatch.setenv("GPU_WORKBENCH_RUNS_KEPT", "2")
-    assert [line.split()[-1] for line in kept_lines()[1:]] == ["3", "2"]
+    assert [line.split()[-1] for line in stored_run_lines()[1:]] == ["3", "2"]
     assert [run.folder.exists() for run in made] == [False, False, True, True]
 
 
@@ -359,7 +359,7 @@ def test_they_are_listed_with_how_they_ended(state: Path) -> None:
     (run.folder / "oom-x-1-1-1.pickle").write_bytes(b"x")
     (state / "runs" / "strange").mkdir()
     (state / "runs" / "strange" / "run.json").write_text('{"schema": 9}')
-    heading, *lines = kept_lines()
+    heading, *lines = stored_run_lines()
     (line,) = [each for each in lines if run.folder.name in each]
     (strange,) = [each for each in lines if "strange" in each]
     assert strange.endswith("run.json cannot be used: schema 9 is not 1")
@@ -367,5 +367,5 @@ def test_they_are_listed_with_how_they_ended(state: Path) -> None:
     assert "gpu-workbench watch NAME shows one" in heading
     assert "exit code 1  1 snapshot" in line
     assert line.endswith("python train.py")
-    (plain,) = [each for each in kept_as_plain() if "problem" not in each]
+    (plain,) = [each for each in stored_runs_as_plain() if "problem" not in each]
     assert (plain["exit"], len(plain["snapshots"])) == ({"code": 1, "signal": None}, 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.watch.cli.output import kept_as_plain, kept_lines
+from tui.watch.cli.output import stored_run_lines, stored_runs_as_plain
 from tui.watch.runs import runs
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
@@ -26,7 +26,7 @@ def test_its_end_is_what_its_agent_wrote(tmp_path: Path, monkeypatch: pytest.Mon
     assert run.last_sign is not None
     assert (run.ended, run.last_sign.is_end) == (None, True)
     assert run.began < run.last_sign.at
-    (line,) = kept_lines()[1:]
+    (line,) = stored_run_lines()[1:]
     assert "ended; its exit code is known to the shell that started it alone" in line
-    (plain,) = kept_as_plain()
+    (plain,) = stored_runs_as_plain()
     assert plain["last_sign"] == {"at": run.last_sign.at, "end": True}

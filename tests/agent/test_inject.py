@@ -29,7 +29,7 @@ from tui.watch.runs.agents import (
     injected_script,
     target_of,
 )
-from tui.watch.runs.process_logs import joined, left_in, read_folder
+from tui.watch.runs.process_logs import joined, process_logs_in, read_folder
 
 ROOT = Path(__file__).parents[2]
 until = partial(waiting.until, patience_s=100)
@@ -109,7 +109,7 @@ def test_the_script_that_python_itself_executes(python: str, tmp_path: Path) -> 
     with running(takes + "hooks[0](Optimizer(), (), {})" + TRAINS, python) as process:
         out, errors = process.communicate("\n")
     assert (out.startswith("ended 1 1"), errors) == (True, "")
-    (left,) = left_in(run)
+    (left,) = process_logs_in(run)
     assert left.ended
     assert (left.steps or 0) >= 1
     assert not (run / "agent-errors.log").exists()
@@ -201,7 +201,7 @@ def test_a_fork_and_a_process_of_multiprocessing_end_without_trouble(
         f"if __name__ == '__main__':\n    work()\n{indent(ENDS[how], '    ')}"
     )
     subprocess.run([python, str(program)], check=True)
-    found = left_in(tmp_path)
+    found = process_logs_in(tmp_path)
     assert [each.troubles for each in found] == [()] * (1 if how == "fork" else 2)
     assert all(each.ended for each in found)
     assert not (tmp_path / "agent-errors.log").exists()
@@ -218,7 +218,7 @@ def test_before_torch_is_imported_it_sleeps_and_what_fails_is_told(tmp_path: Pat
     assert done.stdout.splitlines()[1:] == ["goes on"]
     assert done.stderr == ""
     assert "_lazy_call" in (tmp_path / "agent-errors.log").read_text()
-    assert left_in(tmp_path) == []
+    assert process_logs_in(tmp_path) == []
 
 
 # ---- where it is refused ----
@@ -318,7 +318,7 @@ def test_a_training_that_ran_already_has_its_oom_explained(tmp_path: Path) -> No
         until(lambda: (steps_of(process.pid) or 0) > 3)
         process.communicate("\n")
         assert process.returncode == 1
-    (left,) = left_in(tmp_path)
+    (left,) = process_logs_in(tmp_path)
     (oom,) = left.ooms
     assert (oom.asked, oom.handled) == (1 << 41, False)
     assert oom.snapshot is not None

@@ -16,7 +16,7 @@ from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.results import Verdict
 from tui.snapshots.read.load import load
 from tui.watch.runs.ooms import FROM_EXCEPTION, REBUILT
-from tui.watch.runs.process_logs import ProcessLog, left_in
+from tui.watch.runs.process_logs import ProcessLog, process_logs_in
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 
@@ -148,7 +148,7 @@ def verdict_of(snapshot: Path, text: str) -> Verdict:
 
 
 def the_one_in(folder: Path) -> ProcessLog:
-    (left,) = left_in(folder / "run")
+    (left,) = process_logs_in(folder / "run")
     return left
 
 

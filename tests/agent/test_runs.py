@@ -14,7 +14,7 @@ import pytest
 
 from tests import waiting
 from tests.agent.programs import ENDS_AFTER_AUTOGRAD
-from tui.watch.runs.process_logs import left_in
+from tui.watch.runs.process_logs import process_logs_in
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 
@@ -128,7 +128,7 @@ def test_an_oom_is_explained_after_the_run_s_own_output(tmp_path: Path) -> None:
     assert set(shown.splitlines()) < set(log.splitlines())
     assert "OutOfMemoryError" in log  # of standard error, which is apart
     after = out[len(shown) :]
-    (left,) = left_in(the_run(tmp_path))
+    (left,) = process_logs_in(the_run(tmp_path))
     assert f"process {left.pid}: 3 steps, 1 OOM; ended by OutOfMemoryError" in after
     assert "2.0 TiB asked on cuda:0" in after
     assert left.ooms[0].text in after
@@ -150,7 +150,7 @@ def test_the_newest_oom_is_told_as_markdown_for_an_issue(tmp_path: Path) -> None
     assert lines[0].startswith("**OOM at step 3, train.py:")
     assert lines[2] == f"`{sys.executable} {program} 3 0`"
     assert "now" not in lines  # its output is in the log
-    (left,) = left_in(the_run(tmp_path))
+    (left,) = process_logs_in(the_run(tmp_path))
     assert f"- process {left.pid}: 3 steps, 1 OOM; ended by OutOfMemoryError" in lines
     assert left.ooms[0].text in out
     assert "larger than the device" in out
@@ -188,7 +188,7 @@ def test_workers_children_and_spawned_processes_do_what_they_did(tmp_path: Path)
     for line in ("fork 56.0", "spawn 56.0", "forkserver 56.0", "torch.Size([2])", "7", "True"):
         assert f"{line}\n" in out
     assert code == 0
-    left = left_in(the_run(tmp_path))
+    left = process_logs_in(the_run(tmp_path))
     # The program, the child, and two that were spawned: none of the loader's workers.
     assert len(left) == 4
     assert all(each.ended for each in left)
@@ -214,7 +214,7 @@ def test_a_gauge_that_is_killed_costs_the_run_nothing(tmp_path: Path) -> None:
     more = until(lambda: [e for e in agents.states(str(run)) if e.steps > state[0].steps])
     assert more[0].steps < 60
     agents.close()
-    (left,) = until(lambda: [each for each in left_in(run) if each.ended])
+    (left,) = until(lambda: [each for each in process_logs_in(run) if each.ended])
     assert (left.steps, left.kind) == (60, "")
     expected = "".join(f"step {step}\n" for step in range(60))
     until(lambda: (run / "output.log").read_text() == expected)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tui.devices.monitor.device_reader import DeviceReader, absent_paths
-from tui.devices.monitor.field_reader import FieldReader, NvmlQuery, asked_of
+from tui.devices.monitor.field_reader import FieldReader, NvmlQuery, query_of
 from tui.devices.monitor.messages import Clocks, Device
 from tui.devices.monitor.nvml import GONE, PERMANENT, REASONS, Code, DeviceGoneError, NoAnswer
 from tui.devices.monitor.processes import ProcessOwners
@@ -146,7 +146,7 @@ def test_what_changes_slowly_is_asked_again_when_it_is_due() -> None:
     found = []
     for slow_due in (True, False, False, True):
         fields.begin(slow_due)
-        found.append(fields.ask_if_due("it", ("get",)))
+        found.append(fields.query_if_due("it", ("get",)))
 
     assert found == [1, 1, 1, 2]
 
@@ -156,7 +156,7 @@ def test_what_never_changes_is_asked_until_it_is_known() -> None:
     fields = reader(binding)
     for slow_due in (True, True, True):
         fields.begin(slow_due)
-        found = fields.ask_until_known("it", ("get",))
+        found = fields.query_until_known("it", ("get",))
 
     assert found == 1
     assert len(binding.asked) == 2
@@ -208,7 +208,7 @@ def plain_figures() -> Iterator[Figure]:
     hints = typing.get_type_hints(Device)
     parts: list[tuple[str, Any]] = [(f"{name}.", kind) for name, kind in hints.items()]
     for prefix, record in [("", Device), *(each for each in parts if is_dataclass(each[1]))]:
-        for name, how in asked_of(record).items():
+        for name, how in query_of(record).items():
             yield Figure(record, prefix, name, how)
 
 
@@ -244,7 +244,7 @@ def test_a_figure_is_asked_for_as_often_as_it_says(figure: Figure) -> None:
 
     assert found == [{"number": 7, "milliwatts": 0.007, "text": "7"}[figure.how.answer]] * 3
     # Another figure of the record may be an answer of the same function.
-    sharing = [how for how in asked_of(figure.record).values() if how.functions[0] == first]
+    sharing = [how for how in query_of(figure.record).values() if how.functions[0] == first]
     times = {"always": 3, "if due": 2, "until known": 1}[figure.how.often]
     assert len(binding.asked) == times * len(sharing)
 
@@ -274,10 +274,10 @@ def test_a_device_has_a_figure_where_its_function_answers_and_else_the_reason(
 
 def test_what_a_function_takes_is_what_the_binding_calls_so() -> None:
     pynvml = pytest.importorskip("pynvml")
-    assert asked_of(Clocks)["sm"].arguments == (pynvml.NVML_CLOCK_SM,)
-    assert asked_of(Clocks)["memory"].arguments == (pynvml.NVML_CLOCK_MEM,)
-    assert asked_of(Device)["temperature_c"].arguments == (pynvml.NVML_TEMPERATURE_GPU,)
-    assert asked_of(Device)["ecc_uncorrected"].arguments == (
+    assert query_of(Clocks)["sm"].arguments == (pynvml.NVML_CLOCK_SM,)
+    assert query_of(Clocks)["memory"].arguments == (pynvml.NVML_CLOCK_MEM,)
+    assert query_of(Device)["temperature_c"].arguments == (pynvml.NVML_TEMPERATURE_GPU,)
+    assert query_of(Device)["ecc_uncorrected"].arguments == (
         pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
         pynvml.NVML_VOLATILE_ECC,
     )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.recordings.making import AT, Clock, header_line, packed, recorded, refusal, script
 from tui.recordings import lines
-from tui.recordings.lines import RecordingError, look_through
+from tui.recordings.lines import RecordingError, scan_recording
 from tui.recordings.recorder import Recorder
 from tui.state.events import AnyEvent, LogLine
 from workloads.protocol import messages
@@ -32,7 +32,7 @@ def played(path: Path) -> list[AnyEvent]:
 def test_what_was_recorded_is_read_back(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     said = recorded(path, title="a test")
-    found = lines.look_through(path)
+    found = lines.scan_recording(path)
     assert (found.seconds, found.events, found.cut) == (3.75, len(said), False)
     assert (found.recording.at, found.recording.title) == (AT, "a test")
     assert found.recording.date == "2025-06-15T15:06:40+00:00"
@@ -45,12 +45,12 @@ def test_whether_the_gpus_were_simulated_is_in_the_first_line(
     tmp_path: Path, simulated: bool
 ) -> None:
     recorded(tmp_path / "x", simulated=simulated)
-    assert lines.look_through(tmp_path / "x").recording.simulated is simulated
+    assert lines.scan_recording(tmp_path / "x").recording.simulated is simulated
 
 
 def test_a_recording_from_before_that_was_told_is_of_hardware(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(header_line().replace(b',"simulated":false', b""))
-    assert not lines.look_through(tmp_path / "x").recording.simulated
+    assert not lines.scan_recording(tmp_path / "x").recording.simulated
 
 
 def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_each_line_is_in_the_file_before_the_next_is_known(tmp_path: Path, name:
         recorder.event(event)
         said.append(event)
         assert played(path) == said
-        assert lines.look_through(path).cut is name.endswith("gz")
+        assert lines.scan_recording(path).cut is name.endswith("gz")
 
 
 def test_a_recording_is_its_owners_alone_and_takes_no_other_files_place(tmp_path: Path) -> None:
@@ -135,12 +135,12 @@ def test_a_file_that_breaks_off_plays_what_is_whole_of_it(
     data = whole[name]
     path.write_bytes(data[: int(share * (len(data) - 1))])
     said = [event for _, event in script()]
-    refused = refusal(lambda: lines.look_through(path))
+    refused = refusal(lambda: lines.scan_recording(path))
     assert refused is None or "first line" in refused
     if refused is None:
         events = played(path)
         assert events == said[: len(events)]
-        assert len(events) == lines.look_through(path).events
+        assert len(events) == lines.scan_recording(path).events
 
 
 @law
@@ -152,7 +152,7 @@ def test_a_file_with_a_wrong_byte_plays_or_is_refused_in_one_line(
     data = bytearray(whole[name])
     data[int(share * (len(data) - 1))] ^= byte
     path.write_bytes(data)
-    refused = refusal(lambda: lines.look_through(path))
+    refused = refusal(lambda: lines.scan_recording(path))
     assert refused is None or "\n" not in refused
 
 
@@ -179,14 +179,14 @@ def test_what_is_no_recording_is_refused_in_one_line(
     path = tmp_path / "file"
     path.write_bytes(data)
     with pytest.raises(RecordingError, match=says) as caught:
-        lines.look_through(path)
+        lines.scan_recording(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="none: No such file or directory"):
-        lines.look_through(tmp_path / "none")
+        lines.scan_recording(tmp_path / "none")
 
 
 @pytest.mark.parametrize("digits", [20, 47, 400, 4000])
@@ -198,7 +198,7 @@ def test_an_integer_that_no_device_has_is_refused_in_one_line(
     size = sign + "9" * digits
     bad = b'{"t":2,"from":"monitor","message":{"type":"sample","used":%s}}\n' % size.encode()
     path.write_bytes(header_line() + LINE + bad)
-    assert refusal(lambda: lines.look_through(path)) == (
+    assert refusal(lambda: lines.scan_recording(path)) == (
         f"{path} is damaged: line 3: it holds an integer of {digits} digits"
     )
 
@@ -208,7 +208,7 @@ def test_an_integer_of_64_bits_is_taken(tmp_path: Path) -> None:
     largest = b'{"t":2,"from":"monitor","message":{"type":"sample","used":%d}}\n' % (2**64 - 1)
     named = lines.event_line(3.0, LogLine("runner", "9" * 60))
     path.write_bytes(header_line() + largest + named)
-    assert lines.look_through(path).events == 2
+    assert lines.scan_recording(path).events == 2
 
 
 def test_a_whole_recording_has_no_problem_and_a_cut_one_says_when(
@@ -234,7 +234,7 @@ def test_an_end_that_cannot_be_written_is_told(
     monkeypatch.setattr("tui.recordings.recorder.write_whole", full)
     recorder.close()
     assert recorder.problem == f"the end of the recording is lost: {path}: No space left on device"
-    assert look_through(path).cut
+    assert scan_recording(path).cut
 
 
 def full(_file: int, _data: bytes) -> None:

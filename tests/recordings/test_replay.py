@@ -18,7 +18,7 @@ from tests.recordings.making import AT, Clock, header_line, recorded
 from tests.screens.helpers import gpu, sample
 from tui.devices.monitor.messages import MonitorHello
 from tui.recordings import lines
-from tui.recordings.lines import look_through
+from tui.recordings.lines import scan_recording
 from tui.recordings.recorder import Recorder
 from tui.recordings.replay import AT_ONCE, ReplaySession
 from tui.session.session import Session
@@ -40,7 +40,7 @@ def known(store: Store) -> dict[str, Any]:
 
 async def replayed(path: Path, **options: Any) -> ReplaySession:
     """The session after it has played a file to its end."""
-    session = ReplaySession(look_through(path), options.pop("speed", AT_ONCE), **options)
+    session = ReplaySession(scan_recording(path), options.pop("speed", AT_ONCE), **options)
     await session.start()
     await ended(session)
     await session.stop()
@@ -91,7 +91,7 @@ async def test_a_session_with_devices_runs_and_a_comparison_ends_the_same_when_r
     assert known(replay.store) == known(session.store)
     assert replay.store.runs["run-1"].conditions is not None
     assert replay.store.comparisons
-    assert not look_through(path).cut
+    assert not scan_recording(path).cut
 
 
 async def test_a_session_whose_runner_dies_ends_the_same_when_replayed(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ async def test_each_event_comes_at_its_time_and_ages_are_those_of_then(tmp_path:
     path = tmp_path / "x"
     recorded(path)
     clock = Clock()
-    session = ReplaySession(look_through(path), now=clock)
+    session = ReplaySession(scan_recording(path), now=clock)
     await session.start()
     await holds(session, lambda: session.store.monitor.status == "ready")
     assert session.store.sample is None
@@ -162,7 +162,7 @@ async def test_paused_it_stands_still_and_its_clock_with_it(tmp_path: Path) -> N
     path = tmp_path / "x"
     recorded(path)
     clock = Clock()
-    session = ReplaySession(look_through(path), now=clock)
+    session = ReplaySession(scan_recording(path), now=clock)
     await session.start()
     session.toggle()
     clock.wait(100)
@@ -179,7 +179,7 @@ async def test_paused_it_stands_still_and_its_clock_with_it(tmp_path: Path) -> N
 async def test_after_the_end_it_begins_anew_when_asked(tmp_path: Path) -> None:
     path = tmp_path / "x"
     recorded(path)
-    session = ReplaySession(look_through(path), AT_ONCE)
+    session = ReplaySession(scan_recording(path), AT_ONCE)
     await session.start()
     await ended(session)
     before = known(session.store)
@@ -195,7 +195,7 @@ async def test_after_the_end_it_begins_anew_when_asked(tmp_path: Path) -> None:
 async def test_a_loop_plays_again_and_again_from_nothing(tmp_path: Path) -> None:
     path = tmp_path / "x"
     recorded(path)
-    session = ReplaySession(look_through(path), AT_ONCE, loop=True)
+    session = ReplaySession(scan_recording(path), AT_ONCE, loop=True)
     rounds: list[Topics] = []
     session.subscribe(lambda parts: rounds.append(parts) if parts == frozenset(Topic) else None)
     await session.start()
@@ -212,7 +212,7 @@ async def test_the_device_that_the_viewer_chose_is_kept(tmp_path: Path) -> None:
     told: list[tuple[float, AnyEvent]] = [(0, seen), (1, DeviceSelected(keys[1]))]
     recorded(path, told)
     assert (await replayed(path)).store.selected == keys[1]
-    session = ReplaySession(look_through(path), AT_ONCE)
+    session = ReplaySession(scan_recording(path), AT_ONCE)
     session.select_device(keys[0])
     await session.start()
     await ended(session)
@@ -255,7 +255,7 @@ async def test_nothing_can_be_asked_for(tmp_path: Path) -> None:
 async def test_an_error_of_its_own_is_told(tmp_path: Path) -> None:
     path = tmp_path / "x"
     recorded(path)
-    session = ReplaySession(look_through(path), AT_ONCE)
+    session = ReplaySession(scan_recording(path), AT_ONCE)
     path.unlink()
     told: list[BaseException] = []
     session.on_error(told.append)
@@ -280,11 +280,11 @@ def test_what_a_run_said_that_ran_out_of_memory_is_found(
     request = messages.Run("run-1", "matmul", "cuda:0", {}, {})
     finished = messages.Finished(nothing_measured(request, reason))
     recorded(tmp_path / "x", [(0.0, MonitorHello(1, 7)), (1.0, finished)])
-    found = ReplaySession(look_through(tmp_path / "x"), AT_ONCE).out_of_memory()
+    found = ReplaySession(scan_recording(tmp_path / "x"), AT_ONCE).out_of_memory()
     assert found == (reason if told else "")
 
 
 def test_a_line_that_is_not_as_it_should_be_says_nothing_of_memory(tmp_path: Path) -> None:
     odd = b'{"t":1,"from":"runner","message":{"type":"finished","result":["CUDA out of memory"]}}\n'
     (tmp_path / "x").write_bytes(header_line() + odd)
-    assert ReplaySession(look_through(tmp_path / "x"), AT_ONCE).out_of_memory() == ""
+    assert ReplaySession(scan_recording(tmp_path / "x"), AT_ONCE).out_of_memory() == ""

@@ -15,7 +15,7 @@ from tests.screens.helpers import NOW, gpu, host, make_store, sample, torch_gpu,
 from tests.screens.results import ran
 from tui.kit.lines import plain
 from tui.recordings import lines
-from tui.results.store.compare import earlier_results, held_against
+from tui.results.store.compare import compare_with_earlier, earlier_results
 from tui.results.store.database import Database
 from tui.results.store.keeper import ResultHistory
 from tui.results.store.records import StoredResult
@@ -100,7 +100,7 @@ def test_a_look_without_trace_changes_nothing_beside_a_writer_or_alone(tmp_path:
 
 
 def _held(place: Path, *runs: StoredResult) -> Against | None:
-    return held_against(place, runs, BEGAN + 4000.0, traceless=False)
+    return compare_with_earlier(place, runs, BEGAN + 4000.0, traceless=False)
 
 
 def test_three_sessions_are_held_against_three_and_one_is_unclear(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.results.samples import BEGAN, HOUR, kept
 from tui.cli.output import UsageError
 from tui.cli.program import parse
 from tui.kit.lines import plain
-from tui.results.store.compare import earlier_results, held_against
+from tui.results.store.compare import compare_with_earlier, earlier_results
 from tui.results.store.database import Database, path
 from tui.results.store.kept import lines_of
 from tui.results.store.look import listed, past, sides
@@ -107,7 +107,7 @@ def every_view(place: Path) -> None:
     see_the_tab(place)
     for one in earlier_results(place, "alpha", NOW, traceless=False):
         assert one.median_s > 0
-    held_against(place, [kept(2000 * HOUR)], NOW, traceless=False)
+    compare_with_earlier(place, [kept(2000 * HOUR)], NOW, traceless=False)
 
 
 def see_the_tab(place: Path) -> None:

@@ -15,7 +15,7 @@ from tests.screens.app_helpers import POLL_S, ROUNDS
 from tests.screens.driving import press, settle
 from tests.screens.helpers import screen_text
 from tui.app.replay import ReplayApp
-from tui.recordings.lines import look_through
+from tui.recordings.lines import scan_recording
 from tui.recordings.replay import AT_ONCE, ReplaySession
 from tui.state.known import SIMULATED
 
@@ -50,7 +50,7 @@ async def playing(
     path = folder / "x.jsonl"
     recorded(path, simulated=simulated)
     clock = Clock()
-    session = ReplaySession(look_through(path), speed, now=clock)
+    session = ReplaySession(scan_recording(path), speed, now=clock)
     app = ReplayApp(session)
     async with app.run_test(size=size, notifications=True) as pilot:
         await settle(pilot)

@@ -31,8 +31,8 @@ from tui.app.workbench import WorkbenchApp
 from tui.kit.terminal import textual_private
 from tui.kit.terminal.textual_private import (
     HookedApp,
+    drop_older,
     forget_caches,
-    keep_newest,
     notifications,
 )
 
@@ -104,7 +104,7 @@ async def test_the_oldest_message_can_be_dropped() -> None:
         await pilot.pause()
         shown = [each.message for each in notifications(app)]
         assert shown == ["first", "second"], f"{SINCE}App._notifications is not what is shown"
-        keep_newest(app, 1)
+        drop_older(app, 1)
         shown = [each.message for each in notifications(app)]
         assert shown == ["second"], f"{SINCE}App._unnotify does not take a message away"
 

@@ -221,7 +221,7 @@ class ScriptedRuns:
     async def stop(self) -> None:
         self.asked.append(("stop",))
 
-    def take_devices(self, sample: Sample) -> None:
+    def apply_devices(self, sample: Sample) -> None:
         self.asked.append(("devices", sample.at))
 
     def looked_at(self, seen: bool) -> None:

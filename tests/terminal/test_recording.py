@@ -18,7 +18,7 @@ from tests.terminal.terminal import PROGRAM, Terminal
 from tui.devices.memory import account
 from tui.devices.memory.model import value_of
 from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT
-from tui.recordings.lines import Recording, event_of, events, look_through
+from tui.recordings.lines import Recording, event_of, events, scan_recording
 from tui.recordings.replay import OUT_OF_MEMORY, ReplaySession
 from tui.state.known import SIMULATED
 from tui.state.store import Store
@@ -56,7 +56,7 @@ SHIPPED = Path(tui.recordings.__path__[0]) / DEMO
 @pytest.fixture(scope="module")
 def shipped() -> tuple[Recording, Store]:
     """The recording that comes with the program, and what is known at its end."""
-    recording = look_through(SHIPPED).recording
+    recording = scan_recording(SHIPPED).recording
     store = Store(simulated=recording.simulated)
     for line in events(SHIPPED):
         store.apply(event_of(line))
@@ -87,7 +87,7 @@ def test_what_ran_out_of_memory_in_it_is_looked_into_in_the_snapshot_tab() -> No
 
 
 def test_the_recording_that_comes_along_is_small_whole_and_names_nobody() -> None:
-    found = look_through(SHIPPED)
+    found = scan_recording(SHIPPED)
     assert SHIPPED.stat().st_size < 200_000
     assert (SHIPPED.parent / DEMO_SNAPSHOT).stat().st_size < 100_000
     assert not found.cut
@@ -139,7 +139,7 @@ def test_it_has_speed_ups_a_verdict_on_cudnn_and_a_run_out_of_memory(
         ("cudnn.benchmark", "faster")
     ]
     (lacking,) = [each for each in ended if OUT_OF_MEMORY in (each.reason or "")]
-    assert ReplaySession(look_through(SHIPPED)).out_of_memory() == lacking.reason
+    assert ReplaySession(scan_recording(SHIPPED)).out_of_memory() == lacking.reason
     assert lacking.status == "failed"
 
 
@@ -211,4 +211,4 @@ def test_a_recording_that_the_disk_has_no_room_for_is_told_at_the_end_and_exit_c
         said = terminal.output[terminal.output.rfind(b"\x1b[?1006l") :].decode()
     assert "gpu-workbench: the recording is cut after 0:" in said
     assert f"{path}: File too large" in said
-    assert look_through(path).cut
+    assert scan_recording(path).cut

@@ -297,7 +297,7 @@ def test_a_low_ceiling_for_others_were_at_work_is_told_with_the_result(state: Pa
     assert result.limit.disturbed
     (warning,) = (text for text in result.warnings if text.startswith("its ceiling may be too low"))
     assert "other processes" in warning
-    state_folder.keep_ceiling(ceilings.known[0])
+    state_folder.store_ceiling(ceilings.known[0])
     assert not state.exists()
 
 
@@ -349,9 +349,9 @@ def test_a_rate_without_a_limit_says_why(case: Case, rates: Rates, reason: str) 
 def test_what_is_kept_is_read_again(state: Path) -> None:
     assert state_folder.ceilings() == ()
     first, second = _ceiling(threads="2"), _ceiling(COPY, threads="2", at=2.0)
-    state_folder.keep_ceiling(first)
-    state_folder.keep_ceiling(second)
-    state_folder.keep_ceiling(_ceiling(threads="2", value=3e9, at=3.0))
+    state_folder.store_ceiling(first)
+    state_folder.store_ceiling(second)
+    state_folder.store_ceiling(_ceiling(threads="2", value=3e9, at=3.0))
     assert [(item.kind, item.value) for item in state_folder.ceilings()] == [
         (COPY, 1e9),
         ("float32", 3e9),
@@ -361,7 +361,7 @@ def test_what_is_kept_is_read_again(state: Path) -> None:
 
 def test_only_so_many_are_kept(state: Path) -> None:
     for number in range(state_folder.MOST_CEILINGS + 3):
-        state_folder.keep_ceiling(_ceiling(threads=str(number), at=float(number)))
+        state_folder.store_ceiling(_ceiling(threads=str(number), at=float(number)))
     assert len(state_folder.ceilings()) == state_folder.MOST_CEILINGS
     assert state_folder.ceilings_path().parent == state
 
@@ -371,5 +371,5 @@ def test_a_file_that_is_not_ours_is_said_to_be_so_and_replaced(state: Path) -> N
     (state / "ceilings.json").write_text('{"type": "Nonsense"}\n')
     with pytest.raises(ValueError, match=r"ceilings\.json"):
         state_folder.ceilings()
-    state_folder.keep_ceiling(_ceiling())
+    state_folder.store_ceiling(_ceiling())
     assert len(state_folder.ceilings()) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.kit.terminal.fallbacks import keep_copied, told_of_copy
+from tui.kit.terminal.fallbacks import copy_message, store_copy
 
 
 @pytest.fixture
@@ -16,15 +16,15 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_file_has_all_of_the_newest_copy_and_is_the_users_own(state: Path) -> None:
-    keep_copied("first")
-    path = keep_copied("µ second\n")
+    store_copy("first")
+    path = store_copy("µ second\n")
     assert path.parent == state
     assert path.read_text(encoding="utf-8") == "µ second\n"
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_message_names_the_file(state: Path) -> None:
-    words = told_of_copy("matmul", "figures")
+    words = copy_message("matmul", "figures")
     assert words.startswith("matmul: sent to the terminal (OSC 52), which may refuse it, and writ")
     assert str(state / "copied.txt") in words
 
@@ -32,7 +32,7 @@ def test_the_message_names_the_file(state: Path) -> None:
 def test_a_home_is_written_as_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
-    assert "written to ~/state/copied.txt" in told_of_copy("x", "y")
+    assert "written to ~/state/copied.txt" in copy_message("x", "y")
 
 
 def test_where_no_file_can_be_written_the_message_says_why(
@@ -40,4 +40,4 @@ def test_where_no_file_can_be_written_the_message_says_why(
 ) -> None:
     (tmp_path / "taken").touch()
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "taken"))
-    assert "not written to a file: " in told_of_copy("x", "y")
+    assert "not written to a file: " in copy_message("x", "y")

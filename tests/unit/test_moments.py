@@ -336,7 +336,7 @@ def test_samples_are_not_kept_for_longer_than_they_serve() -> None:
     box = Box()
     for _ in range(400):
         box.wait(0.05)
-        moments.take_sample(box.sample())
+        moments.apply_sample(box.sample())
     assert len(moments._samples) <= KEPT_S / 0.05 + 2
 
 

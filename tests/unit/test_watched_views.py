@@ -42,13 +42,13 @@ from tui.watch.views.processes import (
 from tui.watch.views.run import (
     banner_lines,
     growth_words,
-    kept_heading,
-    kept_lines,
     newest_oom,
     none_lines,
     oom_words,
+    snapshot_words,
     snapshots_of,
-    taken_words,
+    stored_run_heading,
+    stored_run_lines,
     title_words,
     told_lines,
 )
@@ -249,8 +249,8 @@ def test_the_snapshots_of_a_process_come_in_order_and_an_oom_s_once() -> None:
     assert [each.step for each in found] == [158, 220]
     assert [each.oom is not None for each in found] == [False, True]
     assert found[0].path == taken(1)
-    assert "step 158" in taken_words(found[0])
-    assert "OOM" in taken_words(found[1])
+    assert "step 158" in snapshot_words(found[0])
+    assert "OOM" in snapshot_words(found[1])
 
 
 # ---- the plot ----
@@ -323,12 +323,14 @@ def test_whatever_was_seen_the_plot_keeps_to_its_place(
 def test_a_kept_run_is_a_line_with_its_end_and_its_counts(cells: int) -> None:
     ended = kept_run(ended=NOW - 20, code=1)
     of_it = (left(steps=240, oom_count=1, ooms=(an_oom(),), snapshots=(taken(1),)), left(steps=239))
-    lines = kept_lines([KeptRun(ended, False, of_it), KeptRun(kept_run(), True, ())], cells, NOW)
+    lines = stored_run_lines(
+        [KeptRun(ended, False, of_it), KeptRun(kept_run(), True, ())], cells, NOW
+    )
     one, other = map(plain, lines)
     assert all(width(line) <= cells for line in lines)
     assert "ended with exit code 1" in one
     assert "goes on" in other
-    head = plain(kept_heading(cells))
+    head = plain(stored_run_heading(cells))
     if cells >= 66:
         assert one[: head.index("steps") + 5].endswith(" 240")
         assert one[: head.index("OOMs") + 4].endswith(" 1")

@@ -23,14 +23,14 @@ from tui.devices.allocators.messages import Seen
 from tui.session.allocators_supervisor import KeptRuns
 from tui.watch.cli.launch import RunOutcome, as_object, as_text
 from tui.watch.runs import runs, samples
-from tui.watch.runs.process_logs import MOST_LEFT_BYTES, left_in, read_folder, troubles_in
+from tui.watch.runs.process_logs import MOST_LEFT_BYTES, process_logs_in, read_folder, troubles_in
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import LONGEST_LINE
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.processes import MOST_SEEN, WatchedProcesses
 from tui.watch.state.run import WatchedRun
 from tui.watch.views.processes import missing_lines, plot_of, row_line
-from tui.watch.views.run import banner_lines, kept_lines, snapshots_of, told_lines
+from tui.watch.views.run import banner_lines, snapshots_of, stored_run_lines, told_lines
 
 ROOT = Path(__file__).parents[2]
 BEGAN = 1.7e9
@@ -117,7 +117,7 @@ def filled(place: Path) -> Path:
 def shown(place: Path) -> tuple[WatchedRun | None, list[str]]:
     """All that tab 5, its page and the report without a screen say of a run."""
     listed = KeptRuns(runs.kept).look()
-    lines = kept_lines(listed, 120, time.time())
+    lines = stored_run_lines(listed, 120, time.time())
     state = None
     for kept in listed:
         if kept.run.folder == place:
@@ -237,7 +237,7 @@ def test_what_there_is_too_much_of_is_bounded_and_said(place: Path) -> None:
     with (place / f"{NAME}.jsonl").open("wb") as file:
         file.write(encoded(BEGIN))
         file.truncate(MOST_LEFT_BYTES + 5)  # zeros: one line that is longer than any
-    (left,) = left_in(place)
+    (left,) = process_logs_in(place)
     assert left.pid == 7
 
 
@@ -312,7 +312,7 @@ def test_a_snapshot_that_is_no_regular_file_is_none(
 ) -> None:
     make(place / "oom.pickle")
     (place / f"{NAME}.jsonl").write_bytes(encoded(BEGIN, OOM, SNAPSHOT, END))
-    (left,) = left_in(place)
+    (left,) = process_logs_in(place)
     (oom,) = left.ooms
     assert (oom.snapshot, oom.why_no_snapshot) == (None, "oom.pickle is no regular file")
 
@@ -420,14 +420,17 @@ def test_whatever_lies_in_a_folder_every_view_of_it_stands(
     assert len(taken) >= 2
     for event in taken:
         known.take(event)
-    known.take_left(contents.left, ())
+    known.apply_logs(contents.left, ())
     outcome = RunOutcome(kept, known, skipped=contents.skipped)
     assert json.loads(json.dumps(as_object(outcome), allow_nan=False))["skipped"] == list(
         contents.skipped
     )
     assert asyncio.run(as_text(outcome))
     state = WatchedRun(kept, known.devices(over=True), (), replayed=True)
-    drawn = [*banner_lines(state, None, 80), *kept_lines(KeptRuns(runs.kept).look(), 120, BEGAN)]
+    drawn = [
+        *banner_lines(state, None, 80),
+        *stored_run_lines(KeptRuns(runs.kept).look(), 120, BEGAN),
+    ]
     for row in state.devices:
         drawn += [row_line(row, 120), *missing_lines(row, 120), *told_lines(row, 120)]
         drawn += [*plot_of(row, "time", 100, 20), *plot_of(row, "steps", 100, 20)]

@@ -14,7 +14,7 @@ from tui.devices.allocators.layouts import (
     LAYOUTS,
     NOTHING,
     Numbers,
-    held_before,
+    counts_before,
     is_of_an_allocator,
     is_sound,
     may_have_been_reset,
@@ -101,7 +101,7 @@ def after(steps: Steps, model: Model | None = None) -> Model:
 def test_what_an_allocator_counts_is_sound(steps: Steps) -> None:
     numbers = after(steps).numbers()
     assert is_sound(numbers)
-    assert held_before(numbers) == NOTHING
+    assert counts_before(numbers) == NOTHING
     assert is_of_an_allocator(numbers) == was_used(numbers)
 
 
@@ -133,7 +133,7 @@ def test_counts_that_were_begun_anew_are_sound_with_what_was_held_then(
     held = tuple(stat[0] for stat in model.stats.values())
     model.begin_anew()
     numbers = after(more, model).numbers()
-    assert held_before(numbers) == held
+    assert counts_before(numbers) == held
     assert is_sound(numbers, held)
     assert is_sound(numbers) == (held == NOTHING)
     assert may_have_been_reset(held) == (held != NOTHING)
@@ -145,7 +145,7 @@ def test_a_half_made_change_is_not_taken_for_a_reset(steps: Steps, array: int, b
     numbers = list(after(steps).numbers())
     for pool in (0, 1):
         numbers[12 * array + 4 * pool] += by
-    assert not may_have_been_reset(held_before(tuple(numbers)))
+    assert not may_have_been_reset(counts_before(tuple(numbers)))
 
 
 @settings(max_examples=40)

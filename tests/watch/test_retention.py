@@ -13,7 +13,7 @@ import pytest
 from tests import waiting
 from tui.cli.output import UsageError
 from tui.cli.program import parse
-from tui.watch.cli.output import kept_lines
+from tui.watch.cli.output import stored_run_lines
 from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun
 from workloads.agent import identity
@@ -110,7 +110,7 @@ def test_a_run_that_is_kept_for_good_stays_and_is_listed_so(
     assert parse(("watch", "keep", run.folder.name)).carry_out() == 0
     assert "is kept until it is removed" in capsys.readouterr().out
     assert is_kept(run)
-    assert "exit code 0, kept for good" in kept_lines()[-1]
+    assert "exit code 0, kept for good" in stored_run_lines()[-1]
     assert parse(("watch", "rm", run.folder.name)).carry_out() == 0
     assert capsys.readouterr().out == f"{run.folder.name} is removed\n"
     assert not run.folder.exists()

@@ -100,21 +100,21 @@ def test_only_what_was_asked_for_is_watched(target: ScriptedTarget, target_progr
         watch = watching(target.pid)
         assert set(looked(watch)) == {target.pid}
         assert allocated(watch) == expected(target)
-        watch.take_request(LookFor((other.pid,)))
+        watch.apply_request(LookFor((other.pid,)))
         assert set(looked(watch)) == {other.pid}
         assert allocated(watch) == expected(other)
         # With what it has started: these tests' own process is told, and says why not.
-        watch.take_request(LookFor((os.getpid(),), children=True))
+        watch.apply_request(LookFor((os.getpid(),), children=True))
         found = looked(watch)
         assert {target.pid, other.pid} <= set(found)
-        watch.take_request(LookFor((os.getpid(),), children=False))
+        watch.apply_request(LookFor((os.getpid(),), children=False))
         assert set(looked(watch)) == {os.getpid()}
 
 
 def test_what_nvml_lists_is_told_of_where_it_has_torch(target: ScriptedTarget) -> None:
     target.make(1)
     watch = watching()
-    watch.take_request(ListedProcesses((target.pid, os.getppid(), 4_194_305)))
+    watch.apply_request(ListedProcesses((target.pid, os.getppid(), 4_194_305)))
     found = looked(watch)
     assert target.pid in found
     assert not {os.getppid(), 4_194_305} & set(found)

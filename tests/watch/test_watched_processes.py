@@ -85,7 +85,7 @@ def test_points_have_the_steps_that_were_told_until_then() -> None:
         known.take(StepsTold(BEGAN + at, {"box-7-100": steps}))
         known.take(held(at + 0.5))
         known.take(held(at + 1))
-    known.take_agents([agent()])
+    known.apply_agents([agent()])
     (row,) = known.devices(over=False)
     assert [point.step for point in row.points] == [None, 10, 10, 30, 30]
     assert (row.steps, row.steps_per_s) == (30, 10.0)
@@ -96,7 +96,7 @@ def test_steps_a_second_are_of_the_last_seconds() -> None:
     known = seen(process())
     for second in range(100):
         known.take(StepsTold(BEGAN + second, {"box-7-100": 5 * min(second, 60)}))
-    known.take_agents([agent()])
+    known.apply_agents([agent()])
     (row,) = known.devices(over=False)
     assert (row.steps, row.steps_per_s) == (300, 0.0)
 
@@ -109,7 +109,7 @@ def test_steps_of_the_programs_of_a_process_are_added() -> None:
         left(replaced=True, ooms=(oom(),), oom_count=1),
         left(identity="box-7-100.2", program=2, ooms=(oom(), oom(2)), oom_count=2),
     ]
-    known.take_left(programs, [])
+    known.apply_logs(programs, [])
     row, *_ = known.devices(over=False)
     assert row.steps == 15
     assert row.left is not None
@@ -122,13 +122,13 @@ def test_there_are_no_steps_a_second_once_no_agent_answers() -> None:
     known.take(held(1))
     for second in range(4):
         known.take(StepsTold(BEGAN + second, {"box-7-100": 5 * second}))
-    known.take_agents([agent()])
+    known.apply_agents([agent()])
     assert [row.steps_per_s for row in known.devices(over=False)] == [5.0]
     # The interpreter is held: how fast it goes is not known.
-    known.take_agents([])
+    known.apply_agents([])
     assert [row.steps_per_s for row in known.devices(over=False)] == [None]
     # It has ended: what it did in its last seconds is not what it does.
-    known.take_agents([agent()])
+    known.apply_agents([agent()])
     assert [row.steps_per_s for row in known.devices(over=True)] == [None]
 
 
@@ -151,7 +151,7 @@ def test_flushes_ooms_and_snapshots_are_marked_where_they_were(tmp_path: Path) -
     known.take(held(1, alloc_retries=2))
     known.take(held(2, alloc_retries=5))
     taken = RequestedSnapshot(BEGAN + 5, 3, tmp_path / "snapshot.pickle")
-    known.take_left([left(ooms=(oom(), oom(2, device=1)), snapshots=(taken,))], [])
+    known.apply_logs([left(ooms=(oom(), oom(2, device=1)), snapshots=(taken,))], [])
     first, second = known.devices(over=False)
     told = [(mark.kind, mark.at - BEGAN, mark.step) for mark in first.marks]
     assert told == [("cache flush", 2, None), ("snapshot", 5, 3), ("OOM", 9, 4)]
@@ -176,7 +176,7 @@ def test_how_a_process_has_ended_is_what_its_agent_has_left() -> None:
         known = seen(process())
         known.take(held(1))
         known.take(StepsTold(BEGAN + 2, {"box-7-100": 55}))
-        known.take_left([left(**facts)], [])
+        known.apply_logs([left(**facts)], [])
         if gone:
             known.take(TorchProcesses(BEGAN + 3, ()))
         (row,) = known.devices(over=False)
@@ -198,13 +198,13 @@ def test_a_process_that_an_oom_ended_has_the_figures_of_then() -> None:
     ):
         known = seen(process())
         known.take(held(1, allocated=MIB))
-        known.take_left([left(**facts)], [])
+        known.apply_logs([left(**facts)], [])
         assert known.devices(over=False)[0].at_oom == expected
 
 
 def test_what_used_no_gpu_is_forgotten_at_its_end_and_what_was_not_seen_is_told() -> None:
     known = seen(process(7), process(8))
-    known.take_left([left(9, rank="3", ended=True)], [])
+    known.apply_logs([left(9, rank="3", ended=True)], [])
     assert [row.process.pid for row in known.devices(over=False)] == [9, 7, 8]
     never = known.devices(over=False)[0]
     assert (never.process.rank, never.process.torch) == (3, "2.13.0")
@@ -236,7 +236,7 @@ def test_a_pid_that_is_given_to_another_process_has_two_rows() -> None:
     known.take(held(1, GIB))
     known.take(TorchProcesses(BEGAN + 90, (process(start=BEGAN + 80),)))
     known.take(held(91, 2 * GIB))
-    known.take_left([left(ended=True), left(identity="box-7-900", began=BEGAN + 85)], [])
+    known.apply_logs([left(ended=True), left(identity="box-7-900", began=BEGAN + 85)], [])
     rows = known.devices(over=False)
     assert [row.figures.allocated for row in rows if row.figures] == [GIB, 2 * GIB]
     assert [row.ended for row in rows] == ["ended", ""]
@@ -254,8 +254,8 @@ def test_a_pid_that_is_given_to_another_process_has_two_rows() -> None:
     [
         (lambda _: None, "it comes with the first CUDA call"),
         (lambda known: known.take(held(1)), "hand on PYTHONPATH and GPU_WORKBENCH_RUN"),
-        (lambda known: known.take_left([left()], []), "start gpu-workbench with the same XDG"),
-        (lambda known: known.take_left([], ["7: ImportError: x"]), "start: ImportError: x"),
+        (lambda known: known.apply_logs([left()], []), "start gpu-workbench with the same XDG"),
+        (lambda known: known.apply_logs([], ["7: ImportError: x"]), "start: ImportError: x"),
     ],
 )
 def test_why_there_is_no_agent_has_what_would_help(make: object, says: str) -> None:
@@ -264,7 +264,7 @@ def test_why_there_is_no_agent_has_what_would_help(make: object, says: str) -> N
     (row,) = known.devices(over=False)
     assert row.agent is None
     assert says in row.why_no_agent
-    known.take_agents([agent()])
+    known.apply_agents([agent()])
     (row,) = known.devices(over=False)
     assert (row.agent, row.why_no_agent) == (agent(), "")
     known.take(held(3))
@@ -276,12 +276,12 @@ def test_why_there_is_no_agent_has_what_would_help(make: object, says: str) -> N
 def test_a_device_stays_on_its_gpu_and_what_changed_is_to_be_kept() -> None:
     known = seen(process())
     known.take(held(1))
-    nothing = known.take_devices((), BEGAN)
+    nothing = known.apply_devices((), BEGAN)
     assert nothing is not None
     assert known.devices(over=False)[0].placed.why_no_id == "no NVML device here"
     placed = Placed("GPU-1", GIB, "", "")
     known.take(DevicesPlaced(BEGAN, {"7 cuda:0": placed, "8 cuda:0": placed, "x": placed}))
-    assert known.take_devices((), BEGAN + 1) is None
+    assert known.apply_devices((), BEGAN + 1) is None
     assert known.devices(over=False)[0].placed == placed
 
 

@@ -83,7 +83,7 @@ class TabbedApp(textual_private.HookedApp):
         """Show at once what a key has changed."""
         raise NotImplementedError
 
-    def look_at_torch(self, wanted: bool) -> None:
+    def watch_allocators(self, wanted: bool) -> None:
         """Have the allocators of other processes read while they are on the screen."""
         if wanted != self._torch_is_looked_at:
             self._torch_is_looked_at = wanted
@@ -142,7 +142,7 @@ class TabbedApp(textual_private.HookedApp):
     def devices_changed(self, parts: Topics) -> None:
         """NVML tells where the processes of a run are, and what they hold there."""
         if self.watched is not None and Topic.DEVICES in parts and self.store.sample is not None:
-            self.watched.session.take_devices(self.store.sample)
+            self.watched.session.apply_devices(self.store.sample)
 
     # ---- what is opened in them ----
 

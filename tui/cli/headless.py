@@ -66,7 +66,7 @@ async def look() -> Sample:
         raise Failure(f"the monitor {error}") from error
 
 
-async def ask_runner(python: str) -> messages.Ready | messages.Unusable:
+async def query_runner(python: str) -> messages.Ready | messages.Unusable:
     """Return what a runner says of its torch; it is started for that.
 
     Args:
@@ -95,18 +95,18 @@ class Waiter:
         self.signalled: signal.Signals | None = None
         self._error: BaseException | None = None
         session.subscribe(lambda _parts: self._changed.set())
-        session.on_error(self._take_error)
+        session.on_error(self._note_error)
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             if signal.getsignal(number) is signal.SIG_IGN:
                 continue  # as nohup wants it, and a shell that starts it in the background
-            loop.add_signal_handler(number, self._take_signal, number)
+            loop.add_signal_handler(number, self._note_signal, number)
 
-    def _take_signal(self, number: signal.Signals) -> None:
+    def _note_signal(self, number: signal.Signals) -> None:
         self.signalled = number
         self._changed.set()
 
-    def _take_error(self, error: BaseException) -> None:
+    def _note_error(self, error: BaseException) -> None:
         self._error = error
         self._changed.set()
 
@@ -176,7 +176,7 @@ class Waiter:
         return code if self.signalled is None else 128 + int(self.signalled)
 
 
-def say_problems(hello: messages.Hello | None) -> None:
+def print_problems(hello: messages.Hello | None) -> None:
     """Print a line on stderr for each problem with the user's files of workloads."""
     for problem in hello.problems if hello else ():
         say(problem)

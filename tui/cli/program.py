@@ -153,7 +153,7 @@ def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Invoc
     first = next(iter(argv), "")
     program = parser(names, first=first, complete=complete)
     if complete:
-        _see_to_options(program, argv)
+        _check_options(program, argv)
     namespace, rest = program.parse_known_args(argv)
     found = vars(namespace)
     name, one = found.pop("asked")
@@ -162,14 +162,14 @@ def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Invoc
     elif rest:
         program.commands.get(name, program).unknown(rest, flags_in(program.format_help()))
     if name in program.commands and not one.usage_when_first:
-        _see_to_what_stands_before(program, program.commands[name], found)
+        _check_options_before(program, program.commands[name], found)
     # argparse takes them out, and a command may be told from a name by them.
     found["dashes"] = "--" in argv
     found["given"] = {known.name: found[known.name] for known in KNOWN if known.name in found}
     return Invocation(name, one, found)
 
 
-def _see_to_options(program: Parser, argv: Sequence[str]) -> None:
+def _check_options(program: Parser, argv: Sequence[str]) -> None:
     """Refuse an option that is wrong before the command: argparse takes its value for one.
 
     Raises:
@@ -184,7 +184,7 @@ def _see_to_options(program: Parser, argv: Sequence[str]) -> None:
             program.unknown([flag])
 
 
-def _see_to_what_stands_before(program: Parser, command: Parser, found: dict[str, Any]) -> None:
+def _check_options_before(program: Parser, command: Parser, found: dict[str, Any]) -> None:
     """Refuse what the workbench takes and the command does not: it would change nothing.
 
     Raises:

@@ -111,7 +111,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     app.keeps_results = keeper is not None
     app.hears_signals = True
     app.run(mouse=chosen.value("mouse"))
-    _say_what_is_left(first, app.run_left)
+    _print_runs_left(first, app.run_left)
     for problem in (*preferences.problems, *(keeper.problems if keeper else ())):
         say(problem)
     if recorder is not None and recorder.problem:
@@ -119,16 +119,16 @@ def open_workbench(options: WorkbenchOptions) -> int:
     return app.return_code or int(recorder is not None and bool(recorder.problem))
 
 
-def _say_what_is_left(*seen: StartedRun | None) -> None:
+def _print_runs_left(*seen: StartedRun | None) -> None:
     """Print where each run is that goes on or was started here, and how to come back to it."""
     # By their folders: of one that was opened twice there is more than one record.
     for run in {run.folder: run for run in seen if run is not None}.values():
         # The door to runs, of which a start that opens none reads nothing.
         from tui.watch.runs import start
-        from tui.watch.runs.run_words import left_in_words
+        from tui.watch.runs.run_words import run_left_words
 
         if run.goes_on or start.is_child(run):
-            say(left_in_words(run))
+            say(run_left_words(run))
 
 
 def check_terminal(instead: str = f"use {WITHOUT_SCREEN}") -> None:

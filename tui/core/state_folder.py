@@ -39,7 +39,7 @@ def catalogue(*, keep: bool = True) -> tuple[WorkloadInfo, ...]:
         keep: write it down for the next start where that has not been done.
     """
     stamp = _stamp()
-    kept = _kept_catalogue()
+    kept = _read_catalogue()
     if kept is not None and kept.stamp == stamp:
         return kept.workloads
     found = imported_catalogue()
@@ -61,7 +61,7 @@ def imported_catalogue() -> tuple[WorkloadInfo, ...]:
     return infos()
 
 
-def _kept_catalogue() -> KeptCatalogue | None:
+def _read_catalogue() -> KeptCatalogue | None:
     try:
         return wire.decode(catalogue_path().read_bytes(), (KeptCatalogue,))
     except (OSError, wire.WireError):
@@ -123,7 +123,7 @@ def ceilings() -> tuple[Ceiling, ...]:
     return kept.ceilings
 
 
-def keep_ceiling(ceiling: Ceiling) -> None:
+def store_ceiling(ceiling: Ceiling) -> None:
     """Add a ceiling to those that are kept; what another program kept meanwhile stays.
 
     One that was measured while others kept the CPU busy is left out: it can be far too low, and

@@ -38,7 +38,7 @@ class Program(Protocol):
     def draw_now(self) -> None:
         """Show at once what a key has changed."""
 
-    def look_at_torch(self, wanted: bool) -> None:
+    def watch_allocators(self, wanted: bool) -> None:
         """Return whether the screen that is looked at shows the allocators of other processes."""
 
 
@@ -106,7 +106,7 @@ class CommandScreen(Screen[None]):
 
     def draw(self, parts: Topics) -> None:
         """Draw what shows parts of the store that have changed."""
-        self.program.look_at_torch(self.looks_at_torch())
+        self.program.watch_allocators(self.looks_at_torch())
         # By their types: a query of the framework's matches selectors, which takes longer than what
         # is drawn.
         for pane in self.walk_children(Pane):
@@ -119,7 +119,7 @@ class CommandScreen(Screen[None]):
 
     def catch_up(self) -> None:
         """Draw all that may have changed while another screen was open."""
-        self.program.look_at_torch(self.looks_at_torch())
+        self.program.watch_allocators(self.looks_at_torch())
         for pane in self.query(Pane):
             pane.store_changed()
         for bar in self.query(LineBar):

@@ -210,7 +210,7 @@ class RecordingSummary:
     """It breaks off in the middle of a line, or of its compressed data."""
 
 
-def look_through(path: Path) -> RecordingSummary:
+def scan_recording(path: Path) -> RecordingSummary:
     """Read a recording once, all but the messages in it.
 
     Raises:

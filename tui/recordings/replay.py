@@ -172,7 +172,7 @@ class ReplaySession:
         """Begin to play."""
         self.playhead.rewind()
         self._task = asyncio.create_task(self._play())
-        self._task.add_done_callback(self._take_end)
+        self._task.add_done_callback(self._apply_end)
 
     async def stop(self) -> None:
         """Stop playing."""
@@ -180,7 +180,7 @@ class ReplaySession:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    def _take_end(self, task: asyncio.Task[None]) -> None:
+    def _apply_end(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None and self._on_error is not None:
             self._on_error(error)
@@ -237,7 +237,7 @@ class ReplaySession:
 
     async def _play(self) -> None:
         while True:
-            self._say_what_it_is()
+            self._log_description()
             await self._once()
             self._tell(frozenset({Topic.RUNNER}))
             while not (self._loop or self._again):
@@ -283,7 +283,7 @@ class ReplaySession:
             return  # who looks at it now has chosen another
         self._apply(event)
 
-    def _say_what_it_is(self) -> None:
+    def _log_description(self) -> None:
         recording = self._found.recording
         what = f"recording of {recording.date} by gpu-workbench {recording.program}"
         self._log(f"{what}: {recording.title}" if recording.title else what)

@@ -92,7 +92,7 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
             self._pace = pace
             self.send(WatchPace(pace))
 
-    def take_sample(self, sample: Sample) -> None:
+    def apply_sample(self, sample: Sample) -> None:
         """Have those watched too that NVML lists."""
         listed = pids_of(sample.devices)
         if listed != self._listed:
@@ -349,7 +349,7 @@ class Sampler(ChildSupervisor[WatchEvent]):
             asked, self._asked = self._asked, []
             # An agent answers when its process lets it have the interpreter.
             looked = await asyncio.to_thread(self._look, asked)
-            self._take_looked(looked)
+            self._apply_looked(looked)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._ask_now.wait(), ASK_S)
 
@@ -359,7 +359,7 @@ class Sampler(ChildSupervisor[WatchEvent]):
         states = self._agents.states(str(self._run.folder))
         return self._folder.look(self._clock(), states, refused)
 
-    def _take_looked(self, looked: Looked) -> None:
+    def _apply_looked(self, looked: Looked) -> None:
         steps = {program_name(each.identity, each.program): each.steps for each in looked.states}
         if steps:
             told = StepsTold(looked.at, steps)

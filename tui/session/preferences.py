@@ -68,7 +68,7 @@ class Preferences:
         if Topic.WORKLOADS in parts and len(self._began_with) < len(self._session.store.catalogue):
             self._apply_parameters()
         if Topic.DEVICES in parts and not self._device_seen:
-            self._see_to_device()
+            self._check_device()
 
     def _complain(self, problem: str) -> None:
         self.problems.append(problem)
@@ -87,7 +87,7 @@ class Preferences:
                     table = f"{settings.PARAMETERS}.{info.name}"
                     self._complain(f"{self._chosen.file.path}: [{table}] {error}; it is left out")
 
-    def _see_to_device(self) -> None:
+    def _check_device(self) -> None:
         """Say so where the wanted device is not here, once all that there are are known."""
         store = self._session.store
         wanted = self._chosen.chosen["device"]

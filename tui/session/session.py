@@ -190,16 +190,16 @@ class Session:
             self._keeper.see(event, self.store)
         if self._earlier is not None and isinstance(event, messages.Finished):
             self._tasks.spawn(self._earlier.compare(event.result.id, self.store, self.apply))
-        self._tell_watch(event)
+        self._update_watch(event)
         if self._monitor is not None and self.store.worker_pid != worker_pid:
             self._monitor.watch_worker()
         for listener in self._listeners if parts else ():
             listener(parts)
 
-    def _tell_watch(self, event: AnyEvent) -> None:
+    def _update_watch(self, event: AnyEvent) -> None:
         if self._watch is not None:
             if isinstance(event, Sample):
-                self._watch.take_sample(event)
+                self._watch.apply_sample(event)
         elif self._torch_is_looked_at:
             self._begin_watch()
 
@@ -282,7 +282,7 @@ class Session:
         if not heard or self.store.runner.status != "ready":
             # A runner that imports torch hears it later, and finds the same order of things.
             self._forget_early(run_id)
-            self._give_up(wanted, "before it began")
+            self._cancel_runs(wanted, "before it began")
         elif wanted:
             self._tasks.spawn(self._replace_unless_cancelled(wanted))
 
@@ -295,7 +295,7 @@ class Session:
             cancelled = (run.request.workload, run.demo)
             self._early = [early for early in self._early if early[:2] != cancelled]
 
-    def _give_up(self, run_ids: Sequence[str], reason: str) -> None:
+    def _cancel_runs(self, run_ids: Sequence[str], reason: str) -> None:
         for run_id in run_ids:
             self.apply(messages.Rejected(run_id, reason, "cancelled"))
 
@@ -303,7 +303,7 @@ class Session:
         await asyncio.sleep(CANCEL_S)
         left = [item for item in wanted if item in self.store.pending()]
         if left:
-            self._give_up(left, "the runner did not answer and is replaced")
+            self._cancel_runs(left, "the runner did not answer and is replaced")
             self.restart_runner()
 
     def set_flag(self, name: str, value: bool) -> None:

@@ -111,7 +111,7 @@ class MonitorSupervisor(ChildSupervisor[MonitorEvent]):
         if isinstance(event, Sample):
             self.looked.set()
         self.watch_worker()
-        self._ask_for_host()
+        self._request_host()
 
     def report_malformed(self, message: MalformedMessage) -> None:
         text = f"unreadable: {message.reason}: {message.line}"
@@ -141,9 +141,9 @@ class MonitorSupervisor(ChildSupervisor[MonitorEvent]):
     def watch_host(self, wanted: bool) -> None:
         """Have the monitor list the host's processes, or no longer."""
         self._host_wanted = wanted
-        self._ask_for_host()
+        self._request_host()
 
-    def _ask_for_host(self) -> None:
+    def _request_host(self) -> None:
         newest = self._newest
         listed = newest is not None and newest.host_processes is not None
         if self.child is not None and self._host_wanted != listed:
@@ -212,12 +212,12 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             self.send(request)
 
     def apply_event(self, event: Event) -> None:
-        self._hear(event)
+        self._note_event(event)
         if self._store.runner.status != "unusable":
             self._take(event)
 
     def report_malformed(self, message: MalformedMessage) -> None:
-        self._hear(message)
+        self._note_event(message)
         if self._store.runner.status != "unusable":
             text = f"unreadable: {message.reason}: {message.line}"
             self._apply(LogLine("runner", text, "warning"))
@@ -234,7 +234,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         # The reason stays on the screen until the new runner is ready.
         self._apply(replace(self._store.runner, status="starting"))
 
-    def _hear(self, event: Event | MalformedMessage) -> None:
+    def _note_event(self, event: Event | MalformedMessage) -> None:
         self._heard = time.monotonic()
         if not self._is_idle_beat(event):
             self._worker_heard = self._heard
@@ -254,7 +254,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             self.is_useful = True
         self._apply(event)
         if isinstance(event, messages.CeilingMeasured):
-            self._keep_ceiling(event.ceiling)
+            self._store_ceiling(event.ceiling)
         if isinstance(event, messages.WorkerEnded) and not event.expected:
             self._save_report(event.reason)
 
@@ -265,9 +265,9 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             self._apply(LogLine("workbench", f"no ceilings are known: {error}", "warning"))
             return ()
 
-    def _keep_ceiling(self, ceiling: Ceiling) -> None:
+    def _store_ceiling(self, ceiling: Ceiling) -> None:
         try:
-            state_folder.keep_ceiling(ceiling)
+            state_folder.store_ceiling(ceiling)
         except OSError as error:
             text = f"the ceiling is not kept for later: {error}"
             self._apply(LogLine("workbench", text, "warning"))

@@ -64,7 +64,7 @@ class Allocator:
     def take(self, figures: TorchMemory) -> None:
         """Apply the next reading."""
         self.figures = figures
-        self._moments.take_torch(figures)
+        self._moments.apply_torch(figures)
         self._track.add(figures)
         held = self.placed.process
         point = MemoryPoint(figures.at, None, held, figures.allocated, figures.reserved)
@@ -79,9 +79,9 @@ class Allocator:
         known = self.placed.id
         self.placed = placed if placed.id or known is None else replace(placed, id=known)
 
-    def take_sample(self, sample: Sample) -> None:
+    def apply_sample(self, sample: Sample) -> None:
         """Apply a reading of NVML."""
-        self._moments.take_sample(sample)
+        self._moments.apply_sample(sample)
 
     def moment(self, view: DeviceView, now: float) -> ConsistentReading:
         """Return the newest figures of NVML and torch that may be subtracted from each other.
@@ -120,14 +120,14 @@ class Allocators:
         elif isinstance(event, WatchHello):
             self.status = WatchStatus("ready")
         elif isinstance(event, TorchProcesses):
-            self._take_processes(event)
+            self._apply_processes(event)
         elif isinstance(event, ProcessFigures):
-            return self._take_figures(event)
+            return self._apply_figures(event)
         else:
             raise TypeError(f"nothing of the watch: {type(event).__name__}")
         return True
 
-    def _take_processes(self, event: TorchProcesses) -> None:
+    def _apply_processes(self, event: TorchProcesses) -> None:
         before = {(each.pid, each.start): each for each in self.processes}
         self.processes = event.processes
         now = {(each.pid, each.start): each for each in event.processes}
@@ -146,7 +146,7 @@ class Allocators:
             del self._known[key]
         self._place(event.processes)
 
-    def _take_figures(self, event: ProcessFigures) -> bool:
+    def _apply_figures(self, event: ProcessFigures) -> bool:
         self.status = WatchStatus("ready")
         told = {each.pid: each for each in self.processes}
         changed, new = False, False
@@ -170,12 +170,12 @@ class Allocators:
             self._place(told.values())
         return changed
 
-    def take_sample(self, sample: Sample) -> None:
+    def apply_sample(self, sample: Sample) -> None:
         """Apply a reading of NVML: the device and the memory of each process."""
         self._devices = sample.devices
         for known in self._known.values():
             if not known.ended:
-                known.take_sample(sample)
+                known.apply_sample(sample)
         self._place(self.processes)
 
     def _place(self, processes: Iterable[TorchProcess]) -> None:

@@ -61,21 +61,21 @@ class Store(WorkbenchState):
     def apply(self, event: AnyEvent) -> Topics:
         """Take one event in and say which parts of the store it changed."""
         handler = self._HANDLERS.get(type(event))
-        return self._take_watch(event) if handler is None else handler(self, event)
+        return self._apply_watch(event) if handler is None else handler(self, event)
 
     def forget(self) -> Topics:
         """Know nothing again; the store stays the one that the front ends hold."""
         vars(self).update(vars(Store(simulated=self.simulated)))
         return frozenset(Topic)
 
-    def _take_watch(self, event: AnyEvent) -> Topics:
+    def _apply_watch(self, event: AnyEvent) -> Topics:
         if self.allocators is None:
             # What the watch says is looked at once it says something: no start needs it.
             from tui.state.allocators import Allocators
 
             self.allocators = Allocators()
             if self.sample is not None:
-                self.allocators.take_sample(self.sample)
+                self.allocators.apply_sample(self.sample)
         return frozenset({Topic.ALLOCATORS}) if self.allocators.take(event) else frozenset()
 
     def _on_monitor_hello(self, _event: MonitorHello) -> Topics:
@@ -88,10 +88,10 @@ class Store(WorkbenchState):
             for device in event.devices
         }
         self._pair()
-        self.moments.take_sample(event)
+        self.moments.apply_sample(event)
         if self.allocators is not None:
-            self.allocators.take_sample(event)
-        self.history.take_sample(event, self.devices, self.worker_pid)
+            self.allocators.apply_sample(event)
+        self.history.apply_sample(event, self.devices, self.worker_pid)
         return frozenset({Topic.DEVICES, Topic.MEMORY})
 
     def _on_monitor_status(self, event: MonitorStatus) -> Topics:
@@ -211,8 +211,8 @@ class Store(WorkbenchState):
 
     def _on_torch_memory(self, event: messages.TorchMemory) -> Topics:
         self.torch_memory[event.device] = event
-        self.moments.take_torch(event)
-        self.history.take_torch(event, self.devices)
+        self.moments.apply_torch(event)
+        self.history.apply_torch(event, self.devices)
         return frozenset({Topic.MEMORY})
 
     def _on_host_heap(self, event: messages.HostHeap) -> Topics:

@@ -331,8 +331,8 @@ def nvml_memory(uuid: str | None) -> NvmlMemory:
         raise NvmlError("this torch does not tell the UUID of its devices")
     library = _nvml()
     handle, memory = ctypes.c_void_p(), _MemoryV2(version=_MEMORY_V2)
-    _ask_nvml(library, "nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
-    _ask_nvml(library, "nvmlDeviceGetMemoryInfo_v2", handle, ctypes.byref(memory))
+    _query_nvml(library, "nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
+    _query_nvml(library, "nvmlDeviceGetMemoryInfo_v2", handle, ctypes.byref(memory))
     return NvmlMemory(int(memory.total), int(memory.used), int(memory.free))
 
 
@@ -343,11 +343,11 @@ def _nvml() -> ctypes.CDLL:
         library = ctypes.CDLL(NVML_LIBRARY)
     except OSError as error:
         raise NvmlError(f"{NVML_LIBRARY} cannot be loaded: {error}") from error
-    _ask_nvml(library, "nvmlInit_v2")
+    _query_nvml(library, "nvmlInit_v2")
     return library
 
 
-def _ask_nvml(library: ctypes.CDLL, name: str, *arguments: object) -> None:
+def _query_nvml(library: ctypes.CDLL, name: str, *arguments: object) -> None:
     function = getattr(library, name, None)
     if function is None:
         raise NvmlError(f"the driver is too old for {name}")

@@ -55,7 +55,7 @@ class TorchrunLaunch:
     def __init__(self, request: Run, planned: RankLayout, source: str) -> None:
         self._planned = planned
         self._folder = torchrun.create_folder(planned.ranks, Order(request, source))
-        self._hangup = torchrun.hold_hangup_pipe(self._folder)
+        self._hangup = torchrun.open_hangup_pipe(self._folder)
         self.ranks = [Rank(self._folder, index) for index in range(planned.ranks)]
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         added = torchrun.environment(planned, cores or 1)
@@ -103,7 +103,7 @@ class TorchrunLaunch:
         while not done() and time.monotonic() < deadline:
             self.listen(LOOK_S)
 
-    def ask_to_end(self) -> None:
+    def request_end(self) -> None:
         """Have the ranks end at their next meeting."""
         self._folder.cancel.touch()
 
@@ -247,7 +247,7 @@ def _cancelled(launch: TorchrunLaunch, begun: RunResult) -> RunResult:
     """Return the result until the cancel, if the ranks can still send it."""
     first = launch.ranks[0]
     if launch.start_s is not None:
-        launch.ask_to_end()
+        launch.request_end()
         launch.listen_until(lambda: first.finished is not None, CANCEL_S)
     kept = first.finished or first.measured
     if kept is None:

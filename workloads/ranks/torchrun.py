@@ -295,7 +295,7 @@ def _sweep() -> None:
             continue
 
 
-def hold_hangup_pipe(folder: RanksFolder) -> int:
+def open_hangup_pipe(folder: RanksFolder) -> int:
     """Return the worker's end of the hangup pipe; closing it ends the ranks."""
     # A pipe can be opened for writing only while somebody has it open for reading.
     reading = os.open(folder.hangup, os.O_RDONLY | os.O_NONBLOCK)

@@ -79,7 +79,7 @@ class Prepared:
     clock: Clock
     place: Place
     parameters: dict[str, Setting]
-    held_before: int
+    counts_before: int
     """By tensors before it was prepared: ``cpu_peak.tensors_held``, bytes."""
 
 
@@ -248,7 +248,7 @@ def _run(
         result = replace(result, parameters=ready.parameters)
         plan = timing.PLANS[request.budget]
         # A call that another rank does not make would wait for it.
-        before = None if workload.info.ranks else ready.held_before
+        before = None if workload.info.ranks else ready.counts_before
         first = FirstCalls(ready.place.device, before, control)
         measured, cancelled = timing.measure(
             case.timed, ready.clock, case.clock, plan, control, first

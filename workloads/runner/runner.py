@@ -130,8 +130,8 @@ class Runner:
             self._wait()
             if self._requests.ended:
                 break
-            self._take_requests()
-            self._take_events()
+            self._receive_requests()
+            self._receive_events()
             self._escalate_cancel()
             self._supervisor.reap_dying()
             self._heartbeat()
@@ -165,7 +165,7 @@ class Runner:
 
     # ---- requests ----
 
-    def _take_requests(self) -> None:
+    def _receive_requests(self) -> None:
         for message in self._requests.receive(0.0):
             if isinstance(message, Run):
                 self._jobs.append(RunJob(message))
@@ -178,7 +178,7 @@ class Runner:
             elif isinstance(message, KnownCeilings):
                 self._supervisor.learn(message.ceilings)
             elif isinstance(message, TellMemory):
-                self._supervisor.ask_memory()
+                self._supervisor.request_memory()
 
     def _queue_comparison(self, request: Compare) -> None:
         assert self._environment is not None
@@ -246,17 +246,17 @@ class Runner:
             asks = "the next run" if job.fresh else "another setting"
             self._supervisor.end(f"{asks} needs a fresh process")
 
-    def _take_events(self) -> None:
+    def _receive_events(self) -> None:
         channel = self._supervisor.channel
         if channel is None:
             return
         for came in channel.receive_encoded(0.0):
-            self._take_event(came)
+            self._apply_event(came)
         # An event may have ended the worker.
         if self._supervisor.channel is channel and channel.ended:
             self._reap_worker()
 
-    def _take_event(self, came: EncodedMessage) -> None:
+    def _apply_event(self, came: EncodedMessage) -> None:
         """Pass an event of the worker on, or what the job makes of it."""
         if came.kind is CeilingMeasured:
             self._supervisor.learn((came.decode(CeilingMeasured).ceiling,))

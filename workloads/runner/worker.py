@@ -162,10 +162,10 @@ class WorkerReporter(Reporter):
 
     def on_report(self, now: float, /) -> None:
         """See the base class."""
-        self._worker.look_for_requests()
+        self._worker.poll_requests()
         if now - self._sampled >= MEMORY_S or self._worker.memory_asked():
             self._sampled = now
-            self._worker.tell_memory()
+            self._worker.send_memory()
         if self._worker.cancel_came(self._request.id):
             raise Cancelled
 
@@ -184,7 +184,7 @@ class Worker:
 
     def work(self) -> None:
         """Serve requests, one after the other."""
-        self.tell_memory()
+        self.send_memory()
         while True:
             message = self._next()
             if message is None:
@@ -205,7 +205,7 @@ class Worker:
         if isinstance(message, Run):
             self._run(message)
         elif isinstance(message, Compare):
-            comparison = compare_blocks(message, WorkerReporter(self, message), self._tell_pair)
+            comparison = compare_blocks(message, WorkerReporter(self, message), self._send_pair)
             usable = not reporting.is_device_lost(comparison.reason)
             self.channel.send(Compared(comparison, done=True, worker_usable=usable))
             if usable:
@@ -216,9 +216,9 @@ class Worker:
             self._empty_cache(message)
         elif isinstance(message, ResetPeaks):
             memory.reset_peaks(torch.device(message.device))
-            self.tell_memory()
+            self.send_memory()
         elif isinstance(message, TellMemory):
-            self.tell_memory()
+            self.send_memory()
 
     def _run(self, message: Run) -> None:
         key = f"{message.workload} {message.device}"
@@ -248,9 +248,9 @@ class Worker:
         except RuntimeError as error:
             # A device error stays until the process ends; the run's result has told of it.
             sys.stderr.write(f"pinned memory is not given back: {error}\n")
-        self.tell_memory()
+        self.send_memory()
 
-    def _tell_pair(self, comparison: Comparison) -> None:
+    def _send_pair(self, comparison: Comparison) -> None:
         self.channel.send(Compared(comparison, done=False))
 
     def _empty_cache(self, message: EmptyCache) -> None:
@@ -261,9 +261,9 @@ class Worker:
             self.channel.send(Rejected("", reason))
             return
         self.channel.send(Emptied(message.device, freed))
-        self.tell_memory()
+        self.send_memory()
 
-    def look_for_requests(self) -> None:
+    def poll_requests(self) -> None:
         """Take in what has arrived while something runs; it is kept for later."""
         self._waiting += self.channel.receive(0.0)
 
@@ -279,7 +279,7 @@ class Worker:
         self._waiting = [item for item in self._waiting if not isinstance(item, Cancel)]
         return any(item.id in ("", run_id) for item in cancels) or self.channel.ended
 
-    def tell_memory(self) -> None:
+    def send_memory(self) -> None:
         """Send the allocator's figures of each CUDA device that was used, and the heap's."""
         self.channel.send(memory.host_heap())
         for figures in self._allocators():

@@ -270,7 +270,7 @@ class WorkerSupervisor:
             # Its end is read from its channel, with the reason.
             return
 
-    def ask_memory(self) -> None:
+    def request_memory(self) -> None:
         """Ask the worker what memory it holds; nothing where there is none.
 
         One that hangs is asked once: its pipe must not fill with questions.

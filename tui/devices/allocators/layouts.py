@@ -175,7 +175,7 @@ def _every(numbers: Numbers, first: int) -> Numbers:
     return numbers[first:_IN_ARRAYS:4]
 
 
-def held_before(numbers: Numbers) -> Numbers:
+def counts_before(numbers: Numbers) -> Numbers:
     """For each ``Stat`` what was held when its counts began: current - allocated + freed.
 
     All zero, unless ``reset_accumulated_memory_stats`` has begun the counts anew.
@@ -193,7 +193,7 @@ def is_sound(numbers: Numbers, before: Numbers = NOTHING) -> bool:
 
     Args:
         numbers: as they were read.
-        before: what was held when the counts began, as :func:`held_before` gives it.
+        before: what was held when the counts began, as :func:`counts_before` gives it.
     """
     current, peak = _every(numbers, 0), _every(numbers, 1)
     taken, freed = _every(numbers, 2), _every(numbers, 3)

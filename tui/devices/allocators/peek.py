@@ -20,7 +20,7 @@ from tui.devices.allocators.layouts import (
     UNKNOWN_LAYOUT,
     DeviceStatsLayout,
     Numbers,
-    held_before,
+    counts_before,
     is_of_an_allocator,
     is_sound,
     may_have_been_reset,
@@ -219,7 +219,7 @@ class DeviceStatsReader:
             if numbers is not None:
                 return numbers
         if self._broken is not None:
-            self._take_other_start(held_before(self._broken))
+            self._use_other_start(counts_before(self._broken))
         return None
 
     def try_once(self) -> Numbers | None:
@@ -242,7 +242,7 @@ class DeviceStatsReader:
         self._times_seen = 0
         return numbers
 
-    def _take_other_start(self, before: Numbers) -> None:
+    def _use_other_start(self, before: Numbers) -> None:
         """See whether the counts were begun anew: then what was held at that moment stays equal."""
         if before == NOTHING:
             self._before = NOTHING
@@ -358,7 +358,7 @@ def _fits_in(inside: bytes) -> set[tuple[int, DeviceStatsLayout]]:
 def _fits(numbers: Numbers) -> bool:
     if is_of_an_allocator(numbers):
         return True
-    before = held_before(numbers)
+    before = counts_before(numbers)
     return may_have_been_reset(before) and is_of_an_allocator(numbers, before)
 
 

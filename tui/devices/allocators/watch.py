@@ -77,7 +77,7 @@ class AllocatorWatch:
         self._told: TorchProcesses | None = None
         self._lost = False
 
-    def take_request(self, request: WatchRequest) -> None:
+    def apply_request(self, request: WatchRequest) -> None:
         """Obey one request of the front end."""
         if isinstance(request, LookFor):
             self.wanted = request
@@ -247,7 +247,7 @@ def serve(parent: ParentChannel, watch: AllocatorWatch) -> None:
         parent: the front end.
         watch: what is watched.
     """
-    parent.listen(WATCH_REQUESTS, watch.take_request)
+    parent.listen(WATCH_REQUESTS, watch.apply_request)
     next_look = 0.0
     due = time.monotonic()
     while True:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tui.cli.headless import ask_runner, look
+from tui.cli.headless import look, query_runner
 from tui.cli.options import Subcommand, add_common
 from tui.cli.output import print_json, print_text, run_to_exit
 from tui.cli.values import python_to_use
@@ -52,7 +52,7 @@ def devices(options: DevicesOptions) -> int:
 
 async def torch_names(python: str) -> tuple[tuple[TorchDevice, ...], str]:
     """Return the devices as a Python's torch sees them, or none and the reason."""
-    answer = await ask_runner(python)
+    answer = await query_runner(python)
     if isinstance(answer, messages.Unusable):
         return (), answer.reason
     return answer.environment.devices, answer.environment.unavailable.get("devices", "")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tui
-from tui.cli.headless import ask_runner, look
+from tui.cli.headless import look, query_runner
 from tui.cli.options import Subcommand, add_common
 from tui.cli.output import SCHEMA, Failure, print_json, print_text, run_to_exit, say
 from tui.cli.values import PythonChoice, python_to_use
@@ -184,7 +184,7 @@ async def _sample() -> Sample | str:
 
 
 async def _environment(python: str) -> Environment | messages.Unusable:
-    answer = await ask_runner(python)
+    answer = await query_runner(python)
     return answer if isinstance(answer, messages.Unusable) else answer.environment
 
 

@@ -231,9 +231,9 @@ class DeviceReader:
             DeviceGoneError: the device is lost.
         """
         fields = self._fields
-        uuid = fields.text("id", fields.ask_until_known("uuid", ("nvmlDeviceGetUUID",)))
-        name = fields.text("name", fields.ask_until_known("name", ("nvmlDeviceGetName",)))
-        bus = fields.ask_until_known("bus", ("nvmlDeviceGetPciInfo",))
+        uuid = fields.text("id", fields.query_until_known("uuid", ("nvmlDeviceGetUUID",)))
+        name = fields.text("name", fields.query_until_known("name", ("nvmlDeviceGetName",)))
+        bus = fields.query_until_known("bus", ("nvmlDeviceGetPciInfo",))
         return Identity(
             id=uuid or f"nvml:{self._index}",
             index=self._index,
@@ -248,7 +248,7 @@ class DeviceReader:
         fields = self._fields
         if self._parent is not None:
             return True
-        answer = fields.ask_if_due("mig", ("nvmlDeviceGetMigMode",))
+        answer = fields.query_if_due("mig", ("nvmlDeviceGetMigMode",))
         mig = None if fields.missing("mig", answer) else bool(answer[0])
         if mig is not None:
             if fields.mig is not None and mig != fields.mig:
@@ -270,7 +270,7 @@ class DeviceReader:
         for _ in range(_TRIES):
             began = time.time()
             figures = self._read_memory(name)
-            listed, missing = processes.ask_lists(fields)
+            listed, missing = processes.query_lists(fields)
             done = time.time()
             fields.unavailable.update(missing)
             moved = figures.used is not None and self._read_memory(name).used != figures.used
@@ -317,7 +317,9 @@ class DeviceReader:
         For Ada and later NVML's manual announces the end of the first in favour of the second.
         """
         fields = self._fields
-        threshold = fields.ask_if_due("slowdown", ("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN))
+        threshold = fields.query_if_due(
+            "slowdown", ("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN)
+        )
         if not isinstance(threshold, NoAnswer) and int(threshold) > 0:
             return float(threshold)
         margin = fields.ask("margin", ("nvmlDeviceGetMarginTemperature",))
@@ -333,7 +335,7 @@ class DeviceReader:
     def _read_pstate(self) -> int | None:
         fields = self._fields
         state = fields.number(
-            "pstate", fields.ask_if_due("pstate", ("nvmlDeviceGetPerformanceState",))
+            "pstate", fields.query_if_due("pstate", ("nvmlDeviceGetPerformanceState",))
         )
         if state != _PSTATE_UNKNOWN:
             return state

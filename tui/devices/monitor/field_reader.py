@@ -34,7 +34,7 @@ class NvmlQuery:
 
 
 @cache
-def asked_of(record: type) -> Mapping[str, NvmlQuery]:
+def query_of(record: type) -> Mapping[str, NvmlQuery]:
     """How NVML is asked for the figures of a record, by the names of the fields that say it."""
     return {item.name: NvmlQuery(**item.metadata) for item in fields(record) if item.metadata}
 
@@ -130,13 +130,13 @@ class FieldReader:
             self._refused[what] = refusal
         return self._with_mig(what, refusal)
 
-    def ask_if_due(self, what: str, *ways: Way) -> Any:
+    def query_if_due(self, what: str, *ways: Way) -> Any:
         """Return the field of a slow query: the earlier answer unless slow fields are due."""
         if self._slow_due:
             self._known.pop(what, None)
-        return self.ask_until_known(what, *ways)
+        return self.query_until_known(what, *ways)
 
-    def ask_until_known(self, what: str, *ways: Way) -> Any:
+    def query_until_known(self, what: str, *ways: Way) -> Any:
         """Return the same for what never changes: once there is an answer, it is that one."""
         if what in self._known:
             return self._known[what]
@@ -168,16 +168,16 @@ class FieldReader:
         Raises:
             DeviceGoneError: the whole device is lost.
         """
-        return {name: self._figure(prefix + name, how) for name, how in asked_of(record).items()}
+        return {name: self._figure(prefix + name, how) for name, how in query_of(record).items()}
 
     def _figure(self, path: str, how: NvmlQuery) -> int | float | str | None:
         ways = [(function, *how.arguments) for function in how.functions]
         if how.often == "always":
             answer = self.ask(path, *ways)
         elif how.often == "if due":
-            answer = self.ask_if_due(path, *ways)
+            answer = self.query_if_due(path, *ways)
         else:
-            answer = self.ask_until_known(path, *ways)
+            answer = self.query_until_known(path, *ways)
         if how.answer == "number":
             return self.number(path, answer)
         if how.answer == "milliwatts":

@@ -273,7 +273,7 @@ class Monitor:
         self._host_processes: HostProcessReader | None = None
         """Only while they are asked for: reading them all takes some milliseconds."""
 
-    def take_request(self, request: MonitorRequest) -> None:
+    def apply_request(self, request: MonitorRequest) -> None:
         """Obey one request of the front end."""
         if isinstance(request, WatchHost):
             self._host_processes = HostProcessReader() if request.wanted else None
@@ -327,7 +327,7 @@ def serve(parent: ParentChannel, interval: float) -> None:
         interval: Seconds between samples.
     """
     monitor = Monitor(interval)
-    parent.listen(MONITOR_REQUESTS, monitor.take_request)
+    parent.listen(MONITOR_REQUESTS, monitor.apply_request)
     patience = _FIRST_WAIT
     while True:
         began = time.monotonic()

@@ -285,7 +285,7 @@ class ListedProcess:
     """Bytes, as NVML gives them; ``None`` or all ones where it does not."""
 
 
-def ask_lists(fields: FieldReader) -> tuple[list[ListedProcess] | None, dict[str, str]]:
+def query_lists(fields: FieldReader) -> tuple[list[ListedProcess] | None, dict[str, str]]:
     """Ask for all lists; ``None`` only where neither compute nor graphics is to be had.
 
     Returns:

@@ -183,13 +183,13 @@ class ConsistentReadings:
         self._standing: dict[str, _Standing] = {}
         """By torch's name of the device."""
 
-    def take_sample(self, sample: Sample) -> None:
+    def apply_sample(self, sample: Sample) -> None:
         """Remember a reading of NVML."""
         self._samples.append(sample)
         while len(self._samples) > 2 and self._samples[0].at < sample.at - KEPT_S:
             self._samples.popleft()
 
-    def take_torch(self, told: TorchMemory) -> None:
+    def apply_torch(self, told: TorchMemory) -> None:
         """Remember what torch said."""
         before = self._standing.get(told.device)
         still = before is not None and _stands_still(before.newest, told)

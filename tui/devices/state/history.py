@@ -66,13 +66,13 @@ class History:
         """Start the sampled peaks of one device anew."""
         self._peaks.pop(key, None)
 
-    def take_torch(self, event: TorchMemory, devices: tuple[DeviceView, ...]) -> None:
+    def apply_torch(self, event: TorchMemory, devices: tuple[DeviceView, ...]) -> None:
         """Remember the allocator's figures for the next sample of the device."""
         for view in devices:
             if view.torch == event.device:
                 self._torch[view.key] = event
 
-    def take_sample(
+    def apply_sample(
         self, sample: Sample, devices: tuple[DeviceView, ...], worker_pid: int | None
     ) -> None:
         """Add one point to every device."""

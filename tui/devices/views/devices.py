@@ -60,7 +60,7 @@ def devices_title(
     sorted_by = [f"by {order}"] if order != "index" else []
 
     def words(*parts: str) -> str:
-        return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _held_back(store)
+        return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _is_slowed_down(store)
 
     # What is wrong with a GPU stands at the end; the heading marks the order too.
     titles = [
@@ -85,7 +85,7 @@ def _in_brief(view: DeviceView, sample: Sample | None) -> str:
     return f"{view.label} {use} {text.size_pair(*found)}" if found else f"{view.label} {use}"
 
 
-def _held_back(store: Store) -> str:
+def _is_slowed_down(store: Store) -> str:
     """How many GPUs have their clocks held back, by heat or a fault and by their power cap."""
     reasons = [throttling(view.nvml) for view in store.devices if view.nvml and not view.nvml.lost]
     harmed = sum(bool(set(found) & set(HARMFUL_REASONS)) for found in reasons)

@@ -157,7 +157,7 @@ def filters(system: str | None, given: Sequence[LineFilter], *, dark: bool) -> l
 # ---- a clipboard ---------------------------------------------------------------------------------
 
 
-def keep_copied(text: str) -> Path:
+def store_copy(text: str) -> Path:
     """Write what was copied, in place of what was copied before.
 
     Args:
@@ -183,13 +183,13 @@ def copy(app: App[Any], what: str, text: str) -> None:
         text: all of it.
     """
     app.copy_to_clipboard(text)
-    app.notify(told_of_copy(what, text), markup=False)
+    app.notify(copy_message(what, text), markup=False)
 
 
-def told_of_copy(what: str, text: str) -> str:
+def copy_message(what: str, text: str) -> str:
     """Keep the text, and say in a sentence where all of it went."""
     try:
-        where = f"and written to {_short_path(keep_copied(text))}"
+        where = f"and written to {_short_path(store_copy(text))}"
     except OSError as error:
         where = f"and not written to a file: {error.strerror or error}"
     return f"{what}: sent to the terminal (OSC 52), which may refuse it, {where}"

@@ -49,7 +49,7 @@ class HookedApp(App[None]):
     def on_notify(self, _event: Notify) -> None:
         """Make room for a message, which Textual's own handler adds."""
         if self.MOST_NOTIFICATIONS is not None:
-            keep_newest(self, self.MOST_NOTIFICATIONS - 1)
+            drop_older(self, self.MOST_NOTIFICATIONS - 1)
 
     def _fatal_error(self) -> None:
         """Print :meth:`words_of_error` and end.
@@ -67,7 +67,7 @@ def notifications(app: App[Any]) -> list[Notification]:
     return list(app._notifications)  # noqa: SLF001
 
 
-def keep_newest(app: App[Any], count: int) -> None:
+def drop_older(app: App[Any], count: int) -> None:
     """Take away all messages but the newest; for the same reason as :func:`notifications`.
 
     They go from the screen when the next one comes.

@@ -14,7 +14,7 @@ from tui.cli.output import Failure, UsageError, say
 from tui.cli.values import resolve
 from tui.cli.workbench import check_terminal, prepare_screen
 from tui.core import interrupt
-from tui.recordings.lines import RecordingError, RecordingSummary, look_through
+from tui.recordings.lines import RecordingError, RecordingSummary, scan_recording
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser
@@ -91,7 +91,7 @@ def replay(options: ReplayOptions) -> int:
 
 def _play(path: Path, options: ReplayOptions, snapshot: Path | None = None) -> int:
     try:
-        found = look_through(path)
+        found = scan_recording(path)
     except RecordingError as error:
         raise Failure(str(error)) from error
     return _show(found, options, snapshot)

@@ -354,7 +354,7 @@ def _earlier(row: StoredRow, gpu: str, asked: Mapping[str, Setting], facts: Fact
     )
 
 
-def held_against(
+def compare_with_earlier(
     place: Path, runs: Sequence[StoredResult], before: float, *, traceless: bool
 ) -> Against | None:
     """Compare runs of this session with earlier ones that answer the same question.

@@ -103,12 +103,12 @@ class ResultRecorder:
 
     def _keep(self, state: RunState | CompareState, store: Store) -> None:
         # A start keeps nothing, and does without.
-        from tui.results.store.kept import kept_of
+        from tui.results.store.kept import stored_form
 
         pid = store.hello.pid if store.hello else 0
         sweep = self._sweeps.pop(state.request.id, "")
         process = f"{self._session}-{pid}"
-        kept = kept_of(state, store, process, sweep)
+        kept = stored_form(state, store, process, sweep)
         if kept is None:
             return
         self.processes[process] = None
@@ -204,16 +204,18 @@ class ResultHistory:
         return earlier_results(self._place or path(), box, self.began, traceless=self._traceless)
 
     def _held(self, runs: list[StoredResult]) -> Against | None:
-        from tui.results.store.compare import held_against
+        from tui.results.store.compare import compare_with_earlier
         from tui.results.store.database import path
 
-        return held_against(self._place or path(), runs, self.began, traceless=self._traceless)
+        return compare_with_earlier(
+            self._place or path(), runs, self.began, traceless=self._traceless
+        )
 
 
 def _alike(result: RunResult, store: Store) -> list[StoredResult]:
     """Return the stored runs of this session that are alike, the oldest first, with this one."""
     # A start measures nothing, and does without.
-    from tui.results.store.kept import kept_of
+    from tui.results.store.kept import stored_form
 
     alike = [
         run
@@ -223,7 +225,7 @@ def _alike(result: RunResult, store: Store) -> list[StoredResult]:
         and run.result.time is not None
         and _question(run.result) == _question(result)
     ]
-    found = (kept_of(run, store, "this session") for run in alike)
+    found = (stored_form(run, store, "this session") for run in alike)
     return [one for one in found if one is not None]
 
 

@@ -34,7 +34,7 @@ from workloads.protocol import wire
 from workloads.protocol.results import Comparison, Environment, RunResult
 
 
-def kept_of(
+def stored_form(
     state: RunState | CompareState, store: Store, process: str, sweep: str = ""
 ) -> StoredResult | None:
     """Return the stored form of a run or a comparison.
@@ -106,7 +106,7 @@ def run_record(
     Args:
         result: its end.
         ended: Unix time of it.
-        process: as :func:`kept_of` takes it.
+        process: as :func:`stored_form` takes it.
         sweep: likewise.
         budget: that it was given; empty where that is not known.
         conditions: under which it ran; ``None`` where they are not known.
@@ -373,13 +373,13 @@ def _of_run(path: Path, whole: dict[str, Any]) -> list[StoredResult]:
     # Whoever printed it ran them in one process; the file stands for that.
     process = id_of(runs[0][0], 0.0) if runs else ""
     return [
-        _kept_of_run(result, seen, environment, process)
+        _stored_of_run(result, seen, environment, process)
         for result, seen in runs
         if is_kept(result) and result.ended_at is not None
     ]
 
 
-def _kept_of_run(
+def _stored_of_run(
     result: RunResult, seen: Conditions | None, environment: Environment | None, process: str
 ) -> StoredResult:
     facts = facts_of_output(environment, devices_of(result), result.flags)

@@ -11,7 +11,7 @@ from tui.cli.headless import (
     Waiter,
     chosen,
     devices_to_use,
-    say_problems,
+    print_problems,
     set_parameters,
 )
 from tui.cli.options import (
@@ -125,7 +125,7 @@ async def _compare(python: str, options: CompareOptions) -> int:
     await session.start()
     try:
         if await waiter.ready(progress):
-            say_problems(session.store.hello)
+            print_problems(session.store.hello)
             name = chosen(session.store, options.names)[0]
             set_parameters(session, [name], dict(options.parameters))
             session.request_comparison(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tui.cli.headless import say_problems
+from tui.cli.headless import print_problems
 from tui.cli.options import Subcommand, add_common
 from tui.cli.output import Failure, ProgressLine, print_json, print_text, run_to_exit
 from tui.cli.values import python_to_use
@@ -44,7 +44,7 @@ def list_catalogue(options: ListOptions) -> int:
 
     async def work() -> int:
         hello = await catalogue(python, options.files)
-        say_problems(hello)
+        print_problems(hello)
         if options.json:
             print_json({"workloads": [_plain(info) for info in hello.workloads]})
         else:
@@ -66,7 +66,7 @@ async def catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
     """
     child: ChildProcess[Event] = ChildProcess(runner_command(python, files), messages.EVENTS)
     progress = ProgressLine()
-    telling = asyncio.create_task(_tell_silence(files, progress))
+    telling = asyncio.create_task(_report_silence(files, progress))
     try:
         return await first_answer(child, (messages.Hello,))
     except NoAnswerError as error:
@@ -80,7 +80,7 @@ async def catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
         progress.clear()
 
 
-async def _tell_silence(files: Sequence[str], progress: ProgressLine) -> None:
+async def _report_silence(files: Sequence[str], progress: ProgressLine) -> None:
     """Say that the runner, just started, is still silent; for as long as it is not cancelled."""
     started = time.monotonic()
     while files:

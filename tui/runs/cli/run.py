@@ -12,7 +12,7 @@ from tui.cli.headless import (
     Waiter,
     chosen,
     devices_to_use,
-    say_problems,
+    print_problems,
     set_parameters,
 )
 from tui.cli.options import (
@@ -309,14 +309,14 @@ class Round:
         session, options, told = self._session, self._options, self._told
         first = self._number == 1
         if first:
-            say_problems(self.store.hello)
+            print_problems(self.store.hello)
         names = chosen(self.store, options.names, options.groups, everything=options.everything)
         set_parameters(session, names, dict(options.parameters), sweeps=True)
         if self._arm is not None:
             self._arm.apply_flags(session)
         devices = devices_to_use(session, options.devices)
         if first and not options.devices:
-            await _say_what_is_left_out(session, self._waiter)
+            await _print_left_out(session, self._waiter)
         session.run(names, devices, options.budget)
         await self._waiter.until(lambda: not self.store.pending() or told.to_nobody, told.tell)
         if self.store.pending():
@@ -328,7 +328,7 @@ def _numbered(state: RunState, number: int) -> RunState:
     return replace(state, result=result and replace(result, id=f"{result.id}.{number}"))
 
 
-async def _say_what_is_left_out(session: Session, waiter: Waiter) -> None:
+async def _print_left_out(session: Session, waiter: Waiter) -> None:
     """Print a line where torch does not see some GPUs and no device is named."""
     store = session.store
     if not await waiter.until(lambda: store.sample is not None, lambda: None):

@@ -255,7 +255,7 @@ class DeviceAnalysis:
     def message_of(self, event: int, texts: tuple[OomText, ...]) -> OomText | None:
         """Return the message that tells of an OOM entry; ``None`` where none does."""
         size = self.device.trace.size[event]
-        return matching_text(texts, self.device.index, _told_sizes(size))
+        return matching_text(texts, self.device.index, _message_sizes(size))
 
     def _told(self, event: int, circumstances: Circumstances) -> OutsideFacts:
         """Return the file's other facts of its last OOM: only this one has an inventory."""
@@ -327,7 +327,7 @@ class DeviceAnalysis:
             )
 
 
-def _told_sizes(asked: int) -> tuple[int, ...]:
+def _message_sizes(asked: int) -> tuple[int, ...]:
     """Return the sizes that an OOM's message may name: torch prints the segment's size."""
     return asked, segment_for(round_up(asked), expandable=False)
 

@@ -122,7 +122,7 @@ class Source:
         self.packed = head.startswith(b"\x1f\x8b")
         self.expected = self._expected()
         """Bytes unpacked, as far as can be told before reading; 0 where it cannot."""
-        self._raw = _CountingReader(self._stream, head, self._tell_raw, None)
+        self._raw = _CountingReader(self._stream, head, self._report_raw, None)
         if self.packed:
             unpacked = gzip.GzipFile(fileobj=io.BufferedReader(self._raw, PIECE), mode="rb")
             head = _exactly(cast(BinaryIO, unpacked), _HEAD)
@@ -152,7 +152,7 @@ class Source:
         likely = self.size < stated <= self.size * _MOST_PACKING
         return stated if likely else self.size * _COMMON_PACKING
 
-    def _tell_raw(self, count: int) -> None:
+    def _report_raw(self, count: int) -> None:
         if self._progress is not None:
             self._progress(count, max(self.size, 0), "reading")
         if not self.packed:

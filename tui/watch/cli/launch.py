@@ -169,7 +169,7 @@ class RunWithoutScreen:
         else:
             run = with_code(run, process.returncode)
         looked = RunFolder(run.folder).look(time.time(), ())
-        self._processes.take_left(looked.left, looked.troubles)
+        self._processes.apply_logs(looked.left, looked.troubles)
         why = sampler.why_no_samples or sampler.file.problem
         for each in ended:
             if isinstance(each, Exception):
@@ -205,7 +205,7 @@ class RunWithoutScreen:
             return  # each row then says that NVML does not place it
         async for event in monitor.events():
             if isinstance(event, Sample):
-                placed = self._processes.take_devices(event.devices, event.at)
+                placed = self._processes.apply_devices(event.devices, event.at)
                 if placed is not None:
                     sampler.keep(placed)
                 sampler.set_listed(pids_of(event.devices))

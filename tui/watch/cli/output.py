@@ -248,7 +248,7 @@ def _why_not(row: WatchedProcessRow) -> list[str]:
     return found
 
 
-def kept_lines() -> list[str]:
+def stored_run_lines() -> list[str]:
     """Return a line for each run that is kept, the newest first; nothing where there is none.
 
     What is beyond the limits by now is dropped first.
@@ -258,10 +258,10 @@ def kept_lines() -> list[str]:
     if not found:
         return []
     heading = f"kept runs, in {runs.folder()}; gpu-workbench watch NAME shows one:"
-    return [heading, *map(_kept_line, found)]
+    return [heading, *map(_stored_run_line, found)]
 
 
-def _kept_line(run: StartedRun) -> str:
+def _stored_run_line(run: StartedRun) -> str:
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.began))
     size = fmt.size(runs.size_of(run.folder))
     snapshots = fmt.count(len(snapshots_in(run.folder)), "snapshot")
@@ -280,7 +280,7 @@ def _end(run: StartedRun) -> str:
     return unseen_end_words(run.last_sign)
 
 
-def kept_as_plain() -> list[dict[str, Any]]:
+def stored_runs_as_plain() -> list[dict[str, Any]]:
     """Return the same as plain data."""
     return [
         {

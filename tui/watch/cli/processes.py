@@ -34,10 +34,10 @@ from tui.watch.cli.output import (
     WHAT_IS_READ,
     WatchedProcessRow,
     as_plain,
-    kept_as_plain,
-    kept_lines,
     reasons,
     rows_of,
+    stored_run_lines,
+    stored_runs_as_plain,
     table,
 )
 from tui.watch.runs import runs
@@ -49,7 +49,7 @@ from tui.watch.runs.agents import (
     target_of,
 )
 from tui.watch.runs.findings import Track
-from tui.watch.runs.process_logs import left_in, troubles_in
+from tui.watch.runs.process_logs import process_logs_in, troubles_in
 from tui.watch.runs.runs import StartedRun
 
 if TYPE_CHECKING:
@@ -174,13 +174,13 @@ class Watching:
 
     async def _until_enough(self, child: ChildProcess[WatchEvent]) -> int:
         loop = asyncio.get_running_loop()
-        self._say_what_is_read()
+        self._print_source()
         # A task of its own: a signal ends the reading, never the end of the child that follows.
         reading = asyncio.create_task(self._read(child))
         for number in _ENDS:
             if signal.getsignal(number) is signal.SIG_IGN:
                 continue  # as nohup wants it
-            loop.add_signal_handler(number, self._take_signal, number, reading)
+            loop.add_signal_handler(number, self._note_signal, number, reading)
         try:
             await reading
         except asyncio.CancelledError:
@@ -190,7 +190,7 @@ class Watching:
             reading.cancel()
         return self._end()
 
-    def _say_what_is_read(self) -> None:
+    def _print_source(self) -> None:
         if self._options.jsonl:
             say(WHAT_IS_READ)  # a stream of objects has no room for a sentence
         elif not self._options.json:
@@ -229,7 +229,7 @@ class Watching:
             return True
         return options.pid is not None and all(each.refused for each in self._processes)
 
-    def _take_signal(self, number: signal.Signals, reading: asyncio.Task[None]) -> None:
+    def _note_signal(self, number: signal.Signals, reading: asyncio.Task[None]) -> None:
         self._signalled = number
         reading.cancel()
 
@@ -264,14 +264,14 @@ class Watching:
     def _end(self) -> int:
         options = self._options
         if options.json:
-            kept = {} if options.pid is not None else {"runs": kept_as_plain()}
+            kept = {} if options.pid is not None else {"runs": stored_runs_as_plain()}
             print_json({**as_plain(self._rows()), **kept})
         elif not options.lasts or not self._tracks:
             self._print_rows()
         if not options.json and not options.jsonl:
             print_text(rows_of_text(_wrapped(self._findings())))
             if options.pid is None and not options.lasts:
-                print_text(rows_of_text(kept_lines()))
+                print_text(rows_of_text(stored_run_lines()))
         if self._signalled is not None:
             return 128 + int(self._signalled)
         return 1 if self._gives_nothing() else 0
@@ -347,7 +347,7 @@ def _tell(pid: int, run: StartedRun) -> None:
     while time.monotonic() < deadline:
         if troubles := troubles_in(run.folder):
             raise Failure(f"process {pid} did not take the agent: {troubles[0]}")
-        if left_in(run.folder):
+        if process_logs_in(run.folder):
             say(f"the agent is in process {pid}; its run is {run.folder}")
             return
         time.sleep(_LOOK_S)

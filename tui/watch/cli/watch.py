@@ -391,7 +391,7 @@ def _in_place(options: LaunchOptions) -> int:
 async def _without_a_screen(options: LaunchOptions) -> int:
     # The doors to what samples and reads, which --here and --env do without.
     from tui.watch.cli import launch as watch_command
-    from tui.watch.runs.run_words import left_in_words
+    from tui.watch.runs.run_words import run_left_words
 
     shows = not (options.json or options.markdown)
     run_it = watch_command.RunWithoutScreen(
@@ -400,7 +400,7 @@ async def _without_a_screen(options: LaunchOptions) -> int:
     try:
         outcome = await run_it.work()
     except watch_command.LeftError as left:
-        say(left_in_words(left.run))
+        say(run_left_words(left.run))
         return 128 + left.number
     if options.json:
         print_json(await watch_command.as_explained_object(outcome))

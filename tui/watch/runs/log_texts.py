@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from tui.watch.runs.ooms import Oom
-from tui.watch.runs.process_logs import ProcessLog, left_in
+from tui.watch.runs.process_logs import ProcessLog, process_logs_in
 from tui.watch.runs.runs import StartedRun
 
 LONGEST_LOG = 1 << 20
@@ -44,7 +44,7 @@ def oom_of_snapshot(path: Path) -> tuple[ProcessLog, Oom] | None:
     """
     if not (path.parent / "run.json").is_file():
         return None
-    for left in left_in(path.parent):
+    for left in process_logs_in(path.parent):
         for oom in left.ooms:
             if oom.snapshot is not None and oom.snapshot.name == path.name:
                 return left, oom

@@ -67,14 +67,14 @@ def rebuilt_text(oom: Oom) -> str:
         return ""
     unallocated = max(0, oom.reserved - oom.allocated)
     return (
-        f"CUDA out of memory. {asked_words(oom.asked)} GPU {oom.device} has a total capacity of "
+        f"CUDA out of memory. {request_words(oom.asked)} GPU {oom.device} has a total capacity of "
         f"{_size(oom.limit)} of which {_size(oom.free)} is free. Of the allocated memory "
         f"{_size(oom.allocated)} is allocated by PyTorch, and {_size(unallocated)} is reserved by "
         "PyTorch but unallocated."
     )
 
 
-def asked_words(asked: int) -> str:
+def request_words(asked: int) -> str:
     """Return the first sentence of torch's message, with the requested size."""
     return f"Tried to allocate {_size(asked)}."
 

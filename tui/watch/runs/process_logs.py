@@ -28,7 +28,7 @@ from tui.watch.runs.agent_events import (
     parse_event,
 )
 from tui.watch.runs.inventory import Inventory, parse_inventory
-from tui.watch.runs.ooms import BY_DRIVER, FROM_EXCEPTION, Oom, asked_words, rebuilt_text
+from tui.watch.runs.ooms import BY_DRIVER, FROM_EXCEPTION, Oom, rebuilt_text, request_words
 from tui.watch.runs.untrusted import (
     LONGEST_LINE,
     UntrustedError,
@@ -118,7 +118,7 @@ class Contents:
     """A line each: which file, what of it, and why."""
 
 
-def left_in(folder: Path) -> list[ProcessLog]:
+def process_logs_in(folder: Path) -> list[ProcessLog]:
     """Return what each process has left, in the order in which they began."""
     return list(read_folder(folder).left)
 
@@ -391,7 +391,7 @@ def _judged(oom: Oom, left: ProcessLog, of_last: bool) -> Oom:
     """
     if oom.handled or not left.ended:
         return oom
-    if of_last and (oom.asked is None or asked_words(oom.asked) in left.text):
+    if of_last and (oom.asked is None or request_words(oom.asked) in left.text):
         return replace(
             oom, handled=False, why_not_known="", text=left.text, text_source=FROM_EXCEPTION
         )

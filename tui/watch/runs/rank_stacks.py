@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tui.watch.runs.agents import Agents
-from tui.watch.runs.process_logs import left_in
+from tui.watch.runs.process_logs import process_logs_in
 from tui.watch.runs.runs import StartedRun, processes_of
 from tui.watch.runs.stacks import ProcessStacks
 
@@ -41,7 +41,7 @@ def where_ranks_are(folder: Path) -> tuple[RankStacks, ...]:
         folder: of the run.
     """
     there = set(processes_of(folder))
-    left = [each for each in left_in(folder) if each.pid in there and not each.ended]
+    left = [each for each in process_logs_in(folder) if each.pid in there and not each.ended]
     with contextlib.closing(Agents()) as agents:
         found = agents.stacks([each.identity for each in left])
     ranks = [

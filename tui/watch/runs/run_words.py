@@ -10,7 +10,7 @@ from tui.watch.runs.run_end import unseen_end_words
 from tui.watch.runs.runs import StartedRun
 
 
-def left_in_words(run: StartedRun) -> str:
+def run_left_words(run: StartedRun) -> str:
     """Return the state of a run that is left, its folder, and how to come back to it."""
     run = start.with_end(run)
     if run.ended is None and not run.goes_on:

@@ -40,10 +40,10 @@ from tui.watch.views.processes import (
 )
 from tui.watch.views.run import (
     banner_lines,
-    kept_heading,
-    kept_lines,
     newest_oom,
     none_lines,
+    stored_run_heading,
+    stored_run_lines,
     title_words,
     told_lines,
 )
@@ -75,7 +75,7 @@ class KeptList(KeyedList):
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return a line for each."""
-        return kept_lines(self._runs(), cells, self._clock())
+        return stored_run_lines(self._runs(), cells, self._clock())
 
 
 class KeptPane(Pane):
@@ -93,7 +93,7 @@ class KeptPane(Pane):
         self.runs: tuple[KeptRun, ...] | None = None
         """``None`` while they are read."""
         self.list = KeptList(lambda: self.runs or (), clock)
-        self._heading = LineBar(kept_heading)
+        self._heading = LineBar(stored_run_heading)
         self._none = LinesView(self._nothing)
 
     def compose(self) -> ComposeResult:
@@ -292,7 +292,7 @@ class WatchedMemoryPane(Pane):
         self._gauge: Gauge | None = None
         self._bar = LineBar(lambda cells: bar_line(self._gauge, cells) if self._gauge else ())
         self._legend = LinesView(lambda cells: legend(self._gauge, cells) if self._gauge else [])
-        self._told = LinesView(self._told_lines)
+        self._told = LinesView(self._finding_lines)
         self._legend.can_focus = self._told.can_focus = False
         self._plot = FittedView(self._plot_lines)
         self.body = LinesView(self._account)
@@ -320,7 +320,7 @@ class WatchedMemoryPane(Pane):
                 known = self._known[key] = Allocator(row.process, row.figures)
                 known.take(row.figures)
                 if self._sample is not None:
-                    known.take_sample(self._sample)
+                    known.apply_sample(self._sample)
             elif row.figures.at != known.figures.at:
                 known.take(row.figures)
             known.process = row.process
@@ -338,7 +338,7 @@ class WatchedMemoryPane(Pane):
         if sample is not None and sample is not self._sample:
             self._sample = sample
             for each in self._known.values():
-                each.take_sample(sample)
+                each.apply_sample(sample)
         self.row = self._selected()
         known = self._known.get(key_of(self.row)) if self.row is not None else None
         self._gauge = None
@@ -355,7 +355,7 @@ class WatchedMemoryPane(Pane):
         cells = max(1, width - 1)
         self.retitle(self._title(width - ROOM))
         legend_rows = len(legend(self._gauge, cells)) if self._gauge else 0
-        told_rows = min(MOST_TOLD, len(self._told_lines(cells)))
+        told_rows = min(MOST_TOLD, len(self._finding_lines(cells)))
         for view, rows in ((self._legend, legend_rows), (self._told, told_rows)):
             view.display = rows > 0
             view.styles.height = max(1, rows)
@@ -387,7 +387,7 @@ class WatchedMemoryPane(Pane):
             return f"Memory{whose}   {self._view.label}"
         return title(self._gauge, self._view, cells, whose)
 
-    def _told_lines(self, cells: int) -> list[Line]:
+    def _finding_lines(self, cells: int) -> list[Line]:
         if self.row is None or self.row.figures is None:
             return []
         return told_lines(self.row, cells)

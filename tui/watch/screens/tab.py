@@ -74,7 +74,7 @@ class RunSession(Protocol):
     async def stop(self) -> None:
         """Leave it for good."""
 
-    def take_devices(self, sample: Sample) -> None:
+    def apply_devices(self, sample: Sample) -> None:
         """NVML's newest."""
 
     def looked_at(self, seen: bool) -> None:

@@ -169,7 +169,7 @@ class FollowedRun:
             if self.run.goes_on:
                 await self._follow()
             else:
-                await self._look_once()
+                await self._read_once()
         except Exception as error:
             # An error of our own: the page says so, and the run does not notice.
             self._why_no_samples = f"watching failed: {type(error).__name__}: {error}"
@@ -200,7 +200,7 @@ class FollowedRun:
         self._why_no_samples = ""
         self._tell()
 
-    async def _look_once(self) -> None:
+    async def _read_once(self) -> None:
         """Read a run that has ended, or is out of reach, once."""
         if self.run.ended is None and start.is_child(self.run):
             await self._learn_end()  # it has ended before it was looked at
@@ -218,7 +218,7 @@ class FollowedRun:
         )
         sampler.set_pace(self._pace)
         if self._sample is not None:
-            self.take_devices(self._sample)
+            self.apply_devices(self._sample)
         sampling = asyncio.create_task(sampler.work())
         try:
             while not sampling.done() and self._goes_on():
@@ -262,20 +262,20 @@ class FollowedRun:
     def _take(self, event: Seen | Looked) -> None:
         if isinstance(event, Looked):
             self._looked = event
-            self.processes.take_agents(event.states)
-            self.processes.take_left(event.left, event.troubles)
+            self.processes.apply_agents(event.states)
+            self.processes.apply_logs(event.left, event.troubles)
             for identity, what in event.refused:
                 self._notes.append(f"{identity} did not take the request ({what}): it has gone")
         else:
             self.processes.take(event)
         self._tell()
 
-    def take_devices(self, sample: Sample) -> None:
+    def apply_devices(self, sample: Sample) -> None:
         """NVML's newest."""
         self._sample = sample
         if self.sampler is None or self._over:
             return
-        placed = self.processes.take_devices(sample.devices, sample.at)
+        placed = self.processes.apply_devices(sample.devices, sample.at)
         self.sampler.set_listed(pids_of(sample.devices))
         if placed is not None:
             self.sampler.keep(placed)

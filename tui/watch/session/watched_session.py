@@ -176,11 +176,11 @@ class WatchedRunSession:
 
     # ---- what it is told of the outside ----
 
-    def take_devices(self, sample: Sample) -> None:
+    def apply_devices(self, sample: Sample) -> None:
         """NVML's newest, which tells where each process is and what it holds there."""
         self._sample = sample
         if self._followed is not None:
-            self._followed.take_devices(sample)
+            self._followed.apply_devices(sample)
 
     def looked_at(self, seen: bool) -> None:
         """Set whether the page is shown: it is sampled ten times a second then, else twice."""
@@ -267,7 +267,7 @@ class WatchedRunSession:
         followed = FollowedRun(run, self._tell, starter=starter)
         followed.set_seen(self._seen)
         if self._sample is not None:
-            followed.take_devices(self._sample)
+            followed.apply_devices(self._sample)
         self._followed = followed
         self._task = asyncio.create_task(followed.live())
         self._task.add_done_callback(_see)

@@ -65,14 +65,14 @@ class WatchedProcesses:
     def take(self, event: Seen) -> None:
         """Apply an event, seen now or earlier."""
         if isinstance(event, TorchProcesses):
-            self._take_processes(event)
+            self._apply_processes(event)
         elif isinstance(event, ProcessFigures):
-            self._take_figures(event)
+            self._apply_figures(event)
         elif isinstance(event, StepsTold):
             for identity, steps in event.steps.items():
                 process = self._of(pid_of(identity))
                 if process is not None:
-                    process.take_steps(event.at, steps, identity)
+                    process.apply_steps(event.at, steps, identity)
         else:
             for name, placed in event.placed.items():
                 number, _, device = name.partition(" ")
@@ -80,7 +80,7 @@ class WatchedProcesses:
                 if there is not None and device in there.devices:
                     there.devices[device].placed = placed
 
-    def _take_processes(self, event: TorchProcesses) -> None:
+    def _apply_processes(self, event: TorchProcesses) -> None:
         there = set()
         for told in event.processes:
             process = self._newest.get(told.pid)
@@ -101,7 +101,7 @@ class WatchedProcesses:
         for pid, process in self._newest.items():
             process.gone = pid not in there
 
-    def _take_figures(self, event: ProcessFigures) -> None:
+    def _apply_figures(self, event: ProcessFigures) -> None:
         for process in self._newest.values():
             process.silent = {}
         for name, why in event.unavailable.items():
@@ -136,7 +136,7 @@ class WatchedProcesses:
             self.seen[pid, None] = process
         return process
 
-    def take_devices(self, devices: Sequence[Device], at: float) -> DevicesPlaced | None:
+    def apply_devices(self, devices: Sequence[Device], at: float) -> DevicesPlaced | None:
         """NVML's newest; what has changed by it, to be kept.
 
         Args:
@@ -173,11 +173,11 @@ class WatchedProcesses:
         """All processes that NVML has listed while the run was watched."""
         return tuple(self._known.values())
 
-    def take_agents(self, states: Iterable[AgentState]) -> None:
+    def apply_agents(self, states: Iterable[AgentState]) -> None:
         """All agents of the run that answer."""
         self._agents = {each.pid: each for each in states}
 
-    def take_left(self, left: Sequence[ProcessLog], troubles: Sequence[str]) -> None:
+    def apply_logs(self, left: Sequence[ProcessLog], troubles: Sequence[str]) -> None:
         """Apply the logs of the agents, and the reasons for missing agents."""
         self.left = tuple(left)
         self._troubles = tuple(troubles)

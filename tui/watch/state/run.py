@@ -245,7 +245,7 @@ class SeenProcess:
         self._stepped_at: float | None = None
         """Unix time at which the newest step was seen."""
 
-    def take_steps(self, at: float, steps: int, program: str = "") -> None:
+    def apply_steps(self, at: float, steps: int, program: str = "") -> None:
         """Apply the agent's count of steps; each program that the process executes counts anew."""
         self.steps_of[program] = max(steps, self.steps_of.get(program, 0))
         before, self.steps = self.steps, sum(self.steps_of.values())

@@ -243,7 +243,7 @@ def snapshots_of(row: WatchedDevice) -> list[ProcessSnapshot]:
     return sorted(found.values(), key=lambda each: each.at)
 
 
-def taken_words(taken: ProcessSnapshot) -> str:
+def snapshot_words(taken: ProcessSnapshot) -> str:
     """``step 120   14:03:25   OOM   4711-2.pickle``."""
     step = "step n/a" if taken.step is None else f"step {text.count(taken.step)}"
     what = "OOM" if taken.oom else "asked for"
@@ -277,30 +277,30 @@ def none_lines(cells: int) -> list[Line]:
     return [*paragraph(NONE_KEPT, cells), (), line(" ", Span(EXAMPLE, TextStyle.KEY))]
 
 
-def kept_heading(cells: int) -> Line:
+def stored_run_heading(cells: int) -> Line:
     """Return the columns' names."""
-    words = _kept_row("began", "end", "took", ("steps", "OOMs", "snaps"), "command", cells)
+    words = _stored_run_row("began", "end", "took", ("steps", "OOMs", "snaps"), "command", cells)
     return fit_line((Span(words, TextStyle.QUIET),), cells)
 
 
-def kept_lines(runs: Sequence[KeptRun], cells: int, now: float) -> list[Line]:
+def stored_run_lines(runs: Sequence[KeptRun], cells: int, now: float) -> list[Line]:
     """Return a line for each run."""
-    return [_kept_line(kept, cells, now) for kept in runs]
+    return [_stored_run_line(kept, cells, now) for kept in runs]
 
 
-def _kept_line(kept: KeptRun, cells: int, now: float) -> Line:
+def _stored_run_line(kept: KeptRun, cells: int, now: float) -> Line:
     run, goes_on = kept.run, kept.goes_on
     steps = text.NA if kept.steps is None else text.count(kept.steps)
     counts = (steps, text.count(kept.ooms), text.count(kept.snapshots))
     began = time.strftime("%m-%d %H:%M", time.localtime(run.began))
     end = end_words(run, goes_on=goes_on)
     lasted = lasted_words(run, now, goes_on=goes_on)
-    words = _kept_row(began, end, lasted, counts, command_words(run), cells)
+    words = _stored_run_row(began, end, lasted, counts, command_words(run), cells)
     ended = TextStyle.BAD if kept.ooms else TextStyle.PLAIN
     return fit_line((Span(words, TextStyle.GOOD if goes_on else ended),), cells)
 
 
-def _kept_row(
+def _stored_run_row(
     began: str, end: str, lasted: str, counts: Sequence[str], command: str, cells: int
 ) -> str:
     parts = [left(began, _BEGAN), left(end, _END)]
