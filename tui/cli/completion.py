@@ -73,7 +73,7 @@ def completion(options: CompletionOptions) -> int:
 
 
 SUBCOMMAND = Subcommand(
-    'what a shell needs to complete arguments: eval "$(gpu-workbench completion bash)"',
+    'Print the completion script of a shell: eval "$(gpu-workbench completion bash)".',
     CompletionOptions,
     add_options,
     completion,

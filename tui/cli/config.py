@@ -36,7 +36,10 @@ def add_options(parser: Parser) -> None:
     add_settings(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
-        "--path", dest="path_only", action="store_true", help="print only the file's place"
+        "--path",
+        dest="path_only",
+        action="store_true",
+        help="print only the path of the settings file",
     )
 
 
@@ -117,7 +120,7 @@ def plain(chosen: settings.Settings, problems: tuple[str, ...]) -> dict[str, Any
 
 
 SUBCOMMAND = Subcommand(
-    "the settings, and where each of them comes from",
+    "Show the settings and their sources.",
     ConfigOptions,
     add_options,
     config,

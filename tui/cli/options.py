@@ -87,7 +87,7 @@ def add_python_and_files(parser: argparse.ArgumentParser) -> None:
         "--python",
         type=python_at,
         metavar="PATH",
-        help="run the workloads in this Python, which needs torch and nothing of ours",
+        help="run the workloads in this Python; it needs torch, but not this package",
     )
     parser.add_argument(
         "--workloads",
@@ -95,13 +95,13 @@ def add_python_and_files(parser: argparse.ArgumentParser) -> None:
         type=file_at,
         action="append",
         metavar="FILE",
-        help="add the workloads that this Python file declares; again for more",
+        help="add the workloads of this Python file; repeat for more files",
     )
 
 
 def add_ascii(parser: argparse.ArgumentParser) -> None:
     """``ascii``, which is a setting; what is printed goes by it where it is given."""
-    parser.add_argument("--ascii", action="store_true", help="use plain ASCII characters alone")
+    parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -124,8 +124,9 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
         type=parameter,
         action="append",
         metavar="K=V",
-        help="a parameter, such as n=4096; run takes several values too: n=256..8192x2 (times 2), "
-        "n=1..9+2 (plus 2), n=256,1024, dtype=*; again for more",
+        help="set a parameter, such as n=4096; run also accepts several values: "
+        "n=256..8192x2 (times 2), n=1..9+2 (plus 2), n=256,1024, dtype=*; "
+        "repeat for more",
     )
 
 
@@ -153,12 +154,10 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
 
 def add_screen(parser: Parser) -> None:
     """Add the settings of any screen: theme, characters, mouse."""
-    parser.add_argument(
-        "--theme", type=setting_named("theme"), metavar="THEME", help="how it looks"
-    )
+    parser.add_argument("--theme", type=setting_named("theme"), metavar="THEME", help="color theme")
     add_ascii(parser)
     parser.add_argument(
-        "--no-mouse", dest="mouse", action="store_false", help="leave the mouse to the terminal"
+        "--no-mouse", dest="mouse", action="store_false", help="do not capture the mouse"
     )
 
 
@@ -169,55 +168,54 @@ def add_settings(parser: Parser) -> None:
         "--refresh",
         type=setting_named("refresh"),
         metavar="SECONDS",
-        help="between two samples, 0.2 to 60",
+        help="sampling interval, 0.2 to 60",
     )
     parser.add_argument(
         "--device",
         type=setting_named("device"),
         metavar="D",
-        help="the device that is selected at first: cpu, cuda:0 or a GPU's UUID",
+        help="select this device at the start: cpu, cuda:0 or a GPU's UUID",
     )
 
 
 def add_workbench(parser: Parser) -> None:
     """Of the workbench: how it looks, what it may do and what it begins with."""
     add_settings(parser)
+    parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")
     parser.add_argument(
-        "--readonly", action="store_true", help="look only: run nothing, change nothing"
-    )
-    parser.add_argument(
-        "--demo", metavar="GROUP", help="step through a group of workloads page by page"
+        "--demo", metavar="GROUP", help="step through a group of workloads, page by page"
     )
     parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
     parser.add_argument(
-        "--oom-text", metavar="FILE", help="with --snapshot: the text of the exception"
+        "--oom-text",
+        metavar="FILE",
+        help="with --snapshot: read the exception's text from this file",
     )
     parser.add_argument(
         MEMORY_OPTION,
         type=memory_of,
         metavar="SIZE",
-        help="what reading a snapshot may take, as in 8GiB; a quarter of what is available if not"
-        " given",
+        help="memory limit for reading a snapshot, such as 8GiB (default: a quarter "
+        "of the available memory)",
     )
     parser.add_argument(
         "--record",
         metavar="FILE",
-        help="write down what is seen and measured, to be played with replay; compressed where the "
-        "name ends in .gz. It holds the names of this host, of users and of what they run",
+        help="record the session for replay; a name that ends in .gz is compressed. "
+        "The file has the names of this host, its users and their programs",
     )
     parser.add_argument(
         "--redact",
         action="store_true",
-        help="with --record: without these names, home directories and arguments of programs",
+        help="with --record: leave out these names, GPU UUIDs, home directories and "
+        "program arguments",
     )
     add_no_store(parser, "storing")
 
 
 def add_no_store(parser: Parser, name: str = "store") -> None:
     """``store``, or another name: whether what is measured is kept."""
-    parser.add_argument(
-        "--no-store", dest=name, action="store_false", help="keep no results for later"
-    )
+    parser.add_argument("--no-store", dest=name, action="store_false", help="do not store results")
 
 
 T = TypeVar("T", bound="DataclassInstance")

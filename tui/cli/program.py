@@ -14,8 +14,8 @@ from tui.core.settings import KNOWN
 from tui.core.text import glyphs
 
 WORKBENCH = Subcommand(
-    "A terminal workbench for PyTorch on GPU boxes: look, run, debug memory. "
-    "Without a command it opens the workbench.",
+    "A terminal workbench for PyTorch on GPU machines: look, run, debug "
+    "memory. Without a command it opens the workbench.",
     WorkbenchOptions,
     add_workbench,
     open_workbench,

@@ -38,7 +38,9 @@ class ServeOptions:
 def add_options(parser: Parser) -> None:
     """Its own; every other one is the workbench's."""
     parser.add_argument("--host", type=own_address, help=argparse.SUPPRESS)
-    parser.add_argument("--port", type=port, metavar="N", help="0 for any that is free")
+    parser.add_argument(
+        "--port", type=port, metavar="N", help="port to listen on; 0 for any free one"
+    )
 
 
 def own_address(text: str) -> str:
@@ -138,7 +140,7 @@ def how_to_get_there(port: int, path: str) -> str:
 
 
 SUBCOMMAND = Subcommand(
-    "show the workbench in a browser on this machine, through an SSH tunnel on yours",
+    "Show the workbench in a browser, through an SSH tunnel on your machine.",
     ServeOptions,
     add_options,
     serve,

@@ -116,5 +116,5 @@ def _gpu_line(view: DeviceView) -> str:
 
 
 SUBCOMMAND = Subcommand(
-    "one look at the devices, then exit", DevicesOptions, add_common, devices, place=10
+    "Show the devices once and exit.", DevicesOptions, add_common, devices, place=10
 )

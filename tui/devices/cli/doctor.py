@@ -75,9 +75,9 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--bundle",
         metavar="FILE",
-        help="write all that was found to a file, without names of users, hosts and folders",
+        help="write all findings to a file, without names of users, hosts and folders",
     )
-    parser.add_argument("--with-names", action="store_true", help="leave those names in it")
+    parser.add_argument("--with-names", action="store_true", help="include those names")
 
 
 def doctor(options: DoctorOptions) -> int:
@@ -189,7 +189,7 @@ async def _environment(python: str) -> Environment | messages.Unusable:
 
 
 SUBCOMMAND = Subcommand(
-    "what works here, what does not, and what to do",
+    "Check this machine, and say how to fix what fails.",
     DoctorOptions,
     add_options,
     doctor,

@@ -48,13 +48,13 @@ def add_options(parser: Parser) -> None:
         "--demo",
         dest="shipped",
         action="store_true",
-        help="the recording that comes with the program: simulated GPUs, invented times",
+        help="play the built-in recording: simulated GPUs, invented times",
     )
     parser.add_argument(
         "--speed",
         type=speed,
         metavar="X",
-        help="times the speed of life, or max: wait for nothing",
+        help="playback speed, such as 2, or max",
     )
     parser.add_argument("--loop", action="store_true", help="start again at the end")
 
@@ -118,7 +118,7 @@ def _show(found: RecordingSummary, options: ReplayOptions, snapshot: Path | None
 
 
 SUBCOMMAND = Subcommand(
-    "play a recording as if live, on any machine; make one with --record",
+    "Play a recording as if live, on any machine; --record makes one.",
     ReplayOptions,
     add_options,
     replay,

@@ -56,30 +56,30 @@ def add_options(parser: Parser) -> None:
     """Add the action and the options that select results."""
     _add_filter(parser)
     _add_list(parser)
-    verbs = parser.add_subparsers(metavar="WHAT", title="what to do with them")
+    verbs = parser.add_subparsers(metavar="WHAT", title="actions")
 
     def verb(name: str, about: str) -> argparse.ArgumentParser:
         made = verbs.add_parser(name, help=about, description=about)
         made.set_defaults(verb=name)
         return made
 
-    listed = verb("list", "list them, the newest first; so does results alone")
+    listed = verb("list", "list results, the newest first (the default)")
     _add_filter(listed)
     _add_list(listed)
-    shown = verb("show", "all of one: its conditions and what it was measured on")
+    shown = verb("show", "show everything about one result")
     shown.add_argument("words", nargs=1, metavar="ID", help="its first digits are enough")
     _add_json(shown)
-    tagged = verb("tag", "give results a name that they can be called by")
+    tagged = verb("tag", "tag results with a name")
     tagged.add_argument("words", nargs="+", metavar="ID", help="what selects results, then NAME")
-    deleted = verb("delete", "forget results")
+    deleted = verb("delete", "delete results")
     deleted.add_argument("words", nargs="+", metavar="ID", help="what selects results")
-    pruned = verb("prune", "forget results that are old")
+    pruned = verb("prune", "delete old results")
     pruned.add_argument("--older", required=True, metavar="T", help="than this: 90d or 2026-01-31")
-    compared = verb("compare", "two sets of results: is B faster, slower or the same?")
+    compared = verb("compare", "compare two sets of results: is B faster, slower or the same?")
     compared.add_argument("words", nargs=2, metavar="A B", help=_SELECTS)
     compared.add_argument("--workload", dest="of_workload", metavar="NAME", help="of this one only")
     _add_json(compared)
-    exported = verb("export", "print results for another box, or as a table for an issue")
+    exported = verb("export", "print results for another machine, or as a table for an issue")
     _add_filter(exported)
     exported.add_argument("words", nargs="*", metavar="ID", help=_SELECTS)
     exported.add_argument("--markdown", action="store_true", help="a table of Markdown")
@@ -89,21 +89,30 @@ def add_options(parser: Parser) -> None:
         action="store_true",
         help="without the names of users, boxes and GPUs",
     )
-    imported = verb("import", "take in results of files that export or run --json wrote")
+    imported = verb("import", "import results from files of export or run --json")
     imported.add_argument("words", nargs="+", metavar="FILE", help="of another box, or of this one")
 
 
 def _add_filter(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--workload", dest="of_workload", metavar="NAME", help="of this workload")
-    parser.add_argument("--box", dest="of_box", metavar="B", help="measured on this box")
-    parser.add_argument("--device", dest="on_device", metavar="D", help="as in cuda or cuda:0")
-    parser.add_argument("--since", metavar="T", help="as in 2026-01-31, 7d or 12h")
-    parser.add_argument("--before", metavar="T", help="likewise")
-    parser.add_argument("--tag", dest="tagged", metavar="T", help="that have this tag")
+    parser.add_argument(
+        "--workload", dest="of_workload", metavar="NAME", help="only results of this workload"
+    )
+    parser.add_argument("--box", dest="of_box", metavar="B", help="only results of this machine")
+    parser.add_argument(
+        "--device",
+        dest="on_device",
+        metavar="D",
+        help="only results of this device, such as cuda or cuda:0",
+    )
+    parser.add_argument(
+        "--since", metavar="T", help="only results since T, such as 2026-01-31, 7d or 12h"
+    )
+    parser.add_argument("--before", metavar="T", help="only results before T")
+    parser.add_argument("--tag", dest="tagged", metavar="T", help="only results with this tag")
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit", type=int, metavar="N", help=f"show so many (default: {SHOWN})")
+    parser.add_argument("--limit", type=int, metavar="N", help=f"show N results (default: {SHOWN})")
     _add_json(parser)
 
 
@@ -348,7 +357,7 @@ VERBS: Mapping[str, Callable[[ResultsOptions], int]] = {
 }
 
 SUBCOMMAND = Subcommand(
-    "what was measured earlier: list it, compare it, hand it on",
+    "List, compare, export and import stored results.",
     ResultsOptions,
     add_options,
     results,

@@ -79,8 +79,8 @@ def add_options(parser: Parser) -> None:
         metavar="F=A,B",
         help="such as cudnn.benchmark=off,on",
     )
-    add_devices(parser, "D", "cpu, cuda:0, … (default: the first that the flag acts on)")
-    parser.add_argument("--pairs", type=int, metavar="N", help="how often each setting is timed")
+    add_devices(parser, "D", "cpu, cuda:0, … (default: the first device that the flag acts on)")
+    parser.add_argument("--pairs", type=int, metavar="N", help="time each setting N times")
     add_parameters(parser)
     add_budget(parser)
     add_no_store(parser)
@@ -186,7 +186,7 @@ def _device(session: Session, flag: str, wanted: Sequence[str]) -> str:
 
 
 SUBCOMMAND = Subcommand(
-    "two settings of a backend flag: does it matter?",
+    "Compare two settings of a backend flag: does it matter?",
     CompareOptions,
     add_options,
     compare,

@@ -139,7 +139,7 @@ def as_text(infos: tuple[WorkloadInfo, ...]) -> str:
 
 
 SUBCOMMAND = Subcommand(
-    "the catalogue of workloads and their parameters",
+    "List the workloads and their parameters.",
     ListOptions,
     add_common,
     list_catalogue,

@@ -86,17 +86,19 @@ class RunOptions:
 def add_options(parser: Parser) -> None:
     """Add the workloads, their devices and parameters, and the time for each."""
     add_common(parser)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="workloads, see the list command")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="workloads; the list command shows them"
+    )
     parser.add_argument(
         "--group",
         dest="groups",
         action="append",
         metavar="G",
-        help="all workloads of a group, see the list command; again for more",
+        help="all workloads of a group; repeat for more groups",
     )
     parser.add_argument("--all", dest="everything", action="store_true", help="every workload")
     add_devices(
-        parser, "D", "cpu, cuda:0, …, mps; again for more (default: the CPU and the first GPU)"
+        parser, "D", "cpu, cuda:0, …, mps; repeat for more (default: the CPU and the first GPU)"
     )
     add_parameters(parser)
     add_budget(parser)
@@ -104,13 +106,13 @@ def add_options(parser: Parser) -> None:
         "--runs",
         type=int,
         metavar="N",
-        help="run everything so often, each time in a new process (default: 1; 3 with --against)",
+        help="repeat all runs N times, each time in a new process (default: 1; 3 with --against)",
     )
     parser.add_argument(
         "--against",
         metavar="A",
-        help="compare with earlier results: a tag, an id, before:DATE, … as results compare takes"
-        " them; exit code 1 if something is slower",
+        help="compare with stored results: a tag, an id, before:DATE, … as in "
+        "results compare; exit code 1 if something is slower",
     )
     parser.add_argument(
         "--interleave",
@@ -423,5 +425,5 @@ def going_on(store: Store) -> str:
 
 
 SUBCOMMAND = Subcommand(
-    "time workloads on the CPU and the GPUs", RunOptions, add_options, run, place=50
+    "Time workloads on the CPU and the GPUs.", RunOptions, add_options, run, place=50
 )

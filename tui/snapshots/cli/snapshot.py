@@ -56,45 +56,49 @@ def add_options(parser: Parser) -> None:
     """Add the files, their part, and the format."""
     add_common(parser)
     parser.add_argument(
-        "names", nargs="+", metavar="FILE", help="a snapshot, - for standard input; or: diff A B"
+        "names", nargs="+", metavar="FILE", help="a snapshot, - for standard input, or: diff A B"
     )
     parser.add_argument("--markdown", action="store_true", help="print a report as Markdown")
-    add_devices(parser, "I", "only the device of this index in the file")
-    parser.add_argument("--at", type=int, metavar="EVENT", help="the state right after an event")
-    parser.add_argument("--top", type=int, metavar="N", help="sites to list")
-    parser.add_argument("--peak", action="store_true", help="diff: compare the peaks, not the ends")
+    add_devices(parser, "I", "show only the device of this index in the file")
+    parser.add_argument(
+        "--at", type=int, metavar="EVENT", help="show the state right after this event"
+    )
+    parser.add_argument("--top", type=int, metavar="N", help="list N sites")
+    parser.add_argument(
+        "--peak", action="store_true", help="with diff: compare the peaks, not the ends"
+    )
     # By other names than the workbench's own, which stand before the command.
     parser.add_argument(
         "--redact",
         dest="without_names",
         action="store_true",
-        help="take out user names and home directories",
+        help="leave out user names and home directories",
     )
     parser.add_argument(
         "--oom-text",
         dest="exceptions",
         metavar="FILE",
-        help="the exception's text, or a log that holds it; - for standard input",
+        help="read the exception's text, or a log with it, from this file; - for standard input",
     )
     # An empty text, as of a shell's variable that is not set, is the same as none.
     parser.add_argument(
         "--range",
         type=lambda text: event_range(text) if text else WHOLE,
         metavar="A..B",
-        help="keep only these events of the trace",
+        help="read only these events of the trace",
     )
     parser.add_argument(
         "--min-size",
         type=lambda text: size_of(text, "--min-size") if text else 0,
         metavar="SIZE",
-        help="leave out what is smaller, as in 1MiB",
+        help="leave out smaller items, such as 1MiB",
     )
     parser.add_argument(
         MEMORY_OPTION,
         dest="allowed",
         type=memory_of,
         metavar="SIZE",
-        help="what reading may take, as in 8GiB; a quarter of what is available if not given",
+        help="memory limit for reading, such as 8GiB (default: a quarter of the available memory)",
     )
 
 
@@ -203,7 +207,7 @@ def _export(options: SnapshotOptions) -> Export:
 
 
 SUBCOMMAND = Subcommand(
-    "what an allocator snapshot tells: why it ran out",
+    "Explain an allocator snapshot: why it ran out of memory.",
     SnapshotOptions,
     add_options,
     snapshot,

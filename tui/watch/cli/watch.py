@@ -171,50 +171,54 @@ def _pid(text: str) -> int:
 def _add_options(parser: Parser) -> None:
     add_screen(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object, at the end")
-    parser.add_argument("--pid", type=_pid, metavar="N", help="this process and what it started")
-    parser.add_argument("--no-children", action="store_true", help="not what it started")
+    parser.add_argument("--pid", type=_pid, metavar="N", help="watch this process and its children")
+    parser.add_argument("--no-children", action="store_true", help="leave out its children")
     parser.add_argument(
         "--inject",
         action="store_true",
-        help="put the agent into the process, which runs Python 3.14 or later",
+        help="inject the agent into the process (Python 3.14 or later)",
     )
     parser.add_argument(
-        "--jsonl", action="store_true", help="one JSON object a line, until stopped"
+        "--jsonl", action="store_true", help="print one JSON object per line, until stopped"
     )
     parser.add_argument(
-        "--for", dest="seconds", type=_positive, metavar="S", help="go on for that many seconds"
+        "--for", dest="seconds", type=_positive, metavar="S", help="watch for S seconds"
     )
     parser.add_argument(
         "--every",
         type=_pace,
         metavar="S",
-        help="print this far apart, 1 unless given; with --pid, until the process has ended",
+        help="print every S seconds (default: 1); with --pid, until the process has ended",
     )
     parser.add_argument(
         "--no-screen",
         action="store_true",
-        help="run a command: its output, then how it ended and why it ran out of memory",
+        help="with a command: print its output, its end, and why it ran out of memory",
     )
-    parser.add_argument("--markdown", action="store_true", help="the same as Markdown, at the end")
+    parser.add_argument(
+        "--markdown", action="store_true", help="with a command: print the report as Markdown"
+    )
     parser.add_argument(
         "--here",
         action="store_true",
-        help="run a command in the place of this program: same pid, terminal and exit code",
+        help="replace this program by the command: same pid, terminal and exit code",
     )
     parser.add_argument(
-        "--env", action="store_true", help="print what to export where a command is started"
+        "--env",
+        action="store_true",
+        help="print the variables to export where a command is started",
     )
     parser.add_argument(
         "--on-oom",
         metavar="CMD",
-        help="at the first out-of-memory error, run this once in a shell, with the run's name as "
-        "$1 and its output in on-oom.log of the run's folder",
+        help="run this shell command once, at the first out-of-memory error, with "
+        "the run's name as $1; its output is in on-oom.log in the run's folder",
     )
     parser.add_argument(
         "--stacks",
         action="store_true",
-        help="print where each rank of a run is now: the live Python stacks of all its threads; of "
-        "the newest run that goes on, unless one is named",
+        help="print the live Python stacks of all threads of each rank, of the named "
+        "run or the newest live one",
     )
     parser.add_argument(
         "--record",
@@ -223,8 +227,7 @@ def _add_options(parser: Parser) -> None:
         nargs="?",
         const=ENTRIES,
         metavar="ENTRIES",
-        help=f"keep torch's memory history from the first CUDA call on; {ENTRIES} entries unless "
-        "given as --record=ENTRIES",
+        help=f"record torch's memory history from the first CUDA call (default: {ENTRIES} entries)",
     )
     parser.add_argument(
         "command",
@@ -237,7 +240,7 @@ def _add_options(parser: Parser) -> None:
 
 
 SUBCOMMAND = Subcommand(
-    "what torch's allocator holds in processes that run already, or of a command it runs",
+    "Show PyTorch allocator memory of running processes, or run a command and monitor it.",
     WatchOptions,
     _add_options,
     watch,
