@@ -264,19 +264,16 @@ def test_t26_a_storm_of_sizes_ends_in_the_last_one(terminal: Terminal) -> None:
 
 
 def test_t26_a_size_that_is_the_old_one_again_is_drawn_anew(terminal: Terminal) -> None:
-    def shown() -> list[str]:
-        return terminal.text().splitlines()
-
-    # What does not change by itself: the headings of panes, the footer.
-    before = [line for line in shown() if "Workloads" in line or "quit" in line]
-    assert len(before) == 2
+    # Headings of panes and the footer, which do not change by themselves.
+    words = ("Devices", "Workloads", "quit")
+    terminal.until_shows(*words)
     terminal.signal(signal.SIGSTOP)
     for _ in range(2):
         terminal.resize(10, 5)
         terminal.resize(100, 30)
-    assert not [line for line in before if line in shown()]
+    assert not [word for word in words if word in terminal.text()]
     terminal.signal(signal.SIGCONT)
-    terminal.until(lambda _text: all(line in shown() for line in before))
+    terminal.until_shows(*words)
 
 
 # ---- T27: it fails itself ----
