@@ -30,7 +30,7 @@ MOST_PROGRAMS = 1000
 
 
 def claim_program(run: str, process: str) -> int:
-    """Assign this program a number among those of its process, by making its file.
+    """Claim this program's number among those that its process executes, by creating its file.
 
     A process that executes another program keeps its pid and its start.
 

@@ -13,7 +13,7 @@ LONGEST_LINE = 64 << 10
 
 
 def place() -> str:
-    """Return the folder of this user's sockets, which may not be there yet."""
+    """Return the folder of this user's sockets, which may not exist yet."""
     folder = os.environ.get("XDG_RUNTIME_DIR", "")
     if folder and os.path.isabs(folder):
         return os.path.join(folder, "gpu-workbench")

@@ -62,7 +62,7 @@ class _Writer:
         self._until_check = 0
 
     def write(self, data: Any) -> int:
-        """Write bytes, as pickle calls it."""
+        """Write data as pickle asks; raise if it takes too long or too much of the disk."""
         if time.monotonic() > self._deadline:
             raise GivenUpError("it took longer than %d s" % LONGEST_S)
         view = memoryview(data).cast("B")
@@ -173,7 +173,7 @@ class Agent:
     # ---- steps ----
 
     def stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        """Count a step, as torch calls it after each step of an optimizer."""
+        """Count a step; torch calls this after each step of an optimizer."""
         self.steps += 1
         if self._counter is not None:
             try:
@@ -205,7 +205,7 @@ class Agent:
         self._sample_at = now + _SAMPLING_SHARE * (now - began)
 
     def carry_out(self) -> None:
-        """Carry out a request, on the training thread or between two bytecodes of the main one."""
+        """Run the waiting requests, on the training thread or between bytecodes of the main one."""
         while self.waiting:
             try:
                 work = self.waiting.pop(0)
@@ -221,7 +221,7 @@ class Agent:
     # ---- out of memory ----
 
     def out_of_memory(self, device: int, asked: int, limit: int, free: int) -> None:
-        """Record an OOM, as torch calls it before raising, in the thread that asked."""
+        """Record an OOM; torch calls this before it raises one, in the thread that has asked."""
         if self.alive and self._busy != threading.get_ident():
             told = dict(device=device, asked=asked, limit=limit, free=free)
             self.guarded(self._out_of_memory, told, time.time())
@@ -257,7 +257,7 @@ class Agent:
             self._lock.release()
 
     def _held(self, device: int) -> dict[str, int | None]:
-        """Return torch's statistics of a device: a read that makes no CUDA call."""
+        """Return what torch's allocator counts on a device, without a CUDA call."""
         stats = self.torch.cuda.memory_stats(device)
         return dict(
             allocated=stats.get("allocated_bytes.all.current", 0),
@@ -299,7 +299,7 @@ class Agent:
         return min(ranked)[2] if ranked else 0
 
     def _inventory(self, number: int, device: int, allocated: int) -> dict[str, Any] | None:
-        """Take Python's inventory of the device's memory and write it as a line of its own."""
+        """Return what Python knows of the device's memory, and write it as a line of its own."""
         try:
             # A process that never runs out loads nothing of it.
             from .inventory import take_inventory
@@ -397,7 +397,7 @@ def _in_words(error: BaseException) -> str:
 
 
 def _frames() -> list[dict[str, Any]]:
-    """Return the program's Python stack, innermost first, as torch's snapshots have it."""
+    """Return the program's Python stack, innermost first, as torch writes it into a snapshot."""
     stack = ((frame.f_code, line) for frame, line in walk_stack(sys._getframe()))
     return _as_frames(dropwhile(lambda place: place[0].co_filename == __file__, stack))
 
@@ -411,7 +411,7 @@ def _as_frames(stack: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _thread() -> str | None:
-    """Return the thread that has asked: ``main``, its name, or ``None`` for one of torch's own."""
+    """Return the current thread: ``main``, its name, or ``None`` for one of torch's own."""
     if threading.get_ident() == threading.main_thread().ident:
         return "main"
     own = [each.name for each in threading.enumerate() if each.ident == threading.get_ident()]

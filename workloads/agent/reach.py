@@ -405,7 +405,7 @@ def _release(names: Any) -> None:
 
 
 def _references_of_one_owner() -> int:
-    """Count the references where the frame alone has the dictionary: versions differ."""
+    """Return the references that ``_release`` counts for a single owner: versions differ."""
 
     def counted(names: Any) -> int:
         return sys.getrefcount(names)
@@ -485,7 +485,7 @@ def _item_name(name: str, key: Any) -> str:
 
 
 def _codes_of(names: dict[str, Any], first: Any = None) -> Iterator[types.CodeType]:
-    """Yield the code of a module that is being executed, and of its definitions."""
+    """Yield the code of a module that is being executed, and of what is defined in it."""
     if first is not None:
         yield from nested_codes(first)
         return

@@ -159,7 +159,7 @@ class TensorReader:
 
 
 def _function(method: Any) -> Any:
-    """Return the function that a class method wraps, so that two can be compared."""
+    """Return what a class method wraps, so that two can be compared."""
     return getattr(method, "__func__", method)
 
 

@@ -55,7 +55,7 @@ class Place:
         return {name: size or defaults[place] for name, (size, defaults) in asked.items()}
 
     def randn(self, *shape: int, dtype: str = "float32") -> torch.Tensor:
-        """Return normal random data made on the device: constant data would run too fast.
+        """Return normally distributed data, made on the device: constant data would run too fast.
 
         Args:
             shape: of the tensor.
@@ -78,7 +78,7 @@ class Place:
         return self._on_device
 
     def host_randn(self, *shape: int, pinned: bool = False) -> torch.Tensor:
-        """Return the same in host memory, float32: in pageable memory, or made in pinned memory."""
+        """Return normally distributed float32 data in host memory, pageable or pinned."""
         return torch.randn(*shape, generator=self._generator, pin_memory=pinned)
 
     def synchronize(self) -> None:
@@ -125,12 +125,12 @@ class Place:
 
 
 def pinned_bytes(size: int) -> int:
-    """Return torch's pinned size: the next power of two (``torch.cuda.host_memory_stats``)."""
+    """Return the bytes torch pins: the next power of two (``torch.cuda.host_memory_stats``)."""
     return 1 << max(0, size - 1).bit_length()
 
 
 def precision(on: Place, dtype: str, allow_tf32: bool) -> str:
-    """Return the multiplications' precision: TF32 for float32 where it exists and is allowed.
+    """Return the precision of multiplications: TF32 for float32 where supported and allowed.
 
     Args:
         on: where they are done.
@@ -146,7 +146,7 @@ def precision(on: Place, dtype: str, allow_tf32: bool) -> str:
 
 
 def attention_precision(on: Place, dtype: str, allow_tf32: bool) -> str:
-    """Return the precision that bounds attention, by whichever kernel torch chooses.
+    """Return the precision that bounds attention, whichever kernel torch chooses.
 
     The memory-efficient kernel computes float32 by TF32 tensor cores from capability 8.0 on, three
     products for one, whatever the flag says (torch: ``mem_eff_attention/gemm_kernel_utils.h``).
@@ -173,7 +173,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def _host_available() -> int | None:
-    """Return the bytes available on the host, or in the container where that is less."""
+    """Return the bytes available on the host, or in the container if that is less."""
     known = [room for room in (_host_room(), _cgroup_room()) if room is not None]
     return min(known, default=None)
 
@@ -220,7 +220,7 @@ small multiple that covers the growth over sums of up to 65 536 terms with rando
 def against_float64(
     result: torch.Tensor, reference: torch.Tensor, tolerance: float, what: str
 ) -> Check:
-    """Return the largest difference over the largest entry of the reference.
+    """Check a result against a float64 reference, by the largest relative difference.
 
     Args:
         result: of any device and precision.
@@ -233,7 +233,7 @@ def against_float64(
 
 
 def relative(difference: float, largest: float, tolerance: float, what: str) -> Check:
-    """Return a difference over the largest entry of the reference.
+    """Check a difference, relative to the reference's largest entry, against a tolerance.
 
     A reference that is zero everywhere is met by a device that computes nothing, so it passes
     nobody.
@@ -251,7 +251,7 @@ def relative(difference: float, largest: float, tolerance: float, what: str) -> 
 
 
 def ratio(difference: float, largest: float) -> float:
-    """Return a difference over the largest entry of its origin; NaN where that is zero."""
+    """Return a difference over the largest entry of its reference; not a number if that is zero."""
     return difference / largest if largest else math.nan
 
 

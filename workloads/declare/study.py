@@ -123,7 +123,7 @@ class Study:
         self._tools.look()
 
     def time(self, call: Call, clock: ClockName | None = None) -> float:
-        """Return the median of a short measurement, seconds per call; by the main clock."""
+        """Return the median seconds per call of a short timing, by the main clock if not told."""
         self._tools.look()
         return self._tools.time(call, clock or self._clock)
 
@@ -156,7 +156,7 @@ class Study:
         return self._tools.ceiling(kind)
 
     def limit(self, kind: str, rate: float) -> Limit | None:
-        """Return the limit of a rate; ``None`` where it would have to be measured first.
+        """Return the limit for a rate; ``None`` where it would have to be measured first.
 
         Args:
             kind: of the limit: a precision, ``memory``, ``pcie`` or ``nvlink``.
@@ -198,7 +198,7 @@ class Study:
             self.beside[finding] = self.beside.get(finding, Others()) + self._latest
 
     def figure(self, name: str, value: float | str, unit: str = "", about: str = "") -> None:
-        """Add a number or fact; one that is not finite is reported as not known."""
+        """Add a further number or fact; a number that is not finite is recorded as not known."""
         if isinstance(value, float) and not math.isfinite(value):
             self.absent(name, NOT_FINITE, unit, about)
             return
@@ -207,7 +207,7 @@ class Study:
         self._changed()
 
     def absent(self, name: str, reason: str, unit: str = "", about: str = "") -> None:
-        """Report a figure as not known here, with the reason."""
+        """Add a figure that is not known here, and why."""
         self.figures[name] = Figure(None, unit, about)
         self.unavailable[f"figures.{name}"] = reason
         self._changed()
@@ -223,7 +223,7 @@ class Study:
         self.held_rates.append(HeldRate(what, rate, kind))
 
     def say(self, line: str) -> None:
-        """Log a line: what was done, or what torch said."""
+        """Add a line to the log: what was done, or what torch said."""
         self.log += line.splitlines() or [""]
         self._changed()
 

@@ -54,7 +54,7 @@ class Within:
 
 @contextmanager
 def entered(call: Call) -> Iterator[Call]:
-    """Yield the call to repeat, under the context that it asks for, if any."""
+    """Yield the function to call repeatedly, within the context that the call asks for, if any."""
     if isinstance(call, Within):
         with call.context():
             yield call.call
@@ -66,7 +66,7 @@ class Tools(Protocol):
     """What a study measures with; the implementation knows the device."""
 
     def time(self, call: Call, clock: ClockName) -> float:
-        """Return the median of a short measurement, seconds."""
+        """Return the median seconds per call of a short measurement."""
 
     def rounds(self, calls: Sequence[Call], clock: ClockName) -> list[list[float]]:
         """Seconds per call, for each round a value for each callable; rounds alternate order."""
@@ -75,7 +75,7 @@ class Tools(Protocol):
         """Watch other processes while a study times something itself."""
 
     def others(self) -> Others:
-        """Return the CPU time of other processes in the timings since the last call."""
+        """Return what other processes used of the CPU in the timings since the last such call."""
 
     def peak(self, call: Call) -> int | None:
         """Bytes that one call needs on top of what is held before it, at its highest."""
@@ -91,7 +91,7 @@ class Tools(Protocol):
         """
 
     def limit(self, kind: str, rate: float) -> Limit | None:
-        """Return the limit of a rate, as far as nothing has to be measured for it."""
+        """Return the limit for a rate, if nothing has to be measured for it."""
 
     def look(self) -> None:
         """Say how far it is.

@@ -26,7 +26,7 @@ READ_S = 120.0
 
 
 def files_in(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the files that ``--workloads FILE`` names, and the arguments that are left."""
+    """Return the files that ``--workloads FILE`` names, and the remaining arguments."""
     files: list[str] = []
     left: list[str] = []
     rest = iter(arguments)
@@ -39,7 +39,7 @@ def files_in(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def options(files: Sequence[str]) -> list[str]:
-    """Return the arguments that :func:`files_in` reads."""
+    """Return the arguments from which :func:`files_in` reads these files."""
     return [argument for file in files for argument in (OPTION, file)]
 
 
@@ -103,7 +103,7 @@ def _line_of(error: BaseException, path: Path) -> int:
 
 
 def _cuda_in_use(path: Path) -> str | None:
-    """Return a context of this process would keep those that are forked from it off the GPU."""
+    """Return the problem if CUDA is in use here, which would keep forked processes off the GPU."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return f"{path}:1: it uses CUDA while it is read, so no workload can; do that in a function"

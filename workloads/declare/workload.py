@@ -41,7 +41,7 @@ class Skip(Exception):  # noqa: N818 (it is an outcome, not an error)
 
 
 def whole(minimum: int, maximum: int, about: str, *, auto: str = "") -> ParameterInfo:
-    """Return a parameter that takes a whole number from ``minimum`` to ``maximum``, both included.
+    """Return a parameter that takes a whole number from ``minimum`` to ``maximum``, inclusive.
 
     With ``auto`` it takes 0 too, which is shown and typed as ``auto``: the workload then chooses
     the number, and ``auto`` says in words how.
@@ -56,7 +56,7 @@ def whole(minimum: int, maximum: int, about: str, *, auto: str = "") -> Paramete
 
 
 def by_device(sizes: tuple[int, int]) -> str:
-    """Return the meaning of ``auto`` where a size depends on the kind of the device.
+    """Return what ``auto`` stands for where a size depends on the kind of device.
 
     Args:
         sizes: on the CPU and on a GPU.
@@ -65,12 +65,12 @@ def by_device(sizes: tuple[int, int]) -> str:
 
 
 def one_of(choices: tuple[Setting, ...], about: str) -> ParameterInfo:
-    """Return a parameter that takes one of the values listed."""
+    """Return a parameter that takes one of the listed values."""
     return ParameterInfo("", choices[0], about, choices=choices)
 
 
 def words(form: str, form_about: str, about: str) -> ParameterInfo:
-    """Return a parameter that takes a text which matches a regular expression in full.
+    """Return a parameter that takes a text matching a regular expression in full.
 
     Args:
         form: the expression.
@@ -232,7 +232,7 @@ def _parameters(name: str, prepare: Callable[..., Case]) -> tuple[ParameterInfo,
 
 
 def _timed_source(prepare: Callable[..., Case]) -> str:
-    """Return the timed lines: of a nested function ``timed``, else of the case's argument.
+    """Return the timed lines: of a nested function ``timed``, else of what the case is given.
 
     Where neither is found, as with a case that another function makes, all lines are shown.
     """
@@ -261,7 +261,7 @@ def _timed_source(prepare: Callable[..., Case]) -> str:
 
 
 def _given_to_case(function: ast.FunctionDef) -> ast.expr | None:
-    """Return the timed argument of the first ``Case`` that the function makes."""
+    """Return the expression that the function's first ``Case`` is given to time."""
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Case":
             named = [item.value for item in node.keywords if item.arg == "timed"]
@@ -270,7 +270,7 @@ def _given_to_case(function: ast.FunctionDef) -> ast.expr | None:
 
 
 def _assigned(function: ast.FunctionDef, name: str) -> ast.expr | None:
-    """Return the last value that the function gives a name."""
+    """Return the last value that the function assigns to a name."""
     values = [
         node.value
         for node in ast.walk(function)
@@ -286,17 +286,17 @@ def registered() -> dict[str, Workload]:
 
 
 def infos() -> tuple[WorkloadInfo, ...]:
-    """Return the facts of each workload without its code: reading source takes time."""
+    """Return the description of each workload without its code: reading source files takes time."""
     return tuple(item.info for item in _registry.values())
 
 
 def infos_with_code() -> tuple[WorkloadInfo, ...]:
-    """Return the facts of each workload, with its timed lines."""
+    """Return the description of each workload, its timed lines included."""
     return tuple(with_code(item) for item in _registry.values())
 
 
 def with_code(item: Workload) -> WorkloadInfo:
-    """Return the facts of a workload, with its timed lines.
+    """Return the description of a workload, its timed lines included.
 
     Raises:
         ValueError: they cannot be found in its source.
@@ -315,7 +315,7 @@ class ParameterError(ValueError):
 
 
 def complete(info: WorkloadInfo, given: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Return the given parameters checked, the others at their defaults.
+    """Check the given parameters and add the others at their defaults.
 
     Raises:
         ParameterError: a name or a value that the workload does not allow.
@@ -333,7 +333,7 @@ def complete(info: WorkloadInfo, given: Mapping[str, Setting]) -> dict[str, Sett
 
 
 def checked(workload_name: str, parameter: ParameterInfo, value: Setting) -> Setting:
-    """Return the value, if the parameter may be set to it.
+    """Return the value if the parameter may be set to it.
 
     Raises:
         ParameterError: it may not.

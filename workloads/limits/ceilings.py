@@ -13,7 +13,7 @@ from workloads.protocol.results import Ceiling
 
 
 def newest(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
-    """Return the newest of each kind and conditions, the oldest first.
+    """Return the newest ceiling of each kind and conditions, the oldest first.
 
     One that was disturbed takes the place of an undisturbed one only where it is higher.
     """
@@ -53,6 +53,6 @@ class Ceilings:
         self._tell(ceiling)
 
     def find(self, kind: str, under: dict[str, str]) -> Ceiling | None:
-        """Return the one of a kind that holds under exactly these conditions."""
+        """Return the ceiling of a kind that holds under exactly these conditions."""
         found = (item for item in self._known if item.kind == kind and item.under == under)
         return next(found, None)

@@ -89,7 +89,7 @@ def conditions(device: torch.device) -> dict[str, str]:
 
 
 def _driver(device: torch.device) -> str:
-    """Return the driver's version, as its module has it; on a Mac the system's."""
+    """Return the driver's version as its kernel module reports it; on a Mac, the system's."""
     if device.type == "mps":
         return platform.mac_ver()[0]
     try:
@@ -147,7 +147,7 @@ def best_rate(
 def _best(
     candidates: list[_Candidate], clock: Clock, control: Control, seconds: float
 ) -> tuple[_Found, int]:
-    """Return the best block of all, and how many there were.
+    """Measure the candidates and return the best block of all, and how many there were.
 
     Half of the time is for all that are close to the first, in turns: who is ahead at a first look
     can be luck. The rest is for the one that was best then.
@@ -169,7 +169,7 @@ def _best(
 def _race(
     candidates: list[_Candidate], clock: Clock, control: Control, seconds: float
 ) -> tuple[_Found, int]:
-    """Return the best block of all, in turns, and how many there were."""
+    """Measure the candidates in turns and return the best block, and how many there were."""
     wanted = CPU_BLOCK_S if isinstance(clock, HostClock) else BLOCK_S
     best, blocks, spent = _Found(candidates[0], 0.0), 0, 0.0
     while spent < seconds or blocks < len(candidates):
@@ -272,7 +272,7 @@ class LimitQuery:
 
 
 def queries(case: Case, rates: Rates, device: torch.device) -> tuple[LimitQuery, ...] | str:
-    """Return the limits to look up for a run's rates, operations first, or why there is none."""
+    """Return the limits to look up for a run's rates, operations first, or why there are none."""
     asked = []
     if rates.flop_per_s is not None and case.precision is not None:
         asked.append(LimitQuery(case.precision, rates.flop_per_s))
@@ -306,7 +306,7 @@ def nearest(asked: Sequence[LimitQuery], device: torch.device, ceilings: Ceiling
 
 
 def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:
-    """Return the ceilings of which the highest stands in for a limit; none if not measurable.
+    """Return the ceilings whose highest stands in for a limit; none where none can be measured.
 
     A CPU may compute in float32 what is stored in 16 bits, and is often faster by that.
 
@@ -321,7 +321,7 @@ def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:
 
 
 def find(asked: LimitQuery, device: torch.device, ceilings: Ceilings) -> Limit | None:
-    """Return the limit, as far as nothing has to be measured for it."""
+    """Return the limit, if nothing has to be measured for it."""
     described = environment.device(device)
     link = limits.read_link(described.pci_bus_id) if asked.kind == limits.PCIE else None
     limit = limits.hardware_limit(described, asked.kind, asked.rate, link)
@@ -334,7 +334,7 @@ def find(asked: LimitQuery, device: torch.device, ceilings: Ceilings) -> Limit |
 
 
 def _highest(found: list[Ceiling], wanted: int, asked: LimitQuery) -> Limit | None:
-    """Return the limit by the highest ceiling, once all that are wanted are there."""
+    """Return the limit by the highest ceiling, once all that are wanted are known."""
     if len(found) < wanted:
         return None
     highest = max(found, key=lambda ceiling: ceiling.value)
@@ -344,7 +344,7 @@ def _highest(found: list[Ceiling], wanted: int, asked: LimitQuery) -> Limit | No
 def measure(
     asked: LimitQuery, device: torch.device, clock: Clock, control: Control, ceilings: Ceilings
 ) -> Limit | str:
-    """Return the limit by ceilings measured now, or why there is none.
+    """Measure ceilings now and return the limit that they give, or why there is none.
 
     A ceiling that was exceeded is measured again by this; the higher of the two stays.
     """

@@ -28,7 +28,7 @@ _NAMES = {
 
 
 def name_of(kind: str) -> str:
-    """Return the name of a limit: its precision, or the memory of its bandwidth.
+    """Return the name of a limit: the precision, or the kind of bandwidth.
 
     Args:
         kind: a precision, ``memory``, ``pcie`` or ``nvlink``.
@@ -37,7 +37,7 @@ def name_of(kind: str) -> str:
 
 
 def ceiling_kind(kind: str) -> str | None:
-    """Return the ceiling that can stand in for a limit; ``None`` if there is none to measure."""
+    """Return the ceiling that can stand in for a limit; ``None`` if none can be measured."""
     # A ceiling is of plain products of one type; float8 needs scales beside it.
     unmeasured = (PCIE, NVLINK, THREE_TF32, "float8")
     return None if kind in unmeasured else COPY if kind == MEMORY else kind
@@ -46,7 +46,7 @@ def ceiling_kind(kind: str) -> str | None:
 def hardware_limit(
     device: TorchDevice, kind: str, rate: float, link: PcieLink | None = None
 ) -> Limit | None:
-    """Return the limit by the table or the device's properties; ``None`` if neither has it.
+    """Return the limit by the table or the device's properties; ``None`` if neither has a figure.
 
     Args:
         device: as torch describes it.
@@ -153,7 +153,7 @@ def _derived(device: TorchDevice, kind: str) -> float | None:
 
 
 def _products(kind: str, rate_of: Callable[[str], float | None]) -> float | None:
-    """Return the rate of products of a kind, from those of the precisions that the hardware has."""
+    """Return the rate of products of a kind, from those of the hardware's precisions."""
     if kind != THREE_TF32:
         return rate_of(kind)
     plain, tensor = rate_of("float32"), rate_of("tf32")
@@ -219,7 +219,7 @@ def _row(
     bf16: bool = True,
     nvlink: float | None = None,
 ) -> Peak:
-    """Return a row; ``flops``: float32, TF32, 16 and 8 bit; ``None`` where there is no figure."""
+    """Return a row; ``flops``: float32, TF32, 16 and 8 bits, ``None`` if absent or unknown."""
     fp32, tf32, half, eighth = flops
     known = {
         "float32": fp32,

@@ -55,7 +55,7 @@ def summarise(
     measured: Sequence[tuple[float, float]] = (),
     devices: tuple[str, ...] = (),
 ) -> Comparison:
-    """Summarise the pairs of two settings."""
+    """Summarise what these pairs say of the two settings."""
     unavailable: dict[str, str] = {}
     ratio = None
     if pairs:
@@ -107,7 +107,7 @@ def _arm(setting: bool, pairs: Sequence[Pair], index: int) -> Arm:
 def _break_even(
     arms: tuple[Arm, Arm], fresh_process: bool, verdict: Verdict, unavailable: dict[str, str]
 ) -> float | None:
-    """Return the calls after which the faster setting has paid for its first call."""
+    """Return the calls after which the faster setting has made up for its dearer first call."""
     path = "break_even_calls"
     if not fresh_process:
         unavailable[path] = "the flag acts at once: there is no search to pay for"
@@ -125,5 +125,5 @@ def _break_even(
 
 
 def _one_off(arm: Arm) -> float:
-    """Return the first call's seconds beyond a call of a warm process."""
+    """Return the seconds that the first call took beyond a call of a warm process."""
     return (arm.first_call_s or 0.0) - (arm.median_s or 0.0)

@@ -135,7 +135,7 @@ class FirstCalls:
     def with_peak(
         self, peaks: PeakMemory, absent: dict[str, str]
     ) -> tuple[PeakMemory, dict[str, str]]:
-        """Return the peaks of a run with those of one call, and reasons for those not known."""
+        """Return a run's peaks with what one call takes, and the reasons for unknown ones."""
         if self._device.type != "cpu":
             return peaks, absent
         if self.peak is None:

@@ -76,7 +76,7 @@ def _ours() -> float:
 
 
 def _with_descendants(root: int) -> list[int]:
-    """Return a process, and those that it and they have started and not waited for yet."""
+    """Return the ids of a process and of its descendants that were not waited for yet."""
     found = [root]
     for pid in found:
         try:

@@ -134,7 +134,7 @@ def _cuda_device(index: int) -> TorchDevice:
 
 
 def _clock_hz(properties: object, name: str = "clock_rate") -> float | None:
-    """Return the highest clock; ``None`` where this torch or the driver does not tell."""
+    """Return the highest clock in Hz; ``None`` where this torch or the driver does not tell."""
     kilohertz = getattr(properties, name, None)
     return kilohertz * 1e3 if kilohertz else None
 

@@ -100,7 +100,7 @@ def independent_blocks(in_order: Sequence[float]) -> float:
 
 
 def _centred_ranks(values: Sequence[float]) -> list[float]:
-    """Return the rank of each value, less the mean of all; equal values share theirs."""
+    """Return the rank of each value, less the mean rank; equal values share theirs."""
     ordered = sorted(values)
     last = len(values) - 1
     shared = {
@@ -146,7 +146,7 @@ def relative_iqr(ordered: Sequence[float]) -> float:
 
 
 def relative_spread(values: Sequence[float]) -> float:
-    """Return the standard deviation over the mean of two or more values; inf for mean zero."""
+    """Return the standard deviation over the mean of two or more values; infinite at mean zero."""
     mean = statistics.fmean(values)
     return math.inf if mean == 0 else statistics.stdev(values, mean) / mean
 
@@ -196,7 +196,7 @@ def paired_ratio(ratios: Sequence[float]) -> Ratio:
 
 
 def verdict(ratio: Ratio) -> Verdict:
-    """Return the verdict on B against A.
+    """Return what can be said of B against A.
 
     Stricter than asking whether the interval excludes 1: with many looks at noisy machines one in
     twenty such intervals does so by chance. A difference must clear :data:`THRESHOLD` with its
@@ -293,7 +293,7 @@ def crossing(
 
 
 def crossing_words(who: str, whom: str, found: Crossing, symbol: str = "n") -> str:
-    """Return the same as a sentence, for a chart's mark."""
+    """Return a crossing as a sentence, for a chart's mark."""
     if found.before is None:
         return f"{who} does not overtake {whom} up to {symbol}={found.after}"
     if found.after is None:

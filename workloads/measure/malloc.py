@@ -151,7 +151,7 @@ class Heap:
 
 
 def heap() -> Heap | None:
-    """Return allocated and cached bytes; ``None`` without glibc 2.33's mallinfo2."""
+    """Return the bytes in use and freed but kept; ``None`` without glibc 2.33's mallinfo2."""
     library = _glibc()
     info = _read(library) if library is not None else None
     if info is None:

@@ -25,7 +25,7 @@ _OF_TORCH = ("memory.allocated_peak", "memory.reserved_peak", "memory.workspace"
 
 
 def torch_memory(device: torch.device) -> TorchMemory | None:
-    """Return the caching allocator's figures of a CUDA device; ``None`` where it has held nothing.
+    """Return the caching allocator's figures of a CUDA device; ``None`` if it has held nothing.
 
     Asking the driver for its free memory would make a context on a device that has none.
     """
@@ -64,7 +64,7 @@ def allocated(device: torch.device) -> int:
 
 
 def allocated_peak(device: torch.device) -> int:
-    """Return the most that tensors on a CUDA device have held since the last reset, bytes."""
+    """Return the most bytes that tensors on a CUDA device have held since the last reset."""
     return _of_tensors(torch.cuda.max_memory_allocated(device), workspaces_in_peak(device))
 
 
@@ -87,7 +87,7 @@ def pinned() -> int | None:
 
 
 def host_heap() -> HostHeap:
-    """Return the C heap of this process."""
+    """Return the figures of this process's C heap."""
     heap = malloc.heap()
     reason = "this C library does not report its heap (glibc 2.33 and later does)"
     return HostHeap(
@@ -207,7 +207,7 @@ def reset_peaks(device: torch.device) -> bool:
 
 
 def peaks(device: torch.device) -> tuple[PeakMemory, dict[str, str]]:
-    """Return the peaks since the last reset, and the reasons for those that are not known."""
+    """Return the peaks since the last reset, and the reasons for unknown ones."""
     process = highest_resident() if device.type == "cpu" else None
     unavailable = {}
     if device.type == "cpu":
@@ -318,7 +318,7 @@ class NvmlMemory:
 
 
 def nvml_memory(uuid: str | None) -> NvmlMemory:
-    """Return a device's memory at this moment.
+    """Read a device's memory at this moment from NVML.
 
     Args:
         uuid: of the device, as NVML has it: ``GPU-…`` or ``MIG-…``; ``None`` where torch does not

@@ -207,7 +207,7 @@ def _legacy_precision() -> list[Setting]:
 
 
 def _precision() -> list[Setting]:
-    """Return the precision by the names of torch 2.9, the general before the special."""
+    """Return the precision by the names new in torch 2.9, the general before the special."""
     found = []
     backends: Any = torch.backends
     for path in (

@@ -306,7 +306,7 @@ def ended_run(
     reason: str,
     who: str = "it",
 ) -> RunResult:
-    """Return the measured result, else the estimate so far.
+    """Return the result of a run that ended early: what was measured, else the estimate so far.
 
     Args:
         request: of the run.

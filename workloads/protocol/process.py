@@ -91,7 +91,7 @@ class Channel:
         write_whole(self.writing, line)
 
     def receive(self, timeout: float | None = 0.0) -> list[object]:
-        """Return the messages that are there, after at most ``timeout`` seconds for the first.
+        """Return the messages that are there, waiting at most ``timeout`` seconds for the first.
 
         ``None`` waits for ever. A line that cannot be read is left out and named on stderr. Sets
         ``ended`` when the other side has closed.
@@ -99,7 +99,7 @@ class Channel:
         return self._read(timeout, lambda line: wire.decode(line, self._kinds))
 
     def receive_encoded(self, timeout: float | None = 0.0) -> list[wire.EncodedMessage]:
-        """Receive messages to pass on: of each line, only the type is read."""
+        """Return the messages still encoded, to pass on: of each line only the type is read."""
         return self._read(timeout, lambda line: wire.EncodedMessage(line, self._kinds))
 
     def _read(self, timeout: float | None, make: Callable[[bytes], T]) -> list[T]:
@@ -120,7 +120,7 @@ class Channel:
 
 
 def signal_in_words(number: int) -> str:
-    """Return a signal that ended a process, and what usually sends it."""
+    """Return the name of a signal that ended a process, and what usually sends it."""
     try:
         name = signal.Signals(number).name
     except ValueError:
@@ -138,7 +138,7 @@ def signal_in_words(number: int) -> str:
 
 
 def exit_in_words(status: int) -> str:
-    """Return a wait status in words."""
+    """Describe a wait status in words."""
     if os.WIFSIGNALED(status):
         return signal_in_words(os.WTERMSIG(status))
     return f"exit status {os.waitstatus_to_exitcode(status)}"

@@ -444,5 +444,5 @@ class Comparison:
 
 
 def first_line(error: BaseException) -> str:
-    """Return an exception's message as a reason in one line; its name where it has none."""
+    """Return an exception's text as a reason in one line; its name where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -70,7 +70,7 @@ class _MisfitError(Exception):
         self.path = ""
 
     def below(self, step: str) -> _MisfitError:
-        """Return the same, seen from one level up."""
+        """Prepend a step to the misfit's path, as seen from one level up."""
         self.path = step + self.path
         return self
 
@@ -240,7 +240,7 @@ def encode(message: object) -> bytes:
 
 
 def encode_checked(message: object) -> bytes:
-    """Return the same, of a message that holds what others have put into it.
+    """Encode a message that holds what others have put into it.
 
     It is written as the other side will have it, so that a count in a field of type ``float`` is
     written as a float.
@@ -297,7 +297,7 @@ class EncodedMessage:
         return self._data.get(name)
 
     def decode(self, kind: type[T]) -> T:
-        """Return the whole message.
+        """Decode the whole message.
 
         Args:
             kind: that it is of.

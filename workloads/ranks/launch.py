@@ -108,7 +108,7 @@ class TorchrunLaunch:
         self._folder.cancel.touch()
 
     def output(self, local_rank: int | None = None) -> list[str]:
-        """Return the stderr of torchrun or of a rank."""
+        """Return the lines of output that torchrun, or a rank, wrote."""
         path = (
             self._folder.torchrun_output if local_rank is None else self._folder.output(local_rank)
         )
@@ -244,7 +244,7 @@ def _layout_figures(launch: TorchrunLaunch) -> dict[str, Figure]:
 
 
 def _cancelled(launch: TorchrunLaunch, begun: RunResult) -> RunResult:
-    """Return the result until the cancel, if the ranks can still send it."""
+    """Return what was measured until the cancel, if the ranks can still tell."""
     first = launch.ranks[0]
     if launch.start_s is not None:
         launch.request_end()
@@ -281,7 +281,7 @@ def _failed(launch: TorchrunLaunch, planned: RankLayout, begun: RunResult) -> Ru
 
 
 def _culprit(launch: TorchrunLaunch, output: list[str]) -> Rank:
-    """Return the rank whose end came first: the others fail because one is missing.
+    """Return the rank that ended first: the others fail because one is missing.
 
     One that died without a word did so before those that could still tell that it was missing;
     SIGTERM and what follows it come from torchrun.
@@ -312,7 +312,7 @@ class RankGroup:
         """Some rank was told to end when they met last; the same on all."""
 
     def largest(self, values: Sequence[float]) -> list[float]:
-        """Return the largest of each value over the ranks; waits for all of them."""
+        """Return the largest of each value over the ranks, after waiting for all of them."""
         own = torch.tensor([float(self._told_to_end()), *values], dtype=torch.float64)
         dist.all_reduce(own, dist.ReduceOp.MAX, group=self._group)
         end, *largest = own.tolist()

@@ -96,7 +96,7 @@ def own_parameters(parameters: Mapping[str, Setting]) -> dict[str, Setting]:
 
 
 def command(planned: RankLayout) -> list[str]:
-    """Return the command that starts torchrun, and it the ranks, with this Python."""
+    """Return the command that starts torchrun, which starts the ranks, with this Python."""
     # Through our own start, so that the kernel ends torchrun with the worker.
     words = [sys.executable, *START, "torchrun", str(os.getpid())]
     words += [f"--nnodes={planned.hosts}", f"--nproc-per-node={planned.ranks}"]
@@ -114,7 +114,7 @@ def command(planned: RankLayout) -> list[str]:
 
 
 def environment(planned: RankLayout, cores: int) -> dict[str, str]:
-    """Return the variables that torchrun and the ranks find set in addition.
+    """Return the environment variables to add for torchrun and the ranks.
 
     Args:
         planned: the layout.
@@ -134,7 +134,7 @@ _FAILURE = re.compile(r"rank\s*:\s*(\d+) \(local_rank: (\d+)\)\s+exitcode\s*:\s*
 
 
 def exits(output: str) -> dict[int, int]:
-    """Return the exit codes of the local ranks that torchrun calls failed; negative: a signal."""
+    """Return the exit code of each local rank that torchrun names as failed; -N for signal N."""
     return {int(local): int(code) for _, local, code in _FAILURE.findall(output)}
 
 
@@ -164,7 +164,7 @@ def no_start(planned: RankLayout, output: str) -> tuple[str, bool]:
 
 
 def no_meeting(planned: RankLayout) -> str:
-    """Return that the hosts waited in vain, and what to do."""
+    """Return the reason that the ranks did not meet, and what to do."""
     if planned.hosts == 1:
         return "the ranks did not meet in time: the machine may be overloaded; run it again"
     return (
@@ -216,11 +216,11 @@ class RanksFolder:
         self.torchrun_output = path / "torchrun.err"
 
     def events(self, local_rank: int) -> Path:
-        """Return the pipe for the lines of one rank."""
+        """Return the path of the pipe for one rank's lines."""
         return self.path / f"events.{local_rank}"
 
     def output(self, local_rank: int) -> Path:
-        """Return the file of one rank's stdout and stderr."""
+        """Return the path of the file with what one rank wrote to its stdout and stderr."""
         return self.path / f"rank.{local_rank}.err"
 
 
@@ -296,7 +296,7 @@ def _sweep() -> None:
 
 
 def open_hangup_pipe(folder: RanksFolder) -> int:
-    """Return the worker's end of the hangup pipe; closing it ends the ranks."""
+    """Open the worker's end of the hangup pipe, to be closed when the ranks are to end."""
     # A pipe can be opened for writing only while somebody has it open for reading.
     reading = os.open(folder.hangup, os.O_RDONLY | os.O_NONBLOCK)
     writing = os.open(folder.hangup, os.O_WRONLY)

@@ -49,7 +49,7 @@ class Bench:
         self._others = Others()
 
     def others(self) -> Others:
-        """Return the CPU time of other processes in the timings since the last call."""
+        """Return what other processes used of the CPU in the timings since the last such call."""
         others, self._others = self._others, Others()
         return others
 
@@ -69,7 +69,7 @@ class Bench:
         self._control.report("figures")
 
     def time(self, call: Call, clock: ClockName) -> float:
-        """Return the median of a short measurement, seconds."""
+        """Return the median seconds per call of a short measurement."""
         with entered(call) as inner, self.watched():
             measured, _ = timing.measure(inner, self._clock, clock, timing.SHORT, Control())
         return measured.median_s
@@ -133,7 +133,7 @@ class Bench:
         )
 
     def limit(self, kind: str, rate: float) -> Limit | None:
-        """Return the limit of a rate, as far as nothing has to be measured for it."""
+        """Return the limit for a rate, if nothing has to be measured for it."""
         asked = limit_lookup.LimitQuery(kind, rate)
         return limit_lookup.find(asked, self._device, self._ceilings)
 

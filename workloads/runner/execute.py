@@ -40,7 +40,7 @@ from workloads.runner.reporting import keep_if_device_lost, outcome, trace
 
 
 def unmet(needs: tuple[Need, ...], device_type: str) -> str | None:
-    """Return the first need that is not met here, with what is there instead; ``None`` if all are.
+    """Return the first need not met here, with what is there instead; ``None`` if all are met.
 
     Args:
         needs: of a workload.
@@ -139,7 +139,7 @@ def prepared(
 def allowed(
     workload: Workload, device: str, given: Mapping[str, Setting]
 ) -> tuple[dict[str, Setting], torch.device]:
-    """Return the complete parameters and the device, where the workload can run on it.
+    """Return the complete parameters and the device, if the workload can run on it.
 
     Raises:
         Skip: it cannot.
@@ -180,7 +180,7 @@ def _forget_earlier_runs(target: torch.device) -> None:
 
 
 def _start_libraries(place: Place, clock: Clock) -> None:
-    """Run a small product, so that the first call does not start context, BLAS or threads."""
+    """Compute a small product, so that the first call starts no context, BLAS or thread pool."""
     small = place.randn(48, 48)
     if place.type == "cuda":
         memory.let_workspaces_go()
@@ -287,7 +287,7 @@ def _run(
 def _others_held(
     study: Study | None, own: Limit | None, ready: Prepared, ceilings: Ceilings
 ) -> list[tuple[str, Limit]]:
-    """Return the rates that a study compares with a limit, each with that limit."""
+    """Return the rates that a study has held against a limit, each with the limit it asks for."""
     found = []
     for held in study.held_rates if study is not None else ():
         limit = own

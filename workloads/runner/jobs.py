@@ -31,10 +31,10 @@ class Job(Protocol):
     done: bool
 
     def next_request(self) -> Run | Compare:
-        """Return the next request to the worker; not to be called once the job is done."""
+        """Return the worker's next request; asked only while the job is not done."""
 
     def take(self, came: EncodedMessage) -> EncodedMessage | Event | None:
-        """Return the message to the front end about an event of the worker, if any."""
+        """Return what to tell the front end about an event of the worker, if anything."""
 
     def end(self, status: Status, reason: str) -> Event:
         """End it from outside; what was measured is kept."""
@@ -53,7 +53,7 @@ class RunJob:
         self._measured: EncodedMessage | None = None
 
     def next_request(self) -> Run:
-        """Return the run is one request."""
+        """Return the run, which is the only request."""
         return self._request
 
     def take(self, came: EncodedMessage) -> EncodedMessage:
@@ -67,7 +67,7 @@ class RunJob:
         return came
 
     def end(self, status: Status, reason: str) -> Finished:
-        """Return the result, or the estimate so far of a worker that had to be ended."""
+        """End the run from outside, with what was measured or else the estimate so far."""
         self.done = True
         result = ended_run(
             self._request,
@@ -91,7 +91,7 @@ class BlocksJob:
         self._latest: EncodedMessage | None = None
 
     def next_request(self) -> Compare:
-        """Return the whole comparison is one request."""
+        """Return the whole comparison, which is the only request."""
         return self._request
 
     def take(self, came: EncodedMessage) -> EncodedMessage:

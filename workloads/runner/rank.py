@@ -59,7 +59,7 @@ def run(order: Order, channel: Channel, folder: RanksFolder) -> bool:
 
 
 def _device(asked: str) -> str:
-    """Return the GPU of this rank, counted from the one that was asked for."""
+    """Return this rank's device; GPUs are counted from the one that was asked for."""
     device = torch.device(asked)
     if device.type != "cuda":
         return asked

@@ -46,7 +46,7 @@ _REFUSED = re.compile(r"CUDA error: out of memory|CU(BLAS|DNN)_STATUS_ALLOC_FAIL
 
 
 def outcome(error: BaseException, device: str) -> tuple[Status, str]:
-    """Return the status that an exception means for its run, and the reason in one line.
+    """Return the status that a workload's exception gives its run, and the reason in one line.
 
     Args:
         error: that the workload raised.
@@ -68,7 +68,7 @@ def outcome(error: BaseException, device: str) -> tuple[Status, str]:
 
 
 def _exit_words(error: SystemExit) -> str:
-    """Return the argument of ``sys.exit`` in words: a status, nothing, or a message."""
+    """Describe what was given to ``sys.exit``: an exit status, nothing, or a message."""
     if error.code is None or isinstance(error.code, int):
         return f"exit status {int(error.code or 0)}"
     return f"the message {first_line(error)}"
@@ -99,7 +99,7 @@ def keep_if_device_lost(error: BaseException, reason: str) -> None:
 
 
 def trace() -> str:
-    """Return the traceback of the exception that is handled now."""
+    """Return the traceback of the exception being handled."""
     return traceback.format_exc(limit=-DEEPEST)
 
 
@@ -121,7 +121,7 @@ NOISY_IQR = 0.10
 
 
 def rates(case: Case, seconds: float) -> Rates:
-    """Return the rates of one call, per second; ``None`` for what is not counted.
+    """Return a call's work per second; ``None`` for what the workload does not count.
 
     Args:
         case: that counts.
@@ -171,7 +171,7 @@ def _others_at_work(measured: Timing, device_type: str) -> bool:
 
 
 def as_far_as_known(measured: Timing, device_type: str) -> Timing:
-    """Return the timing without its interval where other processes were at work.
+    """Return the timing, without its interval where other processes were at work.
 
     What they take from one block they take from the next as well, or not at all: the blocks do not
     tell how far their median is from that of a quiet machine.
@@ -182,7 +182,7 @@ def as_far_as_known(measured: Timing, device_type: str) -> Timing:
 
 
 def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
-    """Return the doubts about a time: others, page faults, launching, spread."""
+    """Return what makes a time doubtful: other processes, page faults, launching, spread."""
     found = []
     if _others_at_work(measured, device_type):
         others = measured.other_cpu_cores
@@ -246,7 +246,7 @@ def _beside(study: Study, device: str) -> tuple[str, ...]:
 
 
 def beside_pairs(others: Others, device: str) -> tuple[str, ...]:
-    """Return the warning of a comparison beside which other processes were at work; none on a GPU.
+    """Return a warning if other processes were at work beside a comparison; none on a GPU.
 
     Args:
         others: what they took while its pairs were measured.
@@ -299,7 +299,7 @@ def _disturbed(limit: Limit) -> tuple[str, ...]:
 
 
 def _naive(limit: Limit, result: RunResult) -> tuple[str, ...]:
-    """Return a naive rate above the hardware's limit proves that the naive time is wrong."""
+    """Return a warning if the naive rate is above the limit: the naive time is then wrong."""
     implied = result.figures.get("naive_flop_per_s")
     if implied is None or not isinstance(implied.value, float):
         return ()
@@ -376,9 +376,9 @@ class Reporter(Control):
 
 
 def finished(result: RunResult, *, worker_usable: bool = True) -> tuple[RunResult, bytes]:
-    """Return the line that ends a run, and the result that it holds.
+    """Return the final result of a run, and the line that ends the run with it.
 
-    That is the one given, or where part of it cannot travel, a failure that says which part.
+    The result is the one given or, if part of it cannot travel, a failure that says which part.
 
     Args:
         result: of the run.

@@ -86,7 +86,7 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
 
 
 def _import_the_rest() -> None:
-    """Import what a worker needs at its first run, after the front end has heard."""
+    """Import what a worker needs at its first run, once the front end has been told."""
     if CAN_FORK:
         import torch.utils.flop_counter
 
@@ -97,7 +97,7 @@ def _import_the_rest() -> None:
 
 
 def _where_to_get_torch() -> str:
-    """Return the command to type, in one line."""
+    """Return what to type to get torch, in one line."""
     if Path(sys.prefix, "pipx_metadata.json").exists():
         install = "pipx inject gpu-workbench torch"
     elif importlib.util.find_spec("pip") is not None:

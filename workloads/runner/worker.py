@@ -286,7 +286,7 @@ class Worker:
             self.channel.send(_since(self._before.get(figures.device), figures))
 
     def _allocators(self) -> Iterator[TorchMemory]:
-        """Yield the allocator's figures of each CUDA device that was used."""
+        """Yield the allocator's current figures for each CUDA device that was used."""
         if not torch.cuda.is_initialized():
             return
         for index in range(torch.cuda.device_count()):

@@ -57,7 +57,7 @@ class ProcessHandle:
                 return
 
     def reap(self, patience: float) -> int | None:
-        """Return the wait status, or ``None`` if it has not ended within ``patience`` seconds."""
+        """Return the wait status, or ``None`` if the process outlives ``patience`` seconds."""
         if self.reaped:
             return 0
         deadline = time.monotonic() + patience
@@ -96,7 +96,7 @@ class Launcher:
         self._hide_cuda = False
 
     def worker(self) -> ProcessHandle:
-        """Return a process that runs workloads."""
+        """Start a process that runs workloads."""
 
         def target(reading: int, writing: int) -> None:
             # It imports torch, which the runner does after its hello.
@@ -107,7 +107,7 @@ class Launcher:
         return self._start("worker", target)
 
     def describe_environment(self) -> Environment:
-        """Return the environment, as a process of its own sees it.
+        """Describe the environment, as a process of its own sees it.
 
         Raises:
             RuntimeError: torch could not look even at the CPU; the text says why.
@@ -280,7 +280,7 @@ class WorkerSupervisor:
             self.send(TellMemory())
 
     def memory_told(self) -> None:
-        """Note that the worker has reported its memory: it can be asked again."""
+        """Allow asking for memory again, now that the worker has said what it holds."""
         self._memory_asked = False
 
     def submit(self, request: object, flags: dict[str, bool]) -> None:

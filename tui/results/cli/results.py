@@ -53,7 +53,7 @@ class ResultsOptions:
 
 
 def add_options(parser: Parser) -> None:
-    """Add the action and the options that select results."""
+    """Add the subcommands and the options that select results."""
     _add_filter(parser)
     _add_list(parser)
     verbs = parser.add_subparsers(metavar="WHAT", title="actions")
@@ -134,7 +134,7 @@ def results(options: ResultsOptions) -> int:
 
 
 def _wanted(options: ResultsOptions) -> Selection:
-    """Return the selection of the options.
+    """Return the selection that the options describe.
 
     Raises:
         SelectionError: a date that is none.

@@ -65,7 +65,7 @@ class ResultList(KeyedList):
         return self._columns
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """Return the lines, each made when it is looked at."""
+        """Return the lines of the list, each rendered when it is shown."""
         pane, chosen = self._pane, self.columns()
         if chosen is None or pane.found is None:
             return []
@@ -169,7 +169,7 @@ class ResultsPane(Pane):
         self.redraw()
 
     def letter(self, row: StoredRow) -> str:
-        """Return a or B where it is marked."""
+        """Return the letter of a marked result, or an empty string."""
         for letter, marked in zip(listing.LETTERS, self.marked, strict=False):
             if marked.id == row.id:
                 return letter
@@ -239,7 +239,7 @@ class QuestionList(KeyedList):
         return None if at is None else self._found.compared.questions[at]
 
     def row_keys(self) -> Sequence[str]:
-        """Return the workloads in their order."""
+        """Return the keys of the workloads in their order."""
         return list(map(comparison.key_of, self._found.compared.questions))
 
     def row_lines(self, cells: int) -> Sequence[Line]:

@@ -120,11 +120,11 @@ class ResultsTab(CommandScreen):
         return await asyncio.to_thread(ask)
 
     async def _told(self, ask: Callable[[], T], doing: str) -> T | None:
-        """Return the store's answer; where it fails, report that and do nothing else.
+        """Return the store's answer, or warn and return ``None`` if it has none.
 
         Args:
             ask: the question, asked in a thread.
-            doing: what is said meanwhile.
+            doing: the text to show meanwhile.
         """
         self.pane.say(doing, TextStyle.QUIET)
         try:
@@ -275,7 +275,7 @@ class ResultsTab(CommandScreen):
 
 
 def _named(rows: Sequence[StoredRow]) -> list[str]:
-    """Return the first of them, a line each."""
+    """List the first results, a line each, and count the rest."""
     words = [
         f"{row.id[:8]}  {name_of(row.workload, row.parameters)} on {row.device}"
         for row in rows[:_TOLD]
@@ -300,7 +300,7 @@ class TagScreen(BesideCursor["str | None"]):
         self.field.cursor_blink = False
 
     def compose(self) -> ComposeResult:
-        """Yield the field in a box."""
+        """Yield the input field in a box."""
         yield box(
             f"Tag {count(self._many, 'result')}", "enter gives it   escape leaves", self.field
         )

@@ -24,7 +24,7 @@ def run_command(question: Question) -> str:
 
 
 def interleave_command(question: Question) -> str | None:
-    """Return the command that alternates both sides, where the same box can have both at once.
+    """Return the command that alternates both sides, if one box can run both.
 
     Returns:
         ``None`` where the sides differ in what no option sets, such as the driver or the box.
@@ -38,7 +38,7 @@ def interleave_command(question: Question) -> str | None:
 
 
 def _settings(one: DifferingFact) -> tuple[str, str] | None:
-    """Return the commands that set a fact to the value of A and to that of B."""
+    """Return the settings that give a fact its value in A and in B."""
     if one.name in _OF_A_PYTHON:
         return "python=PATH_OF_A", "python=PATH_OF_B"
     for prefix in (FLAG, VARIABLE):

@@ -185,7 +185,7 @@ def _setting(row: StoredRow) -> tuple[str, str, str]:
 def _paired(
     a: Sequence[StoredRow], b: Sequence[StoredRow], facts: Environments
 ) -> tuple[list[tuple[ComparisonSide, ComparisonSide]], tuple[int, int]]:
-    """Pair the runs of A and B that answer one question; count the unpaired groups.
+    """Pair the runs of A and B that answer one question, and count the groups left on each side.
 
     First those that agree in workload, device, parameters and flags. Of what is left those that
     agree in all but the flags, and then in all but the device's number, where each side has one
@@ -233,7 +233,7 @@ def _grouped(
 def _alone(
     groups: Sequence[tuple[StoredRow, ...]], key: Callable[[StoredRow], Hashable]
 ) -> dict[Hashable, tuple[StoredRow, ...]]:
-    """Return the groups whose key no other group has."""
+    """Return the groups whose key no other group shares, by that key."""
     counted = Counter(key(group[0]) for group in groups)
     return {key(group[0]): group for group in groups if counted[key(group[0])] == 1}
 
@@ -269,7 +269,7 @@ def difference(one: DifferingFact) -> str:
 
 
 def conditions_apart(a: ComparisonSide, b: ComparisonSide) -> tuple[DifferingFact, ...]:
-    """Return the sampled conditions of the GPU that differ between the sides."""
+    """Return the sampled GPU conditions that differ between the two sides."""
     clocks = [[row.clock_mhz for row in side.rows if row.clock_mhz] for side in (a, b)]
     if not all(clocks):
         return ()
@@ -303,12 +303,12 @@ BUSY_S = 1.0
 def earlier_results(
     place: Path, box: str, before: float, *, traceless: bool
 ) -> tuple[EarlierResult, ...]:
-    """Return the newest of each workload, GPU and parameters that was measured on a box.
+    """Return the newest result on a box for each workload, GPU and set of parameters.
 
     Args:
         place: the store's file.
         box: its name.
-        before: Unix time; what ended later is not asked for.
+        before: Unix time; results that ended later are left out.
         traceless: as of :class:`Database`.
 
     Raises:
@@ -334,7 +334,7 @@ def earlier_results(
 
 
 def gpu_of(facts: Facts) -> str:
-    """Return the UUID of the GPU, of several the first; empty where none is known."""
+    """Return the UUID of the first GPU, or an empty string if none is known."""
     return facts.values.get("gpu uuid", "").partition(", ")[0]
 
 
@@ -357,9 +357,9 @@ def _earlier(row: StoredRow, gpu: str, asked: Mapping[str, Setting], facts: Fact
 def compare_with_earlier(
     place: Path, runs: Sequence[StoredResult], before: float, *, traceless: bool
 ) -> Against | None:
-    """Compare runs of this session with earlier ones that answer the same question.
+    """Compare runs of this session with the earlier ones that answer the same question.
 
-    Those are of one environment: of the newest that had the same flags, else of the newest.
+    The earlier ones share one environment: of the newest with the same flags, else of the newest.
 
     Args:
         place: the store's file.

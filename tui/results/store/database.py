@@ -37,7 +37,7 @@ _TAGS = "(SELECT name, number FROM tags WHERE typeof(name) = 'text')"
 
 
 def path() -> Path:
-    """Return the file of this user."""
+    """Return the path of this user's store."""
     return reports.folder() / "results.sqlite3"
 
 
@@ -223,11 +223,11 @@ class Database:
         return int(found[0][0]) if found else 0
 
     def rows(self, wanted: Selection = Everything, limit: int | None = None) -> list[StoredRow]:
-        """Return records, the newest first.
+        """Return the selected records, the newest first.
 
         Args:
-            wanted: which.
-            limit: of how many; ``None`` for all.
+            wanted: which records to return.
+            limit: how many at most; ``None`` for all.
         """
         where, values = self._where(wanted)
         most = "" if limit is None else f" LIMIT {limit}"
@@ -238,7 +238,7 @@ class Database:
         ]
 
     def newest(self, environments: Sequence[str], before: float | None = None) -> list[StoredRow]:
-        """Return the newest run that ended well of each workload, device and parameters.
+        """Return the newest successful run of each workload, device and set of parameters.
 
         Args:
             environments: hashes of the facts that it was measured on, one of these.
@@ -262,7 +262,7 @@ class Database:
         ]
 
     def asked(self, rows: Sequence[StoredRow]) -> dict[int, dict[str, Setting]]:
-        """Return the parameters that runs were asked for with, by their numbers.
+        """Return the parameters that runs were requested with, by their numbers.
 
         Of a parameter that is left to the workload the row has what was chosen.
         """
@@ -282,7 +282,7 @@ class Database:
         return self._ask(f"SELECT {_ROW} FROM results r WHERE r.number IN ({marks})", numbers)
 
     def kept(self, row: StoredRow) -> StoredResult:
-        """Return the whole of a record.
+        """Return a record in full, with its facts and tags.
 
         Raises:
             StoreError: it is not there any more, or cannot be read as what it was written as.
@@ -299,7 +299,7 @@ class Database:
         return StoredResult(record, self.facts()[row.environment], tuple(name for (name,) in tags))
 
     def tags(self) -> dict[str, int]:
-        """Return the names that were given, and to how many records."""
+        """Return each tag and how many records have it."""
         return dict(self._ask(f"SELECT name, count(*) FROM {_TAGS} GROUP BY name ORDER BY name"))
 
     def tags_of(self, rows: Sequence[StoredRow]) -> dict[int, tuple[str, ...]]:
@@ -376,7 +376,7 @@ def _storable(value: object) -> object:
 
 
 def _parameters_asked(body: Any) -> dict[str, Setting]:
-    """Return the parameters in a body; none where it cannot be read."""
+    """Return the requested parameters in a body, or none if it cannot be read."""
     try:
         record: Record = wire.from_plain(Record, parse_finite(str(body).encode()))
     except (ImpossibleError, wire.WireError):
@@ -385,7 +385,7 @@ def _parameters_asked(body: Any) -> dict[str, Setting]:
 
 
 def said(record: Record) -> str:
-    """Return a list's text for a record that has no time of its own."""
+    """Return what a list shows for a record that has no time of its own."""
     compared = record.comparison
     if compared is not None and compared.ratio is not None:
         return f"{compared.flag}: {compared.verdict}, {compared.ratio:.3g}x"

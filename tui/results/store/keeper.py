@@ -185,7 +185,7 @@ class ResultHistory:
             apply(HeldAgainst(run_id, found))
 
     async def _asked(self, ask: Callable[[], T], apply: Apply) -> T | None:
-        """Return the store's answer; log a line and return ``None`` where it fails."""
+        """Return the store's answer, or log the problem and return ``None``."""
         from tui.results.store.store_file import StoreError
 
         try:
@@ -213,7 +213,7 @@ class ResultHistory:
 
 
 def _alike(result: RunResult, store: Store) -> list[StoredResult]:
-    """Return the stored runs of this session that are alike, the oldest first, with this one."""
+    """Return this session's stored results for the same question, the oldest first."""
     # A start measures nothing, and does without.
     from tui.results.store.kept import stored_form
 

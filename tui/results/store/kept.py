@@ -37,7 +37,7 @@ from workloads.protocol.results import Comparison, Environment, RunResult
 def stored_form(
     state: RunState | CompareState, store: Store, process: str, sweep: str = ""
 ) -> StoredResult | None:
-    """Return the stored form of a run or a comparison.
+    """Build the stored result of a run or a comparison.
 
     Args:
         state: as the store has it, its conditions included.
@@ -101,12 +101,12 @@ def run_record(
     budget: str = "",
     conditions: Conditions | None,
 ) -> Record:
-    """Return the record of a run.
+    """Build the record of a run.
 
     Args:
         result: its end.
         ended: Unix time of it.
-        process: as :func:`stored_form` takes it.
+        process: as :func:`kept_of` takes it.
         sweep: likewise.
         budget: that it was given; empty where that is not known.
         conditions: under which it ran; ``None`` where they are not known.
@@ -129,7 +129,7 @@ def run_record(
 
 
 def devices_of(result: RunResult | Comparison) -> tuple[str, ...]:
-    """Return the devices that worked, in torch's words."""
+    """Return torch's names of the devices that worked."""
     if isinstance(result, Comparison):
         return result.devices or (result.device,)
     names = dict.fromkeys(name for span in result.spans for name in span.devices)
@@ -181,7 +181,7 @@ class _ResultLine:
 
 
 def lines_of(kept: Iterable[StoredResult]) -> Iterator[str]:
-    """Yield a head and a line for each result, without their ends."""
+    """Yield a head and a line for each result, without line ends."""
     yield canonical({"format": FORMAT, "version": VERSION})
     for one in kept:
         yield canonical(_ResultLine(one.record, one.facts, one.tags))
@@ -204,7 +204,7 @@ class ResultRedaction:
         self._named: dict[tuple[str, str], str] = {}
 
     def __call__(self, kept: StoredResult) -> StoredResult:
-        """Return the result without them; its id is that of its content, which mostly stays."""
+        """Return a result without names, under the id of its changed content."""
         record = self._own_words_kept(kept.record)
         record = replace(
             record,
@@ -215,7 +215,7 @@ class ResultRedaction:
         return replace(kept, record=record, facts=self.facts(kept.facts))
 
     def _own_words_kept(self, one: T) -> T:
-        """Return a record or its result with other texts, but for what are words of ours.
+        """Redact the texts of a record or its result, except our own words.
 
         A box may be called ``cpu``. The id stays, so that it is taken in once wherever it comes
         from.
@@ -225,7 +225,7 @@ class ResultRedaction:
         return replace(changed, **kept)
 
     def facts(self, facts: Facts) -> Facts:
-        """Return the facts without them."""
+        """Return the facts without names."""
         values = {
             name: self._stand_in(name, text) if name in ("box", "gpu uuid") else self._text(text)
             for name, text in facts.values.items()
@@ -246,7 +246,7 @@ class ResultRedaction:
 
 
 def _id_after(before: Record, after: Record) -> str:
-    """Return the id of a changed record: another one only where what it is made of has changed."""
+    """Return the id of a changed record, a new one only if its measurement changed."""
     made = [(record.run or record.comparison, record.at, record.id) for record in (before, after)]
     ids = [id_of(measured, at) if measured else own for measured, at, own in made]
     return before.id if ids[0] == ids[1] else ids[1]
@@ -355,7 +355,7 @@ def _read_line(path: Path, number: int, text: bytes) -> StoredResult:
 
 
 def _of_run(path: Path, whole: dict[str, Any]) -> list[StoredResult]:
-    """Return the results that ``run --json`` printed, measured or failed."""
+    """Return the results in ``run --json`` output that measured something or failed."""
     try:
         environment = wire.from_plain(Environment | None, whole["environment"], "environment")
         results = wire.from_plain(tuple[dict[str, Any], ...], whole["results"], "results")

@@ -61,7 +61,7 @@ class Past:
 
 
 def filter_of(text: str, now: float) -> Selection:
-    """Parse the text that narrows a list: the words of ``results compare``, or any others.
+    """Parse the filter typed to narrow a list: words of ``results compare``, or any others.
 
     Args:
         text: parts divided by blanks or commas. ``box=a``, ``since:7d`` and the like are conditions
@@ -138,14 +138,14 @@ def _check_kept(row: StoredRow, rows: Sequence[StoredRow]) -> None:
 
 
 def session_of(row: StoredRow) -> str:
-    """Return the key of the session that measured a result, whichever its runner."""
+    """Return the name of the session that measured a result, whichever its runner."""
     return row.process.rpartition("-")[0] or row.process
 
 
 def stands_for(
     row: StoredRow, other: StoredRow, facts: dict[str, Facts], *, of_session: bool
 ) -> str:
-    """Return the environment of a result in a few words, with the flags that differ."""
+    """Describe the environment of a result briefly, with the flags that differ from another's."""
     values, theirs = facts[row.environment].values, facts[other.environment].values
     words = [values.get("box") or "box not known", row.device]
     if gpu_of(facts[row.environment]):
@@ -201,7 +201,7 @@ def past(place: Path, subject: StoredRow, *, traceless: bool) -> Past:
 
 
 def _place(facts: Facts | None) -> tuple[object, ...]:
-    """Return the facts that two runs of one history share."""
+    """Return the facts that all runs of one history share."""
     if facts is None:
         return ()
     return facts.values.get("box"), gpu_of(facts), facts.flags

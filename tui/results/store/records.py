@@ -131,7 +131,7 @@ class StoredRow:
 
 
 def row_of(kept: StoredResult, said: str = "", number: int = 0) -> StoredRow:
-    """Return a record as lists and comparisons need it.
+    """Return the row of a record that lists and comparisons need.
 
     Args:
         kept: the record.
@@ -171,7 +171,7 @@ def digest(value: object) -> str:
 
 
 def id_of(result: RunResult | Comparison, at: float) -> str:
-    """Return the id of a result, the same on every machine.
+    """Return an id of a result that is the same on every box.
 
     It is made of what was measured and when, so that a result that comes in by two ways, from the
     program and from what it printed, is the same.
@@ -238,7 +238,7 @@ def facts_of(
     devices: Sequence[str],
     flags: Mapping[str, bool],
 ) -> Facts:
-    """Return the facts of a measurement on this box.
+    """Collect the facts of a measurement on this box.
 
     Args:
         environment: of the runner.
@@ -261,7 +261,7 @@ def facts_of(
 def facts_of_output(
     environment: Environment | None, devices: Sequence[str], flags: Mapping[str, bool]
 ) -> Facts:
-    """Return the facts of a result that ``run --json`` printed; its machine is not known.
+    """Collect the facts of a result printed by ``run --json``, which does not name its box.
 
     Args:
         environment: as it was printed.
@@ -310,7 +310,7 @@ def _add_gpus(
     values: dict[str, str],
     unknown: dict[str, str],
 ) -> None:
-    """Add the facts of the GPUs that worked; on the CPU alone there are none."""
+    """Add what is known of the GPUs that worked, or nothing if only the CPU did."""
     names = [name for name in devices if name.startswith("cuda")]
     if not names:
         return
@@ -349,7 +349,7 @@ def _watts(device: Device) -> str | None:
 
 
 def _together(texts: Iterable[str | None]) -> str:
-    """Return the same text once, with how often; nothing where one of them is not known."""
+    """Join texts, each once with its count; return nothing if one of them is not known."""
     found = list(texts)
     if not all(found):
         return ""
@@ -361,7 +361,7 @@ def _together(texts: Iterable[str | None]) -> str:
 
 @functools.cache
 def _container() -> str:
-    """Return the container of this program; the runner is its child, so in the same."""
+    """Return the kind of container that this program and its runner are in."""
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
     if named := os.environ.get(_NAMED_BY_SYSTEMD):

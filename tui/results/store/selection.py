@@ -60,7 +60,7 @@ Everything = Selection()
 
 
 def both(one: Selection, other: Selection) -> Selection:
-    """Return the intersection of both.
+    """Return the selection of what both selections select.
 
     Raises:
         SelectionError: they name two workloads or two devices.
@@ -125,7 +125,7 @@ def read(text: str, now: float | None = None) -> tuple[Selection, tuple[str, ...
 
 
 def moment(text: str, now: float | None = None) -> float:
-    """Parse a date (``2026-11-20``, ``2026-11-20T14:30``) or an age (``7d``, ``12h``).
+    """Parse a date (``2026-11-20``, ``2026-11-20T14:30``) or an age (``7d``) as Unix time.
 
     Args:
         text: as typed; a date is in local time.
@@ -171,7 +171,7 @@ _WORD = """(
 
 
 def where(wanted: Selection, facts: Mapping[str, Facts]) -> tuple[str, list[object]]:
-    """Return the condition on ``results r``, from its ``WHERE`` on, and its values.
+    """Return the ``WHERE`` condition on ``results r`` and its values.
 
     Args:
         wanted: the selection; one of everything gives no condition.

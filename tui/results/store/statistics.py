@@ -95,12 +95,12 @@ def ratio_of_sessions(a: Sessions, b: Sessions) -> RunRatio:
 
 
 def _exp(exponent: float) -> float:
-    """Return the ratio of a logarithm; a store may hold times whose ratio no float does."""
+    """Return the ratio for a logarithm, bounded to what a float can hold."""
     return math.exp(max(-LARGEST_LOG, min(LARGEST_LOG, exponent)))
 
 
 def _logs(sessions: Sessions) -> list[float]:
-    """Return the logarithm of the median run of each session, ascending."""
+    """Return the median logarithm of each session's runs, ascending."""
     return sorted(statistics.median(map(math.log, session)) for session in sessions)
 
 
@@ -115,7 +115,7 @@ def _centre(logs: Sequence[float]) -> float:
 
 
 def _squared_error(logs: Sequence[float]) -> tuple[float, int]:
-    """Return the squared standard error of the centre of ascending logs, and its freedom."""
+    """Return the squared standard error of the centre of ascending logs, and degrees of freedom."""
     n, cut = len(logs), _trim(logs)
     # Values that are cut off count as the nearest that is not (winsorized).
     bounded = [min(max(value, logs[cut]), logs[n - 1 - cut]) for value in logs]
@@ -124,7 +124,7 @@ def _squared_error(logs: Sequence[float]) -> tuple[float, int]:
 
 
 def _welch(a: tuple[float, int], b: tuple[float, int]) -> tuple[float, int]:
-    """Return the standard error of a difference of two means, and its degrees of freedom."""
+    """Return the standard error of a difference of two means, and whole degrees of freedom."""
     (of_a, free_a), (of_b, free_b) = a, b
     total = of_a + of_b
     if total == 0:

@@ -139,7 +139,7 @@ READABLE_FROM = 1
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the version of the file; 0 of one that is new."""
+    """Return the version of the file, 0 for a new one."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -251,7 +251,7 @@ def _opened(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> sq
 
 
 def _without_trace(place: Path) -> str:
-    """Return the options that keep SQLite from writing files or marks of its own.
+    """Return the URI option that keeps SQLite from writing files beside the store.
 
     While no program has it open for writing there is no WAL: all is in the file, which nobody
     changes before there is one. Else the WAL's index is there, and is only read.

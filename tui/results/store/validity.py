@@ -219,9 +219,9 @@ def same_content(one: StoredResult, other: StoredResult) -> bool:
 
 
 def fingerprint(record: Record) -> str:
-    """Return a digest of the numbers that were measured, in their order; texts may be redacted.
+    """Return a digest of the measured numbers in their order; texts may be redacted.
 
-    What was seen beside a run, such as its conditions, is not in all that tells of it.
+    What was seen beside a run, such as its conditions, is left out: not every source has it.
     """
     numbers: list[object] = []
     waiting: list[Any] = [json.loads(canonical(record.run or record.comparison))]

@@ -65,7 +65,7 @@ class ComparisonColumns:
 
 
 def sides_columns(found: Sides, room: int) -> ComparisonColumns:
-    """Return the columns that fit."""
+    """Return the columns of a comparison that fit the width."""
     questions = found.compared.questions
     names = [name_of(one.workload, one.parameters) for one in questions]
     longest = max(map(cell_len, names), default=0)
@@ -88,7 +88,7 @@ def sides_columns(found: Sides, room: int) -> ComparisonColumns:
 
 
 def sides_heading(chosen: ComparisonColumns) -> Line:
-    """Return the names of the columns, and what the ends of the drawn lines stand for."""
+    """Draw the names of the columns and the axis of the drawn intervals."""
     words = left("workload", chosen.name)
     if chosen.device:
         words += " " * _GAP + left("device", chosen.device)
@@ -101,7 +101,7 @@ def sides_heading(chosen: ComparisonColumns) -> Line:
 
 
 def _axis(chosen: ComparisonColumns) -> str:
-    """Return the labels of the drawn lines' ends, and 1 above their middle."""
+    """Return the axis: the values at the ends of the drawn intervals, and 1 in the middle."""
     room = chosen.drawn - (1 - chosen.drawn % 2)
     low, high = scale.ends_of(chosen.reach)
     if len(low) >= room // 2 or len(high) >= room // 2:
@@ -143,7 +143,7 @@ def key_of(one: Question) -> str:
 
 
 def sides_lines(found: Sides, cells: int) -> list[Line]:
-    """Return the descriptions of A and B."""
+    """Draw what A and B stand for."""
     return [
         row
         for letter, name in zip("AB", found.names, strict=True)
@@ -208,13 +208,13 @@ Software = tuple[tuple[str, str], ...]
 
 
 def software(found: Past, row: StoredRow) -> Software:
-    """Return the driver and the torch of a run."""
+    """Return the driver and torch versions of a run."""
     values = found.facts[row.environment].values
     return tuple((name, values[name]) for name in _TICKED if name in values)
 
 
 def by_software(found: Past) -> dict[Software, list[StoredRow]]:
-    """Return the runs by their driver and torch, in the order in which those came up."""
+    """Group the runs by driver and torch, in the order in which those came up."""
     groups: dict[Software, list[StoredRow]] = {}
     for row in found.rows:
         groups.setdefault(software(found, row), []).append(row)
@@ -222,7 +222,7 @@ def by_software(found: Past) -> dict[Software, list[StoredRow]]:
 
 
 def changes(found: Past) -> list[tuple[StoredRow, str]]:
-    """Return the runs before which driver or torch changed, with what they are from there on."""
+    """Return the runs before which driver or torch changed, with a description of the change."""
     return [
         (row, changed(software(found, before), software(found, row)))
         for before, row in pairwise(found.rows)
@@ -243,7 +243,7 @@ def _software_words(known: Software) -> str:
 
 
 def history_lines(found: Past, now: float, cells: int, height: int) -> list[Line]:
-    """Return the plot, then each driver and torch with the median of its runs.
+    """Draw the plot, then each driver and torch with the median of its runs.
 
     Args:
         found: the runs.
@@ -319,7 +319,7 @@ def _group_lines(known: Software, runs: Sequence[StoredRow], cells: int) -> list
 
 
 def history_title(found: Past) -> str:
-    """Return the title of the history."""
+    """Return the title, which names the workload whose history is shown."""
     subject = found.subject
     # It may have come in from a stranger's file, and a border takes text as it is.
     name = clean(name_of(subject.workload, subject.parameters))

@@ -60,7 +60,7 @@ class ResultColumns:
 
 
 def columns_of(found: Listed, rows: Sequence[StoredRow], room: int, now: float) -> ResultColumns:
-    """Return the columns that fit.
+    """Return the columns of the list that fit the width.
 
     Args:
         found: what is listed.
@@ -109,7 +109,7 @@ def _result(row: StoredRow) -> str:
 
 
 def heading(chosen: ResultColumns) -> Line:
-    """Return the names of the columns."""
+    """Draw the names of the columns."""
     words = (" " * _GAP).join(left(name, size) for name, size in chosen.cells.items())
     return (Span(" " * _LEAD + words, TextStyle.QUIET),)
 
@@ -164,7 +164,7 @@ def title(
 
 
 def selected_lines(row: StoredRow | None, found: Listed | None, cells: int) -> list[Line]:
-    """Return the result under the cursor: its outcome, what is to be said against it, all facts."""
+    """Draw the selected result: its outcome, warnings and all facts."""
     if row is None or found is None:
         return []
     facts = found.facts[row.environment]
@@ -208,7 +208,7 @@ REPLAY = (
 
 
 def no_match(pattern: str, all_: int, cells: int) -> list[Line]:
-    """Return the text in place of a list that a filter leaves empty."""
+    """Draw the text shown in place of the list when a filter leaves nothing."""
     words = (
         f"None of {text.count(all_, 'result')} matches {pattern.strip()}: each word is to be in"
         " the workload's name, or its device, status or tag, or a condition as in box=alpha,"

@@ -33,7 +33,7 @@ _SHOWN = ("box", "gpu", "driver", "torch")
 
 
 def name_of(workload: str, parameters: str) -> str:
-    """Return a workload with its parameters in a few words."""
+    """Return a workload's name with its parameters in short form."""
     return f"{workload} {short(json.loads(parameters))}".strip()
 
 
@@ -131,7 +131,7 @@ def _time(row: StoredRow) -> str:
 
 
 def compare_table(found: StoreComparison) -> Table:
-    """Return a line for each workload: both times, the verdict, the ratio and its interval.
+    """Return a table with both times, the verdict, the ratio and its interval per workload.
 
     The ratio and the interval are the speed of B over that of A in every line.
     """
@@ -211,7 +211,7 @@ def varies(found: Spread | None) -> str:
 
 
 def _where(one: Question, among: StoreComparison) -> str:
-    """Return the conditions that tell a question from others of its name."""
+    """Return a name that no other question has."""
     alike = [other for other in among.questions if other.workload == one.workload]
     if len(alike) == 1:
         return one.workload
@@ -220,7 +220,7 @@ def _where(one: Question, among: StoreComparison) -> str:
 
 
 def shared_differences(found: StoreComparison) -> tuple[DifferingFact, ...]:
-    """Return the facts in which B differs from A in every shown workload."""
+    """Return the differences of B from A that every workload shows."""
     if not found.questions:
         return ()
     shared = {*found.questions[0].differences}
@@ -230,12 +230,12 @@ def shared_differences(found: StoreComparison) -> tuple[DifferingFact, ...]:
 
 
 def own_differences(one: Question, shared: Sequence[DifferingFact]) -> tuple[DifferingFact, ...]:
-    """Return the facts that differ at this workload alone."""
+    """Return the differences at this workload that not every workload shares."""
     return tuple(each for each in one.differences if each not in shared)
 
 
 def compare_notes(found: StoreComparison) -> list[str]:
-    """Return the notes below the table: differences, and the scope of the verdicts."""
+    """Return the lines below the table: differences, notes, and what the verdicts hold for."""
     lines: list[str] = []
     shared = shared_differences(found)
     if found.questions:
@@ -250,7 +250,7 @@ def compare_notes(found: StoreComparison) -> list[str]:
 
 
 def closing(found: StoreComparison) -> list[str]:
-    """Return the scope of the verdicts together, and what could not be compared."""
+    """Return what the verdicts hold for together, and what could not be compared."""
     lines = []
     if found.short:
         lines.append(_next_session(found.short))
@@ -270,7 +270,7 @@ def closing(found: StoreComparison) -> list[str]:
 
 
 def _next_session(short: Sequence[Question]) -> str:
-    """Return the command that adds a session to the first that has too few."""
+    """Return the advice to add a session to the first question that has too few."""
     first = short[0]
     further = f", likewise for {text.count(len(short) - 1, 'other')}" if len(short) > 1 else ""
     together = interleave_command(first)
@@ -321,7 +321,7 @@ def show_lines(kept: StoredResult, said: str) -> list[str]:
 
 
 def markdown_lines(rows: Sequence[StoredRow], facts: Environments) -> list[str]:
-    """Return a table in Markdown, one line for each workload and environment."""
+    """Return a Markdown table, a line per workload and environment, with those listed below."""
     groups: dict[tuple[str, str, str, str], list[StoredRow]] = {}
     for row in rows:
         if row.median_s and row.status == "ok":

@@ -56,7 +56,7 @@ class Capacity:
 
 
 def capacity(evidence: Evidence) -> Capacity:
-    """Return the device's size: as told, else the usual size that the least of it nearly fills."""
+    """Return the device's size: as told, else the usual size that known bytes nearly fill."""
     if evidence.total is not None:
         return Capacity(evidence.total, round_words(evidence.total), known=evidence.total)
     others = max(evidence.others or 0, evidence.others_least)
@@ -76,7 +76,7 @@ class Account:
     used: int
 
     def of(self, name: AccountName) -> int:
-        """Return the bytes of one row; 0 where there is none."""
+        """Return the bytes that the rows of one name hold, or 0 if there are none."""
         return sum(row.bytes for row in self.rows if row.name == name)
 
 
@@ -99,7 +99,7 @@ class _Whole:
 
 
 def used_of(evidence: Evidence) -> int:
-    """Return the used bytes of the device, at least those that are accounted for."""
+    """Return the used bytes of the device, at least what torch had reserved."""
     others = max(
         evidence.others or 0, evidence.others_least, sum(each.bytes for each in evidence.holders)
     )
@@ -112,7 +112,7 @@ def used_of(evidence: Evidence) -> int:
 
 
 def account(evidence: Evidence, leak: Leak | None) -> Account:
-    """Return the account of the device's used memory; the rows add up to it."""
+    """Return what holds the used memory of the device, in rows that add up to it."""
     used = used_of(evidence)
     device = _Whole(used)
     torch = _Whole(min(evidence.reserved, used))

@@ -411,7 +411,7 @@ def _lost_to_rounding(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]
 
 
 def _not_enough(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
-    """Return the advice of torch's own message that arithmetic rules out."""
+    """Return a warning against torch's own advice if it would not have helped."""
     evidence = asked.evidence
     stuck = evidence.stuck if evidence.stuck is not None else evidence.cached
     if cause in NO_MATTER_OF_CACHE or evidence.expandable or stuck == 0:
@@ -428,7 +428,7 @@ def _not_enough(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
 
 
 def _record(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
-    """Return a recording, where it would tell what is not known, and none was made."""
+    """Return the advice to record a history if it would tell more and none was made."""
     evidence = asked.evidence
     if evidence.recorded or (evidence.history and (asked.where is not None or evidence.watched)):
         return []

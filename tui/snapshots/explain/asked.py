@@ -33,7 +33,7 @@ class FailedRequest:
         return "" if self.where is None else f" at {line_words(self.where)}"
 
     def size(self, *names: str) -> str:
-        """Return the sum of some rows."""
+        """Return the total size of the rows with some names, in words."""
         return round_words(sum(row.bytes for row in self.found.rows if row.name in names))
 
     def dtypes(self, role: str) -> tuple[str, ...]:

@@ -139,7 +139,7 @@ def _rounding(evidence: Evidence, found: Account, device: Capacity) -> str:
 
 
 def roundup(evidence: Evidence) -> str:
-    """Return the value of ``roundup_power2_divisions``; empty where it is off."""
+    """Return the value of ``roundup_power2_divisions``, or an empty string if it is off."""
     value = dict(evidence.settings).get("roundup_power2_divisions", "")
     if not roundup_on(evidence):
         return ""

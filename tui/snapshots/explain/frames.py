@@ -55,7 +55,7 @@ def base_name(filename: str) -> str:
 
 
 def user_frame(stack: Iterable[CodeLine]) -> CodeLine | None:
-    """Return the innermost frame outside of packages and the interpreter: the user's own.
+    """Return the innermost frame of a stack that is outside packages and the interpreter.
 
     Args:
         stack: innermost first.
@@ -85,7 +85,7 @@ def line_words(frame: CodeLine) -> str:
 
 
 def main_stack(threads: Sequence[ThreadStack]) -> tuple[CodeLine, ...]:
-    """Return the main thread's stack; empty where it is not known."""
+    """Return the main thread's stack, empty if it is not known."""
     return next((thread.frames for thread in threads if thread.main), ())
 
 

@@ -114,7 +114,7 @@ def roundup_on(evidence: Evidence) -> bool:
 
 
 def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCause | None:
-    """Return the largest of what is not live in this process, where it is enough for long."""
+    """Return the largest holder besides live memory as the cause, if it is large enough."""
     at_start = evidence.step is not None and evidence.step <= 1 and evidence.inventory is not None
     long = int((FOR_LONG_AT_START if at_start else FOR_LONG) * found.used)
     enough = max(evidence.shortfall, long, 1)
@@ -204,7 +204,7 @@ def makes_model(evidence: Evidence) -> bool:
 
 
 def _of_live(evidence: Evidence, found: Account, device: Capacity) -> LeadingCause:
-    """Return the main purpose of live memory, and what was being made when it ran out."""
+    """Return the cause by what live memory was mostly for and what was being made at the end."""
     told = evidence.inventory is not None or bool(evidence.purposes)
     if not told:
         full = evidence.total is not None or device.inferred

@@ -102,7 +102,7 @@ def steady(evidence: Evidence) -> bool:
 
 
 def _by_steps(steps: Sequence[StepMemory]) -> Rate | None:
-    """Return the growth of what is allocated after each optimizer step."""
+    """Return the growth of the bytes allocated after each optimizer step."""
     points = [(float(each.step), float(each.allocated)) for each in steps]
     source = "allocated after each optimizer step"
     grows = findings.growth(points)
@@ -125,7 +125,7 @@ def _by_steps(steps: Sequence[StepMemory]) -> Rate | None:
 
 
 def find_leak(evidence: Evidence) -> Leak | None:
-    """Return the leak that grows with each step, and its holder; ``None`` for none."""
+    """Return what grows with each step and what holds it, or ``None`` if nothing grows."""
     rate = measured(evidence)
     inventory = evidence.inventory
     if inventory is None:
@@ -162,7 +162,7 @@ def _training(inventory: Inventory) -> bool:
 
 
 def _named(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int) -> Leak | None:
-    """Return the holder that explains the most."""
+    """Return the leak whose holder explains the most."""
     found = [
         *(_container(each, evidence, inventory, rate, grew) for each in inventory.containers),
         _total(evidence, inventory, rate, grew),
@@ -232,7 +232,7 @@ def _since_first(held: Container, evidence: Evidence, inventory: Inventory) -> R
 
 
 def _behind(inventory: Inventory, evidence: Evidence) -> int:
-    """Return the bytes that graphs may hold: nothing else names them."""
+    """Return the bytes that graphs may hold, as nothing else accounts for them."""
     return max(0, inventory.remainder + inventory.other_bytes - (evidence.rounding or 0))
 
 
@@ -263,7 +263,7 @@ def _container_words(held: Container) -> str:
 
 
 def _line(held: Container | Variable) -> CodeLine | None:
-    """Return the line that adds to it, else where its function stands."""
+    """Return the line that adds to a holder, else where its function stands."""
     return held.adds or held.where
 
 
@@ -334,7 +334,7 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
 def _numbered(
     part: ModelPart, evidence: Evidence, inventory: Inventory, rate: Rate | None
 ) -> Leak | None:
-    """Return a leak of buffers or parameters added under numbered names, step after step."""
+    """Return the leak of a module that gets new, numbered buffers or parameters at each step."""
     stems = {_DIGITS.sub("", each.name) for each in part.largest}
     many = part.role in ("buffers", "parameters") and part.count >= NUMBERED and len(stems) == 1
     numbered = all(_DIGITS.search(each.name) and "." not in each.name for each in part.largest)
@@ -360,7 +360,7 @@ def _same(one: Variable, other: Variable) -> bool:
 
 
 def _replaced(held: Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
-    """Return a tensor that is replaced by a longer one, as a cache that ``torch.cat`` grows."""
+    """Return the leak of a tensor that longer ones replace, as a cache that ``torch.cat`` grows."""
     if held.bytes < SHARE * evidence.allocated or not held.shape:
         return None
     if not _longer(held.bytes, held.shape, evidence.asked):
@@ -379,7 +379,7 @@ def _longer(size: int, shape: Sequence[int], asked: int) -> bool:
 
 
 def _replaced_items(held: Container, evidence: Evidence, inventory: Inventory) -> Leak | None:
-    """Return a container of tensors each of which is replaced by a longer one."""
+    """Return the leak of a container whose tensors are each replaced by a longer one."""
     if not held.tensors or held.bytes < LARGE * evidence.allocated:
         return None
     each = held.bytes / held.tensors

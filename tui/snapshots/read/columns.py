@@ -206,7 +206,7 @@ class TraceColumns:
 
 
 def _transposed(batch: list[Raw]) -> dict[str, list[Raw]]:
-    """Return the values of entries by key; a key that no entry has is not there."""
+    """Return the values of entries by key, with defaults unless all have the same keys."""
     first = batch[0].keys()
     if first <= _DEFAULTS.keys() and len(set(map(len, batch))) == 1:
         # As many keys as the first and all of its: the same keys.
@@ -248,7 +248,7 @@ def fill(
     spent: list[object] | None,
     tick: Callable[[int], None],
 ) -> tuple[Trace, int]:
-    """Return the columns of a trace, and how many entries were not wanted.
+    """Fill the columns of a trace, and count the entries that were not wanted.
 
     Args:
         trace: the entries of the file, oldest first.

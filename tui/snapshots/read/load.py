@@ -74,7 +74,7 @@ def is_pickle(head: bytes) -> bool:
 
 
 def protocol(head: bytes) -> str:
-    """Return the protocol that a pickle states: ``pickle protocol 4``."""
+    """Return the protocol that a pickle states, such as ``pickle protocol 4``."""
     stated = head[:1] == b"\x80" and len(head) > 1
     return f"pickle protocol {head[1] if stated else '0 or 1'}"
 
@@ -248,7 +248,7 @@ def load(
 
 
 def estimate(where: Where, memory: int | None = None) -> Estimate:
-    """Estimate the cost of reading a file from its size and first bytes.
+    """Estimate what reading a file would take from its size and first bytes.
 
     Args:
         where: as of :func:`load`.

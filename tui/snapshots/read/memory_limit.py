@@ -112,7 +112,7 @@ class Estimate:
 
 
 def limit_of(available: int | None, memory: int | None) -> int | None:
-    """Return the limit of reading: as given, else a quarter; ``None``: not known."""
+    """Return the most bytes for reading: as asked, else a quarter, ``None`` if unknown."""
     if available is None:
         return memory
     return available // _QUARTER if memory is None else min(memory, available)
@@ -121,7 +121,7 @@ def limit_of(available: int | None, memory: int | None) -> int | None:
 def estimated(
     byte: int, unpacked: int, *, json: bool, available: int | None, memory: int | None = None
 ) -> Estimate:
-    """Return the estimate for a file of a size; 0 stands for a size that is not known.
+    """Estimate the memory for a file of a size; 0 stands for an unknown size.
 
     Args:
         byte: of the file as it lies on the disk.
@@ -231,7 +231,7 @@ class Guard:
 def _peak() -> int:
     """Return the most bytes that this process has held.
 
-    What it holds now stands in a file on Linux alone, and the peak grows with it.
+    The bytes it holds now are in a file only on Linux, and the peak grows with them.
     """
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

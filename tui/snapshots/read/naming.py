@@ -65,7 +65,7 @@ def _scalar(value: object) -> str:
 
 
 def kind(value: object) -> str:
-    """Return the kind of a value for a message: ``a list``, ``an int``, ``None``."""
+    """Return what a value is, for a message: ``a list``, ``an int``, ``None``."""
     if value is None:
         return "None"
     name = type(value).__name__
@@ -130,7 +130,7 @@ class Interner:
         self._category_numbers: dict[str, int] = {"": 0}
 
     def stack_numbers(self, raws: list[object]) -> array[int]:
-        """Return the stacks of consecutive entries, each a list of frames or ``None``.
+        """Return the numbers of the stacks of consecutive entries (lists of frames or ``None``).
 
         A program allocates and frees in the same order again and again, so the next stacks are
         mostly those that followed the last three when these last came: a run of them is compared at
@@ -149,7 +149,7 @@ class Interner:
         return past[begun:]
 
     def _same_as_before(self, raws: list[object], first: int) -> int:
-        """Assign numbers to entries that equal the one before; return how many."""
+        """Assign their numbers to stacks that repeat earlier ones, and return how many."""
         past, examples, start = self._past, self._examples, first
         while first < len(raws) and self._next < len(past):
             guess = past[self._next : self._next + min(self._stride, len(raws) - first)]
@@ -215,7 +215,7 @@ class Interner:
         )
 
     def stream(self, raw: object) -> int:
-        """Return the number of a raw ``cudaStream_t``; no integer counts as the default's."""
+        """Return the number of a raw ``cudaStream_t``, the default's if it is no integer."""
         if not isinstance(raw, int) or not -(1 << 63) <= raw < 1 << 64:
             self.odd["streams that are no integers"] += 1
             raw = 0
@@ -231,7 +231,7 @@ class Interner:
         return number
 
     def pool(self, raw: object) -> int | None:
-        """Return the number of a pool; ``None`` where the file does not say."""
+        """Return the number of a pool, or ``None`` if the file does not say."""
         pair = pool_of(raw)
         if pair is None:
             if raw is not None:
@@ -247,7 +247,7 @@ class Interner:
         return number
 
     def context(self, compiled: object, metadata: object) -> int:
-        """Return the number of an entry's ``compile_context`` and ``user_metadata``, joined."""
+        """Return the number of ``compile_context`` and ``user_metadata`` joined to one string."""
         pair = compiled, metadata
         plain = isinstance(compiled, (str, type(None))) and isinstance(metadata, (str, type(None)))
         if plain and pair in self.context_numbers:
@@ -266,7 +266,7 @@ class Interner:
         return number
 
     def category(self, raw: object) -> int:
-        """Return the number of an entry's ``category``; 0 where torch could not write it."""
+        """Return the number of an entry's ``category``, or 0 if it is none that torch writes."""
         if raw is None:
             return 0
         number = self._category_numbers.get(raw) if isinstance(raw, str) else None
@@ -281,7 +281,7 @@ class Interner:
 
 
 def pool_of(raw: object) -> tuple[int, int] | None:
-    """Return a pool's pair, a tuple in a pickle and a list in JSON; ``None`` for anything else."""
+    """Return the pair that names a pool (a tuple in a pickle, a list in JSON), or ``None``."""
     if not isinstance(raw, (list, tuple)) or len(raw) != 2:
         return None
     first, second = raw

@@ -104,7 +104,7 @@ _IN_EVERY_ENTRY = ("compile_context", (2, 9))
 
 
 def versions(top: dict[Raw, Raw], traces: Iterable[list[Raw]]) -> TorchVersions:
-    """Return the versions that the keys of a file imply.
+    """Return the range of torch versions that the keys of a file indicate.
 
     Args:
         top: the file's own dict.

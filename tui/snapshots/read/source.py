@@ -229,7 +229,7 @@ def _size(stream: BinaryIO) -> int:
 
 
 def _exactly(stream: BinaryIO, size: int) -> bytes:
-    """Return the next bytes, fewer only at the end: one read of a pipe may give less."""
+    """Read the next bytes, fewer only at the end, as one read of a pipe may be short."""
     pieces = b""
     while len(pieces) < size:
         piece = stream.read(size - len(pieces))

@@ -57,7 +57,7 @@ class Answers:
         self._pieces: tuple[tuple[int, int | None, int], tuple[Piece, ...]] | None = None
 
     def _not_understood(self, oom_text: str) -> tuple[str, ...]:
-        """Return the notes on a text that says nothing useful."""
+        """Return a note if the text of an exception tells nothing."""
         if not oom_text.strip():
             return ()
         if not self.texts:

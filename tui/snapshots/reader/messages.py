@@ -203,7 +203,7 @@ Slot = tuple[str, ...]
 
 
 def slot(request: Request) -> Slot:
-    """Return the slot of a request: of two with the same slot only the newer matters."""
+    """Return the slot of a request: of two with the same one, only the newer matters."""
     name = type(request).__name__
     return (name, *request.path) if isinstance(request, AskSites) else (name,)
 

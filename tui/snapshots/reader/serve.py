@@ -95,7 +95,7 @@ class Waiting:
             self._filled.notify()
 
     def take(self, meanwhile: Callable[[], bool] = lambda: False) -> Request:
-        """Return the request that has waited longest; waits for one.
+        """Return the request that has waited longest, waiting for one if there is none.
 
         Args:
             meanwhile: done piece by piece while there is none; whether there is more of it.
@@ -302,7 +302,7 @@ def _where(path: str, source: int | None) -> Where:
 
 
 def _together(found: list[Estimate]) -> Estimate:
-    """Return the cost of several files, one kept while the next is read."""
+    """Return the estimate for reading several files, keeping each while the next is read."""
     if len(found) == 1:
         return found[0]
     expected = [item.expected for item in found]

@@ -121,7 +121,7 @@ class MapPane(SnapshotPane):
         )
 
     def row_lines(self, cells: int) -> list[Line]:
-        """Return a line for each segment; an ellipsis where it is not known yet."""
+        """Draw a line for each segment, with an ellipsis until it is known."""
         request = self._request()
         if request is None:
             return []

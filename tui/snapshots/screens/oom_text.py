@@ -40,7 +40,7 @@ class OomTextScreen(Dialog["str | None"]):
         self.area.cursor_blink = False
 
     def compose(self) -> ComposeResult:
-        """Yield the purpose and the field."""
+        """Yield the box with the explanation and the field for the text."""
         words = LinesView(self._words, id="words")
         words.can_focus = False
         yield box("Text of the exception", "F2 or ctrl+s applies   escape leaves", words, self.area)

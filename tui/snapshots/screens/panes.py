@@ -65,7 +65,7 @@ class SnapshotPane(Pane):
         return state_or_reason(self.session.main.store, request)
 
     def waiting(self, request: Request) -> str:
-        """Return a mark for the title while the answer is not there."""
+        """Return the mark for the title while the answer is not there."""
         return waiting_mark(self.session.main.store, request)
 
     def focus_first(self) -> None:

@@ -137,7 +137,7 @@ class SitesPane(SnapshotPane):
         return answer.listing if alike else None
 
     def tree_lines(self, cells: int) -> list[Line]:
-        """Return the tree as far as it is unfolded and known."""
+        """Draw the tree as far as it is unfolded and known."""
         request = self._request(())
         if request is None:
             return []
@@ -244,7 +244,7 @@ class DifferencePane(SnapshotPane):
         self.body = LinesView(self._detail, id="change")
 
     def compose(self) -> ComposeResult:
-        """Yield the compared files, the changes, and the selected change."""
+        """Yield what is compared, the changes, and details of the selected one."""
         yield self.head
         yield LineBar(view.difference_heading, id="heading")
         yield self.rows

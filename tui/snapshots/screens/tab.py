@@ -277,7 +277,7 @@ class PathInput(Input):
         event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Replace the field by a pasted path from the root."""
+        """Replace the typed path when a pasted one starts at the root or at home."""
         if event.text.startswith(("/", "~")):
             self.value = ""
 
@@ -305,7 +305,7 @@ class FileScreen(Dialog["str | None"]):
         self._why = ""
 
     def compose(self) -> ComposeResult:
-        """Yield the path over the list."""
+        """Yield the field of the path above the list of files."""
         self.list.can_focus = False
         yield box(self._title, "enter opens   tab completes   escape leaves", self.field, self.list)
 

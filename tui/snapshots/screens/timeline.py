@@ -172,7 +172,7 @@ class TimelinePane(SnapshotPane):
         return AskTimeline(0, focus.device, cells, first, last, self.session.stacking)
 
     def timeline(self) -> Timeline | None:
-        """Return the newest timeline of this device."""
+        """Return the newest timeline of this device, if there is one."""
         request = self._request()
         if request is None:
             return None
@@ -187,7 +187,7 @@ class TimelinePane(SnapshotPane):
         return self.app.no_color
 
     def chart(self, height: int) -> list[Line]:
-        """Return the chart as lines, or the line that says why there is none."""
+        """Draw the chart, or a line that says why there is none."""
         shown = self.timeline()
         if shown is None:
             return []
@@ -210,7 +210,7 @@ class TimelinePane(SnapshotPane):
             self.legend.styles.height = height
 
     def _part(self) -> Part | None:
-        """Return the contents of the selected layer; ``None`` where none is known yet."""
+        """Return what the chosen layer held at the cursor, or ``None`` if not yet known."""
         focus = self.session.focus
         if focus is None or self._chosen is None:
             return None

@@ -52,7 +52,7 @@ def reader(source: int | None = None) -> ChildProcess[ReaderEvent]:
 
 
 def names(paths: Sequence[str]) -> str:
-    """Return the files, for a message."""
+    """Return the names of the files, for a message."""
     return " and ".join("standard input" if p == STANDARD_INPUT else clean(p) for p in paths)
 
 
@@ -138,7 +138,7 @@ class SnapshotStore:
         return done is None or not same(done.request, request)
 
     def sent(self, request: Request) -> None:
-        """Note that a question was sent, under its id."""
+        """Store a request that was sent, under its id."""
         self._sent[request.id] = request
 
     @property
@@ -151,12 +151,12 @@ class SnapshotStore:
         self.answers = {key: held for key, held in self.answers.items() if key[0] != kind}
 
     def exactly(self, request: Request) -> Answer | Refused | None:
-        """Return the answer to this very question, if it is there."""
+        """Return the answer to this exact request, if it is there."""
         done = self.answers.get(slot(request))
         return done.answer if done is not None and same(done.request, request) else None
 
     def newest(self, request: Request) -> Answered | None:
-        """Return the newest answer to a question of this kind, whatever exactly it was."""
+        """Return the newest answer to any request of this kind."""
         return self.answers.get(slot(request))
 
     def _waiting(self, key: Slot) -> Request | None:
@@ -293,7 +293,7 @@ class SnapshotReader:
             self.child = None
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Fail the session on an error of our own, so that no screen waits for ever."""
+        """Report an unexpected error, so that no screen waits for ever."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.store.end("failed", f"reading failed: {type(error).__name__}: {error}")

@@ -42,14 +42,14 @@ def first_focus(summary: Summary) -> Focus:
 
 
 def peak_of(summary: Summary) -> int | None:
-    """Return the event of the peak; -1 where it lies before the first, ``None`` without a trace."""
+    """Return the event of the peak, -1 if before the first, or ``None`` without a trace."""
     if not summary.events:
         return None
     return -1 if summary.live_peak_event is None else summary.live_peak_event
 
 
 def oom_after(summary: Summary, event: int | None) -> int | None:
-    """Return the next OOM, from the last one on to the first; ``None`` where there is none."""
+    """Return the next OOM, wrapping to the first, or ``None`` if there is none."""
     if not summary.ooms:
         return None
     later = [oom for oom in summary.ooms if event is not None and oom > event]

@@ -20,12 +20,12 @@ SMALL = 0.005
 
 
 def first_lines(explanation: Explanation, cells: int) -> list[Line]:
-    """Return the failure with its place, time and reason."""
+    """Draw what failed, where, when and why."""
     return paragraph(explanation.line, cells, TextStyle.BAD)
 
 
 def account_lines(explanation: Explanation, cells: int) -> list[Line]:
-    """Return the account of the used memory, each cause with bytes, share and bar."""
+    """Draw what holds the device's used memory, each cause with bytes, share and bar."""
     used = f"Used {text.size(explanation.used)} of {explanation.device_words}"
     rows: list[Line] = [(), line(Span(used, TextStyle.STRONG))]
     shown, small = _apart(explanation.account)
@@ -61,7 +61,7 @@ def row_line(row: AccountRow, cells: int) -> Line:
 
 
 def advice_lines(advice: Sequence[Remedy], cells: int, most: int = 3) -> list[Line]:
-    """Return the first few remedies, each with its figure."""
+    """Draw the first few remedies, each with its figure."""
     rows: list[Line] = []
     for number, remedy in enumerate(advice[:most], start=1):
         rows += paragraph(f" {number} {remedy.what}", cells, indent="   ")

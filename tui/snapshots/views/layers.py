@@ -47,7 +47,7 @@ Cell = tuple[str, TextStyle]
 
 
 def letter_of(timeline: Timeline, number: int) -> str:
-    """Return the sign of a layer in the chart and the legend."""
+    """Return the letter of a layer in the chart and in the legend."""
     if timeline.layers[number].key == REST:
         return _OTHERS[glyphs.GLYPHS.ascii]
     return _LETTERS[number % len(_LETTERS)]
@@ -77,7 +77,7 @@ def chart_lines(
     *,
     letters: bool = False,
 ) -> list[Line]:
-    """Return the chart in its frame.
+    """Draw the chart in its frame.
 
     Args:
         timeline: as many buckets as there are cells right of the gutter, or fewer.
@@ -173,7 +173,7 @@ def _column(
 
 
 def layer_at(timeline: Timeline, height: int, x: int, y: int) -> str | None:
-    """Return the key of the layer in a cell of the chart; ``None`` for none."""
+    """Return the key of the layer drawn in a cell of the chart, or ``None`` if there is none."""
     rows = rows_of(timeline, height)
     column, row = x - GUTTER, y - 1
     if not (0 <= column < len(timeline.buckets) and 0 <= row < rows):
@@ -184,9 +184,9 @@ def layer_at(timeline: Timeline, height: int, x: int, y: int) -> str | None:
 
 
 def next_layer(timeline: Timeline, event: int | None, chosen: str | None, by: int) -> str | None:
-    """Return the layer above or below the chosen one that holds something in the cursor's column.
+    """Return the next layer above or below the chosen one with bytes in the cursor's column.
 
-    Below the lowest and above the highest stands none.
+    Below the lowest and above the highest it is ``None``.
     """
     at = column_of(timeline, event)
     held = [layer.key for layer in timeline.layers if at is not None and layer.bytes[at]]
@@ -215,7 +215,7 @@ def _write_letters(timeline: Timeline, grid: list[list[_Filled]]) -> None:
 def _draw_uprights(
     timeline: Timeline, grid: list[list[_Filled]], at: int | None, chosen: str | None
 ) -> None:
-    """Draw the lines of peak, OOMs and cursor; only the cursor's crosses the areas."""
+    """Draw the lines of the peak, each OOM and the cursor; only the cursor's crosses the areas."""
     lines = [(column_of(timeline, timeline.peak_event), _PEAK)] if _peak_in(timeline) else []
     lines += [(place, _OOM) for place, bucket in enumerate(timeline.buckets) if bucket.ooms]
     for column, kind in lines:
@@ -286,7 +286,7 @@ def _marks_line(timeline: Timeline) -> Line:
 
 
 def _floor_lines(timeline: Timeline, at: int | None) -> list[Line]:
-    """Return the lower edge with ticks and cursor, and times or event numbers below it."""
+    """Draw the lower edge with its ticks and the cursor, above times or event numbers."""
     width = len(timeline.buckets)
     edge = [glyphs.GLYPHS.rule] * width
     names = [" "] * width
@@ -344,7 +344,7 @@ def _outermost(timeline: Timeline) -> bool:
 
 
 def _annotation_lines(timeline: Timeline) -> list[Line]:
-    """Return the outermost annotations, each from its begin; a narrow one is a stroke."""
+    """Draw the outermost annotations from where each begins, a narrow one as a stroke."""
     if not _outermost(timeline):
         return []
     cells = [" "] * len(timeline.buckets)
@@ -388,7 +388,7 @@ def legend_lines(
 
 
 def _purpose(timeline: Timeline, layer: Layer) -> str:
-    """Return the category in the legend, where the layer is not one itself."""
+    """Return the category for the legend, unless the layers are categories themselves."""
     told = layer.categories and layer.categories != (NOT_TOLD,)
     if timeline.stacking == "category" or not told:
         return ""

@@ -66,7 +66,7 @@ def _cell(state: str, tenths: int, begins: int, *, to_the_right: bool) -> Span:
 
 
 def legend(cells: int) -> Line:
-    """Return the legend of the glyphs."""
+    """Draw the legend of the glyphs."""
     ascii_only = glyphs.GLYPHS.ascii
     partly = ASCII_PARTLY if ascii_only else glyphs.GLYPHS.horizontal[3]
     full = glyphs.GLYPHS.slices["allocated"]
@@ -110,7 +110,7 @@ def row_words(row: MapRow, total: int) -> str:
 
 
 def stretch_lines(answer: StretchIs, start: int, end: int, cursor: int, cells: int) -> list[Line]:
-    """Return a stretch of a segment, the cursor's cell, and the piece that stands there."""
+    """Draw a stretch of a segment, the cursor's cell and the piece in it."""
     shown = picture(answer.states, answer.used, answer.begins)
     rows: list[Line] = [
         line(Span(f"{start:#x} to {end:#x}, {text.size(end - start)}", TextStyle.QUIET)),
@@ -144,7 +144,7 @@ def _piece_parts(piece: Piece) -> list[Line]:
 
 
 def pinning_lines(pinning: Pinning | None, cells: int) -> list[Line]:
-    """Return the blocks that keep a segment from being free."""
+    """Draw what keeps a segment from being free."""
     if pinning is None:
         return [line(Span("nothing of this segment is in use", TextStyle.QUIET))]
     gain = pinning.span - pinning.largest_free

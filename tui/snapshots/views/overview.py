@@ -73,7 +73,7 @@ def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
 
 
 def loading_lines(store: SnapshotStore, cells: int) -> list[Line]:
-    """Return the cost of the reading and its progress."""
+    """Draw the estimated cost of the reading and its progress."""
     rows = paragraph(names(store.paths), cells, label="reading ")
     if store.estimate is not None:
         rows += paragraph(store.estimate.words, cells, TextStyle.QUIET)
@@ -88,7 +88,7 @@ def loading_lines(store: SnapshotStore, cells: int) -> list[Line]:
 
 
 def progress_words(progress: Progress) -> str:
-    """Return the progress: ``reading 54.2 MiB of 184 MiB, 12 s left``."""
+    """Describe progress as in ``reading 54.2 MiB of 184 MiB, 12 s left``."""
     show = text.size if progress.phase == "reading" else text.count
     words = f"{progress.phase} {show(progress.done)}"
     if progress.total:
@@ -126,15 +126,15 @@ class FoundFile:
 
 
 def split_path(typed: str) -> tuple[str, str]:
-    """Return the folder that is typed, with its slash, and the beginning of a name in it."""
+    """Split a typed path into its folder, with the slash, and the beginning of a name."""
     folder, slash, name = typed.rpartition("/")
     return folder + slash, name
 
 
 def matching_files(typed: str) -> tuple[tuple[FoundFile, ...], str]:
-    """Return the completions of a typed path, folders last, or why there are none.
+    """Return the files that may complete the typed path, folders last, or why there are none.
 
-    Hidden entries only where the name that is typed begins with a dot.
+    Hidden entries are among them only if the typed name begins with a dot.
     """
     folder, beginning = split_path(typed)
     where = Path(folder or ".").expanduser()
@@ -164,7 +164,7 @@ def _found_file(entry: os.DirEntry[str]) -> FoundFile:
 
 
 def completed_path(typed: str, found: tuple[FoundFile, ...]) -> str:
-    """Return the path as far as all that is found agrees."""
+    """Return the typed path, completed as far as all files found agree."""
     if not found:
         return typed
     folder, _ = split_path(typed)
@@ -183,7 +183,7 @@ def _common_start(names: list[str]) -> str:
 
 
 def found_line(item: FoundFile, cells: int) -> Line:
-    """Return a file to choose: its size and its name."""
+    """Draw a file to choose: its size and its name."""
     size = "folder" if item.folder else text.size(item.byte)
     name = f"{item.name}/" if item.folder else item.name
     return fit_line(line(Span(f"{size:>9}  ", TextStyle.QUIET), Span(name)), cells)
@@ -278,7 +278,7 @@ def summary_lines(summary: Summary, cells: int) -> list[Line]:
 
 
 def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
-    """Return the sites that held the most."""
+    """Draw the sites that held the most."""
     rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
     if not top:
         return [*rows, line(Span("   nothing was live", TextStyle.QUIET))]
@@ -294,7 +294,7 @@ def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
 
 
 def advice_lines(title: str, advice: Sequence[Advice], cells: int) -> list[Line]:
-    """Return the advice, each with its figure."""
+    """Draw what to do, each piece of advice with its figure."""
     if not advice:
         return []
     rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
@@ -305,14 +305,14 @@ def advice_lines(title: str, advice: Sequence[Advice], cells: int) -> list[Line]
 
 
 def exception_lines(message: str, source: str, cells: int) -> list[Line]:
-    """Return the exception's message and its source."""
+    """Draw the text of the exception, and where it is from."""
     title = line(Span("Text of the exception", TextStyle.STRONG))
     from_where = indented(wrap(f"from: {source}", max(10, cells - 3)), 3, TextStyle.QUIET)
     return [(), title, *indented(wrap(message, max(10, cells - 3)), 3), *from_where]
 
 
 def file_lines(info: FileInfo, cells: int) -> list[Line]:
-    """Return the file's kind, its allocator settings, and its oddities."""
+    """Draw what the file is, its allocator settings and its oddities."""
     rows: list[Line] = [(), line(Span("File", TextStyle.STRONG))]
     rows += indented(wrap(info.file, max(10, cells - 3)), 3)
     parts = [line(f"   {text.size(info.byte)}" if info.byte else "   from a pipe")]

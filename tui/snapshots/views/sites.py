@@ -38,7 +38,7 @@ class SiteLine:
 def nodes(
     listings: Callable[[Path], SiteListing | None], open_paths: Mapping[Path, bool]
 ) -> list[SiteLine]:
-    """Return the tree as far as it is unfolded.
+    """Return the lines of the tree as far as it is unfolded.
 
     Args:
         listings: the children of a path, ``None`` while they are not known.
@@ -91,7 +91,7 @@ def node_line(node: SiteLine, *, unfolded: bool, cells: int) -> Line:
 
 
 def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
-    """Return the heading over the columns of sites."""
+    """Draw the heading over the columns of sites."""
     return fit_line(
         line(
             Span(SITE_HEADING, TextStyle.QUIET),
@@ -102,12 +102,12 @@ def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
 
 
 def after(options: tuple[str, ...], present: str) -> str:
-    """Return the next of some options, from the last one on to the first."""
+    """Return the option after the present one, and the first after the last."""
     return options[(options.index(present) + 1) % len(options)]
 
 
 def search_of(typed: str) -> tuple[str, bool]:
-    """Parse a typed search; ``/.../`` is a regular expression."""
+    """Return the typed search and whether it is a regular expression, as ``/.../`` is."""
     words = typed.strip()
     if len(words) > 2 and words.startswith("/") and words.endswith("/"):
         return words[1:-1], True
@@ -123,7 +123,7 @@ def signed(value: int) -> str:
 
 
 def difference_head(difference: Difference, cells: int) -> list[Line]:
-    """Return the compared sides and the sums."""
+    """Draw the two snapshots that are compared, and the sums."""
     arrow = glyphs.GLYPHS.arrow
     live = difference.live_b - difference.live_a
     reserved = difference.reserved_b - difference.reserved_a
@@ -152,14 +152,14 @@ def difference_head(difference: Difference, cells: int) -> list[Line]:
 
 
 def difference_heading(cells: int) -> Line:
-    """Return the heading over the columns of changes."""
+    """Draw the heading over the columns of changes."""
     return fit_line(
         line(Span(f"{'change':>10} {'':<6} {'count':>8} {'B':>9}  ", TextStyle.QUIET)), cells
     )
 
 
 def difference_line(row: DiffRow, cells: int) -> Line:
-    """Return the change of one site: bytes, what kind, count, what it is in B, and who."""
+    """Draw the change of one site: bytes, kind, count, bytes in B, and its label."""
     change = row.bytes_b - row.bytes_a
     count = row.count_b - row.count_a
     figures = (

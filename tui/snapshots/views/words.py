@@ -91,7 +91,7 @@ def _device(request: Request) -> int | None:
 
 
 def waiting_mark(store: SnapshotStore, request: Request) -> str:
-    """Return an ellipsis while what is shown is not yet what was asked for."""
+    """Return an ellipsis until the exact answer is there."""
     return "" if store.exactly(request) is not None else f" {glyphs.GLYPHS.ellipsis}"
 
 
@@ -101,7 +101,7 @@ def refused_lines(answer: Refused, cells: int) -> list[Line]:
 
 
 def stack_lines(frames: Sequence[Frame], cells: int) -> list[Line]:
-    """Return a stack, innermost first, the user's frames marked, others counted."""
+    """Draw a stack, innermost first, marking the user's frames and counting equal and C++ ones."""
     rows: list[Line] = []
     python = [frame for frame in frames if frame_kind(frame) != "native"]
     for frame, group in itertools.groupby(python):
@@ -125,7 +125,7 @@ def stack_lines(frames: Sequence[Frame], cells: int) -> list[Line]:
 def bulleted(
     words: str, cells: int, style: TextStyle = TextStyle.PLAIN, mark: str = "-"
 ) -> list[Line]:
-    """Return a paragraph behind a mark."""
+    """Draw a paragraph behind a mark."""
     rows = wrap(words, max(10, cells - 3))
     first = (Span(f" {mark} ", style), Span(rows[0], style))
     return [first, *indented(rows[1:], 3, style)]
@@ -137,7 +137,7 @@ def indented(rows: Sequence[str], indent: int, style: TextStyle = TextStyle.PLAI
 
 
 def labelled(name: str, value: str) -> Line:
-    """Return a figure behind its name."""
+    """Draw a figure behind its name."""
     return line(Span(f"{name} ", TextStyle.QUIET), Span(value))
 
 
@@ -153,7 +153,7 @@ def site_line(
 
 
 def bar_line(session: SnapshotSession, cells: int) -> Line:
-    """Return the views that can be shown, then as much as there is room for."""
+    """Draw the titles of the views, then the file as far as there is room."""
     shown = views_line(session) if session.ready else ()
     store = session.main.store
     words = ""
@@ -168,7 +168,7 @@ def bar_line(session: SnapshotSession, cells: int) -> Line:
 
 
 def views_line(session: SnapshotSession) -> Line:
-    """Return the open one is marked."""
+    """Draw the titles of the views, with the open one marked."""
     return tuple(
         Span(f" {key} {title} ", TextStyle.CURSOR if view == session.view else TextStyle.QUIET)
         for view, key, title in TITLES
@@ -176,7 +176,7 @@ def views_line(session: SnapshotSession) -> Line:
 
 
 def view_at(x: int) -> View | None:
-    """Return the view whose title is under a column."""
+    """Return the view whose title is at a column."""
     start = 0
     for view, key, title in TITLES:
         end = start + len(f" {key} {title} ")
@@ -190,7 +190,7 @@ def view_at(x: int) -> View | None:
 
 
 def column_of(timeline: Timeline, event: int | None) -> int | None:
-    """Return the column that holds an event; ``None`` where it is not in view."""
+    """Return the column of an event (the last if it is ``None``), or ``None`` if out of view."""
     for place, bucket in enumerate(timeline.buckets):
         if event is not None and bucket.first <= event <= bucket.last:
             return place
@@ -202,7 +202,7 @@ def column_of(timeline: Timeline, event: int | None) -> int | None:
 def state_lines(
     state: State, events: int, begin_us: int | None, cells: int, *, part: Part | None = None
 ) -> list[Line]:
-    """Return the figures at the cursor, its entry, and a stack.
+    """Draw the figures at the cursor, its entry and a stack.
 
     Args:
         state: at the cursor.
@@ -245,7 +245,7 @@ def state_lines(
 
 
 def part_lines(part: Part, cells: int) -> list[Line]:
-    """Return a layer's contents at the cursor, their purpose if known, and the stack."""
+    """Draw what one layer held at the cursor, its known purposes and its stack."""
     held = [
         line(Span(part.label, TextStyle.STRONG)),
         line(Span(text.size(part.bytes), TextStyle.STRONG)),
@@ -283,7 +283,7 @@ def _state_figures(state: State) -> Sequence[tuple[str, str]]:
 
 
 def zoomed(timeline: Timeline, event: int | None, factor: float) -> tuple[int, int]:
-    """Return the first and last event of a view around the cursor, longer or shorter by a factor.
+    """Return the first and last event of a view around the cursor, scaled by a factor.
 
     Never fewer events than columns and never beyond the trace that the caller clamps to.
     """
@@ -296,7 +296,7 @@ def zoomed(timeline: Timeline, event: int | None, factor: float) -> tuple[int, i
 
 
 def clamped(first: int, last: int, events: int) -> tuple[int, int]:
-    """Return the same stretch, moved into a trace of so many events."""
+    """Return the stretch, moved and shortened to fit into a trace of so many events."""
     length = min(last - first + 1, events)
     first = max(0, min(first, events - length))
     return first, first + length - 1

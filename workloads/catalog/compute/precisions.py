@@ -95,7 +95,7 @@ def tf32(
 
 
 def _of_the_rounded(on: Place, a: torch.Tensor, b: torch.Tensor) -> str:
-    """Return the precision of the rounded product; of a CPU by its error against float64.
+    """Return the precision of the rounded product; on a CPU, by its error against float64.
 
     Other bits do not tell that it rounds: at "medium" the product may go to oneDNN, which adds up
     in another order than MKL, and which rounds to bfloat16 on some CPUs only.
@@ -117,7 +117,7 @@ def _of_the_rounded(on: Place, a: torch.Tensor, b: torch.Tensor) -> str:
 
 
 def _error(result: torch.Tensor, reference: torch.Tensor) -> float:
-    """Return the largest difference over the largest entry."""
+    """Return the largest difference over the reference's largest entry."""
     difference = (result.detach().cpu().double() - reference).abs().max()
     return float(difference / reference.abs().max())
 

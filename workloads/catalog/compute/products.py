@@ -111,7 +111,7 @@ SHAPES = (
 
 
 def bound_by(seconds: float, flop_per_byte: float, ridge: float, launch_s: float) -> str:
-    """Return the bound of a product by the roofline model (Williams, Waterman, Patterson 2009).
+    """Return what bounds a product, by the roofline model (Williams, Waterman, Patterson 2009).
 
     Args:
         seconds: of one call.

@@ -144,7 +144,7 @@ def _choose(backend: bool, algorithms: bool) -> None:
 
 
 def determinism(device_type: str) -> dict[str, tuple[bool, bool]]:
-    """Return the settings by name: whether the backend is asked, and whether all of torch is.
+    """Return the settings by name: determinism asked of the backend, and of all of torch.
 
     Args:
         device_type: cpu, whose backend is oneDNN, or cuda.

@@ -26,7 +26,7 @@ Size = Annotated[int, whole(1, 2048, "height and width, pixels", auto=by_device(
 
 
 def memory_format(layout: str) -> torch.memory_format:
-    """Return a layout as torch calls it."""
+    """Return torch's memory format for a layout."""
     import torch
 
     return torch.channels_last if layout == NHWC else torch.contiguous_format
@@ -168,7 +168,7 @@ class ConvolutionLayer:
 
 
 def _resnet50() -> tuple[ConvolutionLayer, ...]:
-    """Return the convolutions of ResNet-50 (He et al. 2015, table 1), stride in the 3 x 3."""
+    """Return ResNet-50's convolutions (He et al. 2015, table 1), the stride in the 3 x 3 layer."""
     layers = [ConvolutionLayer(3, 64, kernel=7, stride=2, size=224, count=1)]
     channels, size = 64, 56
     for blocks, width in ((3, 64), (4, 128), (6, 256), (3, 512)):

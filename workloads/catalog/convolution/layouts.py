@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def types(on: Place) -> dict[str, tuple[str, bool | None]]:
-    """Return types by name: of the numbers, and whether TF32 is allowed; ``None``: as set."""
+    """Return the types by name: the dtype, and whether TF32 is allowed; ``None``: as it is set."""
     import torch
 
     from workloads.declare.place import precision

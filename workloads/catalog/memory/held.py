@@ -165,7 +165,7 @@ def _difference(found: Study, name: str, now: int | None, before: int | None, ab
 
 
 def largest_free(segments: list[dict[str, Any]], device: int) -> int:
-    """Return the largest free piece within one device's segments, bytes.
+    """Return the bytes of the largest free piece within one device's segments.
 
     Args:
         segments: of ``torch.cuda.memory_snapshot()``, which tells of all devices.
@@ -289,7 +289,7 @@ PIECES = (
 
 
 def explained(text: str) -> list[str]:
-    """Return a line for each piece of an out-of-memory text that is known, in the text's order."""
+    """Return a line for each known piece of an out-of-memory text, in the text's order."""
     found = [(match, meaning) for pattern, meaning in PIECES if (match := re.search(pattern, text))]
     found.sort(key=lambda item: item[0].start())
     return [f"'{match.group()}': {meaning}" for match, meaning in found]

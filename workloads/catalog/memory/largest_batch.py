@@ -35,7 +35,7 @@ class BatchBounds:
 
 
 def search(fits: Callable[[int], bool], first: int, largest: int) -> BatchBounds:
-    """Return the largest size that fits, to one part in :data:`FINE`.
+    """Find the largest size that fits, to one part in :data:`FINE`.
 
     Args:
         fits: tries a size; what is larger than one that does not fit does not fit either.
@@ -135,7 +135,7 @@ class Trials:
         return peak
 
     def _timed(self, size: int, peak: int) -> Trial:
-        """Return a step alone, its batch made before."""
+        """Time a step alone, with its batch made beforehand."""
         batch = self._batch_of(size)
         seconds = self._found.time(lambda: self._step(*batch))
         return Trial(peak, size / seconds, self._found.held())
@@ -167,7 +167,7 @@ def _training(on: Place) -> Callable[[torch.Tensor, torch.Tensor], None]:
 
 
 def _by_size(found: Study, trials: Sequence[tuple[int, Trial]]) -> None:
-    """Add a chart and a table of the memory of each batch, from the smallest on."""
+    """Add a chart and a table of what each batch needed, from the smallest on."""
     series = (("peak memory", "byte"), ("rate", "samples/s"))
     found.chart("batches", "one training step over the batch", "batch", *series)
     words = ("allocated", "reserved", "used", "nvml")

@@ -253,7 +253,7 @@ def _sum_up(found: Study, burners: Sequence[Burner], rates: Rates) -> None:
 
 
 def edges(rates: Rates, device: int) -> tuple[float, float]:
-    """Return the mean rate in the first and in the last second, or in the first and last tick."""
+    """Return the mean rates in the first and the last second, or in the first and last tick."""
     end = rates[-1][0]
     first = [ticks[device] for at, ticks in rates if at <= EDGE_S]
     last = [ticks[device] for at, ticks in rates if at > end - EDGE_S]

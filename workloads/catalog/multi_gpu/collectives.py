@@ -88,7 +88,7 @@ def all_reduce(
 
 
 def _bus_factor(world: int) -> float:
-    """Return each link's traffic over the tensor's size (nccl-tests, doc/PERFORMANCE.md)."""
+    """Return what each link carries over the tensor's size (nccl-tests, doc/PERFORMANCE.md)."""
     return 2 * (world - 1) / world
 
 

@@ -111,7 +111,7 @@ def peer_copies(
 
 
 def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tensor]) -> None:
-    """Add the rate from each GPU to each other one, and the pairs without peer access."""
+    """Add a table of the rate from each GPU to each other, and log pairs without peer access."""
     import torch
 
     count, size = len(sources), sources[0].nbytes

@@ -252,7 +252,7 @@ def _tell(channel: Channel, parent: int, name: str, device: str) -> NoReturn:
 
 
 def tried(name: str, device: str) -> CaptureAttempt:
-    """Try a capture in this process, which nobody needs afterwards."""
+    """Try one capture in this process, which must not be needed for anything afterwards."""
     import torch
 
     try:

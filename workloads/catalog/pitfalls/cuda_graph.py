@@ -81,7 +81,7 @@ class Step:
         return graph
 
     def weights(self) -> list[torch.Tensor]:
-        """Return copies of the weights as they are."""
+        """Return copies of the current weights."""
         return [weight.detach().clone() for weight in self._model.parameters()]
 
     def set_weights(self, weights: list[torch.Tensor]) -> None:
@@ -245,7 +245,7 @@ def _widths(found: Study, on: Place, batch: int) -> None:
 
 
 def _frozen(found: Study, on: Place) -> None:
-    """Show what a replay does after a change; right numbers need a real GPU."""
+    """Add a table of what a replay gives after each change; right numbers need a real GPU."""
     import torch
 
     x = torch.ones(1, device=on.device)

@@ -207,7 +207,7 @@ def comparing_results(
 def _verdicts(
     found: Study, reference: torch.Tensor, results: dict[str, torch.Tensor], allowed: float
 ) -> None:
-    """Add the verdict of each way to compare on each result."""
+    """Add a table of what each way to compare says of each result."""
     import torch
 
     found.table(

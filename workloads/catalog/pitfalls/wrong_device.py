@@ -26,14 +26,14 @@ META = (
 
 
 def other_device(on: Place) -> torch.device:
-    """Return the device that the mistake mixes with: the CPU beside a GPU, meta beside the CPU."""
+    """Return the device that the mistake mixes in: the CPU beside a GPU, meta beside the CPU."""
     import torch
 
     return torch.device("meta" if on.type == "cpu" else "cpu")
 
 
 def outcome(call: Callable[[], torch.Tensor]) -> str:
-    """Return torch's error, or the device of the result."""
+    """Run a call and return what torch raised, or where the result lies."""
     try:
         result = call()
     except (RuntimeError, NotImplementedError) as error:
@@ -147,7 +147,7 @@ class Training:
         return loss.detach()
 
     def train(self, steps: int) -> tuple[float, float]:
-        """Return the losses before the first and before the last of so many steps."""
+        """Train for some steps and return the losses before the first and before the last."""
         first = last = self.step()
         for _ in range(steps - 1):
             last = self.step()

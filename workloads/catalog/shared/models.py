@@ -170,7 +170,7 @@ def gradients(model: nn.Module) -> list[torch.Tensor]:
 
 
 def largest_difference(ours: list[torch.Tensor], reference: list[torch.Tensor]) -> float:
-    """Return the largest difference of two lists of tensors over the reference's largest entry.
+    """Return the tensors' largest difference, over the reference's largest entry.
 
     Not a number where the reference is zero everywhere.
     """
@@ -180,7 +180,7 @@ def largest_difference(ours: list[torch.Tensor], reference: list[torch.Tensor]) 
 def difference_and_largest(
     ours: list[torch.Tensor], reference: list[torch.Tensor]
 ) -> tuple[float, float]:
-    """Return the largest difference of two lists of tensors, and the reference's largest entry."""
+    """Return the tensors' largest difference, and the reference's largest entry."""
     pairs = zip(ours, reference, strict=True)
     difference = max(float((one - other).abs().max()) for one, other in pairs)
     return difference, max(float(tensor.abs().max()) for tensor in reference)
@@ -274,7 +274,7 @@ class Stopwatch:
         self._on = on
 
     def now(self) -> Moment:
-        """Return the moment at which the work that is queued so far is done."""
+        """Return the moment at which the work queued so far is done."""
         if self._on.type == "cuda":
             event = torch.cuda.Event(enable_timing=True)
             event.record()

@@ -34,7 +34,7 @@ class ProfilerRow:
 
 
 def operators(averages: Any, *, device_time: bool, device_memory: bool) -> list[ProfilerRow]:
-    """Return the operators of a profile, the one with the longest time of its own first.
+    """Return the operators of a profile, the one with the most time of its own first.
 
     Args:
         averages: ``profile.key_averages()``.
@@ -58,7 +58,7 @@ def operators(averages: Any, *, device_time: bool, device_memory: bool) -> list[
 
 
 def _read(event: Any, name: str) -> float:
-    """Return a figure of an event; older torch calls the device's CUDA's."""
+    """Return a figure of an event; older torch says ``cuda`` where newer says ``device``."""
     old = name.replace("device", "cuda")
     return float(getattr(event, name) if hasattr(event, name) else getattr(event, old))
 
@@ -82,7 +82,7 @@ def kernels(averages: Any) -> list[ProfilerRow]:
 
 
 def kernels_of(call: Callable[[], object], on: Place) -> list[ProfilerRow]:
-    """Return the kernels and copies of one call; none where the profiler cannot see them."""
+    """Return the kernels and copies that a call launches; none if the profiler cannot see them."""
     from torch.profiler import ProfilerActivity, profile, supported_activities
 
     if ProfilerActivity.CUDA not in supported_activities():

@@ -77,7 +77,7 @@ class Loaders:
         self._iterators: list[Any] = []
 
     def start(self, workers: int, *, pinned: bool) -> torch.utils.data.DataLoader[Any]:
-        """Return a loader whose workers live until :meth:`end`.
+        """Start a loader whose workers live until :meth:`end`.
 
         Args:
             workers: processes that make samples; 0 has the loop make them itself.
@@ -264,7 +264,7 @@ def _epoch(
 
 
 def worker_counts() -> tuple[int, ...]:
-    """Return the numbers of workers to try: 0, 1, 2, and 4 and 8 where there are cores for them."""
+    """Return the worker counts to try: 0, 1, 2, and 4 and 8 if there are cores for them."""
     if not CAN_FORK:
         return (0,)
     cores = len(os.sched_getaffinity(0))

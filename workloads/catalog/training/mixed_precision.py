@@ -107,7 +107,7 @@ def amp(
         return loss
 
     def prepared(way: Way) -> tuple[Callable[[], torch.Tensor], torch.amp.GradScaler]:
-        """Return a step with a model of its own, and its scaler, which acts for float16 alone."""
+        """Return a step with its own model, and its scaler, which acts only for float16."""
         model = small_cnn(width, device=on.device)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         scaler = torch.amp.GradScaler(on.type, 2.0**scale, enabled=way.dtype == FLOAT16)
@@ -191,7 +191,7 @@ def _follow(
 
 
 def _underflow(found: Study, gradient: torch.Tensor, scale: float) -> None:
-    """Add what float16 makes of a gradient in float32, unscaled and scaled."""
+    """Add how much of a float32 gradient float16 would make zero, unscaled and scaled."""
     from workloads.declare.place import ratio
 
     there = gradient != 0

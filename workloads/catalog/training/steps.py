@@ -197,7 +197,7 @@ def cnn_training(
         return loss
 
     def marked(mark: Callable[[], None]) -> None:
-        """Run the same step, with a mark at the end of each phase."""
+        """Run the timed step with a mark at the end of each phase."""
         picked = torch.randint(len(all_labels), (batch,))
         images = all_images[picked].to(on.device, memory_format=memory_format)
         labels = all_labels[picked].to(on.device)

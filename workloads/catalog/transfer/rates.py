@@ -284,7 +284,7 @@ def _in_turn(
     weight: torch.Tensor,
     product: torch.Tensor,
 ) -> dict[str, Call]:
-    """Return the same work on one stream, and its two parts alone."""
+    """Return calls for the same work on one stream, and for its two parts alone."""
     import torch
 
     def copies() -> None:
