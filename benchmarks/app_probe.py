@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from tui.app.workbench import WorkbenchApp
-from tui.session.session import Session
-from tui.state.events import Topics
+from tui.core.events import Topics
+from tui.runs.session.session import Session
 from workloads.protocol import wire
 
 
@@ -22,15 +22,15 @@ def main() -> None:
     app = WorkbenchApp(session)
 
     def look(_parts: Topics) -> None:
-        store = session.store
-        if store.environment is not None and not store.runs:
+        state = session.state
+        if state.machine.environment is not None and not state.runs.book:
             session.run([workload], ["cpu"])
-        for state in store.runs.values():
-            if state.result is not None and app.is_running:
-                target.write_text(json.dumps(wire.to_plain(state.result)))
+        for run in state.runs.book.values():
+            if run.result is not None and app.is_running:
+                target.write_text(json.dumps(wire.to_plain(run.result)))
                 app.exit()
 
-    session.subscribe(look)
+    session.state.bus.on_change(look)
     app.run()
 
 

@@ -34,10 +34,10 @@ from tests.simulated_gpu import simulator  # noqa: E402
 from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.recordings.lines import GZIP  # noqa: E402
 from tui.recordings.recorder import Recorder, Redaction  # noqa: E402
+from tui.runs.session.session import Session  # noqa: E402
+from tui.runs.state.events import FlagSet  # noqa: E402
 from tui.runs.state.runs import RunState  # noqa: E402
-from tui.session.session import Session  # noqa: E402
-from tui.state.events import FlagSet  # noqa: E402
-from tui.state.store import Store  # noqa: E402
+from tui.runs.state.workbench import WorkbenchState  # noqa: E402
 
 PLACE = ROOT / "tui" / "recordings"
 OWN = ROOT / "docs" / "demo_workloads.py"
@@ -101,37 +101,37 @@ def neighbour(folder: Path) -> Iterator[None]:
 async def play(session: Session, snapshot: Path) -> None:
     """Run the scenes of the recording."""
     changed = asyncio.Event()
-    session.subscribe(lambda _parts: changed.set())
+    session.state.bus.on_change(lambda _parts: changed.set())
 
-    async def until(holds: Callable[[Store], bool]) -> None:
-        while not holds(session.store):
+    async def until(holds: Callable[[WorkbenchState], bool]) -> None:
+        while not holds(session.state):
             changed.clear()
             await changed.wait()
 
-    def settled(store: Store) -> bool:
-        return not store.pending()
+    def settled(state: WorkbenchState) -> bool:
+        return not state.runs.pending()
 
-    await until(lambda store: store.runner.status == "ready" and _computes(store))
-    gpu = next(view for view in session.store.devices if view.torch == "cuda:0")
+    await until(lambda state: state.runs.runner.status == "ready" and _computes(state))
+    gpu = next(view for view in session.state.machine.devices if view.torch == "cuda:0")
     session.select_device(gpu.key)
     session.run(TIMED, ["cpu", "cuda:0"], "quick")
     await until(settled)
-    session.apply(FlagSet(FLAG, True))
+    session.state.publish(FlagSet(FLAG, True))
     session.request_comparison(CONVOLUTION, "cuda:0", FLAG, (False, True), budget="quick")
     await until(settled)
     session.run([LEAK], ["cuda:0"], "quick")
     await until(settled)
     if not snapshot.exists():
-        raise SystemExit(f"{LEAK} has not run out of memory: {session.store.log}")
+        raise SystemExit(f"{LEAK} has not run out of memory: {session.state.log.lines}")
     session.set_parameters(LAST, dict(LARGE))
     session.run([LAST], ["cuda:0"], "careful")
-    await until(lambda store: any(_is_measured(run) for run in store.runs.values()))
+    await until(lambda state: any(_is_measured(run) for run in state.runs.book.values()))
     await asyncio.sleep(LAST_S)
 
 
-def _computes(store: Store) -> bool:
+def _computes(state: WorkbenchState) -> bool:
     """Return whether the neighbour on the last GPU computes."""
-    devices = store.sample.devices if store.sample else ()
+    devices = state.machine.sample.devices if state.machine.sample else ()
     return bool(devices and devices[-1].processes and devices[-1].utilization.gpu)
 
 
@@ -143,7 +143,7 @@ async def record(path: Path, snapshot: Path, simulated: bool) -> None:
     """Run the session into a file that is not there yet."""
     told = "its GPUs are simulated: memory is torch's own, times are invented" if simulated else ""
     recorder = Recorder(path, Redaction(), told, simulated=simulated)
-    session = Session(files=[str(OWN)], recorder=recorder)
+    session = Session(files=[str(OWN)], attachments=[recorder])
     await session.start()
     try:
         await play(session, snapshot)

@@ -33,6 +33,7 @@ from tests.screens.every_screen import Scene, scenes  # noqa: E402
 from tests.screens.watched import ScriptedRuns, kept_run  # noqa: E402
 from tui.app.workbench import WorkbenchApp  # noqa: E402
 from tui.core.text import glyphs  # noqa: E402
+from tui.devices.state.machine import SIMULATED  # noqa: E402
 from tui.recordings import lines  # noqa: E402
 from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.recordings.replay import AT_ONCE, ReplaySession  # noqa: E402
@@ -40,7 +41,6 @@ from tui.results.store.database import Database  # noqa: E402
 from tui.results.store.database import path as path_of_results  # noqa: E402
 from tui.runs.screens.tab import WorkbenchScreen  # noqa: E402
 from tui.runs.screens.workloads_pane import WorkloadList  # noqa: E402
-from tui.state.known import SIMULATED  # noqa: E402
 
 FOLDER = ROOT / "docs" / "pictures"
 RECORDING = ROOT / "tui" / "recordings" / DEMO
@@ -76,7 +76,7 @@ async def pictures() -> dict[str, str]:
         assert isinstance(app.front, WorkbenchScreen)
         table = app.front.workloads.table
         app.draw_now()
-        await _until(pilot, lambda: table.count > len(session.store.catalogue))
+        await _until(pilot, lambda: table.count > len(session.state.runs.catalogue))
         _select(table, SELECTED)
         app.open_snapshot(str(SNAPSHOT), session.out_of_memory())
         assert app.snapshot is not None
@@ -92,7 +92,7 @@ async def pictures() -> dict[str, str]:
             app.draw_now()
             await pilot.pause()
             what = name if name != "light" else "a light theme"
-            said = f" ({SIMULATED})" if app.store.simulated else ""
+            said = f" ({SIMULATED})" if app.state.machine.simulated else ""
             title = f"gpu-workbench: {what}{said}"
             found[name] = normalised(app.export_screenshot(title=title))
     return found

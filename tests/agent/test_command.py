@@ -19,8 +19,6 @@ from tui.cli.output import UsageError
 from tui.cli.program import parse
 from tui.core import reports
 from tui.devices.allocators.messages import StepsTold, TorchProcesses
-from tui.session import allocators_supervisor as watching
-from tui.session.allocators_supervisor import KeptRuns
 from tui.watch.cli.launch import RunOutcome, as_object
 from tui.watch.cli.output import stored_run_lines, stored_runs_as_plain
 from tui.watch.cli.watch import LaunchOptions, as_exports
@@ -28,6 +26,8 @@ from tui.watch.runs import runs, start
 from tui.watch.runs.process_logs import Contents, read_folder
 from tui.watch.runs.run_words import run_left_words
 from tui.watch.runs.runs import StartedRun
+from tui.watch.session import sampler as watching
+from tui.watch.session.kept_runs import KeptRuns
 from tui.watch.state.processes import WatchedProcesses
 from workloads.agent import ENTRIES, RECORD, RUN, identity
 

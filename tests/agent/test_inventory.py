@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.agent.hostile_tensors import hostile_tensors
-from tui.watch.runs.inventory import Inventory, parse_inventory
+from tui.snapshots.explain.inventory import Inventory, parse_inventory
 from workloads.agent.inventory import take_inventory
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]

@@ -17,9 +17,9 @@ import pytest
 
 from tests.waiting import until
 from tui.kit.lines import plain
+from tui.snapshots.explain.inventory import CodeLine, ThreadStack
 from tui.watch.cli.stacks import print_stacks
 from tui.watch.runs.agents import Agents
-from tui.watch.runs.inventory import CodeLine, ThreadStack
 from tui.watch.runs.rank_stacks import NO_PROCESS, RankStacks, where_ranks_are
 from tui.watch.runs.runs import StartedRun, save
 from tui.watch.runs.stacks import ProcessStacks, parse_stacks

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tests.children.driver import MISBEHAVING
 from tests.screens.helpers import environment
+from tui.core.events import LogLine
+from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
-from tui.session.session import Session
-from tui.state.events import LogLine
 from workloads import catalog
 from workloads.declare.workload import infos
 from workloads.protocol import messages, wire
@@ -36,14 +36,14 @@ async def session_with(
 
 async def until(session: Session, holds: Callable[[], bool]) -> None:
     changed = asyncio.Event()
-    session.subscribe(lambda _parts: changed.set())
+    session.state.bus.on_change(lambda _parts: changed.set())
     while not holds():
         changed.clear()
         await asyncio.wait_for(changed.wait(), PATIENCE_S)
 
 
 async def ready(session: Session) -> None:
-    await until(session, lambda: session.store.runner.status == "ready")
+    await until(session, lambda: session.state.runs.runner.status == "ready")
 
 
 async def run(session: Session, workload: str = "conv2d") -> RunState:
@@ -54,12 +54,12 @@ async def run(session: Session, workload: str = "conv2d") -> RunState:
 async def ended(session: Session, run: RunState) -> RunState:
     """The same run once it has ended."""
     name = run.request.id
-    await until(session, lambda: session.store.runs[name].ended)
-    return session.store.runs[name]
+    await until(session, lambda: session.state.runs.book[name].ended)
+    return session.state.runs.book[name]
 
 
 def latest(session: Session) -> RunState:
-    return list(session.store.runs.values())[-1]
+    return list(session.state.runs.book.values())[-1]
 
 
 def script(folder: Path, text: str) -> str:
@@ -77,7 +77,7 @@ def reason_of(state: RunState) -> str:
 
 
 def lines(session: Session, level: str) -> list[LogLine]:
-    return [line for line in session.store.log if line.level == level]
+    return [line for line in session.state.log.lines if line.level == level]
 
 
 def misbehaving(folder: Path, first: str = "") -> str:

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.terminal.terminal import Terminal
-from tui.kit.notices import STILL_WORKS
+from tui.runs.views.runner_notes import STILL_WORKS
 from workloads import START
 from workloads.protocol import messages, wire
 

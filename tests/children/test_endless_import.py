@@ -14,8 +14,8 @@ import pytest
 from tests.children.sessions import until
 from tests.terminal.terminal import Terminal
 from tui.runs.cli.list import catalogue
-from tui.session import supervisors
-from tui.session.session import Session
+from tui.runs.session import runner_supervisor as supervisors
+from tui.runs.session.session import Session
 from workloads import ENTRY
 
 ENDLESS = """
@@ -51,8 +51,8 @@ async def test_a_session_says_that_the_runner_still_imports_it(
     session = Session(sys.executable, None, (str(endless),))
     await session.start()
     try:
-        await until(session, lambda: bool(session.store.runner.reason))
-        runner = session.store.runner
+        await until(session, lambda: bool(session.state.runs.runner.reason))
+        runner = session.state.runs.runner
         assert runner.status == "starting"
         assert runner.reason.startswith("no answer for ")
         assert runner.reason.endswith(" s: the runner still imports endless.py")
@@ -71,10 +71,10 @@ async def test_what_is_said_of_a_slow_file_is_over_once_it_is_read(
     session = Session(sys.executable, None, (str(path),))
     await session.start()
     try:
-        await until(session, lambda: "late.py" in session.store.runner.reason)
-        await until(session, lambda: bool(session.store.catalogue))
-        await until(session, lambda: session.store.runner.status == "ready")
-        assert session.store.runner.reason == ""
+        await until(session, lambda: "late.py" in session.state.runs.runner.reason)
+        await until(session, lambda: bool(session.state.runs.catalogue))
+        await until(session, lambda: session.state.runs.runner.status == "ready")
+        assert session.state.runs.runner.reason == ""
     finally:
         await session.stop()
 

@@ -39,8 +39,8 @@ from tests.children.sessions import (
 )
 from tests.waiting import assert_gone
 from tui.core import reports
+from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
-from tui.session.session import Session
 from workloads import START
 from workloads.protocol import messages as protocol
 from workloads.protocol import wire
@@ -82,8 +82,8 @@ async def started(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kep
 async def kept(started: Kept) -> Kept:
     """The shared session at rest, its log empty."""
     await ready(started.session)
-    assert started.session.store.pending() == ()
-    started.session.store.log.clear()
+    assert started.session.state.runs.pending() == ()
+    started.session.state.log.lines.clear()
     return started
 
 
@@ -123,7 +123,7 @@ async def assert_the_next_run_is_clean(kept: Kept) -> None:
 async def kill_and_look(kept: Kept, workload: str, victim: str, number: signal.Signals) -> RunState:
     """Kill a process in the middle of a run; the run as it ended, when all is clean again."""
     session = kept.session
-    hello, worker = session.store.hello, session.store.worker_pid
+    hello, worker = session.state.runs.hello, session.state.machine.worker_pid
     assert hello is not None
     assert worker is not None
     left = psutil.Process(worker).children(recursive=True)
@@ -135,7 +135,7 @@ async def kill_and_look(kept: Kept, workload: str, victim: str, number: signal.S
     assert any(number.name in line.text for line in lines(session, "error"))
     await wait_for(lambda: not any(process.is_running() for process in left))
     await assert_the_next_run_is_clean(kept)
-    assert session.store.worker_pid != worker
+    assert session.state.machine.worker_pid != worker
     return run
 
 
@@ -157,9 +157,9 @@ async def test_t30_a_worker_killed_in_mid_run_is_said_and_its_estimate_is_kept(
     for number in DEADLY:
         await start(session, "rests")
         assert_the_estimate_is_kept(await kill_and_look(kept, "rests", "worker", number))
-        session.store.log.clear()
+        session.state.log.lines.clear()
     # What had been measured before is as it was.
-    assert session.store.runs[earlier.request.id].result is earlier.result
+    assert session.state.runs.book[earlier.request.id].result is earlier.result
     saved = list((state / "reports").iterdir())
     assert len(saved) == len(DEADLY)
     assert all(report.stat().st_mode & 0o777 == 0o600 for report in saved)
@@ -180,7 +180,7 @@ async def test_t30_a_runner_killed_in_mid_run_leaves_no_loader_and_no_other_chil
 async def start_with_children(session: Session) -> None:
     """A run whose worker has two loaders and a process of another program."""
     await start(session, "leaves_loaders", "first call")
-    worker = session.store.worker_pid
+    worker = session.state.machine.worker_pid
     assert worker is not None
     await wait_for(lambda: len(psutil.Process(worker).children()) >= 3)
 
@@ -196,16 +196,16 @@ async def test_t30_an_error_of_the_device_ends_the_run_alone_and_a_hang_can_be_c
         ("reads_where_nothing_is", "illegal memory access", True),
         ("loses_the_device", "device-side assert", True),
     ):
-        worker = session.store.worker_pid
+        worker = session.state.machine.worker_pid
         failed = await run(session, workload)
         assert says in reason_of(failed)
         assert any(says in line.text for line in lines(session, "error"))
         await assert_the_next_run_is_clean(kept)
-        assert (session.store.worker_pid != worker) is replaced
-    assert session.store.runs[first.request.id] == first
+        assert (session.state.machine.worker_pid != worker) is replaced
+    assert session.state.runs.book[first.request.id] == first
     # A call into C that keeps the interpreter to itself hears nothing.
     await start(session, "holds_the_gil", "first call")
-    hanging = session.store.worker_pid
+    hanging = session.state.machine.worker_pid
     assert hanging is not None
     thread = Path(f"/proc/{hanging}/comm")
     await wait_for(lambda: thread.read_text() == "holds the GIL\n")
@@ -247,7 +247,7 @@ async def test_a_full_disk_costs_the_report_and_not_the_run(
     assert_the_estimate_is_kept(ended)
     said = [line.text for line in lines(session, "error")]
     assert any("the report was not saved: [Errno 28] No space left" in text for text in said)
-    assert session.store.runner.report is None
+    assert session.state.runs.runner.report is None
 
 
 # ---- a front end that does not read ----

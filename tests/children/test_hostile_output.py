@@ -26,7 +26,7 @@ from tui.cli.program import command_names
 from tui.core.text.glyphs import clean
 from tui.kit.terminal.ending import SIGNALS
 from tui.results.store.database import Database
-from tui.session.session import Session
+from tui.runs.session.session import Session
 
 __all__ = ["scripted_library"]
 

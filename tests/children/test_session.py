@@ -30,8 +30,8 @@ from tests.children.sessions import (
 )
 from tests.waiting import assert_gone
 from tui.core import state_folder
-from tui.session import supervisors
-from tui.session.session import Session
+from tui.runs.session import runner_supervisor as supervisors
+from tui.runs.session.session import Session
 from workloads.protocol import messages
 from workloads.protocol.results import Ceiling
 
@@ -68,8 +68,8 @@ async def started(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sta
 async def session(started: Started) -> Session:
     """The shared session at rest, its log empty."""
     await ready(started.session)
-    assert started.session.store.pending() == ()
-    started.session.store.log.clear()
+    assert started.session.state.runs.pending() == ()
+    started.session.state.log.lines.clear()
     return started.session
 
 
@@ -77,7 +77,7 @@ async def start(session: Session) -> messages.Run:
     """A run that is under way and takes long."""
     session.run(["mlp_training"], ["cpu"])
     request = latest(session).request
-    await until(session, lambda: session.store.runs[request.id].progress is not None)
+    await until(session, lambda: session.state.runs.book[request.id].progress is not None)
     return request
 
 
@@ -89,9 +89,9 @@ async def assert_a_run_works(session: Session, workload: str = "rests") -> None:
 
 async def test_a_run_arrives_in_the_store(session: Session) -> None:
     await assert_a_run_works(session, "conv2d")
-    assert session.store.worker_pid is not None
+    assert session.state.machine.worker_pid is not None
     # The roofline needs what earlier runners have measured on this box.
-    assert all(one in session.store.ceilings for one in ceilings.made_up())
+    assert all(one in session.state.runs.ceilings for one in ceilings.made_up())
 
 
 async def test_garbage_on_the_channel_is_a_warning_and_costs_nothing(
@@ -104,18 +104,18 @@ async def test_garbage_on_the_channel_is_a_warning_and_costs_nothing(
 
 async def test_what_is_asked_for_before_torch_is_imported_is_done_once_it_is_or_cancelled() -> None:
     async with session_with() as session:
-        await until(session, lambda: bool(session.store.catalogue))
+        await until(session, lambda: bool(session.state.runs.catalogue))
         session.set_parameters("transfer", {"mib": 1})
         session.run(["transfer"], ["cpu"], "quick")
         session.run(["matmul"], ["cpu"])
-        first, second = session.store.runs.values()
+        first, second = session.state.runs.book.values()
         session.cancel(second.request.id)
-        assert session.store.runner.status != "ready"
-        assert session.store.pending() == (first.request.id,)
+        assert session.state.runs.runner.status != "ready"
+        assert session.state.runs.pending() == (first.request.id,)
         state = await ended(session, first)
         assert state.result is not None
         assert state.result.status == "ok"
-        cancelled = session.store.runs[second.request.id].result
+        cancelled = session.state.runs.book[second.request.id].result
         assert cancelled is not None
         assert cancelled.status == "cancelled"
 
@@ -126,24 +126,24 @@ async def test_a_stopped_child_is_said_to_be_stopped_and_goes_on(
 ) -> None:
     monkeypatch.setattr(supervisors, "SILENT_S", 2.0)
     request = await start(session)
-    store = session.store
-    assert store.hello is not None
-    assert store.worker_pid is not None
-    for who, pid in (("worker", store.worker_pid), ("runner", store.hello.pid)):
+    state = session.state
+    assert state.runs.hello is not None
+    assert state.machine.worker_pid is not None
+    for who, pid in (("worker", state.machine.worker_pid), ("runner", state.runs.hello.pid)):
         os.kill(pid, signal.SIGSTOP)
         try:
-            await until(session, lambda: "stopped (state T)" in store.runner.reason)
-            assert store.runner.silence.startswith(f"no word from the {who} for ")
-            assert store.runner.advice.startswith(f"kill -CONT {pid} ")
-            assert store.runner.status == "ready"
+            await until(session, lambda: "stopped (state T)" in state.runs.runner.reason)
+            assert state.runs.runner.silence.startswith(f"no word from the {who} for ")
+            assert state.runs.runner.advice.startswith(f"kill -CONT {pid} ")
+            assert state.runs.runner.status == "ready"
         finally:
             os.kill(pid, signal.SIGCONT)
         # Its first call takes long: it is said to be at work, then.
-        await until(session, lambda: "stopped" not in store.runner.reason)
-        assert "dead" not in store.runner.reason
-    assert not store.runs[request.id].ended
+        await until(session, lambda: "stopped" not in state.runs.runner.reason)
+        assert "dead" not in state.runs.runner.reason
+    assert not state.runs.book[request.id].ended
     session.cancel(request.id)
-    await until(session, lambda: store.runs[request.id].ended)
+    await until(session, lambda: state.runs.book[request.id].ended)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
@@ -151,10 +151,10 @@ async def test_a_runner_that_dies_in_mid_run_is_reported_and_the_next_run_works(
     number: signal.Signals, session: Session, state: Path
 ) -> None:
     request = await start(session)
-    assert session.store.hello is not None
-    os.kill(session.store.hello.pid, number)
-    await until(session, lambda: session.store.runs[request.id].ended)
-    assert f"the runner ended: {number.name}" in reason_of(session.store.runs[request.id])
+    assert session.state.runs.hello is not None
+    os.kill(session.state.runs.hello.pid, number)
+    await until(session, lambda: session.state.runs.book[request.id].ended)
+    assert f"the runner ended: {number.name}" in reason_of(session.state.runs.book[request.id])
     report = next((state / "reports").iterdir()).read_text()
     assert f"the runner ended: {number.name}" in report
     await ready(session)
@@ -183,8 +183,8 @@ async def test_a_python_without_torch_is_unusable_with_the_reason(tmp_path: Path
     folder = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     async with session_with(str(folder / "bin" / "python")) as session:
-        await until(session, lambda: session.store.runner.status == "unusable")
-        runner = session.store.runner
+        await until(session, lambda: session.state.runs.runner.status == "unusable")
+        runner = session.state.runs.runner
         assert runner.reason == f"there is no torch in {folder / 'bin' / 'python'}"
         assert "gpu-workbench --python PATH" in runner.advice
         # The environment has no pip.
@@ -196,16 +196,16 @@ async def test_a_python_without_torch_is_unusable_with_the_reason(tmp_path: Path
 async def test_a_python_that_is_not_there_is_unusable_with_the_reason(tmp_path: Path) -> None:
     missing = str(tmp_path / "python")
     async with session_with(missing) as session:
-        await until(session, lambda: session.store.runner.status == "unusable")
-        assert session.store.runner.reason == f"{missing}: No such file or directory"
+        await until(session, lambda: session.state.runs.runner.status == "unusable")
+        assert session.state.runs.runner.reason == f"{missing}: No such file or directory"
 
 
 async def test_a_runner_that_ends_at_once_says_how_and_with_which_last_words(
     tmp_path: Path,
 ) -> None:
     async with session_with(script(tmp_path, "echo broken loader >&2; exit 127")) as session:
-        await until(session, lambda: session.store.runner.status == "restarting")
-        runner = session.store.runner
+        await until(session, lambda: session.state.runs.runner.status == "restarting")
+        runner = session.state.runs.runner
         assert runner.reason == "the runner ended: exit status 127"
         assert runner.report is not None
         assert "broken loader" in Path(runner.report).read_text()
@@ -214,8 +214,8 @@ async def test_a_runner_that_ends_at_once_says_how_and_with_which_last_words(
 async def test_a_runner_of_another_version_is_refused(tmp_path: Path) -> None:
     hello = '{"type":"hello","version":99,"pid":1,"python":"3","executable":"x","workloads":[]}'
     async with session_with(script(tmp_path, f"echo '{hello}'; exit 0")) as session:
-        await until(session, lambda: session.store.runner.status == "unusable")
-        assert "speaks protocol 99" in session.store.runner.reason
+        await until(session, lambda: session.state.runs.runner.status == "unusable")
+        assert "speaks protocol 99" in session.state.runs.runner.reason
 
 
 async def test_a_report_that_cannot_be_saved_is_said_and_loses_nothing(
@@ -225,8 +225,8 @@ async def test_a_report_that_cannot_be_saved_is_said_and_loses_nothing(
     taken.write_text("a file where the folder should be")
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(taken))
     async with session_with(script(tmp_path, "exit 1")) as session:
-        await until(session, lambda: session.store.runner.status == "restarting")
-        assert session.store.runner.report is None
+        await until(session, lambda: session.state.runs.runner.status == "restarting")
+        assert session.state.runs.runner.report is None
         assert any("the report was not saved" in line.text for line in lines(session, "error"))
 
 
@@ -239,20 +239,21 @@ async def test_a_ceiling_is_kept_unless_others_were_at_work(
     said = (messages.CeilingMeasured(low), messages.CeilingMeasured(high))
     async with session_with(saying(tmp_path, *said)) as session:
         await until(
-            session, lambda: any("ceiling of float64" in line.text for line in session.store.log)
+            session,
+            lambda: any("ceiling of float64" in line.text for line in session.state.log.lines),
         )
-        assert any("ceiling of float32" in line.text for line in session.store.log)
+        assert any("ceiling of float32" in line.text for line in session.state.log.lines)
     assert state_folder.ceilings() == (high,)
 
 
 async def test_a_runner_that_hears_nothing_is_replaced_after_a_cancel(session: Session) -> None:
     request = await start(session)
-    assert session.store.hello is not None
-    stopped = psutil.Process(session.store.hello.pid)
+    assert session.state.runs.hello is not None
+    stopped = psutil.Process(session.state.runs.hello.pid)
     stopped.suspend()
     session.cancel()
-    await until(session, lambda: session.store.runs[request.id].ended)
-    result = session.store.runs[request.id].result
+    await until(session, lambda: session.state.runs.book[request.id].ended)
+    result = session.state.runs.book[request.id].result
     assert result is not None
     assert result.status == "cancelled"
     await until(session, lambda: not stopped.is_running())
@@ -262,24 +263,24 @@ async def test_a_runner_that_hears_nothing_is_replaced_after_a_cancel(session: S
 async def test_a_monitor_that_dies_starts_anew(tmp_path: Path) -> None:
     others = psutil.Process().children()
     async with session_with(saying(tmp_path), interval=0.1) as session:
-        await until(session, lambda: session.store.sample is not None)
-        first = session.store.sample
+        await until(session, lambda: session.state.machine.sample is not None)
+        first = session.state.machine.sample
         monitor = next(
             child
             for child in psutil.Process().children()
             if child not in others and "tui.devices.monitor" in child.cmdline()
         )
         monitor.kill()
-        await until(session, lambda: session.store.monitor.status == "restarting")
-        assert "SIGKILL" in session.store.monitor.reason
-        await until(session, lambda: session.store.sample is not first)
+        await until(session, lambda: session.state.machine.monitor.status == "restarting")
+        assert "SIGKILL" in session.state.machine.monitor.reason
+        await until(session, lambda: session.state.machine.sample is not first)
 
 
 async def test_the_monitor_watches_the_memory_of_the_worker(session: Session) -> None:
     await run(session, "rests")
 
     def seen() -> bool:
-        sample = session.store.sample
+        sample = session.state.machine.sample
         return sample is not None and any(item.unique for item in sample.watched)
 
     await until(session, seen)
@@ -298,16 +299,16 @@ async def test_stopping_leaves_no_process() -> None:
 
 
 async def test_switching_a_flag_compares_the_new_setting_with_the_old(session: Session) -> None:
-    before = set(session.store.comparisons)
+    before = set(session.state.runs.comparisons)
     session.set_flag("mkldnn.enabled", False)
-    await until(session, lambda: not session.store.pending())
-    found = session.store.comparisons.items()
+    await until(session, lambda: not session.state.runs.pending())
+    found = session.state.runs.comparisons.items()
     states = [state for name, state in found if name not in before]
-    compared = [info.name for info in session.store.catalogue if info.compared]
+    compared = [info.name for info in session.state.runs.catalogue if info.compared]
     assert [state.request.workload for state in states] == compared
     assert "conv2d" in compared
     for state in states:
         assert state.request.settings == (True, False)
         assert state.comparison is not None
         assert state.comparison.status == "ok"
-    assert session.store.flags_for("cpu")["mkldnn.enabled"] is False
+    assert session.state.runs.flags_for("cpu")["mkldnn.enabled"] is False

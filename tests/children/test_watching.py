@@ -8,26 +8,29 @@ from pathlib import Path
 from tests.children.sessions import until
 from tests.screens.helpers import environment, gpu, sample, torch_gpu
 from tui.recordings import lines
+from tui.recordings.lines import AnyEvent
 from tui.recordings.recorder import Recorder
-from tui.session.session import Session
-from tui.state.events import AnyEvent
+from tui.runs.session.session import Session
 from workloads.protocol import messages
 
 
 async def test_a_watch_that_ends_is_started_anew_and_all_of_it_is_recorded(tmp_path: Path) -> None:
     path = tmp_path / "recording.jsonl"
-    session = Session(interval=None, recorder=Recorder(path))
-    store = session.store
+    session = Session(interval=None, attachments=[Recorder(path)])
+    state = session.state
 
     def is_read() -> bool:
-        return store.allocators is not None and store.allocators.status.status == "ready"
+        return (
+            state.machine.allocators is not None
+            and state.machine.allocators.status.status == "ready"
+        )
 
     before: tuple[AnyEvent, ...] = (
         sample(gpu(0)),
         messages.Ready(environment(torch_gpu(0)), 1.0),
     )
     for event in before:
-        session.apply(event)
+        session.state.publish(event)
     session.watch_torch(True)
     children = []
     try:
@@ -42,8 +45,8 @@ async def test_a_watch_that_ends_is_started_anew_and_all_of_it_is_recorded(tmp_p
             if len(children) == 1:
                 child.kill()
                 await until(session, lambda: not is_read())
-                assert store.allocators is not None
-                assert "the watch ended" in store.allocators.status.reason
+                assert state.machine.allocators is not None
+                assert "the watch ended" in state.machine.allocators.status.reason
     finally:
         await session.stop()
     assert not any(child.running for child in children)

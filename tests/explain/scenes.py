@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tui.snapshots.explain.evidence import Evidence
-from tui.watch.runs.inventory import (
+from tui.snapshots.explain.inventory import (
     SCHEMA,
     CodeLine,
     Container,

@@ -28,8 +28,8 @@ from tests.explain.scenes import (
 from tui.snapshots.explain.account import account, capacity
 from tui.snapshots.explain.evidence import Evidence, Grown, Holder, Purpose, Rate
 from tui.snapshots.explain.explain import explain
+from tui.snapshots.explain.inventory import CodeLine, NamedBytes, ThreadStack
 from tui.snapshots.explain.leak import find_leak
-from tui.watch.runs.inventory import CodeLine, NamedBytes, ThreadStack
 from workloads.protocol.wire import field_values
 
 LOSSES = container("losses", 6080, 190, graphs=190)

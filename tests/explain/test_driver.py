@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.snapshots.explain.driver import explain_driver_oom
 from tui.snapshots.explain.evidence import Circumstances, Holder
-from tui.watch.runs.inventory import CodeLine
+from tui.snapshots.explain.inventory import CodeLine
 from tui.watch.state.run import SeenGpu, full_gpu
 
 GIB = 2**30

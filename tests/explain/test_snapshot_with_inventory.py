@@ -12,10 +12,10 @@ from tui.snapshots.analysis.markdown import snapshot_markdown
 from tui.snapshots.analysis.report import snapshot_report
 from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.explain.evidence import Circumstances, Holder, Rate
+from tui.snapshots.explain.inventory import AgentRecord, OomFacts
 from tui.snapshots.model.results import Verdict
 from tui.snapshots.model.snapshot import Snapshot
 from tui.snapshots.reader.serve import redacted
-from tui.watch.runs.inventory import AgentRecord, OomFacts
 from workloads.protocol import wire
 
 TAKEN = inventory(

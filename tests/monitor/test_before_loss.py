@@ -15,7 +15,7 @@ from tui.devices.views.device_detail import device_detail, holders
 from tui.devices.views.devices import row
 from tui.devices.views.process_rows import process_rows
 from tui.kit.lines import TextStyle, plain
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 
 REASON = "GPU is lost: reset it or reboot"
 LOST_AT = NOW + 10
@@ -27,22 +27,22 @@ def lost(index: int = 0, reason: str = REASON) -> Device:
     return lost_device(identity_of(gpu(index)), reason, read_at=LATER, lost_at=LOST_AT)
 
 
-def after_a_loss() -> Store:
-    store = make_store("two gpus", sample(gpu(0, read_at=NOW), gpu(1, read_at=NOW)))
-    store.apply(sample(lost(), gpu(1), at=LOST_AT))
-    store.apply(sample(lost(), gpu(1), at=LATER))
-    return store
+def after_a_loss() -> WorkbenchState:
+    state = make_store("two gpus", sample(gpu(0, read_at=NOW), gpu(1, read_at=NOW)))
+    state.publish(sample(lost(), gpu(1), at=LOST_AT))
+    state.publish(sample(lost(), gpu(1), at=LATER))
+    return state
 
 
-def first(store: Store) -> DeviceView:
-    return store.devices[0]
+def first(state: WorkbenchState) -> DeviceView:
+    return state.machine.devices[0]
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_t8_the_row_says_since_when_and_shows_the_last_figures_in_quiet(width: int) -> None:
-    store = after_a_loss()
-    plan = columns(store.devices, width)
-    spans = row(first(store), store.sample, LATER, plan, selected=True)
+    state = after_a_loss()
+    plan = columns(state.machine.devices, width)
+    spans = row(first(state), state.machine.sample, LATER, plan, selected=True)
     drawn = plain(spans)
     assert drawn.startswith("▸ cuda:0 lost 40 s ago")
     for figure in ("61%", "45°C", "310/700 W", "20.7/139.8 GiB"):
@@ -50,22 +50,22 @@ def test_t8_the_row_says_since_when_and_shows_the_last_figures_in_quiet(width: i
     assert {span.style for span in spans if "61%" in span.text} == {TextStyle.QUIET}
     assert len(drawn) <= width
     # The other one stands in the same columns.
-    other = plain(row(store.devices[1], store.sample, LATER, plan, selected=False))
+    other = plain(row(state.machine.devices[1], state.machine.sample, LATER, plan, selected=False))
     assert other.index("74/700 W") + len("74/700 W") == drawn.index("310/700 W") + len("310/700 W")
     assert "lost" not in other
 
 
 def test_t8_where_there_is_no_room_for_both_the_row_says_why() -> None:
-    store = after_a_loss()
-    plan = columns(store.devices, 50)
-    drawn = plain(row(first(store), store.sample, LATER, plan, selected=False))
+    state = after_a_loss()
+    plan = columns(state.machine.devices, 50)
+    drawn = plain(row(first(state), state.machine.sample, LATER, plan, selected=False))
     assert "lost 40 s ago: GPU is lost" in drawn
     assert "61%" not in drawn
 
 
 def test_t8_the_detail_has_the_reason_the_time_and_the_last_figures() -> None:
-    store = after_a_loss()
-    facts = dict(device_detail(first(store), store.sample, LATER))
+    state = after_a_loss()
+    facts = dict(device_detail(first(state), state.machine.sample, LATER))
     assert facts["lost"] == f"{REASON} (found 40 s ago)"
     assert facts["lost at"] == time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(LOST_AT))
     assert facts["last figures"] == "read 50 s ago"
@@ -73,11 +73,11 @@ def test_t8_the_detail_has_the_reason_the_time_and_the_last_figures() -> None:
 
 
 def test_t8_the_list_of_processes_is_the_last_one_and_says_so() -> None:
-    store = after_a_loss()
-    found = holders(first(store), store.sample, LATER)
+    state = after_a_loss()
+    found = holders(first(state), state.machine.sample, LATER)
     rows = process_rows(
-        store.devices,
-        store.sample,
+        state.machine.devices,
+        state.machine.sample,
         of_host=False,
         worker_pid=None,
         pattern="",
@@ -89,26 +89,26 @@ def test_t8_the_list_of_processes_is_the_last_one_and_says_so() -> None:
 
 
 def test_t7_a_device_that_was_lost_from_the_start_has_no_last_figures() -> None:
-    store = Store()
-    store.apply(sample(lost(), at=LATER))
-    assert first(store).before_loss is None
-    assert holders(first(store), store.sample, LATER).notes[0] == f"lost: {REASON}"
-    plan = columns(store.devices, 80)
-    drawn = plain(row(first(store), store.sample, LATER, plan, selected=False))
+    state = WorkbenchState()
+    state.publish(sample(lost(), at=LATER))
+    assert first(state).before_loss is None
+    assert holders(first(state), state.machine.sample, LATER).notes[0] == f"lost: {REASON}"
+    plan = columns(state.machine.devices, 80)
+    drawn = plain(row(first(state), state.machine.sample, LATER, plan, selected=False))
     assert f"lost 40 s ago: {REASON}" in drawn
 
 
 def test_t9_a_device_that_comes_back_has_its_own_figures_again() -> None:
-    store = after_a_loss()
-    store.apply(sample(gpu(0, temperature_c=33.0), gpu(1), at=LATER + 1))
-    assert first(store).before_loss is None
-    assert first(store).nvml is not None
-    assert first(store).nvml == gpu(0, temperature_c=33.0)
+    state = after_a_loss()
+    state.publish(sample(gpu(0, temperature_c=33.0), gpu(1), at=LATER + 1))
+    assert first(state).before_loss is None
+    assert first(state).nvml is not None
+    assert first(state).nvml == gpu(0, temperature_c=33.0)
 
 
 def test_t23_what_is_kept_goes_with_the_device() -> None:
-    store = after_a_loss()
-    store.apply(sample(gpu(1), at=LATER + 1))
-    store.apply(sample(lost(), gpu(1), at=LATER + 2))
-    assert first(store).key == uuid(0)
-    assert first(store).before_loss is None
+    state = after_a_loss()
+    state.publish(sample(gpu(1), at=LATER + 1))
+    state.publish(sample(lost(), gpu(1), at=LATER + 2))
+    assert first(state).key == uuid(0)
+    assert first(state).before_loss is None

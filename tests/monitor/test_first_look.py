@@ -17,7 +17,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tui.core.child.launch import FOLDER, Launched, launch
 from tui.devices.monitor import serving
-from tui.session.session import Session
+from tui.runs.session.session import Session
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,8 +39,8 @@ async def test_it_is_taken_over_with_what_it_has_said(
     session.watch()
     try:
         await session.looked(60)
-        assert session.store.sample is not None
-        assert len(session.store.sample.devices) == 8
+        assert session.state.machine.sample is not None
+        assert len(session.state.machine.sample.devices) == 8
         # No runner yet: torch's import would take the cores from the first paint.
         assert [child.pid for child in session._children()] == [monitor.pid]
         await session.start()
@@ -57,9 +57,12 @@ async def test_one_that_has_died_meanwhile_starts_anew(tmp_path: Path) -> None:
     session.watch()
     try:
         await session.looked(60)
-        assert session.store.sample is None
-        assert session.store.monitor.reason == "the monitor ended: exit status 3; it is restarted"
-        await until(session, lambda: session.store.sample is not None)
+        assert session.state.machine.sample is None
+        assert (
+            session.state.machine.monitor.reason
+            == "the monitor ended: exit status 3; it is restarted"
+        )
+        await until(session, lambda: session.state.machine.sample is not None)
     finally:
         await session.stop()
 
@@ -72,8 +75,8 @@ async def test_a_driver_that_hangs_keeps_nobody_waiting(
     session.watch()
     try:
         await session.looked(60)
-        assert session.store.sample is not None
-        assert "NVML is still starting" in (session.store.sample.driver.error or "")
+        assert session.state.machine.sample is not None
+        assert "NVML is still starting" in (session.state.machine.sample.driver.error or "")
     finally:
         await session.stop()
 
@@ -83,7 +86,7 @@ async def test_one_that_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
     session.watch()
     try:
         await session.looked(0.05)
-        assert session.store.sample is None
+        assert session.state.machine.sample is None
     finally:
         await session.stop()
 

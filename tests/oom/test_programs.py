@@ -21,8 +21,8 @@ from tests.oom.table import FOLDER, PROGRAMS, Program
 from tests.simulated_gpu import place, simulator
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.explain.inventory import KEY
 from tui.snapshots.read.load import load
-from tui.watch.runs.inventory import KEY
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 ROOT = Path(__file__).parents[2]

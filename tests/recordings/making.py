@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.screens.helpers import gpu, sample
+from tui.core.events import LogLine
 from tui.devices.monitor.messages import MonitorHello
 from tui.recordings import lines
-from tui.recordings.lines import GZIP
+from tui.recordings.lines import GZIP, AnyEvent
 from tui.recordings.recorder import Recorder
-from tui.state.events import AnyEvent, LogLine, RunQueued
+from tui.runs.state.events import RunQueued
 from workloads.protocol import messages, wire
 
 AT = 1_750_000_000.0
@@ -55,7 +56,7 @@ def recorded(
     told = script() if events is None else list(events)
     for seconds, event in told:
         clock.wait(seconds)
-        recorder.event(event)
+        recorder.write(event)
     recorder.close()
     return [event for _, event in told]
 

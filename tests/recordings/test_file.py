@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.recordings.making import AT, Clock, header_line, packed, recorded, refusal, script
+from tui.core.events import LogLine, RequestSent
 from tui.recordings import lines
-from tui.recordings.lines import RecordingError, scan_recording
+from tui.recordings.lines import AnyEvent, RecordingError, scan_recording
 from tui.recordings.recorder import Recorder
-from tui.state.events import AnyEvent, LogLine
 from workloads.protocol import messages
 
 NAMES = ("x.jsonl", "x.jsonl.gz")
@@ -66,7 +66,7 @@ def test_each_line_is_in_the_file_before_the_next_is_known(tmp_path: Path, name:
     recorder = Recorder(path)
     said: list[AnyEvent] = []
     for _, event in script():
-        recorder.event(event)
+        recorder.write(event)
         said.append(event)
         assert played(path) == said
         assert lines.scan_recording(path).cut is name.endswith("gz")
@@ -83,7 +83,7 @@ def test_a_recording_is_its_owners_alone_and_takes_no_other_files_place(tmp_path
 def test_requests_are_written_and_are_not_played(tmp_path: Path) -> None:
     path = tmp_path / "x"
     recorder = Recorder(path)
-    recorder.to_runner(messages.Cancel("run-1"))
+    recorder.write(RequestSent("runner", messages.Cancel("run-1")))
     recorder.close()
     assert played(path) == []
     assert b'"to":"runner","message":{"type":"cancel","id":"run-1"}' in path.read_bytes()
@@ -98,7 +98,7 @@ def test_a_full_disk_ends_the_recording_once_and_what_was_written_plays(
     ends: list[str] = []
     found.on_end = ends.append
     (_, first), *rest = script()
-    found.event(first)
+    found.write(first)
 
     def full(file: int, data: bytes) -> int:
         os.pwrite(file, data[:3], path.stat().st_size)
@@ -107,7 +107,7 @@ def test_a_full_disk_ends_the_recording_once_and_what_was_written_plays(
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", full)
         for _, event in rest:
-            found.event(event)
+            found.write(event)
         found.close()
     assert ends == [f"the recording ends here: {path}: No space left on device"]
     assert played(path) == [first]
@@ -219,7 +219,7 @@ def test_a_whole_recording_has_no_problem_and_a_cut_one_says_when(
     assert recorder.problem == ""
     monkeypatch.setattr("tui.recordings.recorder.write_whole", full)
     clock.wait(67)
-    recorder.event(LogLine("workbench", "a"))
+    recorder.write(LogLine("workbench", "a"))
     recorder.close()
     where = tmp_path / "x"
     assert recorder.problem == f"the recording is cut after 1:07: {where}: No space left on device"
@@ -230,7 +230,7 @@ def test_an_end_that_cannot_be_written_is_told(
 ) -> None:
     path = tmp_path / "x.gz"
     recorder = Recorder(path, now=lambda: AT, elapsed=Clock())
-    recorder.event(LogLine("workbench", "a"))
+    recorder.write(LogLine("workbench", "a"))
     monkeypatch.setattr("tui.recordings.recorder.write_whole", full)
     recorder.close()
     assert recorder.problem == f"the end of the recording is lost: {path}: No space left on device"

@@ -11,22 +11,13 @@ from hypothesis import strategies as st
 from tests.recordings.making import header_line, refusal
 from tests.screens.helpers import gpu, gpu_process, sample
 from tests.screens.watching import TORCHRUN, figures, said, told, torch_process
+from tui.core.events import LogLine, MonitorStatus, RunnerStatus, WatchStatus
 from tui.devices.monitor.messages import Watch
+from tui.devices.state.events import DeviceSelected, PeaksReset
 from tui.recordings import lines
+from tui.recordings.lines import AnyEvent
+from tui.runs.state.events import FlagSet, ParametersSet, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep
-from tui.state.events import (
-    AnyEvent,
-    DeviceSelected,
-    FlagSet,
-    LogLine,
-    MonitorStatus,
-    ParametersSet,
-    PeaksReset,
-    RunnerStatus,
-    RunQueued,
-    SweepSet,
-    WatchStatus,
-)
 from workloads.protocol import messages
 
 texts = st.text(max_size=20)

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import environment, gpu, gpu_process, sample
 from tests.screens.watching import told, torch_process
+from tui.core.events import LogLine, RunnerStatus
 from tui.core.text.redact import HOST
 from tui.devices.monitor.messages import HostProcesses, ParentProcess
+from tui.recordings.lines import AnyEvent
 from tui.recordings.recorder import Redaction, program
-from tui.state.events import AnyEvent, LogLine, RunnerStatus
 from workloads.protocol import messages, wire
 from workloads.protocol.results import TorchDevice
 

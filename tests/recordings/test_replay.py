@@ -16,25 +16,27 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.recordings.making import AT, Clock, header_line, recorded
 from tests.screens.helpers import gpu, sample
+from tui.core.events import LogLine, Topic, Topics
 from tui.devices.monitor.messages import MonitorHello
+from tui.devices.state.events import DeviceSelected
 from tui.recordings import lines
-from tui.recordings.lines import scan_recording
+from tui.recordings.lines import AnyEvent, scan_recording
 from tui.recordings.recorder import Recorder
 from tui.recordings.replay import AT_ONCE, ReplaySession
-from tui.session.session import Session
-from tui.state.events import AnyEvent, DeviceSelected, LogLine, Topic, Topics
-from tui.state.store import Store
+from tui.runs.session.session import Session
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.messages import nothing_measured
 
 PATIENCE_S = 30.0
 
 
-def known(store: Store) -> dict[str, Any]:
-    """All that a store knows, to be compared."""
-    found = dict(vars(store))
-    found["log"] = [line for line in store.log if not line.text.startswith("recording of ")]
-    found["history"], found["moments"] = vars(store.history), vars(store.moments)
+def known(state: WorkbenchState) -> dict[str, Any]:
+    """All that the states know, to be compared."""
+    found = {**vars(state.machine), **vars(state.runs)}
+    del found["machine"]
+    found["log"] = [line for line in state.log.lines if not line.text.startswith("recording of ")]
+    found["history"], found["moments"] = vars(state.machine.history), vars(state.machine.moments)
     return found
 
 
@@ -53,7 +55,7 @@ async def ended(session: ReplaySession) -> None:
 
 async def holds(session: ReplaySession, condition: Callable[[], bool]) -> None:
     changed = asyncio.Event()
-    session.subscribe(lambda _parts: changed.set())
+    session.state.bus.on_change(lambda _parts: changed.set())
     while not condition():
         changed.clear()
         await asyncio.wait_for(changed.wait(), PATIENCE_S)
@@ -74,41 +76,41 @@ async def test_a_session_with_devices_runs_and_a_comparison_ends_the_same_when_r
         monkeypatch.setenv(name, value)
     path = tmp_path / "x.jsonl.gz"
     ceilings.keep(tmp_path / "state")
-    session = Session(misbehaving(tmp_path), 0.2, recorder=Recorder(path))
+    session = Session(misbehaving(tmp_path), 0.2, attachments=[Recorder(path)])
     await session.start()
     await ready(session)
-    await until(session, lambda: len(session.store.devices) == 3)
-    session.select_device(session.store.devices[1].key)
+    await until(session, lambda: len(session.state.machine.devices) == 3)
+    session.select_device(session.state.machine.devices[1].key)
     session.set_parameters("matmul", {"n": 64, "dtype": "float32"})
     await run(session, "matmul")
     session.reset_peaks("cpu")
     session.set_flag("mkldnn.enabled", False)
     session.cancel()
-    await until(session, lambda: not session.store.pending())
+    await until(session, lambda: not session.state.runs.pending())
     await session.stop()
 
     replay = await replayed(path)
-    assert known(replay.store) == known(session.store)
-    assert replay.store.runs["run-1"].conditions is not None
-    assert replay.store.comparisons
+    assert known(replay.state) == known(session.state)
+    assert replay.state.runs.book["run-1"].conditions is not None
+    assert replay.state.runs.comparisons
     assert not scan_recording(path).cut
 
 
 async def test_a_session_whose_runner_dies_ends_the_same_when_replayed(tmp_path: Path) -> None:
     path = tmp_path / "x"
     python = script(tmp_path, "echo broken loader >&2; exit 127")
-    session = Session(python, None, recorder=Recorder(path))
+    session = Session(python, None, attachments=[Recorder(path)])
     await session.start()
-    await until(session, lambda: session.store.runner.status == "restarting")
+    await until(session, lambda: session.state.runs.runner.status == "restarting")
     await session.stop()
-    assert known((await replayed(path)).store) == known(session.store)
+    assert known((await replayed(path)).state) == known(session.state)
 
 
 async def test_a_full_disk_is_said_once_in_the_log_and_the_session_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder = Recorder(tmp_path / "x")
-    session = Session(recorder=recorder)
+    session = Session(attachments=[recorder])
     write = os.write
 
     def full(file: int, data: bytes) -> int:
@@ -118,9 +120,9 @@ async def test_a_full_disk_is_said_once_in_the_log_and_the_session_goes_on(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", full)
-        session.apply(LogLine("runner", "one"))
-        session.apply(LogLine("runner", "two"))
-    texts = [line.text for line in session.store.log]
+        session.state.publish(LogLine("runner", "one"))
+        session.state.publish(LogLine("runner", "two"))
+    texts = [line.text for line in session.state.log.lines]
     assert [text for text in texts if "recording" in text] == [
         f"the recording ends here: {tmp_path / 'x'}: No space left on device"
     ]
@@ -129,7 +131,7 @@ async def test_a_full_disk_is_said_once_in_the_log_and_the_session_goes_on(
 
 async def test_without_a_recorder_nothing_is_written(tmp_path: Path) -> None:
     async with session_with(script(tmp_path, "exit 1")) as session:
-        await until(session, lambda: session.store.runner.status == "restarting")
+        await until(session, lambda: session.state.runs.runner.status == "restarting")
     assert not list(tmp_path.glob("*.jsonl*"))
 
 
@@ -142,19 +144,19 @@ async def test_each_event_comes_at_its_time_and_ages_are_those_of_then(tmp_path:
     clock = Clock()
     session = ReplaySession(scan_recording(path), now=clock)
     await session.start()
-    await holds(session, lambda: session.store.monitor.status == "ready")
-    assert session.store.sample is None
+    await holds(session, lambda: session.state.machine.monitor.status == "ready")
+    assert session.state.machine.sample is None
     assert session.words() == "REPLAY 0:00/0:03 1x"
     clock.wait(0.5)
     session.faster()
-    await holds(session, lambda: session.store.sample is not None)
+    await holds(session, lambda: session.state.machine.sample is not None)
     assert session.clock() == AT + 0.5
-    assert not session.store.runs
+    assert not session.state.runs.book
     clock.wait(0.5)
     assert session.clock() == AT + 1.5
     session.slower()
-    await holds(session, lambda: bool(session.store.runs))
-    assert session.store.runs["run-1"].progress is None
+    await holds(session, lambda: bool(session.state.runs.book))
+    assert session.state.runs.book["run-1"].progress is None
     await session.stop()
 
 
@@ -182,13 +184,13 @@ async def test_after_the_end_it_begins_anew_when_asked(tmp_path: Path) -> None:
     session = ReplaySession(scan_recording(path), AT_ONCE)
     await session.start()
     await ended(session)
-    before = known(session.store)
+    before = known(session.state)
     seen: list[Topics] = []
-    session.subscribe(seen.append)
+    session.state.bus.on_change(seen.append)
     session.toggle()
     await holds(session, lambda: frozenset(Topic) in seen)
     await ended(session)
-    assert known(session.store) == before
+    assert known(session.state) == before
     await session.stop()
 
 
@@ -197,10 +199,12 @@ async def test_a_loop_plays_again_and_again_from_nothing(tmp_path: Path) -> None
     recorded(path)
     session = ReplaySession(scan_recording(path), AT_ONCE, loop=True)
     rounds: list[Topics] = []
-    session.subscribe(lambda parts: rounds.append(parts) if parts == frozenset(Topic) else None)
+    session.state.bus.on_change(
+        lambda parts: rounds.append(parts) if parts == frozenset(Topic) else None
+    )
     await session.start()
     await holds(session, lambda: len(rounds) == 3)
-    assert not session.store.runs
+    assert not session.state.runs.book
     assert "end" not in session.words()
     await session.stop()
 
@@ -211,12 +215,12 @@ async def test_the_device_that_the_viewer_chose_is_kept(tmp_path: Path) -> None:
     keys = [device.id for device in seen.devices]
     told: list[tuple[float, AnyEvent]] = [(0, seen), (1, DeviceSelected(keys[1]))]
     recorded(path, told)
-    assert (await replayed(path)).store.selected == keys[1]
+    assert (await replayed(path)).state.machine.selected == keys[1]
     session = ReplaySession(scan_recording(path), AT_ONCE)
     session.select_device(keys[0])
     await session.start()
     await ended(session)
-    assert session.store.selected == keys[0]
+    assert session.state.machine.selected == keys[0]
     await session.stop()
 
 
@@ -226,7 +230,7 @@ async def test_what_this_program_does_not_know_is_named_in_the_log_and_passed_ov
     path = tmp_path / "x"
     new = b'{"t":1,"from":"runner","message":{"type":"of_tomorrow"}}\n'
     path.write_bytes(header_line() + new + lines.event_line(2, LogLine("runner", "after")))
-    texts = [line.text for line in (await replayed(path)).store.log]
+    texts = [line.text for line in (await replayed(path)).state.log.lines]
     assert texts[-2:] == ["not played: unknown message type 'of_tomorrow'", "after"]
 
 
@@ -234,7 +238,7 @@ async def test_it_says_what_it_is_and_where_it_breaks_off(tmp_path: Path) -> Non
     path = tmp_path / "x"
     recorded(path, title="made by hand")
     path.write_bytes(path.read_bytes()[:-5])
-    texts = [line.text for line in (await replayed(path)).store.log]
+    texts = [line.text for line in (await replayed(path)).state.log.lines]
     assert texts[0].startswith("recording of 2025-06-15T15:06:40+00:00 by gpu-workbench ")
     assert texts[0].endswith(": made by hand")
     assert "breaks off" in texts[1]
@@ -244,12 +248,12 @@ async def test_nothing_can_be_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "x"
     recorded(path)
     session = await replayed(path)
-    before = known(session.store)
+    before = known(session.state)
     session.run(["matmul"])
     session.set_flag("mkldnn.enabled", False)
     session.cancel()
     session.restart_runner()
-    assert known(session.store) == before
+    assert known(session.state) == before
 
 
 async def test_an_error_of_its_own_is_told(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def _runs(
     ]
 
 
-class Store:
+class WorkbenchState:
     """A store with two sides in it."""
 
     def __init__(self, place: Path, a: list[StoredResult], b: list[StoredResult]) -> None:
@@ -73,7 +73,7 @@ def _text(found: StoreComparison, cells: int = 100) -> str:
 def test_another_driver_is_named_beside_what_has_become_slower(tmp_path: Path) -> None:
     a = _runs(1e-3) + _runs(2e-3, 100, workload="softmax")
     b = _runs(1.1e-3, 200, facts=NEW) + _runs(2e-3, 300, facts=NEW, workload="softmax")
-    found = Store(tmp_path / "r", a, b).compared()
+    found = WorkbenchState(tmp_path / "r", a, b).compared()
     assert [one.answer.verdict for one in found.questions] == ["slower", "same"]
     assert [one.workload for one in found.slower] == ["matmul"]
     text = _text(found)
@@ -86,13 +86,13 @@ def test_another_driver_is_named_beside_what_has_become_slower(tmp_path: Path) -
 
 
 def test_of_one_run_each_it_says_how_much_the_box_varies(tmp_path: Path) -> None:
-    store = Store(tmp_path / "r", _runs(1e-3, 0, 1), _runs(1.02e-3, 10, 1, facts=NEW))
-    text = _text(store.compared())
+    state = WorkbenchState(tmp_path / "r", _runs(1e-3, 0, 1), _runs(1.02e-3, 10, 1, facts=NEW))
+    text = _text(state.compared())
     assert "unclear: one session per side (1 and 1 runs), of 3 that a verdict takes; how" in text
     with Database(tmp_path / "r", writing=True) as database:
         database.add(_runs(1e-3, 100, 9, spread=0.0135))
         history = tuple(database.rows())
-    text = _text(store.compared(history))
+    text = _text(state.compared(history))
     assert "(1 and 1 runs), of 3 that a verdict takes; it varies by ±" in text
     assert "from run to run (10 runs)" in text
 
@@ -101,7 +101,7 @@ def test_runs_of_one_hour_are_one_session_and_unclear_with_the_command_that_adds
     tmp_path: Path,
 ) -> None:
     a, b = _runs(1e-3, apart=60), _runs(1.3e-3, 500, apart=60, facts=NEW)
-    found = Store(tmp_path / "r", a, b).compared()
+    found = WorkbenchState(tmp_path / "r", a, b).compared()
     (one,) = found.questions
     assert (one.answer.ratio.sessions, one.answer.ratio.runs) == ((1, 1), (5, 5))
     assert (one.answer.verdict, one.answer.ratio.ci95) == ("unclear", None)
@@ -127,35 +127,35 @@ def test_what_two_processes_can_have_otherwise_is_alternated(
     facts: dict[str, str], words: str, tmp_path: Path
 ) -> None:
     text = _text(
-        Store(tmp_path / "r", _runs(1e-3, 0, 1), _runs(1e-3, 9, 1, facts=facts)).compared()
+        WorkbenchState(tmp_path / "r", _runs(1e-3, 0, 1), _runs(1e-3, 9, 1, facts=facts)).compared()
     )
     assert (f"--interleave {words}" in text) is bool(words)
     flag = "flag cudnn.benchmark"
     a, b = _runs(1e-3, 0, 1, facts={flag: "off"}), _runs(1e-3, 9, 1, facts={flag: "on"})
-    text = _text(Store(tmp_path / "s", a, b).compared())
+    text = _text(WorkbenchState(tmp_path / "s", a, b).compared())
     assert "--interleave cudnn.benchmark=off cudnn.benchmark=on" in text
 
 
 def test_sides_that_alternate_have_a_session_for_each_turn(tmp_path: Path) -> None:
     a = [kept(number * 60, median=1e-3) for number in range(0, 8, 2)]
     b = [kept(number * 60, median=1.1e-3, facts=NEW) for number in range(1, 9, 2)]
-    (one,) = Store(tmp_path / "r", a, b).compared().questions
+    (one,) = WorkbenchState(tmp_path / "r", a, b).compared().questions
     assert (one.answer.ratio.sessions, one.answer.verdict) == ((4, 4), "slower")
     # Not where they are on another device, which nothing alternates with ...
     b = [kept(number * 60, facts=NEW, device="cuda:1") for number in range(1, 9, 2)]
-    (one,) = Store(tmp_path / "s", a, b).compared().questions
+    (one,) = WorkbenchState(tmp_path / "s", a, b).compared().questions
     assert one.answer.ratio.sessions == (1, 1)
     # ... nor where all turns are of one process ...
     a, b = (
         [kept(number * 60, process="one", facts=facts) for number in range(first, 9, 2)]
         for first, facts in ((0, {}), (1, NEW))
     )
-    (one,) = Store(tmp_path / "t", a, b).compared().questions
+    (one,) = WorkbenchState(tmp_path / "t", a, b).compared().questions
     assert one.answer.ratio.sessions == (1, 1)
     # ... nor on another box.
     a = [kept(number * 60) for number in range(0, 8, 2)]
     b = [kept(number * 60, facts={"box": "beta"}) for number in range(1, 9, 2)]
-    (one,) = Store(tmp_path / "u", a, b).compared().questions
+    (one,) = WorkbenchState(tmp_path / "u", a, b).compared().questions
     assert one.answer.ratio.sessions == (1, 1)
 
 
@@ -165,7 +165,7 @@ def test_the_columns_the_ratio_and_the_interval_agree_in_every_row(tmp_path: Pat
         name = f"w{place}"
         a += _runs(1e-3, 100 * place, workload=name, spread=0.01)
         b += _runs(factor * 1e-3, 100 * place + 50, workload=name, spread=0.01, facts=NEW)
-    found = Store(tmp_path / "r", a, b).compared()
+    found = WorkbenchState(tmp_path / "r", a, b).compared()
     assert {one.answer.verdict for one in found.questions} >= {"faster", "slower"}
     for one, cells in zip(found.questions, compare_table(found).rows, strict=True):
         word, speed, interval = map(str, cells[-3:])
@@ -179,13 +179,13 @@ def test_the_columns_the_ratio_and_the_interval_agree_in_every_row(tmp_path: Pat
 
 def test_holms_correction_is_told_where_it_changes_a_verdict(tmp_path: Path) -> None:
     a, b = _runs(1.041e-3, 0, 4, spread=0.012), _runs(1.0e-3, 50, 4, spread=0.012, facts=NEW)
-    (alone,) = Store(tmp_path / "r", a, b).compared().questions
+    (alone,) = WorkbenchState(tmp_path / "r", a, b).compared().questions
     assert alone.answer.verdict in ("faster", "slower")
     assert alone.answer.ratio.p_value is not None
     for place in range(60):
         a += _runs(1e-3, 1000 + 100 * place, 4, workload=f"w{place}", spread=0.012)
         b += _runs(1e-3, 1050 + 100 * place, 4, workload=f"w{place}", spread=0.012, facts=NEW)
-    found = Store(tmp_path / "s", a, b).compared()
+    found = WorkbenchState(tmp_path / "s", a, b).compared()
     one = next(each for each in found.questions if each.workload == "matmul")
     assert (one.answer.verdict, one.answer.ratio) == ("unclear", alone.answer.ratio)
     text = " ".join(_text(found, 140).split())
@@ -196,7 +196,9 @@ def test_holms_correction_is_told_where_it_changes_a_verdict(tmp_path: Path) -> 
 
 def test_marked_runs_stay_and_are_told(tmp_path: Path) -> None:
     hot = _runs(1e-3, 10, 2, warnings=("throttled: heat",))
-    found = Store(tmp_path / "r", [*_runs(1e-3, 0, 3), *hot], _runs(1e-3, 20, facts=NEW)).compared()
+    found = WorkbenchState(
+        tmp_path / "r", [*_runs(1e-3, 0, 3), *hot], _runs(1e-3, 20, facts=NEW)
+    ).compared()
     assert found.questions[0].answer.ratio.runs == (5, 5)
     assert "A: 2 of 5 runs with warnings, such as throttled: heat" in _text(found)
 
@@ -205,7 +207,7 @@ def test_clocks_that_a_lower_power_limit_holds_down_are_named(tmp_path: Path) ->
     capped = conditions(clock=1410.0, throttle=("idle", "sw_power_cap"))
     a = _runs(1e-3, 0, facts={"power limit": "700 W"})
     b = _runs(1.3e-3, 10, facts={"power limit": "350 W"}, seen=capped)
-    found = Store(tmp_path / "r", a, b).compared()
+    found = WorkbenchState(tmp_path / "r", a, b).compared()
     assert found.questions[0].answer.verdict == "slower"
     text = _text(found)
     assert "power limit 700 W → 350 W" in text
@@ -213,12 +215,12 @@ def test_clocks_that_a_lower_power_limit_holds_down_are_named(tmp_path: Path) ->
     assert "clocks held down by nothing → sw_power_cap" in text
     # What was not sampled is not told apart.
     unseen = _runs(1e-3, 20, seen=conditions(clock=None))
-    assert "SM clock" not in _text(Store(tmp_path / "s", a, unseen).compared())
+    assert "SM clock" not in _text(WorkbenchState(tmp_path / "s", a, unseen).compared())
 
 
 def test_runs_of_one_process_are_told_to_be(tmp_path: Path) -> None:
     one = _runs(1e-3, process="the same")
-    text = _text(Store(tmp_path / "r", one, _runs(1e-3, 20)).compared())
+    text = _text(WorkbenchState(tmp_path / "r", one, _runs(1e-3, 20)).compared())
     assert "A: all runs are of one process" in text
     assert "B: all runs" not in text
 
@@ -227,7 +229,7 @@ def test_what_answers_the_same_question_is_laid_side_by_side(tmp_path: Path) -> 
     small: dict[str, Setting] = {"n": 64}
     a = _runs(1e-3) + _runs(1e-4, 100, parameters=small) + _runs(5e-3, 200, device="cpu")
     b = _runs(1e-3, 300, facts=NEW) + _runs(1e-4, 400, parameters=small, device="cuda:1")
-    found = Store(tmp_path / "r", a, b).compared()
+    found = WorkbenchState(tmp_path / "r", a, b).compared()
     assert [(one.devices, one.parameters) for one in found.questions] == [
         # Of the other size each side has one GPU alone: that is the one that is meant.
         (("cuda:0", "cuda:0"), '{"n":4096}'),
@@ -243,27 +245,27 @@ def test_a_flag_that_both_sides_have_in_both_settings_is_compared_with_itself(
     on, off = {"flag cudnn.benchmark": "on"}, {"flag cudnn.benchmark": "off"}
     a = _runs(1e-3, facts=on) + _runs(2e-3, 100, facts=off)
     b = _runs(2e-3, 200, facts={**off, **NEW}) + _runs(1e-3, 300, facts={**on, **NEW})
-    found = Store(tmp_path / "r", a, b).compared()
+    found = WorkbenchState(tmp_path / "r", a, b).compared()
     assert [one.answer.verdict for one in found.questions] == ["same", "same"]
     # Where each side has one setting alone, they are compared and the difference is named.
-    text = _text(Store(tmp_path / "s", a[:5], b[:5]).compared())
+    text = _text(WorkbenchState(tmp_path / "s", a[:5], b[:5]).compared())
     assert "driver 580.65.06 → 590.10.01, flag cudnn.benchmark on → off" in text
 
 
 def test_what_is_not_known_of_one_side_is_a_difference(tmp_path: Path) -> None:
     other = [kept(number, facts={"vbios": "96.00"}) for number in range(10, 13)]
-    found = Store(tmp_path / "r", _runs(1e-3, 0, 3), other).compared()
+    found = WorkbenchState(tmp_path / "r", _runs(1e-3, 0, 3), other).compared()
     assert "vbios not known → 96.00" in _text(found)
 
 
 def test_a_result_is_not_held_against_itself(tmp_path: Path) -> None:
     runs = _runs(1e-3)
-    store = Store(tmp_path / "r", runs, runs[:2])
+    state = WorkbenchState(tmp_path / "r", runs, runs[:2])
     with pytest.raises(SelectionError, match="2 results are in both A and B"):
-        store.compared()
-    store = Store(tmp_path / "one", runs, runs[:1])
+        state.compared()
+    state = WorkbenchState(tmp_path / "one", runs, runs[:1])
     with pytest.raises(SelectionError, match=r"^[0-9a-f]+ is in both A and B: a result cannot"):
-        store.compared()
+        state.compared()
 
 
 def test_lists_say_once_what_all_share_and_markdown_cannot_be_broken(tmp_path: Path) -> None:

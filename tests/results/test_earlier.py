@@ -13,18 +13,19 @@ from tests.results.samples import BEGAN, FACTS, HOUR, kept
 from tests.screens.app_helpers import running
 from tests.screens.helpers import NOW, gpu, host, make_store, sample, torch_gpu, uuid
 from tests.screens.results import ran
+from tui.core.events import LogLine
 from tui.kit.lines import plain
 from tui.recordings import lines
 from tui.results.store.compare import compare_with_earlier, earlier_results
 from tui.results.store.database import Database
 from tui.results.store.keeper import ResultHistory
 from tui.results.store.records import StoredResult
+from tui.runs.state.events import EarlierRead, HeldAgainst, ParametersSet
 from tui.runs.state.runs import Against, EarlierResult
+from tui.runs.state.workbench import WorkbenchState
 from tui.runs.views.detail import detail_lines, earlier_in_full
 from tui.runs.views.workload_columns import columns_for, entry_line
 from tui.runs.views.workload_table import entries, row
-from tui.state.events import AnyEvent, EarlierRead, HeldAgainst, LogLine, ParametersSet
-from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.results import Setting
 from workloads.protocol.wire import field_values
@@ -166,27 +167,27 @@ async def test_a_session_hears_of_earlier_ones_and_of_how_its_runs_compare(
     tmp_path: Path,
 ) -> None:
     place = _filled(tmp_path / "r", _here(1), _here(2), _here(3))
-    heard: list[AnyEvent] = []
-    store = make_store("one gpu")
+    heard: list[object] = []
+    state = make_store("one gpu")
 
-    def apply(event: AnyEvent) -> None:
+    def apply(event: object) -> None:
         heard.append(event)
-        store.apply(event)
+        state.publish(event)
 
     sessions = ResultHistory(place)
-    await sessions.read(store, apply)
+    await sessions.read(state.runs, apply)
     (said,) = heard
     assert isinstance(said, EarlierRead)
     assert [one.at for one in said.results] == [BEGAN + 3]
     *_, ended = ran("matmul", "cuda:0", median=2e-3)
     for event in ran("matmul", "cuda:0", median=2e-3):
-        store.apply(event)
+        state.publish(event)
     assert isinstance(ended, messages.Finished)
-    await sessions.compare(ended.result.id, store, apply)
+    await sessions.compare(ended.result.id, state.runs, apply)
     held = heard[-1]
     assert isinstance(held, HeldAgainst)
     assert (held.against.runs, held.against.verdict) == ((3, 1), "unclear")
-    assert store.runs[ended.result.id].against == held.against
+    assert state.runs.book[ended.result.id].against == held.against
 
 
 async def test_a_store_that_cannot_be_read_is_one_line_of_the_log(tmp_path: Path) -> None:
@@ -195,7 +196,7 @@ async def test_a_store_that_cannot_be_read_is_one_line_of_the_log(tmp_path: Path
     heard: list[object] = []
     sessions = ResultHistory(place)
     for _ in range(2):
-        await asyncio.wait_for(sessions.read(make_store(), heard.append), 30)
+        await asyncio.wait_for(sessions.read(make_store().runs, heard.append), 30)
     (line,) = heard
     assert isinstance(line, LogLine)
     assert "it is damaged; move it away" in line.text
@@ -227,9 +228,9 @@ def _earlier(on: str = uuid(0), days: float = 2.0, **changes: object) -> Earlier
     return EarlierResult(**values)  # type: ignore[arg-type]
 
 
-def _shown(store: Store, cells: int) -> str:
-    found = entries(store)
-    chosen = columns_for(store, found, cells)
+def _shown(state: WorkbenchState, cells: int) -> str:
+    found = entries(state.runs)
+    chosen = columns_for(state.runs, found, cells)
     return next(
         plain(entry_line(one, chosen, under_cursor=False))
         for one in found
@@ -238,9 +239,9 @@ def _shown(store: Store, cells: int) -> str:
 
 
 def test_a_sentence_of_what_is_not_known_of_the_software_ends_with_the_age() -> None:
-    store = make_store()
-    assert earlier_in_full(store, _earlier(torch="", driver="")).endswith(" ago")
-    assert earlier_in_full(store, _earlier(driver="")).endswith(" ago with torch 2.12.1")
+    state = make_store()
+    assert earlier_in_full(state.runs, _earlier(torch="", driver="")).endswith(" ago")
+    assert earlier_in_full(state.runs, _earlier(driver="")).endswith(" ago with torch 2.12.1")
 
 
 @pytest.mark.parametrize("cells", [79, 119, 199])
@@ -256,16 +257,16 @@ def test_an_old_figure_stands_in_parentheses_and_with_its_age(cells: int) -> Non
 
 
 def test_an_old_figure_is_quiet_and_no_ratio_is_made_of_it() -> None:
-    store = make_store("one gpu", EarlierRead(NOW, (_earlier(), _earlier("", days=3))))
-    info = store.catalogue[0]
-    found = row(store, info)
+    state = make_store("one gpu", EarlierRead(NOW, (_earlier(), _earlier("", days=3))))
+    info = state.runs.catalogue[0]
+    found = row(state.runs, info)
     assert {found.cells[name].style.value for name in ("cpu", "cuda:0")} == {"quiet"}
     assert [span.style.value for span in found.state] == ["quiet"]
     assert plain(found.state) == "cuda:0 2 d, cpu 3 d ago, driver 580"
     assert found.cells["speed-up"].text == ""
     for event in ran("matmul", "cpu", median=0.412):
-        store.apply(event)
-    found = row(store, info)
+        state.publish(event)
+    found = row(state.runs, info)
     assert found.cells["cpu"].text == "412 ms"
     assert found.cells["cuda:0"].text == "(2.71 ms)"
     assert found.cells["speed-up"].text == ""
@@ -274,17 +275,17 @@ def test_an_old_figure_is_quiet_and_no_ratio_is_made_of_it() -> None:
 
 def test_only_what_was_measured_on_the_gpu_of_the_column_is_shown() -> None:
     other = sample(gpu(0, id=uuid(7)), host=host())
-    store = make_store("one gpu", EarlierRead(NOW, (_earlier(),)))
-    assert "ago" in _shown(store, 119)
+    state = make_store("one gpu", EarlierRead(NOW, (_earlier(),)))
+    assert "ago" in _shown(state, 119)
     for told in (
         (_earlier(torch_gpu(5).uuid or ""),),
         (_earlier(asked={"size": 64}, used={"size": 64}),),
     ):
-        store = make_store("one gpu", other, EarlierRead(NOW, told))
-        assert "not run" in _shown(store, 119)
-    store = make_store("one gpu", EarlierRead(NOW, (_earlier(),)))
-    store.apply(ParametersSet("matmul", {"size": 64, "dtype": "float32"}))
-    assert "not run" in _shown(store, 119)
+        state = make_store("one gpu", other, EarlierRead(NOW, told))
+        assert "not run" in _shown(state, 119)
+    state = make_store("one gpu", EarlierRead(NOW, (_earlier(),)))
+    state.publish(ParametersSet("matmul", {"size": 64, "dtype": "float32"}))
+    assert "not run" in _shown(state, 119)
 
 
 @pytest.mark.parametrize(
@@ -300,39 +301,39 @@ def test_a_new_run_says_how_it_compares(verdict: str, ratio: float, words: str) 
     *events, ended = ran()
     assert isinstance(ended, messages.Finished)
     against = Against(NOW - 2 * DAY_S, verdict, ratio, None, (3, 1), 0.027, ("driver 1 → 2",))  # type: ignore[arg-type]
-    store = make_store("one gpu", *events, ended, HeldAgainst(ended.result.id, against))
-    assert plain(row(store, store.catalogue[0]).state) == words
+    state = make_store("one gpu", *events, ended, HeldAgainst(ended.result.id, against))
+    assert plain(row(state.runs, state.runs.catalogue[0]).state) == words
     # The number of warnings is what a narrow table leaves out, not how it compares.
     doubted = replace(ended, result=replace(ended.result, warnings=("not quiet", "throttled")))
-    store = make_store("one gpu", *events, doubted, HeldAgainst(ended.result.id, against))
-    assert plain(row(store, store.catalogue[0]).state) == f"! {words}, 2 warnings"
+    state = make_store("one gpu", *events, doubted, HeldAgainst(ended.result.id, against))
+    assert plain(row(state.runs, state.runs.catalogue[0]).state) == f"! {words}, 2 warnings"
 
 
 def test_the_detail_tells_earlier_figures_and_how_a_run_compares_in_full() -> None:
-    store = make_store("one gpu", EarlierRead(NOW, (_earlier(),)))
-    text = _detail(store)
+    state = make_store("one gpu", EarlierRead(NOW, (_earlier(),)))
+    text = _detail(state)
     assert "earlier: 2.71 ms ±<0.1%, 2 d ago with driver 580.65.06, torch 2.12.1" in text
     *events, ended = ran()
     assert isinstance(ended, messages.Finished)
     for event in (*events, ended):
-        store.apply(event)
+        state.publish(event)
     few = Against(NOW - 3600, "unclear", 1.02, None, (5, 1), 0.027, ())
-    store.apply(HeldAgainst(ended.result.id, few))
-    text = _detail(store)
+    state.publish(HeldAgainst(ended.result.id, few))
+    text = _detail(state)
     assert (
         "unclear: 1.02x beside 5 runs of earlier sessions, the last 1 h ago; three sessions" in text
     )
     assert "how much it varies from run to run is ±2.7%" in text
     many = Against(NOW - 3600, "slower", 0.9, (0.87, 0.93), (5, 3), None, ("driver 1 → 2",))
-    store.apply(HeldAgainst(ended.result.id, many))
-    text = _detail(store)
+    state.publish(HeldAgainst(ended.result.id, many))
+    text = _detail(state)
     assert "1.11x slower beside 5 runs of earlier sessions, the last 1 h ago" in text
     assert "├" in text
     assert "differences (not causes): driver 1 → 2" in text
 
 
-def _detail(store: Store) -> str:
-    return " ".join(" ".join(plain(row) for row in detail_lines(store, "matmul", 110)).split())
+def _detail(state: WorkbenchState) -> str:
+    return " ".join(" ".join(plain(row) for row in detail_lines(state.runs, "matmul", 110)).split())
 
 
 async def test_the_age_of_an_old_figure_grows_while_nothing_is_run() -> None:

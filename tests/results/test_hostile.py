@@ -161,15 +161,15 @@ PLACES = [
 def test_any_line_is_refused_or_goes_round(
     tmp_path: Path, place: tuple[str, ...], value: Any
 ) -> None:
-    path, store = tmp_path / "f", tmp_path / "r"
-    store.unlink(missing_ok=True)
+    path, state = tmp_path / "f", tmp_path / "r"
+    state.unlink(missing_ok=True)
     path.write_text(changed(put(*place, value=value)))
     found = None
     with contextlib.suppress(ExchangeError):
         found = read_file(path)
     if found is None:
         return
-    with Database(store, writing=True) as database:
+    with Database(state, writing=True) as database:
         database.add(found)
         seen = shown(database)
         assert "matmul" in seen

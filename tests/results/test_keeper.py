@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.results.samples import BEGAN, timing
+from tests.screens.fakes import FakeSession
 from tests.screens.helpers import gpu, make_store, sample, uuid
+from tui.core.events import LogLine
+from tui.recordings.lines import AnyEvent
 from tui.results.store.database import Database
 from tui.results.store.keeper import ResultRecorder
 from tui.results.store.records import StoredResult
+from tui.runs.session.session import Session
+from tui.runs.state.events import CompareQueued, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep
-from tui.state.events import AnyEvent, CompareQueued, LogLine, RunQueued, SweepSet
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.results import Arm, Comparison, MeasuredSpan, RunResult, Setting, Status
 
@@ -44,32 +49,32 @@ def _finished(request: messages.Run, status: Status = "ok", *, timed: bool = Tru
     return messages.Finished(result)
 
 
-async def _kept(store: Store, place: Path, *events: AnyEvent) -> list[StoredResult]:
+async def _kept(state: WorkbenchState, place: Path, *events: AnyEvent) -> list[StoredResult]:
     """What is in the store of results, the oldest first, after a session over these events."""
     keeper = ResultRecorder(place)
+    keeper.attach(cast(Session, FakeSession(state)))
     for event in events:
-        store.apply(event)
-        keeper.see(event, store)
-    await keeper.close()
+        state.publish(event)
+    await keeper.detach()
     assert keeper.problems == []
     with Database(place) as database:
         return [database.kept(row) for row in reversed(database.rows())]
 
 
 async def test_a_run_is_kept_with_its_blocks_and_what_it_was_measured_on(tmp_path: Path) -> None:
-    store = make_store("two gpus", sample(gpu(vbios="96.00.B9"), gpu(1, power_limit_w=None)))
+    state = make_store("two gpus", sample(gpu(vbios="96.00.B9"), gpu(1, power_limit_w=None)))
     events: list[AnyEvent] = []
     for number, device in enumerate(("cuda:0", "cuda:1", "cpu"), 1):
         request = _request(number, device, n=0)
         events += [RunQueued(request), _finished(request)]
-    first, second, third = await _kept(store, tmp_path / "r", *events)
+    first, second, third = await _kept(state, tmp_path / "r", *events)
     assert first.record.run is not None
     assert first.record.run.time is not None
     assert first.record.run.time.block_times_s == (1e-3,) * 7
     assert first.record.parameters == {"n": 128}
     assert (first.record.budget, first.record.at) == ("normal", BEGAN + 3)
     facts = first.facts.values
-    assert store.environment is not None
+    assert state.machine.environment is not None
     assert {
         "box": "gpu-box-3",
         "gpu": "NVIDIA H200",
@@ -77,8 +82,8 @@ async def test_a_run_is_kept_with_its_blocks_and_what_it_was_measured_on(tmp_pat
         "vbios": "96.00.B9",
         "power limit": "700 W",
         "driver": "580.159.03",
-        "torch": store.environment.torch,
-        "threads": str(store.environment.threads),
+        "torch": state.machine.environment.torch,
+        "threads": str(state.machine.environment.threads),
         "flag cudnn.benchmark": "on",
     }.items() <= facts.items()
     assert first.facts.unknown == {}
@@ -113,7 +118,7 @@ async def test_what_measured_nothing_is_not_kept_and_what_failed_is(tmp_path: Pa
 
 
 async def test_runs_of_a_sweep_are_told_from_the_runs_after_it(tmp_path: Path) -> None:
-    store = make_store("one gpu")
+    state = make_store("one gpu")
     sizes: tuple[dict[str, Setting], ...] = ({"n": 1}, {"n": 2})
     first, second, third, later = (
         _request(number, n=n) for number, n in ((1, 1), (2, 2), (3, 1), (4, 7))
@@ -130,7 +135,7 @@ async def test_runs_of_a_sweep_are_told_from_the_runs_after_it(tmp_path: Path) -
         RunQueued(later),
         _finished(later),
     ]
-    found = await _kept(store, tmp_path / "r", *events)
+    found = await _kept(state, tmp_path / "r", *events)
     sweeps = [one.record.sweep for one in found]
     assert sweeps[0] == sweeps[1] != sweeps[2] != ""
     assert sweeps[3] == ""
@@ -171,32 +176,33 @@ async def test_a_comparison_is_kept_once_it_is_done(tmp_path: Path) -> None:
 async def test_a_store_that_cannot_be_used_is_one_line_and_costs_no_run(tmp_path: Path) -> None:
     place = tmp_path / "r"
     place.write_bytes(b"no database, and long enough not to be taken for an empty one" * 20)
-    store, told = make_store("one gpu"), list[LogLine]()
+    state, told = make_store("one gpu"), list[LogLine]()
     keeper = ResultRecorder(place)
-    keeper.attach(told.append)
+    state.bus.subscribe(LogLine, told.append)
+    keeper.attach(cast(Session, FakeSession(state)))
+    keeper.start()
     for number in (1, 2):
         request = _request(number)
         for event in (RunQueued(request), _finished(request)):
-            store.apply(event)
-            keeper.see(event, store)
-    await keeper.close()
+            state.publish(event)
+    await keeper.detach()
     assert len(keeper.problems) == 1
     assert keeper.problems[0].startswith(f"results are not kept: {place}: ")
     assert keeper.problems[0].endswith("it is damaged; move it away, and a new one is made")
     assert [line.text for line in told] == keeper.problems
-    assert all(run.result is not None for run in store.runs.values())
+    assert all(run.result is not None for run in state.runs.book.values())
 
 
 async def test_a_session_that_keeps_nothing_makes_no_file_and_no_thread(tmp_path: Path) -> None:
     keeper = ResultRecorder(tmp_path / "r")
-    await keeper.close()
+    await keeper.detach()
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_what_nobody_foresaw_is_told_and_the_next_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, keeper = make_store("one gpu"), ResultRecorder(tmp_path / "r")
+    state, keeper = make_store("one gpu"), ResultRecorder(tmp_path / "r")
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
     add, failed = Database.add, list[bool]()
 
@@ -207,12 +213,12 @@ async def test_what_nobody_foresaw_is_told_and_the_next_is_kept(
         return add(database, kept)
 
     monkeypatch.setattr(Database, "add", failing_once)
+    keeper.attach(cast(Session, FakeSession(state)))
     for number in (1, 2):
         request = _request(number)
         for event in (RunQueued(request), _finished(request)):
-            store.apply(event)
-            keeper.see(event, store)
-    await keeper.close()
+            state.publish(event)
+    await keeper.detach()
     (problem,) = keeper.problems
     assert problem.startswith("results are not kept: failed: KeyError: 'odd'; report: ")
     with Database(tmp_path / "r") as database:

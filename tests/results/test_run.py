@@ -89,10 +89,10 @@ def test_what_is_slower_than_before_is_an_exit_code(program: Program, tmp_path: 
 
 def _make_sessions(tmp_path: Path) -> None:
     """Let each run that is kept have been on a day of its own."""
-    with sqlite3.connect(tmp_path / "state" / "results.sqlite3") as store:
+    with sqlite3.connect(tmp_path / "state" / "results.sqlite3") as state:
         changed = "UPDATE results SET at = at - 86400.0 * number WHERE at > ?"
-        store.execute(changed, (time.time() - 1000,))
-    store.close()
+        state.execute(changed, (time.time() - 1000,))
+    state.close()
 
 
 def test_two_settings_take_turns_each_a_session_and_are_compared(

@@ -14,6 +14,7 @@ from tui.app.workbench import WorkbenchApp
 from tui.cli import workbench
 from tui.cli.program import parse
 from tui.results.store.database import Database
+from tui.results.store.keeper import ResultRecorder
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,9 @@ def test_the_workbench_keeps_results_unless_it_is_not_to(
     monkeypatch.setattr(workbench, "prepare_screen", lambda _chosen: None)
     monkeypatch.setattr(WorkbenchApp, "run", lambda app, **_more: seen.append(app._session))
     parse(words).carry_out()
-    assert [session._keeper is not None for session in seen] == [keeps]
+    (session,) = seen
+    kinds = [type(each) for each in session._attachments]
+    assert (ResultRecorder in kinds) is keeps
 
 
 def _state(folder: Path) -> dict[str, tuple[int, int]]:

@@ -15,8 +15,8 @@ from tests.screens.fakes import FakeSession
 from tests.screens.helpers import Kind, clock, make_store, screen_text
 from tests.screens.watched import ScriptedRuns
 from tui.app.workbench import WorkbenchApp
+from tui.recordings.lines import AnyEvent
 from tui.runs.screens.tab import WorkbenchScreen
-from tui.state.events import AnyEvent
 from tui.watch.screens.tab import RunSession
 
 POLL_S = 0.005
@@ -30,12 +30,12 @@ class PromptApp(WorkbenchApp):
     The framework holds the drawing back for 50 ms then, to hide the transition from an eye.
     """
 
-    runs: ScriptedRuns | None = None
+    scripted_runs: ScriptedRuns | None = None
 
     def run_session(self) -> RunSession:
         """A scripted one: what runs this user has kept is not looked at."""
-        self.runs = self.runs or ScriptedRuns()
-        return self.runs
+        self.scripted_runs = self.scripted_runs or ScriptedRuns()
+        return self.scripted_runs
 
     def delay_update(self, delay: float = 0.05) -> None:
         """Hold nothing back."""
@@ -113,7 +113,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     session = FakeSession(make_store(kind, *events))
     app = PromptApp(session, readonly=readonly, clock=now)
-    app.runs = runs
+    app.scripted_runs = runs
     # Whatever terminal the tests are started on.
     app.console = Console(color_system="truecolor", file=StringIO(), force_terminal=True)
     async with app.run_test(size=size, notifications=True) as pilot:

@@ -42,11 +42,11 @@ from tui.devices.monitor.messages import (
 )
 from tui.recordings import lines
 from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT
-from tui.recordings.lines import event_of
+from tui.recordings.lines import AnyEvent, event_of
 from tui.results.store.records import StoredResult
+from tui.runs.state.events import EarlierRead, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.runs import EarlierResult
-from tui.state.events import AnyEvent, EarlierRead, RunQueued, SweepSet
 from tui.watch.state.run import WatchedRun
 from workloads.protocol import messages
 from workloads.protocol.results import (

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.screens.helpers import Recorder
+from tui.devices.state.events import DeviceSelected
+from tui.recordings.lines import AnyEvent
+from tui.runs.state.events import FlagSet, ParametersSet, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep, defaults
-from tui.state.events import (
-    AnyEvent,
-    DeviceSelected,
-    FlagSet,
-    ParametersSet,
-    RunQueued,
-    SweepSet,
-    Topics,
-)
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import Setting
@@ -24,12 +18,11 @@ from workloads.protocol.results import Setting
 class FakeSession(Recorder):
     """Remembers every request, and takes into its store what the real one would at once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, state: WorkbenchState) -> None:
         super().__init__()
-        self.store = store
+        self.state = state
         self.started = False
         self.stopped = False
-        self._listeners: list[Callable[[Topics], None]] = []
 
     def watch(self) -> None:
         """There is no monitor."""
@@ -43,17 +36,12 @@ class FakeSession(Recorder):
     async def stop(self) -> None:
         self.stopped = True
 
-    def subscribe(self, listener: Callable[[Topics], None]) -> None:
-        self._listeners.append(listener)
-
     def on_error(self, handler: Callable[[BaseException], None]) -> None:
         """Nothing of it can fail."""
 
     def tell(self, *events: AnyEvent) -> None:
         for event in events:
-            parts = self.store.apply(event)
-            for listener in self._listeners:
-                listener(parts)
+            self.state.publish(event)
 
     # ---- what changes the store without a child ----
 
@@ -81,15 +69,15 @@ class FakeSession(Recorder):
     ) -> None:
         super().run(workloads, devices, budget)
         for name in workloads:
-            for parameters in self.store.points(name):
-                number = f"run-{len(self.store.runs)}-{len(self.asked)}-{name}"
+            for parameters in self.state.runs.points(name):
+                number = f"run-{len(self.state.runs.book)}-{len(self.asked)}-{name}"
                 self.tell(RunQueued(messages.Run(number, name, "cpu", parameters, {})))
 
     def run_for_demo(self, workload: str) -> None:
         super().run_for_demo(workload)
-        for info in self.store.catalogue:
+        for info in self.state.runs.catalogue:
             if info.name == workload:
-                number = f"demo-{len(self.store.runs)}-{workload}"
+                number = f"demo-{len(self.state.runs.book)}-{workload}"
                 self.tell(
                     RunQueued(messages.Run(number, workload, "cpu", defaults(info), {}), True)
                 )

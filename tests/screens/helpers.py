@@ -28,9 +28,9 @@ from tui.devices.monitor.messages import (
     WatchedProcess,
 )
 from tui.kit.pane import Pane
+from tui.recordings.lines import AnyEvent
 from tui.runs.state.parameters import Sweep
-from tui.state.events import AnyEvent
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import (
@@ -274,35 +274,35 @@ def host_heap(**changes: object) -> messages.HostHeap:
     return messages.HostHeap(**values)  # type: ignore[arg-type]
 
 
-def make_store(kind: Kind = "one gpu", *more: AnyEvent) -> Store:
+def make_store(kind: Kind = "one gpu", *more: AnyEvent) -> WorkbenchState:
     """A store that has heard of everything once.
 
     Args:
         kind: ``empty`` has heard of nothing; ``no gpu`` has neither driver nor GPU.
         more: further events, applied last.
     """
-    store = Store()
+    state = WorkbenchState()
     if kind != "empty":
         count = {"no gpu": 0, "one gpu": 1, "two gpus": 2}[kind]
         feed(
-            store,
+            state,
             sample(*(gpu(index) for index in range(count))),
             hello(),
             messages.Ready(environment(*(torch_gpu(index) for index in range(count))), 1.8),
             messages.WorkerStarted(WORKER),
         )
         if count:
-            store.apply(torch_memory())
-        store.apply(host_heap())
+            state.publish(torch_memory())
+        state.publish(host_heap())
         if count:
-            store.apply(sample(*(gpu(index) for index in range(count))))
-    feed(store, *more)
-    return store
+            state.publish(sample(*(gpu(index) for index in range(count))))
+    feed(state, *more)
+    return state
 
 
-def feed(store: Store, *events: AnyEvent) -> None:
+def feed(state: WorkbenchState, *events: AnyEvent) -> None:
     for event in events:
-        store.apply(event)
+        state.publish(event)
 
 
 # ---- a recorder for what a pane asks for -------------------------------------------------------
@@ -401,10 +401,10 @@ class PaneApp(App[None]):
     def pane(self) -> Pane:
         return self.query_one(Pane)
 
-    def tell(self, store: Store, *events: AnyEvent) -> None:
+    def tell(self, state: WorkbenchState, *events: AnyEvent) -> None:
         """Feed the store and tell the pane, as the program does."""
         changed: frozenset[object] = frozenset()
         for event in events:
-            changed |= store.apply(event)
+            changed |= state.publish(event)
         if changed & self.pane.SHOWS:
-            self.pane.store_changed()
+            self.pane.state_changed()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tui.state.events import AnyEvent, CompareQueued, RunQueued
-from tui.state.store import Store
+from tui.recordings.lines import AnyEvent
+from tui.runs.state.events import CompareQueued, RunQueued
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.results import (
     Arm,
@@ -148,7 +149,7 @@ def compared(
     return [compare_queued(flag, workload), messages.Compared(found, done)]
 
 
-def busy(store: Store) -> None:
+def busy(state: WorkbenchState) -> None:
     """One of everything that a table shows."""
     for event in (
         *ran("matmul", "cpu", median=0.412, memory=PeakMemory(None, None, 900 * MIB)),
@@ -166,4 +167,4 @@ def busy(store: Store) -> None:
         ),
         *compared(),
     ):
-        store.apply(event)
+        state.publish(event)

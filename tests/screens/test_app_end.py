@@ -13,7 +13,7 @@ from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, make_store
 from tui.app.drawing import PAUSE_S
 from tui.app.workbench import WorkbenchApp
-from tui.state.events import LogLine
+from tui.core.events import LogLine
 
 
 @pytest.mark.parametrize(("key", "code"), [("q", 0), ("ctrl+q", 0), ("ctrl+c", 130)])

@@ -10,8 +10,8 @@ from tests.screens.every_screen import scenes
 from tests.screens.helpers import hello, workload
 from tests.screens.results import DEFAULTS, ran, result
 from tui.runs.screens.demo import DemoScreen
+from tui.runs.state.events import ParametersSet
 from tui.runs.state.parameters import Sweep
-from tui.state.events import ParametersSet
 from workloads.protocol import messages
 from workloads.protocol.results import Chart, Series
 
@@ -46,7 +46,7 @@ async def test_the_demo_turns_pages_and_runs_each_once(size: tuple[int, int]) ->
 async def test_a_page_shows_its_result_and_runs_again() -> None:
     async with running((80, 24), "no gpu", GROUP) as app:
         await app.press("D")
-        run_id = next(iter(app.session.store.runs))
+        run_id = next(iter(app.session.state.runs.book))
         chart = Chart("c", "a curve", "n", (1.0, 2.0), (Series("x", "s", (1.0, 2.0)),))
         found = result("first", "cpu", id=run_id, charts=(chart,), limit=None)
         await app.tell(messages.Finished(found))
@@ -71,7 +71,7 @@ async def test_a_run_whose_page_is_left_is_cancelled_and_the_next_page_says_so(
 
     async with running(size, "no gpu", GROUP) as app:
         await app.press("D", "n")
-        first, second = app.session.store.runs
+        first, second = app.session.state.runs.book
         assert ("cancel", first) in app.asked
         words = "cancelled: the run of first, because its page was left"
         assert f"{words}; p turns back and runs it again" in said(app)
@@ -88,7 +88,7 @@ async def test_a_run_whose_page_is_left_is_cancelled_and_the_next_page_says_so(
 async def test_a_run_of_the_user_s_is_not_the_demo_s_to_cancel() -> None:
     async with running((80, 24), "no gpu", GROUP) as app:
         await app.press("r", "D")
-        mine = next(iter(app.session.store.runs))
+        mine = next(iter(app.session.state.runs.book))
         await app.press("n", "q")
         cancelled = [item[1] for item in app.asked if item[0] == "cancel"]
         assert mine not in cancelled
@@ -101,7 +101,7 @@ async def test_a_page_runs_with_the_defaults_and_names_what_the_table_has_instea
         await app.press("D")
         assert "first  size = 4096  dtype = float32  (the defaults)" in app.text
         assert "your table has size = 64: not used here" in app.text
-        (run,) = app.session.store.runs.values()
+        (run,) = app.session.state.runs.book.values()
         assert run.request.parameters == DEFAULTS
         await app.press("n")
         assert "your table has" not in app.text
@@ -111,7 +111,7 @@ async def test_a_demo_leaves_the_user_s_results_as_they_were() -> None:
     mine = ran("first", "cpu", median=0.5, limit=None)
     async with running((80, 24), "no gpu", GROUP, *mine) as app:
         await app.press("D")
-        run_id = next(reversed(app.session.store.runs))
+        run_id = next(reversed(app.session.state.runs.book))
         await app.tell(messages.Finished(result("first", "cpu", 0.25, id=run_id, limit=None)))
         assert "250 ms" in app.text
         await app.press("q")
@@ -145,7 +145,7 @@ async def test_the_editor_takes_a_sweep_and_runs_it() -> None:
         sweep = asked[2]
         assert isinstance(sweep, Sweep)
         assert sweep.texts == {"size": "64,128", "dtype": "float32,bfloat16"}
-        assert len(app.session.store.runs) == 4
+        assert len(app.session.state.runs.book) == 4
         assert "sweep" in app.row("matmul")
         await app.press("equals_sign")
         await app.until(lambda: "Parameters of matmul" in app.text)

@@ -24,31 +24,32 @@ from tests.screens.helpers import (
     stylesheets,
     uuid,
 )
+from tui.core.events import MonitorStatus
 from tui.devices.monitor.messages import Sample, Utilization
 from tui.devices.screens.panes import DevicesPane
 from tui.devices.state.devices import CPU
+from tui.devices.state.events import DeviceSelected
 from tui.kit.lines import Span, TextStyle
 from tui.kit.styles import strip_of
-from tui.state.events import DeviceSelected, MonitorStatus
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 
 
 def app_of(
-    store: Store, actions: Recorder | None = None, now: Callable[[], float] = clock
+    state: WorkbenchState, actions: Recorder | None = None, now: Callable[[], float] = clock
 ) -> PaneApp:
-    return PaneApp(lambda: DevicesPane(store, actions or Recorder(), now), stylesheets())
+    return PaneApp(lambda: DevicesPane(state.machine, actions or Recorder(), now), stylesheets())
 
 
 class Obedient(Recorder):
     """Selects in its store, as the session does."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, state: WorkbenchState) -> None:
         super().__init__()
-        self.store = store
+        self.state = state
 
     def select_device(self, key: str) -> None:
         super().select_device(key)
-        self.store.apply(DeviceSelected(key))
+        self.state.publish(DeviceSelected(key))
 
 
 @pytest.mark.parametrize(
@@ -140,8 +141,8 @@ async def test_a_click_on_a_heading_sorts_and_rows_stay_while_figures_are_close(
             at=NOW + second,
         )
 
-    store = make_store("two gpus", at(20, 10, 90, 50))
-    app = app_of(store, now=lambda: NOW + 20)
+    state = make_store("two gpus", at(20, 10, 90, 50))
+    app = app_of(state, now=lambda: NOW + 20)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         assert labels(app)[:3] == ["cuda:0", "cuda:1", "nvml:2"]
@@ -153,10 +154,10 @@ async def test_a_click_on_a_heading_sorts_and_rows_stay_while_figures_are_close(
         assert labels(app)[3].strip() == "cpu"
         order = labels(app)
         # The mean of ten seconds has not moved by ten points yet.
-        app.tell(store, at(21, 10, 60, 70))
+        app.tell(state, at(21, 10, 60, 70))
         await settle(pilot)
         assert labels(app) == order
-        app.tell(store, *(at(second, 10, 20, 95) for second in range(22, 34)))
+        app.tell(state, *(at(second, 10, 20, 95) for second in range(22, 34)))
         await settle(pilot)
         assert labels(app)[:2] == ["nvml:2", "cuda:1"]
         assert screen_text(app)[4].startswith("▸ cuda:0")
@@ -180,12 +181,12 @@ async def test_without_a_driver_it_is_said_why_in_the_room_there_is_and_the_cpu_
 
 
 async def test_before_the_first_sample_it_waits_and_then_it_shows() -> None:
-    store = make_store("empty")
-    app = app_of(store)
+    state = make_store("empty")
+    app = app_of(state)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         assert screen_text(app)[1] == "waiting for the monitor"
-        app.tell(store, sample(gpu()))
+        app.tell(state, sample(gpu()))
         await settle(pilot)
         lines = screen_text(app)
         # A GPU is what people came for, before torch has said which it sees.
@@ -195,14 +196,14 @@ async def test_before_the_first_sample_it_waits_and_then_it_shows() -> None:
 
 async def test_a_monitor_that_ended_gives_its_reason_and_the_rows_grow_old() -> None:
     times = [NOW]
-    store = make_store("one gpu")
-    app = app_of(store, now=lambda: times[0])
+    state = make_store("one gpu")
+    app = app_of(state, now=lambda: times[0])
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        app.tell(store, MonitorStatus("ended", "exit code 1"))
+        app.tell(state, MonitorStatus("ended", "exit code 1"))
         times[0] = NOW + 75
         assert isinstance(app.pane, DevicesPane)
-        app.pane.store_changed()
+        app.pane.state_changed()
         await settle(pilot)
         lines = screen_text(app)
         assert lines[1] == "! the monitor has ended: exit code 1"
@@ -210,34 +211,34 @@ async def test_a_monitor_that_ended_gives_its_reason_and_the_rows_grow_old() -> 
 
 
 async def test_keys_move_and_select() -> None:
-    store = make_store("two gpus")
-    actions = Obedient(store)
-    app = app_of(store, actions)
+    state = make_store("two gpus")
+    actions = Obedient(state)
+    app = app_of(state, actions)
     async with app.run_test(size=(80, 24)) as pilot:
         app.query_one("DeviceList").focus()
         await press(pilot, "down", "j", "down", "k", "up", "up")
-        app.pane.store_changed()
+        app.pane.state_changed()
         await settle(pilot)
         assert actions.asked == [("select_device", key) for key in (uuid(1), CPU, uuid(1), uuid(0))]
         assert screen_text(app)[2].startswith("▸ cuda:0")
 
 
 async def test_a_click_selects() -> None:
-    store = make_store("two gpus")
-    actions = Obedient(store)
-    app = app_of(store, actions)
+    state = make_store("two gpus")
+    actions = Obedient(state)
+    app = app_of(state, actions)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.click("DeviceList", offset=(10, 1))
-        app.pane.store_changed()
+        app.pane.state_changed()
         await settle(pilot)
         assert actions.asked == [("select_device", uuid(1))]
         assert screen_text(app)[3].startswith("▸ cuda:1")
 
 
 async def test_a_bar_under_the_cursor_is_as_long_as_it_was() -> None:
-    store = make_store("one gpu", sample(gpu()))
-    app = app_of(store, Obedient(store))
+    state = make_store("one gpu", sample(gpu()))
+    app = app_of(state, Obedient(state))
     async with app.run_test(size=(100, 24)) as pilot:
         app.query_one("DeviceList").focus()
         await settle(pilot)
@@ -266,15 +267,15 @@ def test_words_under_the_cursor_are_no_patches_unless_something_is_wrong() -> No
 
 
 async def test_a_box_with_more_devices_than_rows_scrolls_to_the_selected() -> None:
-    store = make_store("one gpu", sample(*(gpu(index) for index in range(9))))
-    actions = Obedient(store)
-    app = app_of(store, actions)
+    state = make_store("one gpu", sample(*(gpu(index) for index in range(9))))
+    actions = Obedient(state)
+    app = app_of(state, actions)
     async with app.run_test(size=(80, 24)) as pilot:
         app.pane.styles.height = 5
         app.query_one("DeviceList").focus()
         await settle(pilot)
         await press(pilot, "end")
-        app.pane.store_changed()
+        app.pane.state_changed()
         await settle(pilot)
         shown = screen_text(app)[1:5]
         assert any(line.startswith("▸ cpu") for line in shown)
@@ -291,7 +292,7 @@ def drawn_cells(pane: DevicesPane) -> dict[tuple[int, int], tuple[str, object]]:
     """Row and column of each cell of the list, with its character and its style."""
     return {
         (row, column): cell
-        for row in range(len(pane.store.devices))
+        for row in range(len(pane.machine.devices))
         for column, cell in enumerate(
             (character, segment.style)
             for segment in pane.list.render_line(row)
@@ -301,14 +302,14 @@ def drawn_cells(pane: DevicesPane) -> dict[tuple[int, int], tuple[str, object]]:
 
 
 async def test_a_sample_redraws_only_the_cells_that_changed() -> None:
-    store = make_store("two gpus")
-    app = app_of(store)
+    state = make_store("two gpus")
+    app = app_of(state)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         pane = app.pane
         assert isinstance(pane, DevicesPane)
         before = drawn_cells(pane)
-        app.tell(store, sample(gpu(0, utilization=Utilization(63.0, 1.0)), gpu(1)))
+        app.tell(state, sample(gpu(0, utilization=Utilization(63.0, 1.0)), gpu(1)))
         await settle(pilot)
         after = drawn_cells(pane)
         changed = [place for place in before if before[place] != after[place]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -16,8 +17,8 @@ from tests.screens.app_helpers import running
 from tests.screens.helpers import Kind, make_store
 from tests.screens.results import busy
 from tests.screens.watched import ScriptedRuns, kept_run, ran_out, unread, watched
-from tui.state.events import AnyEvent
-from tui.state.store import Store
+from tui.recordings.lines import AnyEvent
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol import messages
 
 FOLDER = Path(__file__).with_name("golden")
@@ -33,13 +34,10 @@ WHERE_TORCH_IS = (
 def busy_events() -> list[AnyEvent]:
     """What :func:`busy` feeds, as a list."""
 
-    class Listening(Store):
-        def apply(self, event: AnyEvent) -> frozenset[object]:  # type: ignore[override]
-            heard.append(event)
-            return frozenset()
-
     heard: list[AnyEvent] = []
-    busy(Listening())
+    state = WorkbenchState()
+    state.bus.observe(lambda event: heard.append(cast(AnyEvent, event)))
+    busy(state)
     return heard
 
 
@@ -98,4 +96,4 @@ def test_no_golden_screen_is_left_over() -> None:
 def test_the_busy_screen_is_made_of_events() -> None:
     one, other = make_store("one gpu"), make_store("one gpu", *busy_events())
     busy(one)
-    assert one.runs == other.runs
+    assert one.runs.book == other.runs.book

@@ -11,12 +11,12 @@ from tests.screens.app_helpers import PromptApp, Running, running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, make_store
 from tests.screens.test_golden import busy_events
+from tui.app.preferences import Preferences
 from tui.core.settings import choose, read
 from tui.kit import styles as text_styles
 from tui.kit.dialogs import HelpScreen
 from tui.kit.lines import Span, TextStyle, plain
 from tui.kit.pane import LinesView, Pane
-from tui.session.preferences import Preferences
 
 HELPED = {
     (): "Workloads",
@@ -121,7 +121,7 @@ async def test_device_parameters_and_refresh_are_remembered(tmp_path: Path) -> N
     keys = ("d", "minus", "equals_sign", "1", "6", "enter")
     found = await _with_preferences(place, *keys)
     file = read(place)
-    assert file.values["device"][0] == found.session.store.selected
+    assert file.values["device"][0] == found.session.state.machine.selected
     assert file.values["refresh"][0] == 2.0
     assert file.parameters == {"matmul": {"size": 16}}
 

@@ -19,7 +19,8 @@ from tests.screens.helpers import (
     workload,
 )
 from tests.screens.results import compared, ran
-from tui.state.events import AnyEvent, LogLine, RunnerStatus
+from tui.core.events import LogLine, RunnerStatus
+from tui.recordings.lines import AnyEvent
 from workloads.protocol import messages
 from workloads.protocol.results import ParameterInfo
 

@@ -24,14 +24,17 @@ from tests.screens.helpers import (
 from tui.devices.monitor.messages import DeviceMemory
 from tui.devices.screens.panes import MemoryPane
 from tui.devices.state.devices import CPU
-from tui.state.events import AnyEvent, DeviceSelected
-from tui.state.store import Store
+from tui.devices.state.events import DeviceSelected
+from tui.recordings.lines import AnyEvent
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol import messages
 
 
-async def shown(store: Store, size: tuple[int, int], height: int, now: float = NOW) -> list[str]:
+async def shown(
+    state: WorkbenchState, size: tuple[int, int], height: int, now: float = NOW
+) -> list[str]:
     """The pane's rows, the scroll bar's column left out."""
-    app = PaneApp(lambda: MemoryPane(store, lambda: now), stylesheets())
+    app = PaneApp(lambda: MemoryPane(state.machine, lambda: now), stylesheets())
     async with app.run_test(size=size) as pilot:
         app.pane.styles.height = height
         await settle(pilot)
@@ -41,7 +44,7 @@ async def shown(store: Store, size: tuple[int, int], height: int, now: float = N
 
 
 async def test_at_80x24_five_rows_hold_bar_legend_and_figures() -> None:
-    app = PaneApp(lambda: MemoryPane(make_store(), clock), stylesheets())
+    app = PaneApp(lambda: MemoryPane(make_store().machine, clock), stylesheets())
     async with app.run_test(size=(80, 24)) as pilot:
         app.pane.styles.height = 5
         await settle(pilot)
@@ -69,8 +72,8 @@ async def test_with_room_the_explanation_is_there() -> None:
 
 
 async def test_at_60x20_everything_is_reached_by_scrolling() -> None:
-    store = make_store()
-    app = PaneApp(lambda: MemoryPane(store, clock), stylesheets())
+    state = make_store()
+    app = PaneApp(lambda: MemoryPane(state.machine, clock), stylesheets())
     seen: list[str] = []
     async with app.run_test(size=(60, 20)) as pilot:
         app.pane.styles.height = 5
@@ -86,8 +89,8 @@ async def test_at_60x20_everything_is_reached_by_scrolling() -> None:
 
 
 async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -> None:
-    store = make_store("two gpus", DeviceSelected(uuid(1)))
-    lines = await shown(store, (80, 24), 6)
+    state = make_store("two gpus", DeviceSelected(uuid(1)))
+    lines = await shown(state, (80, 24), 6)
     assert lines[1].startswith("░ others 0 B  ╱ unattributed 4.0 MiB")
     assert lines[2] == ("allocated, cached, context n/a: the runner has not used this device yet")
 
@@ -145,23 +148,23 @@ async def test_what_cublas_is_given_has_a_part_of_the_bar_and_of_the_legend() ->
 async def test_unified_memory_is_labelled() -> None:
     memory = DeviceMemory(None, None, None, None, unified=True)
     small = torch_memory(requested=GIB, allocated=GIB, active=GIB, reserved=2 * GIB)
-    store = make_store("one gpu", sample(gpu(memory=memory, processes=())), small)
-    app = PaneApp(lambda: MemoryPane(store, clock), stylesheets())
+    state = make_store("one gpu", sample(gpu(memory=memory, processes=())), small)
+    app = PaneApp(lambda: MemoryPane(state.machine, clock), stylesheets())
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         assert "116.0 of 128.0 GiB available, unified" in screen_text(app)[0]
 
 
 async def test_old_figures_are_marked_in_the_title() -> None:
-    app = PaneApp(lambda: MemoryPane(make_store(), lambda: NOW + 12), stylesheets())
+    app = PaneApp(lambda: MemoryPane(make_store().machine, lambda: NOW + 12), stylesheets())
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         assert "12 s old" in screen_text(app)[0]
 
 
 async def test_the_cpu_has_the_host_s_memory() -> None:
-    store = make_store("two gpus", DeviceSelected(CPU))
-    lines = await shown(store, (80, 24), 5)
+    state = make_store("two gpus", DeviceSelected(CPU))
+    lines = await shown(state, (80, 24), 5)
     assert (
         lines[1] == "█ runner 900 MiB  ▓ shared 400 MiB  ░ others 10.7 GiB  · available 116.0 GiB"
     )
@@ -170,19 +173,19 @@ async def test_the_cpu_has_the_host_s_memory() -> None:
 
 
 async def test_another_device_is_shown_when_it_is_selected() -> None:
-    store = make_store("two gpus")
-    app = PaneApp(lambda: MemoryPane(store, clock), stylesheets())
+    state = make_store("two gpus")
+    app = PaneApp(lambda: MemoryPane(state.machine, clock), stylesheets())
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        app.tell(store, DeviceSelected(uuid(1)))
+        app.tell(state, DeviceSelected(uuid(1)))
         await settle(pilot)
         assert "cuda:1" in screen_text(app)[0]
         assert screen_text(app)[2].startswith("░ others 0 B")
 
 
 async def test_names_survive_that_markup_would_eat() -> None:
-    store = make_store("one gpu", sample(gpu(name=HOSTILE)))
-    app = PaneApp(lambda: MemoryPane(store, clock), stylesheets())
+    state = make_store("one gpu", sample(gpu(name=HOSTILE)))
+    app = PaneApp(lambda: MemoryPane(state.machine, clock), stylesheets())
     async with app.run_test(size=(120, 24)) as pilot:
         await settle(pilot)
         assert HOSTILE in screen_text(app)[0]

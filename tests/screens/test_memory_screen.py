@@ -23,18 +23,18 @@ from tests.screens.helpers import (
 from tui.devices.memory import account
 from tui.devices.screens.memory_tab import MemoryView
 from tui.devices.state.devices import CPU
+from tui.devices.state.events import DeviceSelected
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.memory_account import account_lines
 from tui.kit.lines import plain, width
-from tui.state.events import DeviceSelected
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 
 
-def lines_of(store: Store, cells: int) -> list[str]:
-    view = store.selected_device
-    gauge = account(store, view, clock())
-    facts = device_detail(view, store.sample, clock())
-    drawn = account_lines(gauge, view, facts, store.worker_pid, cells)
+def lines_of(state: WorkbenchState, cells: int) -> list[str]:
+    view = state.machine.selected_device
+    gauge = account(state.machine, view, clock())
+    facts = device_detail(view, state.machine.sample, clock())
+    drawn = account_lines(gauge, view, facts, state.machine.worker_pid, cells)
     assert all(width(line) <= cells for line in drawn)
     return [plain(line).rstrip() for line in drawn]
 
@@ -49,9 +49,9 @@ async def test_the_legend_stands_right_under_the_bar(size: tuple[int, int]) -> N
 
 @pytest.mark.parametrize("cells", [59, 79, 119, 199])
 def test_every_term_is_there_with_its_source(cells: int) -> None:
-    store = make_store()
-    text = "\n".join(lines_of(store, cells))
-    gauge = account(store, store.selected_device, clock())
+    state = make_store()
+    text = "\n".join(lines_of(state, cells))
+    gauge = account(state.machine, state.machine.selected_device, clock())
     for term in (*gauge.terms, *gauge.peaks):
         assert term.label in text
     for words in ("12.2 GiB", "torch", "NVML", "derived", "alloc retries", "e would free"):
@@ -104,8 +104,8 @@ def test_facts_of_a_device_that_share_a_reason_are_told_together() -> None:
 def test_processes_are_listed_the_largest_first_and_ours_is_named() -> None:
     silent = gpu_process(7, None, command=HOSTILE, user=None, unavailable={"memory": "needs root"})
     large = gpu_process(STRANGER, 17 * 1024**3)
-    store = make_store("one gpu", sample(gpu(processes=(silent, gpu_process(), large))))
-    rows = lines_of(store, 119)
+    state = make_store("one gpu", sample(gpu(processes=(silent, gpu_process(), large))))
+    rows = lines_of(state, 119)
     start = next(at for at, row in enumerate(rows) if row.startswith("processes on the device"))
     pids = [int(row.split()[0]) for row in rows[start + 1 :]]
     assert pids == [STRANGER, WORKER, 7]
@@ -129,8 +129,8 @@ def test_the_cpu_s_account_has_the_heap_and_no_private_pools() -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 20), (120, 40), (200, 50)])
 async def test_it_scrolls_to_its_last_line(size: tuple[int, int]) -> None:
-    store = make_store()
-    app = PaneApp(lambda: MemoryView(store, clock), stylesheets())
+    state = make_store()
+    app = PaneApp(lambda: MemoryView(state.machine, clock), stylesheets())
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         top = screen_text(app)

@@ -89,7 +89,7 @@ async def test_the_hosts_processes_are_listed_only_while_the_cpu_is_shown() -> N
         await at.press("4")
         assert ("watch_host", True) not in at.asked
         await at.press("d")
-        while at.session.store.selected != CPU:
+        while at.session.state.machine.selected != CPU:
             await at.press("d")
         assert at.asked[-1] == ("watch_host", True)
         assert "waiting for the list" in at.text

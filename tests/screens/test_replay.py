@@ -15,9 +15,9 @@ from tests.screens.app_helpers import POLL_S, ROUNDS
 from tests.screens.driving import press, settle
 from tests.screens.helpers import screen_text
 from tui.app.replay import ReplayApp
+from tui.devices.state.machine import SIMULATED
 from tui.recordings.lines import scan_recording
 from tui.recordings.replay import AT_ONCE, ReplaySession
-from tui.state.known import SIMULATED
 
 
 @dataclass
@@ -116,10 +116,10 @@ async def test_a_key_that_would_ask_the_runner_says_why_it_does_nothing(
 ) -> None:
     async with playing(tmp_path, speed=AT_ONCE) as found:
         await found.shows("end")
-        runs = dict(found.session.store.runs)
+        runs = dict(found.session.state.runs.book)
         await press(found.pilot, key)
         await found.shows("this is a recording")
-        assert found.session.store.runs == runs
+        assert found.session.state.runs.book == runs
         assert "r run" not in screen_text(found.app)[-1]
 
 
@@ -135,9 +135,9 @@ async def test_ages_are_those_of_then_and_not_of_now(tmp_path: Path) -> None:
 async def test_a_device_can_be_chosen_and_tabs_be_opened(tmp_path: Path) -> None:
     async with playing(tmp_path, speed=AT_ONCE) as found:
         await found.shows("end", "GPUs, H200")
-        first = found.session.store.selected
+        first = found.session.state.machine.selected
         await press(found.pilot, "d")
-        assert found.session.store.selected != first
+        assert found.session.state.machine.selected != first
         for tab in "2341":
             await press(found.pilot, tab)
             await found.shows("REPLAY 0:03/0:03 end", "P pause")

@@ -42,8 +42,8 @@ def _two_environments() -> Iterator[StoredResult]:
 
 
 def fill(place: Path, *ones: StoredResult) -> None:
-    with Database(place, writing=True) as store:
-        store.add(ones or list(_two_environments()))
+    with Database(place, writing=True) as state:
+        state.add(ones or list(_two_environments()))
 
 
 def tab(at: Running) -> ResultsTab:
@@ -213,8 +213,8 @@ async def test_what_another_program_has_deleted_is_said_and_not_shown(place: Pat
     async with running((120, 40)) as at:
         await opened(at)
         await at.press("end", "space", "home", "space")
-        with Database(place, writing=True) as store:
-            store.delete([row.number for row in store.rows()])
+        with Database(place, writing=True) as state:
+            state.delete([row.number for row in state.rows()])
         await at.press("c")
         await read(at)
         assert "has been deleted" in said(at)
@@ -329,16 +329,16 @@ async def test_a_tag_is_given_and_a_wrong_name_is_told(place: Path) -> None:
         await opened(at)
         await at.press("space", "space", "t", *"night", "enter")
         await read(at)
-        with Database(place) as store:
-            assert store.tags() == {"night": 2}
+        with Database(place) as state:
+            assert state.tags() == {"night": 2}
         assert "2 results tagged night" in said(at)
         assert at.row("night")
         await at.press("t", *"a=b", "enter")
         await read(at)
         assert "a tag has no comma, colon or equals sign" in said(at)
         await at.press("t", "escape")
-        with Database(place) as store:
-            assert store.tags() == {"night": 2}
+        with Database(place) as state:
+            assert state.tags() == {"night": 2}
 
 
 async def test_results_are_deleted_only_after_a_yes(place: Path) -> None:
@@ -355,8 +355,8 @@ async def test_results_are_deleted_only_after_a_yes(place: Path) -> None:
         await at.press("x", "y")
         await read(at)
         assert "Results   15" in at.rows[1]
-        with Database(place) as store:
-            assert newest.id not in {row.id for row in store.rows()}
+        with Database(place) as state:
+            assert newest.id not in {row.id for row in state.rows()}
 
 
 async def test_the_order_goes_through_newest_workload_and_time(place: Path) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.screens.app_helpers import running
 from tests.screens.helpers import GIB, NOW, STRANGER, gpu, gpu_process, sample, torch_memory
 from tests.screens.watching import STORY, figures, said, seen, told, torch_process
+from tui.core.events import WatchStatus
 from tui.core.text.glyphs import GLYPHS
-from tui.state.events import WatchStatus
 
 REFUSED = torch_process(
     4778, reason="Yama's ptrace_scope is 2", word="denied", advice="sudo it", refused=True
@@ -57,7 +57,7 @@ async def test_from_the_gpus_account_to_the_table_to_the_process_and_back() -> N
         assert at.app.front.focused_pane == "processes"
         await at.tell(WatchStatus("restarting", "the watch ended: signal 9; it is restarted"))
         assert "the watch ended" in at.text
-        while at.session.store.selected != "cpu":
+        while at.session.state.machine.selected != "cpu":
             await at.press("d")
         assert not at.session.torch_is_looked_at
 

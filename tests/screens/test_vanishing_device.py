@@ -9,7 +9,7 @@ from tests.screens.helpers import PaneApp, clock, gpu, make_store, sample, style
 from tui.devices.screens.memory_tab import MemoryView
 from tui.devices.screens.panes import MemoryPane
 from tui.devices.state.devices import CPU
-from tui.state.events import DeviceSelected
+from tui.devices.state.events import DeviceSelected
 
 
 @pytest.mark.parametrize("pane", [MemoryPane, MemoryView])
@@ -17,22 +17,22 @@ from tui.state.events import DeviceSelected
 async def test_t23_a_pane_is_drawn_between_the_loss_of_its_device_and_the_next_account(
     pane: type[MemoryPane] | type[MemoryView], key: str
 ) -> None:
-    store = make_store("two gpus", DeviceSelected(key))
+    state = make_store("two gpus", DeviceSelected(key))
     made: list[MemoryPane | MemoryView] = []
 
     def make() -> MemoryPane | MemoryView:
-        made.append(pane(store, clock))
+        made.append(pane(state.machine, clock))
         return made[-1]
 
     app = PaneApp(make, stylesheets())
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        store.apply(DeviceSelected(uuid(0) if key == CPU else CPU))
-        store.apply(sample())
+        state.publish(DeviceSelected(uuid(0) if key == CPU else CPU))
+        state.publish(sample())
         for rows in (20, 10):
             app.pane.styles.height = rows
             made[-1].body.rebuild()
             await settle(pilot)
-        store.apply(sample(gpu(0), gpu(1)))
+        state.publish(sample(gpu(0), gpu(1)))
         made[-1].body.rebuild()
         await settle(pilot)

@@ -31,8 +31,8 @@ from tests.screens.watched import (
     watched,
 )
 from tui.kit.dialogs import HelpScreen
-from tui.state.events import AnyEvent
-from tui.watch.runs.inventory import CodeLine, ThreadStack
+from tui.recordings.lines import AnyEvent
+from tui.snapshots.explain.inventory import CodeLine, ThreadStack
 from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.stacks import ProcessStacks
 from tui.watch.screens import tab as watch
@@ -307,7 +307,7 @@ async def test_q_leaves_the_run_and_says_where_it_is_kept() -> None:
 async def test_a_run_is_opened_at_the_start_and_only_then_is_there_a_session() -> None:
     session = FakeSession(make_store("one gpu"))
     app = PromptApp(session, clock=clock)
-    runs = app.runs = ScriptedRuns(kept_run(), opens=TWO)
+    runs = app.scripted_runs = ScriptedRuns(kept_run(), opens=TWO)
     app.open_run_at_start(kept_run())
     async with app.run_test(size=(80, 24), notifications=True) as pilot:
         at = Running(app, session, pilot)

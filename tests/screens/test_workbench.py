@@ -8,7 +8,7 @@ from textual import events
 from tests.screens.app_helpers import running
 from tests.screens.helpers import NO_DRIVER, NOW, gpu, hello, sample, workload
 from tests.screens.results import DEFAULTS, compare_queued, compared, progress, queued, ran
-from tui.state.events import RunnerStatus
+from tui.core.events import RunnerStatus
 from workloads.protocol import messages
 from workloads.protocol.results import Rates
 
@@ -138,7 +138,9 @@ async def test_how_far_many_runs_are_stands_below_the_table() -> None:
         assert "about 30 s left" in on.row("0 of 4 runs")
         await on.tell(*ran("matmul", "cpu", started_at=0.0, ended_at=2.0)[1:])
         assert "about 20 s left" in on.row("1 of 4 runs")
-        await on.tell(*(messages.Rejected(i, "stopped", "cancelled") for i in on.app.store.asked))
+        await on.tell(
+            *(messages.Rejected(i, "stopped", "cancelled") for i in on.app.state.runs.requested)
+        )
         assert not on.row("runs")
 
 
@@ -225,13 +227,13 @@ async def test_d_goes_round_the_devices() -> None:
         await on.press("d")
         assert "cuda:1" in on.row("name  ")
         await on.press("d", "d")
-        keys = [view.key for view in on.session.store.devices]
+        keys = [view.key for view in on.session.state.machine.devices]
         assert [asked[1] for asked in on.asked] == [keys[1], keys[2], keys[0]]
 
 
 async def test_e_and_p_are_about_the_selected_device() -> None:
     async with running() as on:
-        key = on.session.store.selected
+        key = on.session.state.machine.selected
         await on.press("e", "p")
         assert on.asked == [("empty_cache", key), ("reset_peaks", key)]
 
@@ -249,7 +251,7 @@ async def test_the_cursor_stays_on_its_workload_when_the_catalogue_changes() -> 
     async with running() as on:
         await on.press("down", "down")
         assert on.row("▸ mlp")
-        infos = on.session.store.catalogue
+        infos = on.session.state.runs.catalogue
         await on.tell(messages.Hello(1, 1, "3.12", "python", infos[1:]))
         assert on.row("▸ mlp")
 

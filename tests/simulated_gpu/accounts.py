@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.children.sessions import ready, until
+from tui.core.events import Topics
 from tui.devices.memory import Gauge, account
 from tui.devices.memory.model import Absent, Stale, value_of
 from tui.devices.monitor.messages import Device, Sample
 from tui.devices.state.devices import DeviceView
-from tui.session.session import Session
-from tui.state.events import Topics
+from tui.runs.session.session import Session
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import RunResult
 
@@ -56,21 +56,21 @@ class Accounts:
         self.seen: list[Seen] = []
         self.session = session
         self._name = name
-        session.subscribe(self._look)
+        session.state.bus.on_change(self._look)
 
     @property
     def view(self) -> DeviceView:
         """The device as it is now."""
-        found = self.session.store.find_device(self._name)
+        found = self.session.state.machine.find_device(self._name)
         assert found is not None
         return found
 
     def now(self) -> Seen:
         """The account as it would be drawn at this moment."""
-        return Seen(account(self.session.store, self.view, time.time()), self.view.nvml)
+        return Seen(account(self.session.state.machine, self.view, time.time()), self.view.nvml)
 
     def _look(self, _parts: Topics) -> None:
-        if self.session.store.find_device(self._name) is not None:
+        if self.session.state.machine.find_device(self._name) is not None:
             self.seen.append(self.now())
 
     async def settled(self) -> Seen:
@@ -78,7 +78,9 @@ class Accounts:
         began = time.time()
 
         def fresh() -> bool:
-            moment = self.session.store.moments.of(self.view, self.session.store.worker_pid, began)
+            moment = self.session.state.machine.moments.of(
+                self.view, self.session.state.machine.worker_pid, began
+            )
             read = moment.device.memory_read if moment.device else None
             return moment.basis == "one moment" and read is not None and read[0] > began
 
@@ -88,13 +90,13 @@ class Accounts:
     def start(self, workload: str, device: str = GPU, budget: Budget = "quick") -> str:
         """Ask for a run; the id of its request."""
         self.session.run([workload], [device], budget)
-        return list(self.session.store.runs)[-1]
+        return list(self.session.state.runs.book)[-1]
 
     async def run(self, workload: str, device: str = GPU, budget: Budget = "quick") -> RunResult:
         """Run a workload to its end."""
         name = self.start(workload, device, budget)
-        await until(self.session, lambda: self.session.store.runs[name].ended)
-        result = self.session.store.runs[name].result
+        await until(self.session, lambda: self.session.state.runs.book[name].ended)
+        result = self.session.state.runs.book[name].result
         assert result is not None
         assert result.status == "ok", result.reason
         return result
@@ -117,7 +119,8 @@ async def watched(
         await ready(session)
         if listed:
             await until(
-                session, lambda: bool(session.store.sample and session.store.sample.devices)
+                session,
+                lambda: bool(session.state.machine.sample and session.state.machine.sample.devices),
             )
         yield Accounts(session, name)
     finally:

@@ -44,10 +44,10 @@ def failed_on_purpose(runner: Driver) -> TorchMemory:
 
 
 def warnings(figures: TorchMemory) -> str:
-    store = make_store("one gpu", sample(gpu(processes=())))
-    store.apply(messages.WorkerStarted(figures.pid))
-    store.apply(figures)
-    return " ".join(account(store, store.selected_device, NOW).warnings)
+    state = make_store("one gpu", sample(gpu(processes=())))
+    state.publish(messages.WorkerStarted(figures.pid))
+    state.publish(figures)
+    return " ".join(account(state.machine, state.machine.selected_device, NOW).warnings)
 
 
 def test_a_run_that_runs_out_of_memory_is_counted(runner: Driver) -> None:
@@ -118,10 +118,10 @@ def test_a_retry_that_empties_the_cache_is_counted_for_its_run_alone(runner: Dri
 
 def test_the_counters_of_the_account_are_those_of_the_run(runner: Driver) -> None:
     figures = failed_on_purpose(runner)
-    store = make_store("one gpu")
-    store.apply(messages.WorkerStarted(figures.pid))
-    store.apply(figures)
-    gauge = account(store, store.selected_device, NOW)
+    state = make_store("one gpu")
+    state.publish(messages.WorkerStarted(figures.pid))
+    state.publish(figures)
+    gauge = account(state.machine, state.machine.selected_device, NOW)
     assert [counter.count for counter in gauge.counters] == [
         Value(figures.alloc_retries),
         Value(figures.ooms),

@@ -14,7 +14,7 @@ from tests.simulated_gpu.accounts import GPU, INTERVAL_S, Accounts, Seen, watche
 from tui.devices.memory import account
 from tui.devices.memory.model import Absent, Stale, value_of
 from tui.devices.views.devices import status
-from tui.kit.notices import notice
+from tui.devices.views.notices import notice
 from workloads.protocol import messages
 
 pytestmark = [
@@ -85,25 +85,26 @@ async def test_context_never_moves_by_more_than_was_loaded(
 async def test_at_a_slow_refresh_nothing_is_called_old_before_the_next_sample(
     accounts: Accounts,
 ) -> None:
-    store = accounts.session.store
+    state = accounts.session.state
     accounts.session.set_refresh(30.0)
     await until(
-        accounts.session, lambda: store.sample is not None and store.sample.interval_s == 30
+        accounts.session,
+        lambda: state.machine.sample is not None and state.machine.sample.interval_s == 30,
     )
-    assert store.sample is not None
+    assert state.machine.sample is not None
     for seconds, old in ((29.0, False), (33.0, True)):
-        now = store.sample.at + seconds
-        gauge = account(store, accounts.view, now)
+        now = state.machine.sample.at + seconds
+        gauge = account(state.machine, accounts.view, now)
         assert isinstance(gauge.term("used").bytes, Stale) is old
-        assert ("old" in status(accounts.view, store.sample, now, 60).text) is old
-        assert bool(notice(store.sample, store.monitor, now)) is old
+        assert ("old" in status(accounts.view, state.machine.sample, now, 60).text) is old
+        assert bool(notice(state.machine.sample, state.machine.monitor, now)) is old
 
 
 async def test_it_does_not_where_another_process_allocates_beside_it(accounts: Accounts) -> None:
     before = await context_of(accounts)
     async with watched() as beside:
         beside.start("churns", budget="normal")
-        await until(beside.session, lambda: GPU in beside.session.store.torch_memory)
+        await until(beside.session, lambda: GPU in beside.session.state.machine.torch_memory)
         accounts.seen.clear()
         await accounts.run("churns")
         seen = list(accounts.seen)
@@ -161,7 +162,7 @@ async def test_what_e_gives_back_is_gone_from_the_next_account(accounts: Account
     await accounts.run("churns")
     full = await accounts.settled()
     accounts.session.empty_cache(accounts.view.key)
-    log = accounts.session.store.log
+    log = accounts.session.state.log.lines
     await until(accounts.session, lambda: bool(log) and "returned" in log[-1].text)
     empty = await accounts.settled()
     before, after = full.size("process"), empty.size("process")
@@ -191,8 +192,8 @@ async def test_an_account_is_of_its_own_device() -> None:
 
 async def test_torch_counts_what_it_ever_took_and_gave_back(accounts: Accounts) -> None:
     told: list[messages.TorchMemory] = []
-    memory = accounts.session.store.torch_memory
-    accounts.session.subscribe(lambda _parts: told.extend(memory.values()))
+    memory = accounts.session.state.machine.torch_memory
+    accounts.session.state.bus.on_change(lambda _parts: told.extend(memory.values()))
     await accounts.run("spikes")
     taken = [each.reserved_taken or 0 for each in told]
     for each in told:

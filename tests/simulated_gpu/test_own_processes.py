@@ -72,24 +72,24 @@ async def accounts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ac
 
 
 async def _watch(accounts: Accounts) -> Watched:
-    store = accounts.session.store
-    found = Watched(await accounts.settled(), strangers(store.sample))
+    state = accounts.session.state
+    found = Watched(await accounts.settled(), strangers(state.machine.sample))
     elsewhere = Accounts(accounts.session, SECOND)
     accounts.seen, elsewhere.seen = found.first, found.second
 
     def look(_parts: object) -> None:
         if found.over:
             return
-        found.strangers |= strangers(store.sample)
-        if store.worker_pid is not None:
-            found.workers.add(store.worker_pid)
+        found.strangers |= strangers(state.machine.sample)
+        if state.machine.worker_pid is not None:
+            found.workers.add(state.machine.worker_pid)
         for row in rows(accounts):
-            if row.ours and row.pid != store.worker_pid:
-                named = row_of(row, "", 0, store.worker_pid)
+            if row.ours and row.pid != state.machine.worker_pid:
+                named = row_of(row, "", 0, state.machine.worker_pid)
                 line = process_line(named, row.started_at or 0.0, 200)
                 found.lines.append(plain(line))
 
-    accounts.session.subscribe(look)
+    accounts.session.state.bus.on_change(look)
     return found
 
 
@@ -125,8 +125,8 @@ async def compared(accounts: Accounts, ranks: Watched) -> Watched:
 async def _compare(accounts: Accounts, flag: str, pairs: int) -> None:
     session = accounts.session
     name = session.request_comparison("conv2d", GPU, flag, (False, True), pairs, "quick")
-    await until(session, lambda: session.store.comparisons[name].done)
-    comparison = session.store.comparisons[name].comparison
+    await until(session, lambda: session.state.runs.comparisons[name].done)
+    comparison = session.state.runs.comparisons[name].comparison
     assert comparison is not None
     assert (comparison.status, comparison.pairs) == ("ok", pairs), comparison.reason
 
@@ -173,7 +173,7 @@ def own_process_is_listed(accounts: Accounts) -> bool:
 async def test_when_the_ranks_have_ended_they_hold_nothing(
     accounts: Accounts, ranks: Watched
 ) -> None:
-    worker = accounts.session.store.worker_pid
+    worker = accounts.session.state.machine.worker_pid
     assert ranks.result
     await until(
         accounts.session,
@@ -248,10 +248,10 @@ async def test_a_process_that_is_not_ours_is_a_stranger_with_its_memory(
 
 
 async def test_a_worker_that_was_killed_leaves_no_figures_behind(accounts: Accounts) -> None:
-    pid = accounts.session.store.worker_pid
+    pid = accounts.session.state.machine.worker_pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    await until(accounts.session, lambda: accounts.session.store.worker_pid is None)
+    await until(accounts.session, lambda: accounts.session.state.machine.worker_pid is None)
     assert accounts.now().gauge.term("allocated").bytes == Absent("no worker is running")
     await until(accounts.session, lambda: all(row.pid != pid for row in rows(accounts)))
     assert {row.pid for row in rows(accounts) if row.ours} <= {OWN}

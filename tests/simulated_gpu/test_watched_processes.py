@@ -18,8 +18,8 @@ from tests.children.sessions import session_with, until
 from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import value_of
 from tui.devices.memory.others import account_of, other_processes, unplaced
-from tui.session.session import Session
-from tui.state.allocators import Allocator
+from tui.devices.state.allocators import Allocator
+from tui.runs.session.session import Session
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(60)]
 
@@ -91,19 +91,21 @@ def training(orders: Path, device: str, mib: int, **variables: str) -> Iterator[
 
 
 def allocator(session: Session, pid: int) -> Allocator | None:
-    known = session.store.allocators
+    known = session.state.machine.allocators
     return next((each for each in known.read() if each.process.pid == pid), None) if known else None
 
 
 def split(session: Session, pid: int) -> ProcessMemory | None:
     """What the account of the GPU says of a process, as it is now."""
-    store = session.store
-    if store.allocators is None or store.sample is None:
+    state = session.state
+    if state.machine.allocators is None or state.machine.sample is None:
         return None
     found = (
         other
-        for view in store.devices
-        for other in other_processes(store.allocators, view, store.worker_pid, store.sample.at)
+        for view in state.machine.devices
+        for other in other_processes(
+            state.machine.allocators, view, state.machine.worker_pid, state.machine.sample.at
+        )
     )
     return next((other for other in found if other.pid == pid), None)
 
@@ -146,9 +148,11 @@ async def test_trainings_are_split_grow_fail_end_and_run_something_else(tmp_path
             await until(session, lambda: has_failed(session, first.pid))
             found = allocator(session, first.pid)
             assert found is not None
-            view = next(each for each in session.store.devices if each.key == found.placed.id)
-            peak = session.store.history.sampled_peak(view.key)
-            sample = session.store.sample
+            view = next(
+                each for each in session.state.machine.devices if each.key == found.placed.id
+            )
+            peak = session.state.machine.history.sampled_peak(view.key)
+            sample = session.state.machine.sample
             assert sample is not None
             gauge = account_of(found, view, sample, peak, sample.at)
             assert sum(value_of(part.bytes) or 0 for part in gauge.known) == value_of(gauge.total)

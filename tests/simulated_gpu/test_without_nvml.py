@@ -16,12 +16,12 @@ import pytest_asyncio
 from tests import ceilings
 from tests.children.sessions import until
 from tests.simulated_gpu.accounts import GPU, Accounts, watched
+from tui.app.header import header_line
 from tui.devices.memory.model import Absent, Value, value_of
 from tui.devices.state.devices import NOT_ASKED
 from tui.devices.views.device_detail import device_detail
+from tui.devices.views.notices import notice
 from tui.kit.lines import plain
-from tui.kit.notices import notice
-from tui.kit.screen_frame import header_line
 
 pytestmark = [
     pytest.mark.simulated_gpu,
@@ -61,14 +61,14 @@ async def test_workloads_run_on_the_gpu(accounts: Accounts) -> None:
 
 
 async def test_the_header_says_that_nvml_is_missing_and_not_the_driver(accounts: Accounts) -> None:
-    said = plain(header_line(accounts.session.store, "workbench", 200))
+    said = plain(header_line(accounts.session.state.runs, "workbench", 200))
     assert "no NVML" in said
     assert "no driver" not in said
 
 
 async def test_the_pane_says_which_library_is_missing(accounts: Accounts) -> None:
-    store = accounts.session.store
-    said = notice(store.sample, store.monitor, time.time())
+    state = accounts.session.state
+    said = notice(state.machine.sample, state.machine.monitor, time.time())
     assert f"{NVML} is not found, though" in said
     assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in said
 
@@ -76,7 +76,7 @@ async def test_the_pane_says_which_library_is_missing(accounts: Accounts) -> Non
 async def test_the_detail_names_the_device_and_says_why_nvml_s_figures_are_absent(
     accounts: Accounts,
 ) -> None:
-    found = dict(device_detail(accounts.view, accounts.session.store.sample, time.time()))
+    found = dict(device_detail(accounts.view, accounts.session.state.machine.sample, time.time()))
     assert found["torch name"] == GPU
     assert found["NVML"].startswith("n/a: no NVML: ")
 
@@ -95,15 +95,15 @@ async def test_torch_s_figures_are_the_account(accounts: Accounts) -> None:
 
 
 async def test_they_stay_current_while_nothing_runs(accounts: Accounts) -> None:
-    told = accounts.session.store.torch_memory[GPU].at
-    memory = accounts.session.store.torch_memory
+    told = accounts.session.state.machine.torch_memory[GPU].at
+    memory = accounts.session.state.machine.torch_memory
     # The worker is asked with each sample, so that its figures do not grow old.
     await until(accounts.session, lambda: memory[GPU].at > told + 0.5)
     assert isinstance(accounts.now().gauge.term("used").bytes, Value)
 
 
 async def test_the_history_has_what_torch_finds_used(accounts: Accounts) -> None:
-    history = accounts.session.store.history
+    history = accounts.session.state.machine.history
     await until(
         accounts.session, lambda: history.points(GPU) != () and bool(history.points(GPU)[-1].used)
     )

@@ -13,10 +13,11 @@ from typing import Any
 
 from tui.app.drawing import Drawing
 from tui.cli.main import main
+from tui.core.events import EventBus
 from tui.core.tasks import Tasks
 from tui.devices.screens.panes import DevicesPane
 from tui.runs.screens.tab import WorkbenchScreen
-from tui.session import session
+from tui.runs.session import session
 
 WORDS = "broken on purpose [/x]"
 
@@ -39,11 +40,11 @@ def _break_event(count: int) -> None:
     start = session.Session.start
 
     async def start_and_fail(self: session.Session) -> None:
-        broken = _after(count, session.Session.apply)
-        session.Session.apply = broken  # type: ignore[method-assign]
+        broken = _after(count, EventBus.publish)
+        EventBus.publish = broken  # type: ignore[method-assign]
         # The monitor is there already, and tells its events to what it was given.
         assert self._monitor is not None
-        self._monitor._apply = self.apply
+        self._monitor._publish = self.state.bus.publish
         await start(self)
 
     session.Session.start = start_and_fail  # type: ignore[method-assign]

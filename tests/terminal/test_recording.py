@@ -17,11 +17,11 @@ from tests.terminal.faults import read_to_end
 from tests.terminal.terminal import PROGRAM, Terminal
 from tui.devices.memory import account
 from tui.devices.memory.model import value_of
+from tui.devices.state.machine import SIMULATED
 from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT
 from tui.recordings.lines import Recording, event_of, events, scan_recording
 from tui.recordings.replay import OUT_OF_MEMORY, ReplaySession
-from tui.state.known import SIMULATED
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 
 WITHOUT_TORCH = (
     "import sys; sys.modules.update(torch=None, pynvml=None, psutil=None);"
@@ -54,18 +54,18 @@ SHIPPED = Path(tui.recordings.__path__[0]) / DEMO
 
 
 @pytest.fixture(scope="module")
-def shipped() -> tuple[Recording, Store]:
+def shipped() -> tuple[Recording, WorkbenchState]:
     """The recording that comes with the program, and what is known at its end."""
     recording = scan_recording(SHIPPED).recording
-    store = Store(simulated=recording.simulated)
+    state = WorkbenchState(simulated=recording.simulated)
     for line in events(SHIPPED):
-        store.apply(event_of(line))
-    return recording, store
+        state.publish(event_of(line))
+    return recording, state
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (160, 40)])
 def test_the_recording_that_comes_along_plays_without_torch_and_says_what_is_simulated(
-    shipped: tuple[Recording, Store], columns: int, rows: int
+    shipped: tuple[Recording, WorkbenchState], columns: int, rows: int
 ) -> None:
     recording, _ = shipped
     argv = (sys.executable, "-c", WITHOUT_TORCH, "replay", "--demo", "--speed", "max")
@@ -98,43 +98,48 @@ def test_the_recording_that_comes_along_is_small_whole_and_names_nobody() -> Non
         assert b"/home/" not in data
 
 
-def test_it_claims_no_hardware_that_was_not_there(shipped: tuple[Recording, Store]) -> None:
-    recording, store = shipped
-    assert store.environment is not None
-    names = [device.name for device in store.environment.devices if device.id.startswith("cuda")]
+def test_it_claims_no_hardware_that_was_not_there(
+    shipped: tuple[Recording, WorkbenchState],
+) -> None:
+    recording, state = shipped
+    assert state.machine.environment is not None
+    names = [
+        device.name for device in state.machine.environment.devices if device.id.startswith("cuda")
+    ]
     if recording.simulated:
         assert all("simulated" in name for name in names)
         assert "invented" in recording.title
 
 
-def test_it_shows_what_two_gpus_show(shipped: tuple[Recording, Store]) -> None:
-    _, store = shipped
-    first, *_, last = [view for view in store.devices if view.nvml is not None]
+def test_it_shows_what_two_gpus_show(shipped: tuple[Recording, WorkbenchState]) -> None:
+    _, state = shipped
+    first, *_, last = [view for view in state.machine.devices if view.nvml is not None]
     assert first.nvml is not None
     assert last.nvml is not None
     strangers = [row for row in last.nvml.processes or () if not row.ours]
     assert any((row.memory or 0) > 2**30 for row in strangers)
-    assert store.selected == first.key
+    assert state.machine.selected == first.key
     parts = {
-        part.key: value_of(part.bytes) for part in account(store, first, store_end(store)).known
+        part.key: value_of(part.bytes)
+        for part in account(state.machine, first, store_end(state)).known
     }
     assert all(parts[key] for key in ("allocated", "cached", "workspace", "context"))
 
 
-def store_end(store: Store) -> float:
-    assert store.sample is not None
-    return store.sample.at
+def store_end(state: WorkbenchState) -> float:
+    assert state.machine.sample is not None
+    return state.machine.sample.at
 
 
 def test_it_has_speed_ups_a_verdict_on_cudnn_and_a_run_out_of_memory(
-    shipped: tuple[Recording, Store],
+    shipped: tuple[Recording, WorkbenchState],
 ) -> None:
-    _, store = shipped
-    ended = [run.result for run in store.runs.values() if run.result is not None]
+    _, state = shipped
+    ended = [run.result for run in state.runs.book.values() if run.result is not None]
     by_device = {device: {each.workload for each in ended if each.device == device and each.time}
                  for device in ("cpu", "cuda:0")}  # fmt: skip
     assert len(by_device["cpu"] & by_device["cuda:0"]) >= 5
-    comparisons = [state.comparison for state in store.comparisons.values() if state.done]
+    comparisons = [state.comparison for state in state.runs.comparisons.values() if state.done]
     assert [(each.flag, each.verdict) for each in comparisons if each] == [
         ("cudnn.benchmark", "faster")
     ]

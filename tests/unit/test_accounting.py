@@ -29,17 +29,17 @@ from tui.devices.memory import Gauge, account, gpu_gauge, host_gauge
 from tui.devices.memory.model import Absent, Stale, Value, value_of
 from tui.devices.monitor.messages import Device, DeviceMemory, HostMemory, WatchedProcess
 from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.events import DeviceSelected
 from tui.devices.state.history import MemoryPoint
-from tui.state.events import DeviceSelected
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol import messages
 
 NOTHING = MemoryPoint(0.0)
 LIST_OF_HOST_PIDS = (gpu_process(99_999, 17 * GIB), gpu_process(STRANGER, 3 * GIB))
 
 
-def selected(store: Store, now: float = NOW) -> Gauge:
-    return account(store, store.selected_device, now)
+def selected(state: WorkbenchState, now: float = NOW) -> Gauge:
+    return account(state.machine, state.machine.selected_device, now)
 
 
 def account_of(device: Device, torch: messages.TorchMemory | None = None) -> Gauge:
@@ -195,8 +195,8 @@ def test_zero_is_zero_once_the_worker_has_said_so() -> None:
 
 
 def test_a_device_that_the_runner_has_not_used_has_no_torch_figures() -> None:
-    store = make_store("two gpus")
-    gauge = account(store, store.devices[1], NOW)
+    state = make_store("two gpus")
+    gauge = account(state.machine, state.machine.devices[1], NOW)
     absent = Absent("the runner has not used this device yet")
     assert gauge.term("allocated").bytes == absent
     assert gauge.term("process").bytes == absent
@@ -208,8 +208,8 @@ def test_a_device_that_the_runner_has_not_used_has_no_torch_figures() -> None:
 def test_figures_of_a_dead_worker_are_not_shown() -> None:
     gauge = account_of(gpu(), torch_memory(pid=1))
     assert isinstance(gauge.term("reserved").bytes, Absent)
-    store = make_store("one gpu", messages.WorkerEnded(WORKER, "killed", False))
-    assert selected(store).term("reserved").bytes == Absent("no worker is running")
+    state = make_store("one gpu", messages.WorkerEnded(WORKER, "killed", False))
+    assert selected(state).term("reserved").bytes == Absent("no worker is running")
 
 
 def test_a_device_that_torch_does_not_see_says_why() -> None:
@@ -388,16 +388,16 @@ def test_without_a_worker_nothing_is_said_to_be_pinned() -> None:
 
 def test_the_hosts_account_has_it_too_by_the_newest_that_was_said() -> None:
     said = [torch_memory(pinned=GIB), torch_memory("cuda:1", pinned=3 * GIB, at=NOW + 1)]
-    store = make_store("two gpus", *said, DeviceSelected(CPU))
-    gauge = selected(store)
+    state = make_store("two gpus", *said, DeviceSelected(CPU))
+    gauge = selected(state)
     assert gauge.term("pinned").bytes == Value(3 * GIB)
     assert "pinned" not in {part.key for part in gauge.slices}
 
 
 def test_what_a_worker_that_has_ended_had_pinned_is_not_said() -> None:
-    store = make_store("one gpu", torch_memory(pinned=GIB, pid=STRANGER), DeviceSelected(CPU))
+    state = make_store("one gpu", torch_memory(pinned=GIB, pid=STRANGER), DeviceSelected(CPU))
     with pytest.raises(KeyError):
-        selected(store).term("pinned")
+        selected(state).term("pinned")
 
 
 # ---- devices that say less ----
@@ -472,8 +472,8 @@ def test_an_old_driver_counts_its_own_part_as_used() -> None:
 
 
 def test_the_host_s_bar_is_runner_shared_others_available() -> None:
-    store = make_store("no gpu")
-    gauge = selected(store)
+    state = make_store("no gpu")
+    gauge = selected(state)
     assert [(part.label, value_of(part.bytes)) for part in gauge.slices] == [
         ("runner", 900 * MIB),
         ("shared", 400 * MIB),

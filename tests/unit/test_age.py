@@ -24,19 +24,19 @@ from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import LATE_S, stale_after
 from tui.devices.views.device_detail import device_detail, holders
 from tui.devices.views.devices import status
-from tui.kit.notices import notice
-from tui.state.store import Store
+from tui.devices.views.notices import notice
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol import messages
 
 INTERVALS = (0.25, 1.0, 5.0, 60.0)
-Says = Callable[[Store, float], bool]
+Says = Callable[[WorkbenchState, float], bool]
 
 
-def watched(interval: float) -> Store:
+def watched(interval: float) -> WorkbenchState:
     """A store whose newest sample says how far apart they come."""
-    store = Store()
+    state = WorkbenchState()
     feed(
-        store,
+        state,
         hello(),
         messages.Ready(environment(torch_gpu(0)), 1.0),
         messages.WorkerStarted(4242),
@@ -44,37 +44,39 @@ def watched(interval: float) -> Store:
         host_heap(),
         sample(gpu(0), interval_s=interval),
     )
-    return store
+    return state
 
 
-def gauge_says(store: Store, now: float) -> bool:
-    gauge = account(store, store.selected_device, now)
+def gauge_says(state: WorkbenchState, now: float) -> bool:
+    gauge = account(state.machine, state.machine.selected_device, now)
     return any(isinstance(term.bytes, Stale) for term in gauge.terms)
 
 
-def host_gauge_says(store: Store, now: float) -> bool:
-    gauge = account(store, DeviceView(CPU), now)
+def host_gauge_says(state: WorkbenchState, now: float) -> bool:
+    gauge = account(state.machine, DeviceView(CPU), now)
     return any(isinstance(term.bytes, Stale) for term in gauge.terms)
 
 
-def row_says(store: Store, now: float) -> bool:
-    return "old" in status(store.selected_device, store.sample, now, 60).text
+def row_says(state: WorkbenchState, now: float) -> bool:
+    return "old" in status(state.machine.selected_device, state.machine.sample, now, 60).text
 
 
-def notice_says(store: Store, now: float) -> bool:
-    return "sent nothing" in notice(store.sample, store.monitor, now)
+def notice_says(state: WorkbenchState, now: float) -> bool:
+    return "sent nothing" in notice(state.machine.sample, state.machine.monitor, now)
 
 
-def detail_says(store: Store, now: float) -> bool:
-    return "old figures" in dict(device_detail(store.selected_device, store.sample, now))
+def detail_says(state: WorkbenchState, now: float) -> bool:
+    return "old figures" in dict(
+        device_detail(state.machine.selected_device, state.machine.sample, now)
+    )
 
 
-def cpu_detail_says(store: Store, now: float) -> bool:
-    return "old figures" in dict(device_detail(DeviceView(CPU), store.sample, now))
+def cpu_detail_says(state: WorkbenchState, now: float) -> bool:
+    return "old figures" in dict(device_detail(DeviceView(CPU), state.machine.sample, now))
 
 
-def processes_say(store: Store, now: float) -> bool:
-    found = holders(store.selected_device, store.sample, now)
+def processes_say(state: WorkbenchState, now: float) -> bool:
+    found = holders(state.machine.selected_device, state.machine.sample, now)
     return any("old figures" in note for note in found.notes)
 
 
@@ -92,22 +94,22 @@ EVERYWHERE = (
 @pytest.mark.parametrize("interval", INTERVALS)
 @pytest.mark.parametrize("says", EVERYWHERE)
 def test_figures_are_current_until_the_next_sample_is_overdue(says: Says, interval: float) -> None:
-    store = watched(interval)
-    assert not says(store, NOW + interval + LATE_S - 0.1)
-    assert says(store, NOW + interval + LATE_S + 0.1)
+    state = watched(interval)
+    assert not says(state, NOW + interval + LATE_S - 0.1)
+    assert says(state, NOW + interval + LATE_S + 0.1)
 
 
 def test_without_nvml_the_worker_s_own_figures_are_current_as_long() -> None:
-    store = Store()
+    state = WorkbenchState()
     feed(
-        store,
+        state,
         messages.Ready(environment(torch_gpu(0)), 1.0),
         messages.WorkerStarted(4242),
         torch_memory(),
         sample(interval_s=30.0),
     )
-    assert not gauge_says(store, NOW + 31)
-    assert gauge_says(store, NOW + 33)
+    assert not gauge_says(state, NOW + 31)
+    assert gauge_says(state, NOW + 33)
 
 
 def test_a_reading_that_takes_longer_than_the_interval_sets_the_pace() -> None:

@@ -29,96 +29,100 @@ from tests.screens.watching import (
     told,
     torch_process,
 )
+from tui.core.events import Topic, WatchStatus
 from tui.core.text.glyphs import GLYPHS
 from tui.devices.allocators.messages import WatchHello
 from tui.devices.memory import OTHER_PARTS, Gauge, ProcessMemory, account
 from tui.devices.memory.model import Absent, Stale, value_of
 from tui.devices.memory.others import OLD, account_of
+from tui.devices.state.allocators import MOST_ENDED, Allocator
 from tui.devices.state.history import MemoryPoint
 from tui.devices.views.memory import bar_line, other_lines
 from tui.devices.views.memory_account import process_history, process_lines
 from tui.devices.views.process_rows import ProcessRow, process_rows
 from tui.devices.views.processes import columns, heading, process_line, selected_lines, unread_notes
 from tui.kit.lines import plain
-from tui.state.allocators import MOST_ENDED, Allocator
-from tui.state.events import Topic, WatchStatus
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 
 KEY = (STRANGER, START, "cuda:0")
 
 
-def watched(*more: object) -> Store:
+def watched(*more: object) -> WorkbenchState:
     return make_store("one gpu", *STORY, *more)  # type: ignore[arg-type]
 
 
-def allocator(store: Store) -> Allocator:
-    assert store.allocators is not None
-    found = store.allocators.find(KEY)
+def allocator(state: WorkbenchState) -> Allocator:
+    assert state.machine.allocators is not None
+    found = state.machine.allocators.find(KEY)
     assert found is not None
     return found
 
 
-def others(store: Store, now: float = NOW) -> tuple[ProcessMemory, ...]:
-    return account(store, store.selected_device, now).others
+def others(state: WorkbenchState, now: float = NOW) -> tuple[ProcessMemory, ...]:
+    return account(state.machine, state.machine.selected_device, now).others
 
 
-def rows(store: Store) -> tuple[ProcessRow, ...]:
+def rows(state: WorkbenchState) -> tuple[ProcessRow, ...]:
     return process_rows(
-        store.devices,
-        store.sample,
+        state.machine.devices,
+        state.machine.sample,
         of_host=False,
-        worker_pid=store.worker_pid,
+        worker_pid=state.machine.worker_pid,
         pattern="",
         order="memory",
         before=(),
-        allocators=store.allocators,
+        allocators=state.machine.allocators,
         now=NOW,
     )
 
 
-def gauge_of(store: Store, found: Allocator, now: float = NOW) -> Gauge:
-    view = next(each for each in store.devices if each.key == found.placed.id)
-    return account_of(found, view, store.sample, store.history.sampled_peak(view.key), now)
+def gauge_of(state: WorkbenchState, found: Allocator, now: float = NOW) -> Gauge:
+    view = next(each for each in state.machine.devices if each.key == found.placed.id)
+    return account_of(
+        found, view, state.machine.sample, state.machine.history.sampled_peak(view.key), now
+    )
 
 
 # ---- what is kept ----
 
 
 def test_a_store_knows_nothing_of_the_watch_until_it_says_something() -> None:
-    store = make_store()
-    assert store.allocators is None
-    assert store.apply(WatchHello(1, 5)) == {Topic.ALLOCATORS}
-    assert store.allocators is not None
+    state = make_store()
+    assert state.machine.allocators is None
+    assert state.publish(WatchHello(1, 5)) == {Topic.ALLOCATORS}
+    assert state.machine.allocators is not None
 
 
 def test_a_reading_that_says_what_is_known_draws_nothing() -> None:
-    store = watched()
-    assert store.apply(said(figures(at=NOW + 0.5))) == frozenset()
-    assert store.apply(said(figures(at=NOW + 1, allocated=GIB))) == {Topic.ALLOCATORS}
+    state = watched()
+    assert state.publish(said(figures(at=NOW + 0.5))) == frozenset()
+    assert state.publish(said(figures(at=NOW + 1, allocated=GIB))) == {Topic.ALLOCATORS}
     # What had grown old is drawn as new.
-    assert store.apply(said(figures(at=NOW + 60, allocated=GIB))) == {Topic.ALLOCATORS}
+    assert state.publish(said(figures(at=NOW + 60, allocated=GIB))) == {Topic.ALLOCATORS}
 
 
 def test_the_history_has_a_point_a_second_at_most_with_the_highest_of_it() -> None:
-    store = watched(
+    state = watched(
         said(figures(at=NOW + 0.1, allocated=3 * GIB)), said(figures(at=NOW + 0.2, allocated=GIB))
     )
-    store.apply(said(figures(at=NOW + 5)))
-    points = allocator(store).points
+    state.publish(said(figures(at=NOW + 5)))
+    points = allocator(state).points
     assert [point.allocated for point in points] == [3 * GIB, 2 * GIB]
     assert points[-1].process == int(4.1 * GIB)
 
 
 def test_a_process_that_ends_keeps_its_last_figures_and_its_gpu() -> None:
-    store = watched(sample(gpu(processes=(gpu_process(),))), told())
-    found = allocator(store)
+    state = watched(sample(gpu(processes=(gpu_process(),))), told())
+    found = allocator(state)
     assert found.ended
     assert found.placed.id == gpu().id
-    assert others(store) == ()
-    gauge = gauge_of(store, found, NOW + 9)
+    assert others(state) == ()
+    gauge = gauge_of(state, found, NOW + 9)
     assert isinstance(gauge.term("allocated").bytes, Stale)
     assert "ended" in gauge.term("process").bytes.reason  # type: ignore[union-attr]
-    lines = [plain(line) for line in process_lines(found, gauge, store.devices[0], None, NOW, 80)]
+    lines = [
+        plain(line) for line in process_lines(found, gauge, state.machine.devices[0], None, NOW, 80)
+    ]
     assert "the process has ended" in lines[0]
     # Why all of them are old is said once, and each says what it is.
     words = " ".join(" ".join(lines).split())
@@ -128,37 +132,37 @@ def test_a_process_that_ends_keeps_its_last_figures_and_its_gpu() -> None:
 
 
 def test_a_process_that_runs_another_program_is_another_process() -> None:
-    store = watched()
-    before = allocator(store)
-    store.apply(told(torch_process(command="python other.py", reason="CUDA is not used yet")))
+    state = watched()
+    before = allocator(state)
+    state.publish(told(torch_process(command="python other.py", reason="CUDA is not used yet")))
     assert before.ended == "the process runs another program"
-    assert store.allocators is not None
-    assert store.allocators.find(KEY) is None
-    store.apply(said(figures(allocated=MIB, reserved_taken=2 * MIB)))
-    assert len(allocator(store).points) == 1
+    assert state.machine.allocators is not None
+    assert state.machine.allocators.find(KEY) is None
+    state.publish(said(figures(allocated=MIB, reserved_taken=2 * MIB)))
+    assert len(allocator(state).points) == 1
 
 
 def test_counts_that_begin_anew_are_of_another_program() -> None:
-    store = watched()
-    before = allocator(store)
-    store.apply(said(figures(at=NOW + 1, reserved_taken=MIB)))
-    assert allocator(store) is not before
+    state = watched()
+    before = allocator(state)
+    state.publish(said(figures(at=NOW + 1, reserved_taken=MIB)))
+    assert allocator(state) is not before
     assert before.ended
 
 
 def test_those_that_have_ended_are_not_kept_without_end() -> None:
     many = [torch_process(pid) for pid in range(100, 140)]
-    store = make_store("one gpu", told(*many), said(*(figures(each.pid) for each in many)), told())
-    assert store.allocators is not None
-    assert len(store.allocators.read()) == MOST_ENDED
+    state = make_store("one gpu", told(*many), said(*(figures(each.pid) for each in many)), told())
+    assert state.machine.allocators is not None
+    assert len(state.machine.allocators.read()) == MOST_ENDED
 
 
 def test_another_process_with_the_same_number_is_not_taken_for_it() -> None:
-    store = watched()
-    assert store.allocators is not None
-    assert store.allocators.on(gpu().id, STRANGER, START) is not None
-    assert store.allocators.on(gpu().id, STRANGER, START + 500) is None
-    assert store.allocators.process(STRANGER, START + 500) is None
+    state = watched()
+    assert state.machine.allocators is not None
+    assert state.machine.allocators.on(gpu().id, STRANGER, START) is not None
+    assert state.machine.allocators.on(gpu().id, STRANGER, START + 500) is None
+    assert state.machine.allocators.process(STRANGER, START + 500) is None
 
 
 # ---- the account of a device ----
@@ -189,9 +193,9 @@ def test_figures_that_nobody_has_read_again_are_old() -> None:
 
 
 def test_our_own_processes_are_no_others() -> None:
-    store = watched()
-    store.apply(told(torch_process(), torch_process(WORKER)))
-    assert [each.pid for each in others(store)] == [STRANGER]
+    state = watched()
+    state.publish(told(torch_process(), torch_process(WORKER)))
+    assert [each.pid for each in others(state)] == [STRANGER]
 
 
 @given(st.integers(0, 4 * GIB), st.integers(0, 4 * GIB), st.integers(4, 200))
@@ -199,14 +203,14 @@ def test_a_bar_is_as_wide_as_it_was_and_shows_the_parts_where_there_is_room(
     allocated: int, cached: int, cells: int
 ) -> None:
     held = figures(allocated=allocated, active=allocated, reserved=allocated + cached)
-    store = make_store(
+    state = make_store(
         "one gpu",
         STORY[0],
         said(replace(held, at=NOW - 0.5)),
         seen(NOW - 0.2, held=allocated + cached + GIB // 2),
         said(held),
     )
-    gauge = account(store, store.selected_device, NOW)
+    gauge = account(state.machine, state.machine.selected_device, NOW)
     bar = plain(bar_line(gauge, cells))
     assert len(bar) == cells
     share = (allocated + cached + GIB // 2) * cells / (value_of(gauge.total) or 1)
@@ -228,8 +232,8 @@ def test_another_process_is_one_line_and_what_has_no_room_is_counted() -> None:
 
 
 def test_the_account_of_another_process_is_that_of_the_worker_in_its_words() -> None:
-    store = watched(said(figures(ooms=2, alloc_retries=3)))
-    gauge = gauge_of(store, allocator(store))
+    state = watched(said(figures(ooms=2, alloc_retries=3)))
+    gauge = gauge_of(state, allocator(state))
     assert value_of(gauge.term("context").bytes) == int(4.1 * GIB) - int(3.5 * GIB)
     assert value_of(gauge.term("others").bytes) == int(16.6 * GIB)
     known = sum(value_of(part.bytes) or 0 for part in gauge.known)
@@ -240,23 +244,23 @@ def test_the_account_of_another_process_is_that_of_the_worker_in_its_words() -> 
 
 
 def test_where_nobody_knows_the_gpu_there_is_no_bar_and_the_figures_remain() -> None:
-    store = make_store("one gpu", told(torch_process(4711)), said(figures(4711)))
-    assert store.allocators is not None
-    (found,) = store.allocators.read()
-    gauge = account_of(found, None, store.sample, MemoryPoint(0.0), NOW)
+    state = make_store("one gpu", told(torch_process(4711)), said(figures(4711)))
+    assert state.machine.allocators is not None
+    (found,) = state.machine.allocators.read()
+    gauge = account_of(found, None, state.machine.sample, MemoryPoint(0.0), NOW)
     assert "does not list process 4711" in plain(bar_line(gauge, 200))
     assert value_of(gauge.term("allocated").bytes) == 2 * GIB
-    assert process_history(found.points, gauge, store.sample, NOW, 80, 7)
+    assert process_history(found.points, gauge, state.machine.sample, NOW, 80, 7)
 
 
 def test_growth_is_a_sentence_with_its_source() -> None:
-    store = watched(
+    state = watched(
         *(said(figures(at=NOW + at, allocated=2 * GIB + at * 5 * MIB)) for at in range(90))
     )
-    found = allocator(store)
-    gauge = gauge_of(store, found, NOW + 90)
+    found = allocator(state)
+    gauge = gauge_of(state, found, NOW + 90)
     text = " ".join(
-        plain(line) for line in process_lines(found, gauge, store.devices[0], 1, NOW, 90)
+        plain(line) for line in process_lines(found, gauge, state.machine.devices[0], 1, NOW, 90)
     )
     assert "allocated grows 300 MiB/min" in text
     assert "read from outside" in text
@@ -266,8 +270,8 @@ def test_growth_is_a_sentence_with_its_source() -> None:
 
 
 def test_a_torch_process_has_its_allocators_figures_beside_nvmls() -> None:
-    store = watched()
-    row = next(row for row in rows(store) if row.pid == STRANGER)
+    state = watched()
+    row = next(row for row in rows(state) if row.pid == STRANGER)
     words = plain(process_line(row, NOW, 200, torch=True)).split()
     assert words[:13] == [
         *(str(STRANGER), "ada", "cuda:0", "4.1", "GiB", "2.0", "GiB", "1.5", "GiB"),
@@ -278,8 +282,8 @@ def test_a_torch_process_has_its_allocators_figures_beside_nvmls() -> None:
 
 @pytest.mark.parametrize("cells", [60, 78, 118, 198])
 def test_headings_stand_above_their_figures(cells: int) -> None:
-    store = watched()
-    row = next(row for row in rows(store) if row.pid == STRANGER)
+    state = watched()
+    row = next(row for row in rows(state) if row.pid == STRANGER)
     head, line = (
         plain(heading("memory", cells, torch=True)),
         plain(process_line(row, NOW, cells, torch=True)),
@@ -298,14 +302,14 @@ def test_what_may_not_be_read_has_one_word_in_its_row_and_a_sentence_below() -> 
         advice="sudo gpu-workbench watch --pid 1",
         refused=True,
     )
-    store = make_store("one gpu", told(refused))
-    row = next(row for row in rows(store) if row.pid == STRANGER)
+    state = make_store("one gpu", told(refused))
+    row = next(row for row in rows(state) if row.pid == STRANGER)
     assert "denied" in plain(process_line(row, NOW, 78, torch=True))
     below = " ".join(map(plain, selected_lines(row, 200)))
     assert "only that user and root may read it; sudo gpu-workbench watch --pid 1" in below
-    assert "not split: denied" in plain(other_lines(others(store), 80)[0])
+    assert "not split: denied" in plain(other_lines(others(state), 80)[0])
     # NVML does list it, so no note is needed.
-    assert unread_notes(store.allocators) == []  # type: ignore[arg-type]
+    assert unread_notes(state.machine.allocators) == []  # type: ignore[arg-type]
 
 
 def test_ranks_that_nvml_does_not_list_stand_below_their_launcher() -> None:
@@ -315,13 +319,13 @@ def test_ranks_that_nvml_does_not_list_stand_below_their_launcher() -> None:
         )
         for rank in range(2)
     ]
-    store = make_store(
+    state = make_store(
         "one gpu",
         sample(gpu(processes=())),
         told(*ranks, torch_process(6000, ours=True)),
         said(*(figures(each.pid) for each in ranks), figures(6000)),
     )
-    found = [row for row in rows(store) if row.pid]
+    found = [row for row in rows(state) if row.pid]
     lines = [plain(process_line(row, NOW, 160, torch=True)) for row in found]
     assert [row.pid for row in found] == [900, 5000, 5001]
     assert "torchrun train.py" in lines[0]
@@ -332,16 +336,16 @@ def test_ranks_that_nvml_does_not_list_stand_below_their_launcher() -> None:
 
 def test_where_nvml_lists_nobody_it_is_said_who_is_not_read() -> None:
     refused = torch_process(reason="this root has no CAP_SYS_PTRACE", refused=True, advice="ask")
-    store = make_store("one gpu", sample(gpu(processes=())), told(refused))
-    assert store.allocators is not None
-    assert unread_notes(store.allocators) == [
+    state = make_store("one gpu", sample(gpu(processes=())), told(refused))
+    assert state.machine.allocators is not None
+    assert unread_notes(state.machine.allocators) == [
         "1 torch process is not read: this root has no CAP_SYS_PTRACE; ask"
     ]
-    store.apply(WatchStatus("restarting", "the watch ended: signal 9; it is restarted"))
-    assert "the watch ended" in unread_notes(store.allocators)[0]
+    state.publish(WatchStatus("restarting", "the watch ended: signal 9; it is restarted"))
+    assert "the watch ended" in unread_notes(state.machine.allocators)[0]
 
 
 def test_a_store_that_forgets_forgets_the_watch() -> None:
-    store = watched()
-    store.forget()
-    assert store.allocators is None
+    state = watched()
+    state.forget()
+    assert state.machine.allocators is None

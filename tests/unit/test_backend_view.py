@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from tests.screens.helpers import CUDNN_FLAGS, HOSTILE, environment, feed, make_store, torch_gpu
 from tests.screens.results import compare_queued, compared, comparison, progress
 from tui.cli.command_output import comparison_line
+from tui.devices.state.events import DeviceSelected
 from tui.kit.lines import Span, TextStyle, plain, width
+from tui.runs.state.events import FlagSet
+from tui.runs.state.workbench import WorkbenchState
 from tui.runs.views.backend import between, newest, switches, verdict, view
-from tui.state.events import DeviceSelected, FlagSet
-from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.results import Arm, FlagInfo, Verdict
 
@@ -27,11 +28,11 @@ CUDNN_LINE = "cuDNN [x] enabled  [ ] benchmark  [ ] deterministic  [x] allow TF3
 ONEDNN_LINE = "oneDNN [x] enabled  [ ] deterministic"
 
 
-def shown(store: Store, cells: int = 200, cursor: str | None = None) -> list[str]:
-    return [plain(row) for row in view(store, cursor, cells).lines]
+def shown(state: WorkbenchState, cells: int = 200, cursor: str | None = None) -> list[str]:
+    return [plain(row) for row in view(state.runs, cursor, cells).lines]
 
 
-def both(kind: str = "one gpu") -> Store:
+def both(kind: str = "one gpu") -> WorkbenchState:
     gpus = (torch_gpu(),) if kind == "one gpu" else ()
     why = None if gpus else "this torch has no cuDNN: it is a build without CUDA"
     flags = tuple(replace(flag, unavailable=why) for flag in CUDNN_FLAGS)
@@ -43,16 +44,16 @@ def both(kind: str = "one gpu") -> Store:
 
 
 def test_the_selected_device_s_switches_come_first() -> None:
-    store = both()
-    assert shown(store) == [CUDNN_LINE, ONEDNN_LINE]
-    store.apply(DeviceSelected("cpu"))
-    assert shown(store) == [ONEDNN_LINE, CUDNN_LINE]
+    state = both()
+    assert shown(state) == [CUDNN_LINE, ONEDNN_LINE]
+    state.publish(DeviceSelected("cpu"))
+    assert shown(state) == [ONEDNN_LINE, CUDNN_LINE]
 
 
 def test_a_switch_shows_its_present_setting() -> None:
-    store = both()
-    store.apply(FlagSet("cudnn.benchmark", True))
-    assert "[x] benchmark" in shown(store)[0]
+    state = both()
+    state.publish(FlagSet("cudnn.benchmark", True))
+    assert "[x] benchmark" in shown(state)[0]
 
 
 def test_without_cudnn_its_flags_are_idle_with_one_reason_and_onednn_s_work() -> None:
@@ -63,20 +64,20 @@ def test_without_cudnn_its_flags_are_idle_with_one_reason_and_onednn_s_work() ->
 
 
 def test_the_cursor_is_on_one_switch_and_only_where_keys_arrive() -> None:
-    store = both()
+    state = both()
     for focused in (True, False):
-        lines = view(store, "cudnn.benchmark", 200, focused=focused).lines
+        lines = view(state.runs, "cudnn.benchmark", 200, focused=focused).lines
         marked = [span.text for row in lines for span in row if span.style is TextStyle.CURSOR]
         assert marked == (["[ ] benchmark"] if focused else [])
 
 
 def test_before_torch_is_imported_there_are_no_switches() -> None:
-    assert shown(Store()) == ["the switches are known when torch is imported"]
+    assert shown(WorkbenchState()) == ["the switches are known when torch is imported"]
     unusable = messages.Unusable("no module named torch", "install it")
-    store = Store()
-    store.apply(unusable)
-    assert shown(store) == ["no switches: the runner is not usable"]
-    assert switches(store) == ()
+    state = WorkbenchState()
+    state.publish(unusable)
+    assert shown(state) == ["no switches: the runner is not usable"]
+    assert switches(state.runs) == ()
 
 
 # ---- verdicts ----------------------------------------------------------------------------------
@@ -142,16 +143,16 @@ def test_the_ends_of_an_interval_stay_in_order(one: float, other: float) -> None
 
 
 def test_a_finished_comparison_says_what_it_did_and_what_it_cost() -> None:
-    store = make_store("one gpu", *compared())
-    assert shown(store)[1] == (
+    state = make_store("one gpu", *compared())
+    assert shown(state)[1] == (
         "conv2d cuda:0 benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)  off 412 µs, "
         "on 287 µs  first call 12.1 ms, 392 ms  search costs 380 ms: pays after 3 040 calls"
     )
 
 
 def test_it_breaks_between_its_parts_where_it_is_narrow() -> None:
-    store = make_store("one gpu", *compared())
-    assert shown(store, 79)[1:4] == [
+    state = make_store("one gpu", *compared())
+    assert shown(state, 79)[1:4] == [
         "conv2d cuda:0 benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)",
         "  off 412 µs, on 287 µs  first call 12.1 ms, 392 ms",
         "  search costs 380 ms: pays after 3 040 calls",
@@ -159,27 +160,27 @@ def test_it_breaks_between_its_parts_where_it_is_narrow() -> None:
 
 
 def test_a_queued_comparison_says_so() -> None:
-    store = make_store("one gpu", compare_queued())
-    assert shown(store)[1] == "conv2d cuda:0 benchmark off→on  queued"
+    state = make_store("one gpu", compare_queued())
+    assert shown(state)[1] == "conv2d cuda:0 benchmark off→on  queued"
 
 
 def test_a_comparison_that_goes_on_shows_the_verdict_so_far_and_its_phase() -> None:
-    store = make_store("one gpu", compare_queued())
-    store.apply(progress(id="cudnn.benchmark of conv2d", phase="warm-up"))
-    assert shown(store)[1] == "conv2d cuda:0 benchmark off→on  warm-up"
+    state = make_store("one gpu", compare_queued())
+    state.publish(progress(id="cudnn.benchmark of conv2d", phase="warm-up"))
+    assert shown(state)[1] == "conv2d cuda:0 benchmark off→on  warm-up"
     so_far = comparison(pairs=1, ratio=None, ci95=None, arms=UNTIMED)
-    store.apply(messages.Compared(so_far, done=False))
-    assert shown(store)[1] == "conv2d cuda:0 benchmark off→on  warm-up, 1 of 5 pairs"
-    store.apply(messages.Compared(comparison(pairs=3), done=False))
-    assert shown(store)[1].startswith(
+    state.publish(messages.Compared(so_far, done=False))
+    assert shown(state)[1] == "conv2d cuda:0 benchmark off→on  warm-up, 1 of 5 pairs"
+    state.publish(messages.Compared(comparison(pairs=3), done=False))
+    assert shown(state)[1].startswith(
         "conv2d cuda:0 benchmark off→on  so far 1.44x faster (1.40–1.47, 3 of 5 pairs)  warm-up"
     )
 
 
 @pytest.mark.parametrize("status", ["failed", "skipped", "cancelled"])
 def test_what_was_measured_stays_when_a_comparison_did_not_end_well(status: str) -> None:
-    store = make_store("one gpu", *compared(status=status, reason=HOSTILE, pairs=3))
-    said = "\n".join(shown(store, 400))
+    state = make_store("one gpu", *compared(status=status, reason=HOSTILE, pairs=3))
+    said = "\n".join(shown(state, 400))
     assert f"{status} after 3 of 5 pairs  so far 1.44x faster (1.40–1.47)  " in said
     assert plain((Span(HOSTILE),)) in said
 
@@ -223,25 +224,27 @@ def test_one_that_was_cancelled_before_it_began_has_no_verdict() -> None:
 
 
 def test_where_there_are_few_rows_and_no_keys_each_comparison_is_one_line() -> None:
-    store = make_store(
+    state = make_store(
         "one gpu",
         *compared(),
         *compared("cudnn.allow_tf32", verdict="unclear", ratio=1.02, ci95=(0.97, 1.08)),
         *compared("cudnn.deterministic", status="cancelled", reason="before it began", pairs=2),
     )
-    brief = [plain(row) for row in view(store, None, 60, focused=False, rows=5).lines]
+    brief = [plain(row) for row in view(state.runs, None, 60, focused=False, rows=5).lines]
     assert brief[2:] == [
         "conv2d cuda:0 deterministic off→on  cancelled after 2 of 5…",
         "conv2d cuda:0 allow TF32 off→on  unclear: 1.02x the speed o…",
         "conv2d cuda:0 benchmark off→on  1.44x faster",
     ]
-    everything = view(store, None, 60).lines
-    scrolled = view(store, None, 60, focused=True, rows=5).lines
+    everything = view(state.runs, None, 60).lines
+    scrolled = view(state.runs, None, 60, focused=True, rows=5).lines
     # All that is said, with the interval of the first that has one as a picture.
     drawn = [at for at, row in enumerate(everything) if "slower" in plain(row)]
     assert len(drawn) == 3
     assert scrolled == [row for at, row in enumerate(everything) if at not in drawn[1:]]
-    assert len(view(store, None, 60, focused=False, rows=len(everything)).lines) == len(everything)
+    assert len(view(state.runs, None, 60, focused=False, rows=len(everything)).lines) == len(
+        everything
+    )
 
 
 def test_without_a_pair_there_is_no_verdict_but_a_reason() -> None:
@@ -251,8 +254,8 @@ def test_without_a_pair_there_is_no_verdict_but_a_reason() -> None:
 
 def test_without_a_break_even_there_is_its_reason() -> None:
     why = {"break_even_calls": "the second setting is not faster once warm, so it never pays"}
-    store = make_store("one gpu", *compared(break_even_calls=None, unavailable=why))
-    assert shown(store)[1].endswith(
+    state = make_store("one gpu", *compared(break_even_calls=None, unavailable=why))
+    assert shown(state)[1].endswith(
         "no break-even: the second setting is not faster once warm, so it never pays"
     )
 
@@ -273,20 +276,23 @@ def test_a_break_even_is_told_when_the_comparison_is_done(calls: float | None) -
 
 
 def test_only_the_newest_of_a_flag_and_a_workload_is_shown() -> None:
-    store = make_store("one gpu", *compared(pairs=3), *compared("cudnn.allow_tf32"))
+    state = make_store("one gpu", *compared(pairs=3), *compared("cudnn.allow_tf32"))
     again = comparison(id="again")
     request = replace(compare_queued().request, id="again")
-    feed(store, type(compare_queued())(request), messages.Compared(again, done=True))
-    assert [state.request.id for state in newest(store)] == ["again", "cudnn.allow_tf32 of conv2d"]
+    feed(state, type(compare_queued())(request), messages.Compared(again, done=True))
+    assert [state.request.id for state in newest(state.runs)] == [
+        "again",
+        "cudnn.allow_tf32 of conv2d",
+    ]
 
 
 def test_the_flag_under_the_cursor_comes_first() -> None:
-    store = make_store("one gpu", *compared(), *compared("cudnn.allow_tf32"))
-    assert "allow TF32" in shown(store, cursor="cudnn.allow_tf32")[1]
-    assert "benchmark" in shown(store, cursor="cudnn.benchmark")[1]
+    state = make_store("one gpu", *compared(), *compared("cudnn.allow_tf32"))
+    assert "allow TF32" in shown(state, cursor="cudnn.allow_tf32")[1]
+    assert "benchmark" in shown(state, cursor="cudnn.benchmark")[1]
 
 
 @given(st.integers(min_value=20, max_value=200), st.text(max_size=80))
 def test_no_line_is_wider_than_the_pane(cells: int, reason: str) -> None:
-    store = make_store("one gpu", *compared(status="failed", reason=reason))
-    assert all(width(row) <= cells for row in view(store, None, cells).lines)
+    state = make_store("one gpu", *compared(status="failed", reason=reason))
+    assert all(width(row) <= cells for row in view(state.runs, None, cells).lines)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.app.drawing import GATHER_S, PAUSE_S, PERIOD_S, Coalescer
-from tui.state.events import Topic
+from tui.core.events import Topic
 
 WORKLOADS = frozenset({Topic.WORKLOADS})
 

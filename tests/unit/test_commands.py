@@ -26,8 +26,7 @@ from tui.kit.commands.registry import (
     key_text,
     keys_text,
 )
-from tui.kit.lines import plain, width
-from tui.kit.screen_frame import (
+from tui.kit.key_help import (
     KEPT_COMMANDS,
     chosen_commands,
     command_at,
@@ -35,11 +34,12 @@ from tui.kit.screen_frame import (
     help_lines,
     help_sections,
 )
+from tui.kit.lines import plain, width
 from tui.results.screens.tab import ResultsTab
 from tui.runs.screens.demo import DemoScreen
 from tui.runs.screens.tab import WorkbenchScreen
+from tui.runs.state.workbench import WorkbenchState
 from tui.snapshots.screens.tab import SnapshotTab
-from tui.state.store import Store
 from tui.watch.screens.tab import WatchTab
 
 KEYS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
@@ -168,7 +168,7 @@ def test_the_tabs_open_with_the_keys_that_the_header_shows() -> None:
 
 
 def test_each_tab_has_a_door() -> None:
-    app = WorkbenchApp(FakeSession(Store()))
+    app = WorkbenchApp(FakeSession(WorkbenchState()))
     assert [app.DEFAULT_MODE, *app.tab_factories()] == [tab.id for tab in TABS]
 
 

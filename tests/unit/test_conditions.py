@@ -7,16 +7,9 @@ from dataclasses import replace
 from tests.screens.helpers import environment, gpu, make_store, sample
 from tests.screens.results import result
 from tui.devices.monitor.messages import Clocks, Device, GpuProcess
+from tui.devices.session.monitor_supervisor import SampledDevice, sampled
+from tui.runs.session.conditions import Followed, conditions_of, during, under, unsampled
 from tui.runs.state.runs import NOT_SAMPLED, TOO_SHORT
-from tui.session.conditions import (
-    Followed,
-    SampledDevice,
-    conditions_of,
-    during,
-    sampled,
-    under,
-    unsampled,
-)
 from workloads.protocol import messages
 from workloads.protocol.results import MeasuredSpan
 
@@ -129,11 +122,11 @@ def test_a_process_that_cannot_be_known_for_ours_does_not_count() -> None:
 
 def test_a_run_is_followed_on_every_device_that_its_spans_name() -> None:
     spans = (MeasuredSpan(0.0, 2.0, ("cuda:0",)), MeasuredSpan(3.0, 5.0, ("cuda:0", "cuda:1")))
-    store = make_store("two gpus")
+    state = make_store("two gpus")
     hot = replace(gpu(1), clocks_mhz=Clocks(900, 3201), throttle=("hw_slowdown",))
     samples = [_at(4.0, _device(1980)), _at(4.1, hot)]
     ended = messages.Finished(result(device="cuda:0", spans=spans))
-    seen = conditions_of(ended, store, samples, 77)
+    seen = conditions_of(ended, state.runs, samples, 77)
     assert seen is not None
     assert seen.conditions.devices == ("cuda:0", "cuda:1")
     assert seen.conditions.warnings == ("cuda:1 throttled: hw_slowdown",)

@@ -10,16 +10,19 @@ from hypothesis import strategies as st
 from tests.screens.helpers import hello, make_store, workload
 from tests.screens.results import DEFAULTS, ran
 from tui.kit.lines import TextStyle, plain
+from tui.recordings.lines import AnyEvent
+from tui.runs.state.events import FlagSet, ParametersSet, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep
+from tui.runs.state.workbench import WorkbenchState
 from tui.runs.views.demo import code_lines, headline_lines, number_of, page_lines, waits
 from tui.runs.views.workload_table import row
-from tui.state.events import AnyEvent, FlagSet, ParametersSet, RunQueued, SweepSet
-from tui.state.store import Store
 from workloads.protocol.messages import Progress
 
 
-def headline(store: Store, note: str = "", cells: int = 100) -> list[str]:
-    return [plain(line) for line in headline_lines(store, store.catalogue[0], cells, note)]
+def headline(state: WorkbenchState, note: str = "", cells: int = 100) -> list[str]:
+    return [
+        plain(line) for line in headline_lines(state.runs, state.runs.catalogue[0], cells, note)
+    ]
 
 
 def demo_ran(device: str = "cpu", **changes: object) -> list[AnyEvent]:
@@ -36,26 +39,26 @@ def test_the_parameters_are_named_with_their_values() -> None:
 
 
 def test_a_workload_without_parameters_says_so() -> None:
-    store = make_store("no gpu", hello(workload(parameters=())))
-    assert headline(store)[0] == "matmul  no parameters"
+    state = make_store("no gpu", hello(workload(parameters=())))
+    assert headline(state)[0] == "matmul  no parameters"
 
 
 def test_what_the_table_has_instead_is_named() -> None:
-    store = make_store("no gpu", ParametersSet("matmul", {**DEFAULTS, "dtype": "float16"}))
-    assert headline(store)[:2] == [
+    state = make_store("no gpu", ParametersSet("matmul", {**DEFAULTS, "dtype": "float16"}))
+    assert headline(state)[:2] == [
         "matmul  size = 4096  dtype = float32  (the defaults)",
         "your table has dtype = float16: not used here",
     ]
     points = tuple({**DEFAULTS, "size": size} for size in (64, 128))
-    store.apply(SweepSet("matmul", Sweep({"size": "64,128"}, points)))
-    assert headline(store)[1] == "your table has size = 64,128: not used here"
+    state.publish(SweepSet("matmul", Sweep({"size": "64,128"}, points)))
+    assert headline(state)[1] == "your table has size = 64,128: not used here"
 
 
 def test_flags_that_act_and_are_switched_are_named() -> None:
-    store = make_store("one gpu", FlagSet("cudnn.benchmark", True))
-    assert not any("flags" in words for words in headline(store))
-    store.apply(hello(workload(group="convolution")))
-    assert "flags that are not at their default: cudnn.benchmark is on" in headline(store)
+    state = make_store("one gpu", FlagSet("cudnn.benchmark", True))
+    assert not any("flags" in words for words in headline(state))
+    state.publish(hello(workload(group="convolution")))
+    assert "flags that are not at their default: cudnn.benchmark is on" in headline(state)
 
 
 def test_a_note_comes_last() -> None:
@@ -65,82 +68,87 @@ def test_a_note_comes_last() -> None:
 def test_demo_and_table_each_show_their_own_runs() -> None:
     mine = ran("matmul", "cpu", median=0.5)
     for events in ([*mine, *demo_ran(median=0.25)], [*demo_ran(median=0.25), *mine]):
-        store = make_store("no gpu", *events)
-        assert any("250 ms" in words for words in headline(store))
-        assert row(store, store.catalogue[0]).cells["cpu"].text == "500 ms"
+        state = make_store("no gpu", *events)
+        assert any("250 ms" in words for words in headline(state))
+        assert row(state.runs, state.runs.catalogue[0]).cells["cpu"].text == "500 ms"
 
 
 def test_where_the_user_has_no_run_the_demo_s_stands_in_unless_it_was_cancelled() -> None:
-    store = make_store("no gpu", *demo_ran(median=0.25))
-    assert row(store, store.catalogue[0]).cells["cpu"].text == "250 ms"
-    store = make_store("no gpu", *demo_ran(status="cancelled", time=None))
-    assert plain(row(store, store.catalogue[0]).state) == "not run"
-    store = make_store("no gpu", *demo_ran(median=0.25))
-    store.apply(ParametersSet("matmul", {**DEFAULTS, "size": 64}))
-    assert plain(row(store, store.catalogue[0]).state) == "not run"
+    state = make_store("no gpu", *demo_ran(median=0.25))
+    assert row(state.runs, state.runs.catalogue[0]).cells["cpu"].text == "250 ms"
+    state = make_store("no gpu", *demo_ran(status="cancelled", time=None))
+    assert plain(row(state.runs, state.runs.catalogue[0]).state) == "not run"
+    state = make_store("no gpu", *demo_ran(median=0.25))
+    state.publish(ParametersSet("matmul", {**DEFAULTS, "size": 64}))
+    assert plain(row(state.runs, state.runs.catalogue[0]).state) == "not run"
 
 
 def test_a_demo_that_may_not_run_shows_what_the_user_ran_with_the_defaults() -> None:
-    store = make_store("no gpu", *ran("matmul", "cpu", median=0.5))
-    assert any("500 ms" in words for words in headline(store))
-    assert any("too fast" in plain(line) for line in page_lines(store, store.catalogue[0], 100))
+    state = make_store("no gpu", *ran("matmul", "cpu", median=0.5))
+    assert any("500 ms" in words for words in headline(state))
+    assert any(
+        "too fast" in plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 100)
+    )
 
 
 def test_the_page_s_number_is_the_speed_up_or_the_one_time() -> None:
-    store = make_store("one gpu")
-    assert number_of(store, store.catalogue[0]) == ("", "")
-    store = make_store("one gpu", *demo_ran(median=0.25))
-    assert number_of(store, store.catalogue[0]) == ("250", "ms for a call on cpu")
-    store = make_store("one gpu", *demo_ran(median=0.25), *demo_ran("cuda:0", median=0.005))
-    assert number_of(store, store.catalogue[0]) == ("50.0x", "as fast on cuda:0 as on cpu")
-    assert "50.0x as fast on cuda:0 as on cpu" in headline(store)
-    large = headline_lines(store, store.catalogue[0], 100, large=True)
+    state = make_store("one gpu")
+    assert number_of(state.runs, state.runs.catalogue[0]) == ("", "")
+    state = make_store("one gpu", *demo_ran(median=0.25))
+    assert number_of(state.runs, state.runs.catalogue[0]) == ("250", "ms for a call on cpu")
+    state = make_store("one gpu", *demo_ran(median=0.25), *demo_ran("cuda:0", median=0.005))
+    assert number_of(state.runs, state.runs.catalogue[0]) == (
+        "50.0x",
+        "as fast on cuda:0 as on cpu",
+    )
+    assert "50.0x as fast on cuda:0 as on cpu" in headline(state)
+    large = headline_lines(state.runs, state.runs.catalogue[0], 100, large=True)
     assert not any("as fast" in plain(line) for line in large)
 
 
 def test_the_bars_are_on_the_scale_of_the_longest_time() -> None:
-    store = make_store("one gpu", *demo_ran(median=0.2), *demo_ran("cuda:0", median=0.05))
-    rows = headline(store)
+    state = make_store("one gpu", *demo_ran(median=0.2), *demo_ran("cuda:0", median=0.05))
+    rows = headline(state)
     cpu, gpu = (next(words for words in rows if words.startswith(name)) for name in ("cpu", "cuda"))
     assert cpu.count("█") > 20
     assert abs(cpu.count("█") - 4 * gpu.count("█")) <= 4
     assert all(len(words) <= 100 for words in rows)
     # Where there is no room for a bar the figures are there all the same.
-    narrow = headline(store, cells=40)
+    narrow = headline(state, cells=40)
     assert not any("█" in words for words in narrow)
     assert any("200 ms" in words for words in narrow)
 
 
 def test_what_a_run_waits_for_is_said_beside_a_turning_mark() -> None:
     queued, done = demo_ran()
-    store = make_store("one gpu", queued)
-    info = store.catalogue[0]
-    assert waits(store, info)
+    state = make_store("one gpu", queued)
+    info = state.runs.catalogue[0]
+    assert waits(state.runs, info)
     marks = set()
     for tick in range(10):
         (words,) = [
             plain(line)
-            for line in headline_lines(store, info, 100, tick=tick)
+            for line in headline_lines(state.runs, info, 100, tick=tick)
             if "waits for its turn" in plain(line)
         ]
         marks.add(words.split()[1])
     assert len(marks) == 10
     (other, _), number = ran("mlp", "cpu", id="other"), "other"
     assert isinstance(other, RunQueued)
-    store.apply(replace(other, request=replace(other.request, id=number)))
-    store.apply(Progress(number, "preparing", 0.1, "cpu"))
-    assert any("waits for mlp on cpu" in words for words in headline(store))
-    store.apply(Progress("demo cpu", "measuring", 0.1, "cpu", blocks=7))
-    assert any("block 7" in words for words in headline(store))
-    store.apply(done)
-    assert not waits(store, info)
-    assert not any("waits" in words for words in headline(store))
+    state.publish(replace(other, request=replace(other.request, id=number)))
+    state.publish(Progress(number, "preparing", 0.1, "cpu"))
+    assert any("waits for mlp on cpu" in words for words in headline(state))
+    state.publish(Progress("demo cpu", "measuring", 0.1, "cpu", blocks=7))
+    assert any("block 7" in words for words in headline(state))
+    state.publish(done)
+    assert not waits(state.runs, info)
+    assert not any("waits" in words for words in headline(state))
 
 
 def test_two_sentences_of_what_to_look_for_stand_before_the_code() -> None:
     words = "One comes first. `Two` is 1.5 times as much. Three comes after the code."
-    store = make_store("no gpu", hello(workload(look_for=words)))
-    rows = [plain(line) for line in page_lines(store, store.catalogue[0], 100)]
+    state = make_store("no gpu", hello(workload(look_for=words)))
+    rows = [plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 100)]
     assert rows[0] == "Look for: One comes first. `Two` is 1.5 times as much."
     assert rows.index("  c = a @ b") < rows.index("Three comes after the code.")
 

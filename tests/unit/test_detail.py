@@ -7,21 +7,22 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, gpu, hello, make_store, sample, uuid, workload
 from tests.screens.results import busy, progress, queued, ran, result, timing
+from tui.devices.state.events import DeviceSelected
+from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import plain, width
+from tui.runs.state.events import ConditionsSeen, FlagSet, ParametersSet, RunQueued
 from tui.runs.state.runs import TOO_SHORT, Conditions
+from tui.runs.state.workbench import WorkbenchState
 from tui.runs.views.detail import copy_text, detail_lines
-from tui.state.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet, RunQueued
-from tui.state.known import SIMULATED
-from tui.state.store import Store
 from workloads.protocol.results import Chart, Check, Figure, Series
 
 
-def shown(store: Store, name: str | None = "matmul", cells: int = 100) -> list[str]:
-    return [plain(row) for row in detail_lines(store, name, cells)]
+def shown(state: WorkbenchState, name: str | None = "matmul", cells: int = 100) -> list[str]:
+    return [plain(row) for row in detail_lines(state.runs, name, cells)]
 
 
-def said(store: Store, name: str = "matmul") -> str:
-    return " ".join(row.strip() for row in shown(store, name))
+def said(state: WorkbenchState, name: str = "matmul") -> str:
+    return " ".join(row.strip() for row in shown(state, name))
 
 
 def test_nothing_is_selected() -> None:
@@ -45,16 +46,16 @@ def test_what_it_is_and_what_to_look_for_come_first() -> None:
 
 
 def test_a_changed_parameter_names_its_default() -> None:
-    store = make_store("one gpu", ParametersSet("matmul", {"size": 64, "dtype": "float32"}))
-    rows = shown(store)
+    state = make_store("one gpu", ParametersSet("matmul", {"size": 64, "dtype": "float32"}))
+    rows = shown(state)
     assert "Parameters  = edits, there F5 puts the defaults back" in rows
     assert "* size = 64 (default 4096): rows and columns (whole number, 16 to 65536)" in rows
     assert "  dtype = float32: element type (float32, bfloat16, float16)" in rows
 
 
 def test_a_selected_gpu_that_torch_does_not_see_is_skipped_and_says_why() -> None:
-    store = make_store("one gpu", sample(gpu(0), gpu(1)), DeviceSelected(uuid(1)))
-    assert "nvml:1 NVIDIA H200 is skipped: not among the devices that torch sees" in said(store)
+    state = make_store("one gpu", sample(gpu(0), gpu(1)), DeviceSelected(uuid(1)))
+    assert "nvml:1 NVIDIA H200 is skipped: not among the devices that torch sees" in said(state)
     seen = make_store("one gpu", sample(gpu(0), gpu(1)))
     assert "is skipped" not in said(seen)
 
@@ -62,13 +63,13 @@ def test_a_selected_gpu_that_torch_does_not_see_is_skipped_and_says_why() -> Non
 def test_a_run_of_the_demo_is_called_one() -> None:
     request, done = ran()
     assert isinstance(request, RunQueued)
-    store = make_store("one gpu", RunQueued(request.request, demo=True), done)
-    assert "── cuda:0 a quick run of the demo" in shown(store)
+    state = make_store("one gpu", RunQueued(request.request, demo=True), done)
+    assert "── cuda:0 a quick run of the demo" in shown(state)
 
 
 def test_a_result_is_shown_in_full() -> None:
-    store = make_store("one gpu", *ran())
-    rows = shown(store)
+    state = make_store("one gpu", *ran())
+    rows = shown(state)
     assert rows[rows.index("── cuda:0 ") :] == [
         "── cuda:0 ",
         "ok",
@@ -107,54 +108,54 @@ def test_what_is_missing_comes_with_its_reason() -> None:
 
 def test_a_failure_shows_its_reason_and_its_traceback() -> None:
     trace = "Traceback:\n  File 'x'\nRuntimeError: [cuda:0]"
-    store = make_store("one gpu", *ran(status="failed", time=None, reason=HOSTILE, trace=trace))
-    rows = shown(store)
+    state = make_store("one gpu", *ran(status="failed", time=None, reason=HOSTILE, trace=trace))
+    rows = shown(state)
     assert f"failed: {HOSTILE}" in rows
     assert rows[-4:] == ["Traceback", "  Traceback:", "    File 'x'", "  RuntimeError: [cuda:0]"]
 
 
 def test_a_wrong_result_is_called_wrong() -> None:
-    store = make_store("one gpu", *ran(check=Check(False, 0.5, 1e-4, "float64")))
-    assert "check FAILED: the result is wrong: error 0.5 > 0.0001 against float64" in said(store)
+    state = make_store("one gpu", *ran(check=Check(False, 0.5, 1e-4, "float64")))
+    assert "check FAILED: the result is wrong: error 0.5 > 0.0001 against float64" in said(state)
 
 
 def test_other_flags_are_named() -> None:
     convolution = hello(workload(group="convolution"))
-    store = make_store("one gpu", convolution, *ran(), FlagSet("cudnn.benchmark", True))
-    assert "ran with other flags: cudnn.benchmark was off" in said(store)
+    state = make_store("one gpu", convolution, *ran(), FlagSet("cudnn.benchmark", True))
+    assert "ran with other flags: cudnn.benchmark was off" in said(state)
 
 
 def test_the_device_during_the_run_is_shown() -> None:
-    store = make_store("one gpu", *ran())
+    state = make_store("one gpu", *ran())
     seen = Conditions(5, 1200, 1980.0, 690.0, 81.0, ("sw_power_cap",), None, ("throttled: heat",))
-    store.apply(ConditionsSeen(result().id, seen))
-    assert "SM clock 1980 MHz (lowest 1200 MHz)" in said(store)
-    assert "throttle reasons sw_power_cap" in said(store)
-    assert "! throttled: heat" in said(store)
+    state.publish(ConditionsSeen(result().id, seen))
+    assert "SM clock 1980 MHz (lowest 1200 MHz)" in said(state)
+    assert "throttle reasons sw_power_cap" in said(state)
+    assert "! throttled: heat" in said(state)
 
 
 def test_what_was_left_to_the_device_is_told_as_it_was_used() -> None:
     asked = {"n": 0, "dtype": "float32"}
     used = {"n": 8192, "dtype": "float32"}
-    store = make_store("one gpu", *ran(parameters=asked, chosen=used))
-    assert "for this kind of device: n=8192" in shown(store)
-    assert "dtype=float32" not in said(store).partition("for this kind of device")[2]
+    state = make_store("one gpu", *ran(parameters=asked, chosen=used))
+    assert "for this kind of device: n=8192" in shown(state)
+    assert "dtype=float32" not in said(state).partition("for this kind of device")[2]
 
 
 def test_a_run_too_short_for_a_sample_says_so() -> None:
-    store = make_store("one gpu", *ran())
+    state = make_store("one gpu", *ran())
     names = {"sm_clock_mhz_min": TOO_SHORT}
     none = Conditions(0, None, None, None, None, (), None, unavailable=names)
-    store.apply(ConditionsSeen(result().id, none))
-    assert f"device during the run n/a: {TOO_SHORT}" in said(store)
+    state.publish(ConditionsSeen(result().id, none))
+    assert f"device during the run n/a: {TOO_SHORT}" in said(state)
 
 
 def test_states_without_a_result() -> None:
-    store = make_store("one gpu", hello(workload(devices=("cuda",))), queued())
-    assert "does not run here: it is made for cuda" in shown(store)
-    assert "queued" in shown(store)
-    store.apply(progress())
-    assert "block 7 ±1.1%, ≤4 s left, 213 µs so far" in shown(store)
+    state = make_store("one gpu", hello(workload(devices=("cuda",))), queued())
+    assert "does not run here: it is made for cuda" in shown(state)
+    assert "queued" in shown(state)
+    state.publish(progress())
+    assert "block 7 ±1.1%, ≤4 s left, 213 µs so far" in shown(state)
 
 
 def test_figures_are_written_in_their_units() -> None:
@@ -171,23 +172,23 @@ def test_figures_are_written_in_their_units() -> None:
 
 
 def test_the_copied_text_names_what_the_figures_depend_on() -> None:
-    store = make_store("one gpu", *ran())
-    copied = copy_text(store, "matmul")
+    state = make_store("one gpu", *ran())
+    copied = copy_text(state.runs, "matmul")
     assert "median 2.71 ms" in copied
     assert "torch 2.13.0+cu130" in copied
     assert "driver 580.159.03" in copied
     assert SIMULATED not in copied
-    store.simulated = True
-    assert SIMULATED in copy_text(store, "matmul")
+    state.machine.simulated = True
+    assert SIMULATED in copy_text(state.runs, "matmul")
 
 
 @given(st.integers(min_value=24, max_value=160), st.text(max_size=60))
 def test_no_line_is_wider_than_the_pane(cells: int, hostile: str) -> None:
-    store = make_store("one gpu", hello(workload(about=hostile, code=hostile, title=hostile)))
+    state = make_store("one gpu", hello(workload(about=hostile, code=hostile, title=hostile)))
     busy_store = make_store("one gpu", *ran(reason=hostile, warnings=(hostile,), trace=hostile))
-    busy(store)
-    for each in (store, busy_store):
-        assert all(width(row) <= cells for row in detail_lines(each, "matmul", cells))
+    busy(state)
+    for each in (state, busy_store):
+        assert all(width(row) <= cells for row in detail_lines(each.runs, "matmul", cells))
 
 
 def test_after_a_run_the_result_comes_first_then_its_plots_then_what_to_look_for() -> None:
@@ -196,9 +197,9 @@ def test_after_a_run_the_result_comes_first_then_its_plots_then_what_to_look_for
         Chart(name, f"{name} over n", "n", places, (Series("cpu", "s", (1e-3, 2e-3, 4e-3)),))
         for name in ("first", "second")
     )
-    store = make_store("one gpu", *ran(charts=charts, warnings=("hot",)))
+    state = make_store("one gpu", *ran(charts=charts, warnings=("hot",)))
     for cells in (60, 120):
-        rows = shown(store, cells=cells)
+        rows = shown(state, cells=cells)
         order = ["2.71 ms", "76% of float32 peak", "check passed", "! hot", "first over n, cuda:0"]
         order += ["Look for: ", "Two square matrices", "Parameters", "quartiles", "flags: "]
         places_of = [next(at for at, row in enumerate(rows) if words in row) for words in order]

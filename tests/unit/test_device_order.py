@@ -61,12 +61,12 @@ def test_each_order_and_the_cpu_is_last(order: Order, expected: list[int]) -> No
         )
 
     seen = sample(device(0, 1, 20, 80.0), device(1, 99, 10, 60.0), device(2, 50, 70, None))  # type: ignore[arg-type]
-    store = make_store("empty", seen)
+    state = make_store("empty", seen)
     figures = {
-        view.key: figure(view, store.history.since(view.key, NOW - 10), order)
-        for view in store.devices
+        view.key: figure(view, state.machine.history.since(view.key, NOW - 10), order)
+        for view in state.machine.devices
     }
-    found = in_order(store.devices, figures, (), order)
+    found = in_order(state.machine.devices, figures, (), order)
     assert found == (*map(uuid, expected), CPU)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, HOSTILE, NOW, Kind, gpu, make_store, sample, uuid
+from tui.core.events import MonitorStatus
 from tui.devices.monitor.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
 from tui.devices.state.devices import DeviceView
 from tui.devices.views.device_columns import (
@@ -22,20 +23,21 @@ from tui.devices.views.device_columns import (
 )
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.devices import devices_title, heat, level, row, strain, throttling
+from tui.devices.views.notices import notice
 from tui.kit.lines import Line, TextStyle, plain, width
-from tui.kit.notices import notice
-from tui.state.events import MonitorStatus
 
 KINDS: tuple[Kind, ...] = ("one gpu", "two gpus", "no gpu")
 READY = MonitorStatus("ready")
 
 
 def rows(*devices: Device, room: int = 80, now: float = NOW) -> list[str]:
-    store = make_store("one gpu", sample(*devices))
-    plan = columns(store.devices, room)
+    state = make_store("one gpu", sample(*devices))
+    plan = columns(state.machine.devices, room)
     return [
-        plain(row(view, store.sample, now, plan, selected=view.key == store.selected)).rstrip()
-        for view in store.devices
+        plain(
+            row(view, state.machine.sample, now, plan, selected=view.key == state.machine.selected)
+        ).rstrip()
+        for view in state.machine.devices
     ]
 
 
@@ -44,9 +46,11 @@ def facts(device: Device, now: float = NOW) -> dict[str, str]:
 
 
 def box(*devices: Device, room: int) -> list[Line]:
-    store = make_store("one gpu", sample(*devices))
-    plan = columns(store.devices, room)
-    return [row(view, store.sample, NOW, plan, selected=False) for view in store.devices]
+    state = make_store("one gpu", sample(*devices))
+    plan = columns(state.machine.devices, room)
+    return [
+        row(view, state.machine.sample, NOW, plan, selected=False) for view in state.machine.devices
+    ]
 
 
 MIXED = (gpu(0), gpu(1, name="NVIDIA A100-SXM4-80GB"))
@@ -54,15 +58,18 @@ MIXED = (gpu(0), gpu(1, name="NVIDIA A100-SXM4-80GB"))
 
 @given(st.integers(36, 300), st.sampled_from(KINDS), st.booleans())
 def test_every_row_and_the_headings_fill_the_pane(room: int, kind: Kind, mixed: bool) -> None:
-    store = make_store(kind, *([sample(*MIXED)] if mixed else []))
-    plan = columns(store.devices, room)
-    drawn = [width(row(view, store.sample, NOW, plan, selected=True)) for view in store.devices]
+    state = make_store(kind, *([sample(*MIXED)] if mixed else []))
+    plan = columns(state.machine.devices, room)
+    drawn = [
+        width(row(view, state.machine.sample, NOW, plan, selected=True))
+        for view in state.machine.devices
+    ]
     assert set(drawn) == {width_of(plan)} == {width(heading(plan, "load"))} == {room}
 
 
 @pytest.mark.parametrize("room", [59, 60, 80, 99, 120, 200])
 def test_at_every_width_there_are_two_bars_heat_and_power(room: int) -> None:
-    plan = columns(make_store("two gpus").devices, room)
+    plan = columns(make_store("two gpus").machine.devices, room)
     assert plan.load >= 6
     assert plan.filled >= 6
     assert plan.temperature
@@ -73,7 +80,7 @@ def test_at_every_width_there_are_two_bars_heat_and_power(room: int) -> None:
 def test_what_a_wider_row_has_besides_comes_in_the_stated_order() -> None:
     found: list[str] = []
     for room in range(30, 300):
-        plan = columns(make_store("one gpu", sample(*MIXED)).devices, room)
+        plan = columns(make_store("one gpu", sample(*MIXED)).machine.devices, room)
         for name in ("temperature", "power", "name", "history", "status", "clocks"):
             if getattr(plan, name) and name not in found:
                 found.append(name)
@@ -99,10 +106,10 @@ def test_a_name_has_neither_the_maker_nor_the_size_of_the_memory(full: str, shor
 
 def test_a_name_that_all_share_stands_in_the_title_and_different_ones_in_their_rows() -> None:
     same = make_store("one gpu", sample(gpu(0), gpu(1)))
-    assert "2 GPUs, H200" in devices_title(same, NOW, 80, folded=False)
-    assert not columns(same.devices, 120).name
+    assert "2 GPUs, H200" in devices_title(same.machine, NOW, 80, folded=False)
+    assert not columns(same.machine.devices, 120).name
     mixed = make_store("one gpu", sample(*MIXED))
-    assert "H200" not in devices_title(mixed, NOW, 80, folded=False)
+    assert "H200" not in devices_title(mixed.machine, NOW, 80, folded=False)
     drawn = list(map(plain, box(*MIXED, room=80)))
     assert "H200" in drawn[0]
     assert "A100-SXM4" in drawn[1]
@@ -111,15 +118,15 @@ def test_a_name_that_all_share_stands_in_the_title_and_different_ones_in_their_r
 
 def test_what_is_wrong_with_a_gpu_is_not_what_a_title_is_cut_at() -> None:
     hot, capped = gpu(0, throttle=("hw_thermal_slowdown",)), gpu(1, throttle=("sw_power_cap",))
-    store = make_store("one gpu", sample(hot, capped))
+    state = make_store("one gpu", sample(hot, capped))
     for room in range(52, 90):
-        title = devices_title(store, NOW, room, folded=False, order="load")
+        title = devices_title(state.machine, NOW, room, folded=False, order="load")
         assert title.endswith("1 throttled, 1 at the power cap")
     assert "by load" in title
 
 
 def test_a_heading_sorts_by_the_column_below_it() -> None:
-    plan = columns(make_store("two gpus").devices, 80)
+    plan = columns(make_store("two gpus").machine.devices, 80)
     drawn = plain(heading(plan, "load"))
     assert "util▾" in drawn
     for word, order in (("gpu", "index"), ("util", "load"), ("memory", "memory"), ("temp", "heat")):
@@ -210,7 +217,7 @@ def test_throttling_is_named_in_the_words_that_fit(room: int, marker: str) -> No
     device = gpu(throttle=("sw_power_cap", "hw_thermal_slowdown"))
     assert marker in rows(device, room=room)[0]
     # A column of its own, else the place of the memory bar.
-    assert columns(make_store("one gpu").devices, room).filled >= len(marker) or room == 200
+    assert columns(make_store("one gpu").machine.devices, room).filled >= len(marker) or room == 200
 
 
 def test_zero_is_drawn_as_zero_and_unknown_as_unknown() -> None:
@@ -323,14 +330,14 @@ def test_the_detail_says_why_a_device_is_unpaired_lost_or_old() -> None:
     assert facts(gpu(lost="gone", lost_at=NOW - 60))["lost"] == "gone (found 1 min ago)"
     assert "read 12 s ago" in facts(gpu(), NOW + 12)["old figures"]
     beside = sample(gpu(1))
-    only_torch = make_store("one gpu", beside).devices[1]
+    only_torch = make_store("one gpu", beside).machine.devices[1]
     found = dict(device_detail(only_torch, beside, NOW))
     assert found["NVML"] == "n/a: NVML does not list this device"
 
 
 def test_the_cpu_s_detail_has_the_driver_s_error_in_full() -> None:
-    store = make_store("no gpu")
-    found = dict(device_detail(store.devices[0], store.sample, NOW))
+    state = make_store("no gpu")
+    found = dict(device_detail(state.machine.devices[0], state.machine.sample, NOW))
     assert found["GPU"].endswith("start it with --gpus all")
     assert found["cores"] == "16 usable of 192 (affinity, cgroup quota)"
 
@@ -343,5 +350,5 @@ def test_the_cpu_s_detail_has_the_driver_s_error_in_full() -> None:
     ],
 )
 def test_a_folded_pane_says_in_its_title_what_matters(kind: Kind, width: int, title: str) -> None:
-    assert devices_title(make_store(kind), NOW, width, folded=True) == title
-    assert devices_title(make_store(kind), NOW, width, folded=False) in title
+    assert devices_title(make_store(kind).machine, NOW, width, folded=True) == title
+    assert devices_title(make_store(kind).machine, NOW, width, folded=False) in title

@@ -19,6 +19,7 @@ from tests.screens.helpers import (
     torch_gpu,
     torch_memory,
 )
+from tui.app.header import header_line
 from tui.devices.cli.devices import as_text as devices_text
 from tui.devices.cli.doctor import as_text
 from tui.devices.cli.doctor_checks import driver_findings, pairing_findings
@@ -28,10 +29,9 @@ from tui.devices.monitor.messages import Driver
 from tui.devices.monitor.nvml import Code
 from tui.devices.state.devices import CPU, NOT_ASKED, WITHOUT_NVML, DeviceView, as_torch_knows, pair
 from tui.devices.views.device_detail import device_detail
+from tui.devices.views.notices import notice
 from tui.kit.lines import plain
-from tui.kit.notices import notice
-from tui.kit.screen_frame import header_line
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol import messages
 
 MISSING = Driver(None, None, "no NVIDIA driver: libnvidia-ml.so.1 is not found", missing=True)
@@ -39,25 +39,28 @@ NO_NVML = Driver(None, None, "no NVML: libnvidia-ml.so.1 is not found, though â€
 CUDA = environment(torch_gpu(0), torch_gpu(1))
 
 
-def store_of(driver: Driver, *, ready_first: bool = False) -> Store:
+def store_of(driver: Driver, *, ready_first: bool = False) -> WorkbenchState:
     """A store of a box where torch has two GPUs and NVML cannot be asked."""
-    store = Store()
+    state = WorkbenchState()
     told = [sample(driver=driver), messages.Ready(CUDA, 1.0)]
-    feed(store, hello(), *(reversed(told) if ready_first else told))
-    feed(store, messages.WorkerStarted(WORKER), torch_memory(), sample(driver=driver))
-    return store
+    feed(state, hello(), *(reversed(told) if ready_first else told))
+    feed(state, messages.WorkerStarted(WORKER), torch_memory(), sample(driver=driver))
+    return state
 
 
-def everything_said(store: Store) -> str:
+def everything_said(state: WorkbenchState) -> str:
     """What header, pane, detail and account say."""
-    view = store.selected_device
-    gauge = account(store, view, NOW)
+    view = state.machine.selected_device
+    gauge = account(state.machine, view, NOW)
     reasons = [getattr(term.bytes, "reason", "") for term in gauge.terms]
-    details = [*device_detail(view, store.sample, NOW), *device_detail(_cpu(), store.sample, NOW)]
+    details = [
+        *device_detail(view, state.machine.sample, NOW),
+        *device_detail(_cpu(), state.machine.sample, NOW),
+    ]
     return " ".join(
         (
-            plain(header_line(store, "workbench", 200)),
-            notice(store.sample, store.monitor, NOW),
+            plain(header_line(state.runs, "workbench", 200)),
+            notice(state.machine.sample, state.machine.monitor, NOW),
             *gauge.explanation,
             *reasons,
             *(f"{name} {value}" for name, value in details),
@@ -83,36 +86,36 @@ def test_where_torch_has_cuda_nothing_says_that_there_is_no_driver(
 
 
 def test_the_pane_says_what_is_missing_and_what_to_set() -> None:
-    store = store_of(MISSING)
-    said = notice(store.sample, store.monitor, NOW)
+    state = store_of(MISSING)
+    said = notice(state.machine.sample, state.machine.monitor, NOW)
     assert said == WITHOUT_NVML
     assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in said
 
 
 def test_torch_s_own_figures_are_shown_all_the_same() -> None:
-    store = store_of(MISSING)
-    gauge = account(store, store.selected_device, NOW)
+    state = store_of(MISSING)
+    gauge = account(state.machine, state.machine.selected_device, NOW)
     assert gauge.term("used").source == "torch mem_get_info"
     assert gauge.term("allocated").bytes
-    points = store.history.points(store.selected)
+    points = state.machine.history.points(state.machine.selected)
     assert points[-1].used == int(139.8 * GIB) - int(118.5 * GIB)
 
 
 def test_the_detail_of_the_gpu_has_the_whole_reason() -> None:
-    store = store_of(MISSING)
-    found = dict(device_detail(store.selected_device, store.sample, NOW))
+    state = store_of(MISSING)
+    found = dict(device_detail(state.machine.selected_device, state.machine.sample, NOW))
     assert found["NVML"] == f"n/a: {WITHOUT_NVML}"
-    on_cpu = dict(device_detail(_cpu(), store.sample, NOW))
+    on_cpu = dict(device_detail(_cpu(), state.machine.sample, NOW))
     assert on_cpu["NVML"] == f"n/a: {WITHOUT_NVML}"
     assert "GPU" not in on_cpu
 
 
 def test_without_cuda_either_there_is_no_driver() -> None:
-    store = Store()
-    feed(store, sample(driver=MISSING), messages.Ready(environment(), 1.0), sample(driver=MISSING))
-    assert "no driver" in plain(header_line(store, "workbench", 200))
-    assert notice(store.sample, store.monitor, NOW) == MISSING.error
-    assert "GPU" in dict(device_detail(_cpu(), store.sample, NOW))
+    state = WorkbenchState()
+    feed(state, sample(driver=MISSING), messages.Ready(environment(), 1.0), sample(driver=MISSING))
+    assert "no driver" in plain(header_line(state.runs, "workbench", 200))
+    assert notice(state.machine.sample, state.machine.monitor, NOW) == MISSING.error
+    assert "GPU" in dict(device_detail(_cpu(), state.machine.sample, NOW))
 
 
 def test_torch_for_amd_s_gpus_says_nothing_of_nvidia_s_driver() -> None:
@@ -141,9 +144,9 @@ def test_a_driver_that_answers_stays_what_it_is() -> None:
 def test_the_header_tells_a_missing_driver_from_one_that_does_not_answer(
     driver: Driver, said: str
 ) -> None:
-    store = Store()
-    store.apply(sample(driver=driver))
-    assert f"  {said}  " in plain(header_line(store, "workbench", 200))
+    state = WorkbenchState()
+    state.publish(sample(driver=driver))
+    assert f"  {said}  " in plain(header_line(state.runs, "workbench", 200))
 
 
 def test_the_doctor_does_not_send_to_the_cpu_who_has_a_gpu() -> None:

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, host, make_store, sample
 from tests.screens.results import compare_queued, comparison, progress, queued
+from tui.app.header import header_line, runner_words, tab_at
+from tui.core.events import ChildStatus, RunnerStatus
+from tui.devices.state.machine import SIMULATED
 from tui.kit.commands.command import TABS
 from tui.kit.lines import plain, width
-from tui.kit.screen_frame import header_line, runner_words, tab_at
-from tui.state.events import ChildStatus, RunnerStatus
-from tui.state.known import SIMULATED
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol import messages
 
 
 def test_at_180_cells_all_versions_are_there() -> None:
-    line = plain(header_line(make_store(), "workbench", 180))
+    line = plain(header_line(make_store().runs, "workbench", 180))
     assert line.split("  ")[:6] == [
         " gpu-workbench", "gpu-box-3", "driver 580.159.03", "torch 2.13.0+cu130", "CUDA 13.0",
         "cuDNN 9.20.0",
@@ -27,45 +27,45 @@ def test_at_180_cells_all_versions_are_there() -> None:
 
 
 def test_at_60_cells_host_and_state_remain() -> None:
-    line = plain(header_line(make_store(), "workbench", 60))
+    line = plain(header_line(make_store().runs, "workbench", 60))
     assert line.startswith(" gpu-workbench  gpu-box-3  ready  ")
     assert " 1 Work  2 " in line
 
 
 @pytest.mark.parametrize("status", ["starting", "importing torch", "ready", "ended"])
 def test_the_runner_s_state_is_a_word(status: ChildStatus) -> None:
-    store = make_store("one gpu", RunnerStatus(status))
-    assert runner_words(store).text == status
+    state = make_store("one gpu", RunnerStatus(status))
+    assert runner_words(state.runs).text == status
 
 
 def test_a_runner_that_cannot_be_used_is_told_by_what_it_means() -> None:
-    store = make_store("one gpu", RunnerStatus("unusable", "no module named 'torch'"))
-    assert runner_words(store).text == "nothing can be run"
+    state = make_store("one gpu", RunnerStatus("unusable", "no module named 'torch'"))
+    assert runner_words(state.runs).text == "nothing can be run"
 
 
 def test_a_restart_says_why() -> None:
-    store = make_store("one gpu", RunnerStatus("restarting", "the runner ended: signal 9"))
-    assert runner_words(store).text == "restarting: the runner ended: signal 9"
+    state = make_store("one gpu", RunnerStatus("restarting", "the runner ended: signal 9"))
+    assert runner_words(state.runs).text == "restarting: the runner ended: signal 9"
 
 
 def test_what_is_measured_now_is_named_with_how_far_it_is() -> None:
-    store = make_store("one gpu", queued(), queued("mlp"))
-    assert runner_words(store).text == "2 queued"
-    store.apply(progress(phase="warm-up", remaining_s=None))
-    assert runner_words(store).text == "running matmul on cuda:0, warm-up, 1 to do"
-    store.apply(progress())
-    assert runner_words(store).text == "running matmul on cuda:0, ≤4 s left, 1 to do"
-    assert runner_words(store, 40).text == "running matmul on cuda:0, ≤4 s left"
-    assert runner_words(store, 30).text == "running matmul, ≤4 s left"
-    assert runner_words(store, 10).text == "matmul, ≤4 s left"
+    state = make_store("one gpu", queued(), queued("mlp"))
+    assert runner_words(state.runs).text == "2 queued"
+    state.publish(progress(phase="warm-up", remaining_s=None))
+    assert runner_words(state.runs).text == "running matmul on cuda:0, warm-up, 1 to do"
+    state.publish(progress())
+    assert runner_words(state.runs).text == "running matmul on cuda:0, ≤4 s left, 1 to do"
+    assert runner_words(state.runs, 40).text == "running matmul on cuda:0, ≤4 s left"
+    assert runner_words(state.runs, 30).text == "running matmul, ≤4 s left"
+    assert runner_words(state.runs, 10).text == "matmul, ≤4 s left"
 
 
 def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
-    store = make_store("one gpu", compare_queued())
-    store.apply(progress(id="cudnn.benchmark of conv2d", phase="preparing"))
-    assert runner_words(store).text == "running conv2d with cudnn.benchmark, preparing"
-    store.apply(messages.Compared(comparison(pairs=2), done=False))
-    assert runner_words(store).text == "running conv2d with cudnn.benchmark, pair 3 of 5"
+    state = make_store("one gpu", compare_queued())
+    state.publish(progress(id="cudnn.benchmark of conv2d", phase="preparing"))
+    assert runner_words(state.runs).text == "running conv2d with cudnn.benchmark, preparing"
+    state.publish(messages.Compared(comparison(pairs=2), done=False))
+    assert runner_words(state.runs).text == "running conv2d with cudnn.benchmark, pair 3 of 5"
 
 
 @pytest.mark.parametrize(
@@ -78,72 +78,72 @@ def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
     ],
 )
 def test_what_goes_on_survives_where_it_is_narrow(cells: int, shown: str) -> None:
-    store = make_store("one gpu", queued(), queued("mlp"), progress())
-    assert shown in plain(header_line(store, "workbench", cells))
+    state = make_store("one gpu", queued(), queued("mlp"), progress())
+    assert shown in plain(header_line(state.runs, "workbench", cells))
 
 
 def test_a_replay_says_so_beside_what_goes_on() -> None:
-    store = make_store("one gpu", queued(), progress())
-    words = plain(header_line(store, "workbench", 80, note="replay 1:20"))
+    state = make_store("one gpu", queued(), progress())
+    words = plain(header_line(state.runs, "workbench", 80, note="replay 1:20"))
     assert words.startswith(" replay 1:20  matmul, ≤4 s left ")
 
 
 @pytest.mark.parametrize("cells", [44, 60, 80, 100, 160])
 @pytest.mark.parametrize("busy", [False, True])
 def test_simulated_gpus_are_named_whatever_goes_on(cells: int, busy: bool) -> None:
-    store = make_store("one gpu", *((queued(), progress()) if busy else ()))
-    assert SIMULATED not in plain(header_line(store, "workbench", cells))
-    store.simulated = True
-    words = plain(header_line(store, "workbench", cells, note="REPLAY 1:20"))
+    state = make_store("one gpu", *((queued(), progress()) if busy else ()))
+    assert SIMULATED not in plain(header_line(state.runs, "workbench", cells))
+    state.machine.simulated = True
+    words = plain(header_line(state.runs, "workbench", cells, note="REPLAY 1:20"))
     assert SIMULATED in words
     keys = " ".join(tab.key for tab in TABS)
     assert words.endswith(f" {keys}" if cells < 80 else words[-3:])
-    assert width(header_line(store, "workbench", cells)) == cells
+    assert width(header_line(state.runs, "workbench", cells)) == cells
 
 
 @pytest.mark.parametrize("cells", [60, 80, 120])
 def test_a_click_on_a_tab_finds_it_beside_what_is_said_of_simulated_gpus(cells: int) -> None:
-    store = make_store()
-    store.simulated = True
-    line = plain(header_line(store, "workbench", cells))
+    state = make_store()
+    state.machine.simulated = True
+    line = plain(header_line(state.runs, "workbench", cells))
     for key, name in (("1", "workbench"), ("2", "memory"), ("4", "processes")):
-        assert tab_at(store, line.rindex(f" {key}") + 1, cells, "workbench") == name
+        assert tab_at(state.machine, line.rindex(f" {key}") + 1, cells, "workbench") == name
 
 
 def test_a_store_that_forgets_still_knows_that_gpus_are_simulated() -> None:
-    store = make_store()
-    store.simulated = True
-    store.forget()
-    assert store.simulated
-    assert store.sample is None
+    state = make_store()
+    state.machine.simulated = True
+    state.forget()
+    assert state.machine.simulated
+    assert state.machine.sample is None
 
 
 def test_without_a_driver_and_cuda_it_says_so() -> None:
-    line = plain(header_line(make_store("no gpu"), "memory", 150))
+    line = plain(header_line(make_store("no gpu").runs, "memory", 150))
     assert "no driver" in line
     assert "CUDA n/a" in line
 
 
 @given(st.integers(min_value=30, max_value=250), st.text(max_size=60))
 def test_it_is_exactly_as_wide_as_the_screen(cells: int, name: str) -> None:
-    store = make_store("one gpu", sample(host=host(name=name + HOSTILE)))
-    store.apply(messages.Heartbeat(0.0, name))
-    assert width(header_line(store, "workbench", cells)) == cells
+    state = make_store("one gpu", sample(host=host(name=name + HOSTILE)))
+    state.publish(messages.Heartbeat(0.0, name))
+    assert width(header_line(state.runs, "workbench", cells)) == cells
 
 
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_click_on_a_tab_finds_it(busy: bool) -> None:
-    store = make_store("one gpu", *((queued(), progress()) if busy else ()))
-    line = plain(header_line(store, "workbench", 80))
+    state = make_store("one gpu", *((queued(), progress()) if busy else ()))
+    line = plain(header_line(state.runs, "workbench", 80))
     for key, name in (("1", "workbench"), ("2", "memory"), ("4", "processes")):
-        assert tab_at(store, line.rindex(f" {key} ") + 1, 80, "workbench") == name
-    assert tab_at(store, 3, 80, "workbench") is None
+        assert tab_at(state.machine, line.rindex(f" {key} ") + 1, 80, "workbench") == name
+    assert tab_at(state.machine, 3, 80, "workbench") is None
 
 
 @pytest.mark.parametrize("cells", [80, 100, 120, 160, 200])
 def test_tabs_keep_their_place_whatever_goes_on_and_whichever_is_open(cells: int) -> None:
-    def places(store: Store, tab: str) -> list[str | None]:
-        return [tab_at(store, x, cells, tab) for x in range(cells)]
+    def places(state: WorkbenchState, tab: str) -> list[str | None]:
+        return [tab_at(state.machine, x, cells, tab) for x in range(cells)]
 
     idle, busy = make_store(), make_store("one gpu", queued(), progress())
     found = places(idle, "workbench")

@@ -25,7 +25,7 @@ from tui.devices.views.history import (
     whole_rows,
 )
 from tui.kit.lines import TextStyle, plain, width
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 
 LOAD = PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD)
 EVEN = 1_750_000_000.0
@@ -94,51 +94,58 @@ def test_no_share_leaves_its_scale_and_the_newest_is_on_the_right(
         assert any(share is not None for share in found[-2:])
 
 
-def watched(*samples: Sample) -> Store:
+def watched(*samples: Sample) -> WorkbenchState:
     return make_store("one gpu", *samples)
 
 
 @given(st.integers(30, 220), st.integers(2, 30))
 def test_every_line_fits_and_has_its_scale(cells: int, height: int) -> None:
-    store = watched()
-    view, points = store.selected_device, store.history.points(store.selected)
-    lines = block_lines(view, points, store.sample, NOW, cells, height)
+    state = watched()
+    view, points = (
+        state.machine.selected_device,
+        state.machine.history.points(state.machine.selected),
+    )
+    lines = block_lines(view, points, state.machine.sample, NOW, cells, height)
     assert all(width(line) <= cells for line in lines)
     text = "\n".join(map(plain, lines))
     for words in ("util", "100 %", "memory", "139.8G", "power", "700 W"):
         assert words in text
-    rows = whole_rows(view, store.sample, cells, height)
+    rows = whole_rows(view, state.machine.sample, cells, height)
     assert rows <= height
     if rows:
-        whole = whole_lines(view, points, store.sample, NOW, cells, rows)
+        whole = whole_lines(view, points, state.machine.sample, NOW, cells, rows)
         assert len(whole) <= rows
         assert all(width(line) <= cells for line in whole)
         assert "reserved" in "\n".join(map(plain, whole))
 
 
 def test_a_scale_whose_end_is_not_known_is_told_and_not_drawn() -> None:
-    store = watched(sample(gpu(power_limit_w=None)))
-    view = store.selected_device
-    lines = block_lines(view, store.history.points(view.key), store.sample, NOW, 60, 4)
+    state = watched(sample(gpu(power_limit_w=None)))
+    view = state.machine.selected_device
+    lines = block_lines(
+        view, state.machine.history.points(view.key), state.machine.sample, NOW, 60, 4
+    )
     assert plain(lines[3]).strip() == "power n/a: the end of its scale is not known"
 
 
 def test_the_cpu_has_load_and_memory_of_the_host_and_no_power() -> None:
-    store = watched()
-    cpu = store.devices[-1]
-    assert [each.name for each in figures(cpu, store.sample)] == ["utilization", "used"]
+    state = watched()
+    cpu = state.machine.devices[-1]
+    assert [each.name for each in figures(cpu, state.machine.sample)] == ["utilization", "used"]
     assert block_rows(cpu, 2) == 5
-    assert store.history.points(cpu.key)[-1].utilization == 23.0
+    assert state.machine.history.points(cpu.key)[-1].utilization == 23.0
 
 
 def test_the_store_keeps_load_power_and_heat_of_each_sample_and_no_more_than_it_may() -> None:
-    store = Store()
+    state = WorkbenchState()
     for at in range(MOST_POINTS + 50):
-        store.apply(sample(gpu(utilization=Utilization(float(at % 100), 1.0)), at=NOW + at))
-    points = store.history.points(store.devices[0].key)
+        state.publish(sample(gpu(utilization=Utilization(float(at % 100), 1.0)), at=NOW + at))
+    points = state.machine.history.points(state.machine.devices[0].key)
     assert len(points) == MOST_POINTS
     assert (points[-1].utilization, points[-1].power, points[-1].temperature) == (49.0, 310.0, 45.0)
-    assert [point.at for point in store.history.since(store.devices[0].key, NOW + 947)] == [
+    assert [
+        point.at for point in state.machine.history.since(state.machine.devices[0].key, NOW + 947)
+    ] == [
         NOW + 947,
         NOW + 948,
         NOW + 949,
@@ -146,18 +153,20 @@ def test_the_store_keeps_load_power_and_heat_of_each_sample_and_no_more_than_it_
 
 
 def test_while_the_driver_is_silent_old_figures_are_no_new_points() -> None:
-    store = Store()
-    store.apply(sample(gpu(read_at=NOW), at=NOW))
-    store.apply(sample(gpu(read_at=NOW), at=NOW + 5, nvml_silent_s=5.0))
-    points = store.history.points(store.devices[0].key)
+    state = WorkbenchState()
+    state.publish(sample(gpu(read_at=NOW), at=NOW))
+    state.publish(sample(gpu(read_at=NOW), at=NOW + 5, nvml_silent_s=5.0))
+    points = state.machine.history.points(state.machine.devices[0].key)
     assert [point.utilization for point in points] == [61.0, None]
 
 
 def test_ascii_draws_the_same_without_braille(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
     device = gpu(memory=DeviceMemory(100 * GIB, 90 * GIB, 10 * GIB, 0))
-    store = watched(*(sample(device, at=NOW + at) for at in range(20)))
-    view = replace(store.selected_device)
-    lines = block_lines(view, store.history.points(view.key), store.sample, NOW + 19, 60, 4)
+    state = watched(*(sample(device, at=NOW + at) for at in range(20)))
+    view = replace(state.machine.selected_device)
+    lines = block_lines(
+        view, state.machine.history.points(view.key), state.machine.sample, NOW + 19, 60, 4
+    )
     assert all(plain(line).isascii() for line in lines)
     assert plain(lines[2])[LABEL:].strip()

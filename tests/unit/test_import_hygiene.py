@@ -52,7 +52,7 @@ program.open_workbench(program.WorkbenchOptions())
 
 
 @pytest.mark.parametrize(
-    "module", ["tui.app.workbench", "tui.session.session", "tui.cli.workbench"]
+    "module", ["tui.app.workbench", "tui.runs.session.session", "tui.cli.workbench"]
 )
 def test_a_start_reaches_no_store_of_results(module: str) -> None:
     code = f"import sys, {module}; print(*(name for name in sys.modules if name == 'sqlite3' or"

@@ -11,11 +11,11 @@ from tests.screens.results import compared, comparison, ran, result
 from tui.cli import command_output
 from tui.cli.command_output import results_text
 from tui.kit.lines import plain
+from tui.runs.state.events import ConditionsSeen
 from tui.runs.state.runs import Conditions
+from tui.runs.state.workbench import WorkbenchState
 from tui.runs.views.backend import view
 from tui.runs.views.detail import detail_lines
-from tui.state.events import ConditionsSeen
-from tui.state.store import Store
 from workloads.protocol.results import Basis, Limit
 
 HOT = Conditions(
@@ -29,12 +29,12 @@ KINDS: list[tuple[Basis, str]] = [
 ]
 
 
-def _detail(store: Store) -> str:
-    return "\n".join(plain(row) for row in detail_lines(store, "matmul", 100))
+def _detail(state: WorkbenchState) -> str:
+    return "\n".join(plain(row) for row in detail_lines(state.runs, "matmul", 100))
 
 
-def _json(store: Store) -> dict[str, Any]:
-    (found,) = command_output.results_as_json(store, list(store.runs.values()))["results"]
+def _json(state: WorkbenchState) -> dict[str, Any]:
+    (found,) = command_output.results_as_json(state.runs, list(state.runs.book.values()))["results"]
     assert isinstance(found, dict)
     return found
 
@@ -43,36 +43,36 @@ def _json(store: Store) -> dict[str, Any]:
 def test_a_rate_above_its_limit_is_called_so_in_detail_text_and_json(
     basis: Basis, word: str
 ) -> None:
-    store = make_store("one gpu", *ran(limit=Limit("float32", 1e12, 1.9, "told", basis)))
-    text = results_text(store, list(store.runs.values()))
+    state = make_store("one gpu", *ran(limit=Limit("float32", 1e12, 1.9, "told", basis)))
+    text = results_text(state.runs, list(state.runs.book.values()))
     assert f"190% of float32 ({word}" in text
-    assert f"! {word}" in _detail(store)
-    assert _json(store)["limit"]["exceeded"] is True
+    assert f"! {word}" in _detail(state)
+    assert _json(state)["limit"]["exceeded"] is True
 
 
 def test_a_rate_below_its_limit_is_not() -> None:
-    store = make_store("one gpu", *ran())
-    text = results_text(store, list(store.runs.values()))
+    state = make_store("one gpu", *ran())
+    text = results_text(state.runs, list(state.runs.book.values()))
     assert "impossible" not in text
-    assert "impossible" not in _detail(store)
-    assert _json(store)["limit"]["exceeded"] is False
+    assert "impossible" not in _detail(state)
+    assert _json(state)["limit"]["exceeded"] is False
 
 
 def test_a_throttled_run_is_marked_in_detail_text_and_json() -> None:
-    store = make_store("one gpu", *ran(), ConditionsSeen(result().id, HOT))
-    text = results_text(store, list(store.runs.values()))
+    state = make_store("one gpu", *ran(), ConditionsSeen(result().id, HOT))
+    text = results_text(state.runs, list(state.runs.book.values()))
     assert "warning: throttled: hw_thermal_slowdown" in text
-    assert "! throttled: hw_thermal_slowdown" in _detail(store)
-    assert _json(store)["conditions"]["throttle"] == ["hw_thermal_slowdown"]
+    assert "! throttled: hw_thermal_slowdown" in _detail(state)
+    assert _json(state)["conditions"]["throttle"] == ["hw_thermal_slowdown"]
 
 
 def test_a_throttled_comparison_is_marked_in_its_pane_text_and_json() -> None:
-    store = make_store("one gpu", *compared(), ConditionsSeen(comparison().id, HOT))
-    (state,) = store.comparisons.values()
-    text = command_output.comparison_text(state)
+    state = make_store("one gpu", *compared(), ConditionsSeen(comparison().id, HOT))
+    (entry,) = state.runs.comparisons.values()
+    text = command_output.comparison_text(entry)
     assert "warning: throttled: hw_thermal_slowdown" in text
     assert "\n    slower 0.667x ╌" in text
-    pane = "\n".join(plain(row) for row in view(store, None, 100).lines)
+    pane = "\n".join(plain(row) for row in view(state.runs, None, 100).lines)
     assert "! throttled: hw_thermal_slowdown" in pane
-    found = command_output.comparison_as_json(store.environment, state)
+    found = command_output.comparison_as_json(state.machine.environment, entry)
     assert found["conditions"]["throttle"] == ["hw_thermal_slowdown"]

@@ -51,8 +51,8 @@ def test_each_slice_is_within_a_cell_of_its_share_unless_room_went_to_small_ones
 
 
 def test_every_fill_of_the_bar_is_named_in_the_legend() -> None:
-    store = make_store()
-    gauge = account(store, store.selected_device, NOW)
+    state = make_store()
+    gauge = account(state.machine, state.machine.selected_device, NOW)
     bar = plain(bar_line(gauge, 120))
     named = " ".join(plain(line) for line in legend(gauge, 120))
     assert set(bar) == set("█▓▒░▞·")
@@ -61,30 +61,30 @@ def test_every_fill_of_the_bar_is_named_in_the_legend() -> None:
 
 @given(st.integers(40, 220))
 def test_the_pane_s_lines_fit(cells: int) -> None:
-    store = make_store("one gpu", torch_memory(reserved=18 * GIB, ooms=2))
-    view = store.selected_device
-    gauge = account(store, view, NOW)
+    state = make_store("one gpu", torch_memory(reserved=18 * GIB, ooms=2))
+    view = state.machine.selected_device
+    gauge = account(state.machine, view, NOW)
     assert all(width(line) <= cells for line in body(gauge, view, cells))
     assert width(bar_line(gauge, cells)) == cells
     assert len(title(gauge, view, cells)) <= cells
 
 
 def test_at_80_cells_the_slices_take_one_line() -> None:
-    store = make_store()
-    gauge = account(store, store.selected_device, NOW)
+    state = make_store()
+    gauge = account(state.machine, state.machine.selected_device, NOW)
     assert [plain(line) for line in legend(gauge, 79)] == [
         "█ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G  ▞ driver 614M"
     ]
 
 
 def test_the_title_names_what_must_not_be_overlooked() -> None:
-    store = make_store("one gpu", torch_memory(ooms=1))
-    gauge = account(store, store.selected_device, NOW + 12)
-    words = title(gauge, store.selected_device, 100)
+    state = make_store("one gpu", torch_memory(ooms=1))
+    gauge = account(state.machine, state.machine.selected_device, NOW + 12)
+    words = title(gauge, state.machine.selected_device, 100)
     assert "118.5 of 139.8 GiB free" in words
     assert "12 s old" in words
     assert "! 1 warning" in words
-    short = title(gauge, store.selected_device, 30)
+    short = title(gauge, state.machine.selected_device, 30)
     assert short.startswith("Memory   cuda:0   12 s old")
 
 
@@ -93,8 +93,8 @@ def test_unattributed_memory_is_hatched_and_named_and_no_fill_looks_like_a_fault
         fills = drawn.slices
         assert "?" not in fills.values()
         assert len({fills[key] for key in ("unattributed", "unknown", "free", "others")}) == 4
-    store = make_store("one gpu", sample(gpu(1, processes=(), memory=DeviceMemory(100, 90, 10, 0))))
-    gauge = account(store, store.devices[0], NOW)
+    state = make_store("one gpu", sample(gpu(1, processes=(), memory=DeviceMemory(100, 90, 10, 0))))
+    gauge = account(state.machine, state.machine.devices[0], NOW)
     assert plain(bar_line(gauge, 40)).startswith("╱" * 30)
     assert any("╱ unattributed 90 B" in plain(line) for line in legend(gauge, 80))
 
@@ -103,9 +103,12 @@ def test_who_else_holds_the_memory_is_named_the_largest_first() -> None:
     others = [
         gpu_process(100 + at, at * GIB, user="bob", command=f"serve {at}") for at in range(1, 6)
     ]
-    store = make_store("one gpu", sample(gpu(0, processes=(gpu_process(), *others))))
-    view = store.devices[0]
-    text = [plain(row) for row in body(account(store, view, NOW), view, 60, store.worker_pid)]
+    state = make_store("one gpu", sample(gpu(0, processes=(gpu_process(), *others))))
+    view = state.machine.devices[0]
+    text = [
+        plain(row)
+        for row in body(account(state.machine, view, NOW), view, 60, state.machine.worker_pid)
+    ]
     at = text.index("105 bob 5.0 GiB serve 5")
     rest = "2 more processes: see the tab 4"
     assert text[at + 1 : at + 4] == ["104 bob 4.0 GiB serve 4", "103 bob 3.0 GiB serve 3", rest]
@@ -114,16 +117,16 @@ def test_who_else_holds_the_memory_is_named_the_largest_first() -> None:
 
 
 def test_a_title_says_free_of_what_where_a_warning_takes_room() -> None:
-    store = make_store("one gpu", sample(gpu(0, memory=DeviceMemory(GIB, GIB // 9, GIB, 0))))
-    view = store.devices[0]
-    gauge = account(store, view, NOW)
+    state = make_store("one gpu", sample(gpu(0, memory=DeviceMemory(GIB, GIB // 9, GIB, 0))))
+    view = state.machine.devices[0]
+    gauge = account(state.machine, view, NOW)
     assert gauge.warnings
     assert title(gauge, view, len(title(gauge, view, 99)) - 7).endswith("G free")
 
 
 def test_the_used_figure_of_the_idle_gpu_needs_no_torch() -> None:
-    store = make_store("one gpu", sample(gpu(1)))
-    view = store.devices[0]
-    text = "\n".join(plain(line) for line in body(account(store, view, NOW), view, 100))
+    state = make_store("one gpu", sample(gpu(1)))
+    view = state.machine.devices[0]
+    text = "\n".join(plain(line) for line in body(account(state.machine, view, NOW), view, 100))
     assert "allocated, cached, context n/a: " in text
     assert "device used 4.0M (NVML)" in text

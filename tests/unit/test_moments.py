@@ -29,8 +29,8 @@ from tui.devices.monitor.messages import DeviceMemory, HostMemory, Sample
 from tui.devices.state.devices import KEPT_S, SILENT_S, ConsistentReadings
 from tui.devices.views.memory import absences
 from tui.kit.lines import plain
-from tui.state.events import CompareQueued, RunQueued
-from tui.state.store import Store
+from tui.runs.state.events import CompareQueued, RunQueued
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol import messages
 
 TOTAL, DRIVER, BASE = 80 * GIB, 600 * MIB, 4 * MIB
@@ -43,7 +43,7 @@ class Box:
     ``at`` is the time; NVML takes ``reading`` seconds from its memory to the end of its list.
     """
 
-    store: Store = field(default_factory=Store)
+    state: WorkbenchState = field(default_factory=WorkbenchState)
     at: float = NOW
     context: int = 500 * MIB
     reserved: int = 0
@@ -62,7 +62,7 @@ class Box:
             messages.Ready(environment(torch_gpu(0, total_memory=TOTAL - DRIVER)), 1.0),
             messages.WorkerStarted(self.pid),
         ):
-            self.store.apply(event)
+            self.state.publish(event)
 
     @property
     def process(self) -> int:
@@ -94,10 +94,10 @@ class Box:
         return sample(device, at=self.at, interval_s=self.interval)
 
     def nvml(self) -> None:
-        self.store.apply(self.sample())
+        self.state.publish(self.sample())
 
     def torch(self) -> None:
-        self.store.apply(self.told())
+        self.state.publish(self.told())
 
     def told(self) -> messages.TorchMemory:
         return torch_memory(
@@ -118,7 +118,7 @@ class Box:
         self.at += seconds
 
     def gauge(self) -> Gauge:
-        return account(self.store, self.store.selected_device, self.at)
+        return account(self.state.machine, self.state.machine.selected_device, self.at)
 
     def sizes(self) -> dict[str, int | None]:
         return {part.key: value_of(part.bytes) for part in self.gauge().slices}
@@ -322,7 +322,7 @@ def test_unified_memory_is_not_split_by_what_torch_finds_free() -> None:
         )
 
     box.wait()
-    box.store.apply(look(box.at))
+    box.state.publish(look(box.at))
     box.wait()
     box.reserve(GIB)
     box.torch()
@@ -344,8 +344,8 @@ def test_samples_are_not_kept_for_longer_than_they_serve() -> None:
 
 
 def next_worker(box: Box, pid: int) -> None:
-    box.store.apply(messages.WorkerEnded(box.pid, "the next run needs a fresh process", True))
-    box.store.apply(messages.WorkerStarted(pid))
+    box.state.publish(messages.WorkerEnded(box.pid, "the next run needs a fresh process", True))
+    box.state.publish(messages.WorkerStarted(pid))
     box.pid, box.context, box.reserved, box.allocated = pid, 0, 0, 0
     box.taken = box.given_back = 0
 
@@ -357,7 +357,7 @@ COMPARISON = CompareQueued(
 
 def test_between_fresh_workers_the_figures_of_the_one_before_stand_in_as_old() -> None:
     box = settled()
-    box.store.apply(COMPARISON)
+    box.state.publish(COMPARISON)
     next_worker(box, 5000)
     box.wait(0.4)
     gauge = box.gauge()
@@ -372,7 +372,7 @@ def test_between_fresh_workers_the_figures_of_the_one_before_stand_in_as_old() -
 
 def test_an_ended_worker_that_nvml_lists_no_more_is_no_sign_of_a_container() -> None:
     box = settled()
-    box.store.apply(COMPARISON)
+    box.state.publish(COMPARISON)
     next_worker(box, 5000)
     for _ in range(2):
         box.wait(0.9)
@@ -383,7 +383,7 @@ def test_an_ended_worker_that_nvml_lists_no_more_is_no_sign_of_a_container() -> 
 
 def test_the_figures_of_the_next_worker_replace_them() -> None:
     box = settled()
-    box.store.apply(COMPARISON)
+    box.state.publish(COMPARISON)
     next_worker(box, 5000)
     box.wait()
     box.context = 500 * MIB
@@ -398,7 +398,7 @@ def test_the_figures_of_the_next_worker_replace_them() -> None:
 
 def test_they_do_not_stand_in_for_long() -> None:
     box = settled()
-    box.store.apply(COMPARISON)
+    box.state.publish(COMPARISON)
     next_worker(box, 5000)
     box.wait(10.5)
     box.nvml()
@@ -410,18 +410,18 @@ def test_they_do_not_stand_in_for_long() -> None:
 def test_a_worker_that_ends_with_nothing_to_do_leaves_nothing(queued: CompareQueued | None) -> None:
     box = settled()
     if queued is not None:
-        box.store.apply(queued)
-        box.store.apply(messages.Rejected("c", "cancelled", "cancelled"))
-    box.store.apply(messages.WorkerEnded(box.pid, "killed", False))
+        box.state.publish(queued)
+        box.state.publish(messages.Rejected("c", "cancelled", "cancelled"))
+    box.state.publish(messages.WorkerEnded(box.pid, "killed", False))
     assert box.gauge().term("allocated").bytes == Absent("no worker is running")
 
 
 def test_a_runner_that_ends_leaves_nothing_whatever_waits() -> None:
-    from tui.state.events import RunnerStatus
+    from tui.core.events import RunnerStatus
 
     box = settled()
-    box.store.apply(RunQueued(messages.Run("r", "matmul", "cuda:0", {}, {})))
-    box.store.apply(RunnerStatus("restarting", "it died"))
+    box.state.publish(RunQueued(messages.Run("r", "matmul", "cuda:0", {}, {})))
+    box.state.publish(RunnerStatus("restarting", "it died"))
     assert isinstance(box.gauge().term("allocated").bytes, Absent)
 
 
@@ -485,7 +485,7 @@ def test_a_reading_that_moved_while_it_was_made_is_passed_over() -> None:
         memory=DeviceMemory(TOTAL, used, TOTAL - DRIVER - used, DRIVER),
         memory_moved=True,
     )
-    box.store.apply(replace(box.sample(), devices=(torn,)))
+    box.state.publish(replace(box.sample(), devices=(torn,)))
     box.wait()
     box.torch()
     assert box.gauge().warnings == ()
@@ -500,7 +500,7 @@ def test_before_torch_has_spoken_such_a_reading_is_passed_over_too() -> None:
     torn = replace(
         device, memory=DeviceMemory(TOTAL, MIB, TOTAL - DRIVER - MIB, DRIVER), memory_moved=True
     )
-    box.store.apply(replace(box.sample(), devices=(torn,)))
+    box.state.publish(replace(box.sample(), devices=(torn,)))
     assert box.gauge().warnings == ()
     assert box.sizes()["process"] == box.process
 
@@ -508,5 +508,5 @@ def test_before_torch_has_spoken_such_a_reading_is_passed_over_too() -> None:
 def test_where_all_readings_moved_the_newest_is_shown() -> None:
     box = Box()
     (device,) = box.sample().devices
-    box.store.apply(replace(box.sample(), devices=(replace(device, memory_moved=True),)))
+    box.state.publish(replace(box.sample(), devices=(replace(device, memory_moved=True),)))
     assert box.sizes()["process"] == box.process

@@ -12,22 +12,22 @@ from tui.core.text import glyphs
 from tui.kit.lines import TextStyle, plain, width
 from tui.kit.scale import ratio_line
 from tui.runs.state.runs import RunState
+from tui.runs.state.workbench import WorkbenchState
 from tui.runs.views.backend import comparison_lines
 from tui.runs.views.detail_plots import group_lines
 from tui.runs.views.outcome import block_lines, outcome_lines
-from tui.state.store import Store
 from workloads.protocol.results import Check, Limit, Timing
 
 
-def runs(store: Store, name: str = "matmul") -> dict[str, RunState | None]:
-    return {device: store.latest_run(name, device) for device in ("cpu", "cuda:0")}
+def runs(state: WorkbenchState, name: str = "matmul") -> dict[str, RunState | None]:
+    return {device: state.runs.latest_run(name, device) for device in ("cpu", "cuda:0")}
 
 
-def shown(store: Store, cells: int, name: str = "matmul") -> list[str]:
-    return [plain(row).rstrip() for row in outcome_lines(runs(store, name), cells)]
+def shown(state: WorkbenchState, cells: int, name: str = "matmul") -> list[str]:
+    return [plain(row).rstrip() for row in outcome_lines(runs(state, name), cells)]
 
 
-def both() -> Store:
+def both() -> WorkbenchState:
     limit = Limit("float32", 5e11, 0.5, "measured on this box", "measured")
     return make_store("one gpu", *ran("matmul", "cpu", median=0.271, limit=limit), *ran())
 
@@ -56,9 +56,9 @@ def test_nothing_is_lost_where_it_is_narrow(cells: int) -> None:
 
 
 def test_in_ascii_no_figure_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = both()
+    state = both()
     monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
-    assert shown(store, 100)[0] == (
+    assert shown(state, 100)[0] == (
         "cpu        271 ms  +/-0.4%      507 GFLOP/s  "
         "###############-_______________  50% of float32 ceiling"
     )
@@ -66,31 +66,31 @@ def test_in_ascii_no_figure_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_wrong_stands_out() -> None:
     above = Limit("float32", 1e12, 50.7, "datasheet")
-    store = make_store("one gpu", *ran(limit=above, warnings=("hot",)))
-    assert any("impossible" in text for text in bad_texts(store))
-    assert "! hot" in shown(store, 100)
+    state = make_store("one gpu", *ran(limit=above, warnings=("hot",)))
+    assert any("impossible" in text for text in bad_texts(state))
+    assert "! hot" in shown(state, 100)
     wrong = make_store("one gpu", *ran(limit=above, check=Check(False, 1.0, 1e-4, "float64")))
     assert "check FAILED: the result is wrong" in bad_texts(wrong)
     assert not any("impossible" in text for text in bad_texts(wrong))
 
 
-def bad_texts(store: Store) -> list[str]:
-    rows = outcome_lines(runs(store), 100)
+def bad_texts(state: WorkbenchState) -> list[str]:
+    rows = outcome_lines(runs(state), 100)
     return [span.text for row in rows for span in row if span.style is TextStyle.BAD]
 
 
 def test_what_goes_on_or_failed_says_so() -> None:
-    store = make_store("one gpu", queued())
-    assert shown(store, 80) == ["cuda:0   queued"]
-    store.apply(progress())
-    assert shown(store, 80) == ["cuda:0   block 7 ±1.1%, ≤4 s left, 213 µs so far"]
+    state = make_store("one gpu", queued())
+    assert shown(state, 80) == ["cuda:0   queued"]
+    state.publish(progress())
+    assert shown(state, 80) == ["cuda:0   block 7 ±1.1%, ≤4 s left, 213 µs so far"]
     failed = make_store("one gpu", *ran(status="failed", time=None, limit=None, reason="no room"))
     assert shown(failed, 80)[0] == "cuda:0   failed: no room"
 
 
 def test_devices_with_sizes_of_their_own_are_not_compared() -> None:
-    store = make_store("one gpu", *ran("matmul", "cpu", chosen={"n": 1}), *ran(chosen={"n": 2}))
-    assert "cuda:0 and cpu ran sizes of their own: their times do not compare" in shown(store, 90)
+    state = make_store("one gpu", *ran("matmul", "cpu", chosen={"n": 1}), *ran(chosen={"n": 2}))
+    assert "cuda:0 and cpu ran sizes of their own: their times do not compare" in shown(state, 90)
 
 
 def test_a_wrong_result_is_not_said_to_be_fast() -> None:
@@ -130,8 +130,8 @@ def test_few_blocks_or_equal_ones_make_no_trouble() -> None:
 @pytest.mark.parametrize("cells", [30, 60, 120, 200])
 def test_the_bars_of_a_group_are_in_proportion(cells: int) -> None:
     half = ran("mlp", "cpu", median=2e-3), ran("mlp", "cuda:0", median=1e-3)
-    store = make_store("one gpu", *ran("matmul", "cpu", median=8e-3), *half[0], *half[1])
-    rows = group_lines(store, "compute", ["matmul", "mlp", "conv2d"], cells)
+    state = make_store("one gpu", *ran("matmul", "cpu", median=8e-3), *half[0], *half[1])
+    rows = group_lines(state.runs, "compute", ["matmul", "mlp", "conv2d"], cells)
     assert all(width(row) <= cells for row in rows)
     bars = [span.text.rstrip() for row in rows for span in row if set(span.text) & set("█▏▌")]
     full = max(map(len, bars))
@@ -170,11 +170,12 @@ def test_the_line_is_whole_and_symmetrical(ratio: float, spread: float, cells: i
 
 
 def test_a_comparison_is_drawn_below_its_figures() -> None:
-    store = make_store("one gpu", *compared())
-    (state,) = store.comparisons.values()
-    rows = [plain(row) for row in comparison_lines(store, state, 70)]
+    state = make_store("one gpu", *compared())
+    (found,) = state.runs.comparisons.values()
+    rows = [plain(row) for row in comparison_lines(state.runs, found, 70)]
     assert rows[-1].startswith("  slower 0.667x")
     assert "├" in rows[-1]
     assert (
-        comparison_lines(store, state, 70, drawn=False) == comparison_lines(store, state, 70)[:-1]
+        comparison_lines(state.runs, found, 70, drawn=False)
+        == comparison_lines(state.runs, found, 70)[:-1]
     )

@@ -7,33 +7,19 @@ from pathlib import Path
 import pytest
 
 from tests.screens.helpers import gpu, make_store, sample, uuid, workload
+from tui.app.preferences import Preferences
 from tui.core.settings import choose, read
-from tui.session.preferences import Preferences, usable
-from tui.state.events import AnyEvent, CatalogueRead, DeviceSelected, ParametersSet
-from tui.state.store import Store
+from tui.devices.state.events import DeviceSelected
+from tui.runs.state.events import CatalogueRead, ParametersSet
+from tui.runs.state.parameters import usable
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol.results import Setting
 
 MATMUL: dict[str, Setting] = {"size": 4096, "dtype": "float32"}
 
 
-class Home:
-    """A session's store, and those who listen to it."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self._listeners: list[object] = []
-
-    def apply(self, event: AnyEvent) -> None:
-        parts = self.store.apply(event)
-        for listener in self._listeners:
-            listener(parts)  # type: ignore[operator]
-
-    def subscribe(self, listener: object) -> None:
-        self._listeners.append(listener)
-
-    @property
-    def log(self) -> list[str]:
-        return [line.text for line in self.store.log]
+def logged(state: WorkbenchState) -> list[str]:
+    return [line.text for line in state.log.lines]
 
 
 def preferences(place: Path, text: str | None = None, **flags: Setting) -> Preferences:
@@ -50,11 +36,11 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_parameters_of_the_file_are_taken_where_they_are_allowed(place: Path) -> None:
-    home = Home(make_store("one gpu"))
+    home = make_store("one gpu")
     text = '[parameters.matmul]\nsize = 8192\ndtype = "int4"\nwidth = 1\n'
     preferences(place, text).attach(home)
-    assert home.store.parameters["matmul"] == {"size": 8192, "dtype": "float32"}
-    bad, unknown = home.log
+    assert home.runs.parameters["matmul"] == {"size": 8192, "dtype": "float32"}
+    bad, unknown = logged(home)
     assert bad == (
         f"{place}: [parameters.matmul] dtype: int4 is not allowed; float32, bfloat16, float16; "
         "it is left out"
@@ -63,30 +49,30 @@ def test_parameters_of_the_file_are_taken_where_they_are_allowed(place: Path) ->
 
 
 def test_workloads_that_are_known_later_get_theirs_then(place: Path) -> None:
-    home = Home(make_store("one gpu"))
+    home = make_store("one gpu")
     known = preferences(place, "[parameters.mine]\nsize = 64\n")
     known.attach(home)
-    home.apply(CatalogueRead((*home.store.catalogue, workload("mine"))))
-    assert home.store.parameters["mine"]["size"] == 64
-    assert known.changes(home.store, known.theme, known.refresh) == ({}, {})
+    home.publish(CatalogueRead((*home.runs.catalogue, workload("mine"))))
+    assert home.runs.parameters["mine"]["size"] == 64
+    assert known.changes(home, known.theme, known.refresh) == ({}, {})
 
 
 def test_nothing_changed_is_nothing_written(place: Path) -> None:
-    home = Home(make_store("one gpu"))
+    home = make_store("one gpu")
     known = preferences(place, theme="textual-light", refresh=5.0, device="cpu")
     known.attach(home)
-    known.remember(home.store, known.theme, known.refresh)
+    known.remember(home, known.theme, known.refresh)
     assert not place.exists()
     assert known.problems == []
 
 
 def test_what_the_user_changed_is_written_and_nothing_else(place: Path) -> None:
-    home = Home(make_store("two gpus"))
+    home = make_store("two gpus")
     known = preferences(place, "# mine\nrefresh = 2\n", theme="nord")
     known.attach(home)
-    home.apply(DeviceSelected(uuid(1)))
-    home.apply(ParametersSet("matmul", {**MATMUL, "size": 512}))
-    known.remember(home.store, "nord", 5.0)
+    home.publish(DeviceSelected(uuid(1)))
+    home.publish(ParametersSet("matmul", {**MATMUL, "size": 512}))
+    known.remember(home, "nord", 5.0)
     found = read(place)
     assert {name: value for name, (value, _) in found.values.items()} == {
         "refresh": 5.0,
@@ -97,28 +83,28 @@ def test_what_the_user_changed_is_written_and_nothing_else(place: Path) -> None:
 
 
 def test_parameters_that_are_the_defaults_again_leave_the_file(place: Path) -> None:
-    home = Home(make_store("one gpu"))
+    home = make_store("one gpu")
     known = preferences(place, "[parameters.matmul]\nsize = 512\n")
     known.attach(home)
-    home.apply(ParametersSet("matmul", dict(MATMUL)))
-    known.remember(home.store, known.theme, known.refresh)
+    home.publish(ParametersSet("matmul", dict(MATMUL)))
+    known.remember(home, known.theme, known.refresh)
     assert read(place).parameters == {}
 
 
 def test_readonly_writes_nothing(place: Path) -> None:
     chosen, _ = choose(read(place), {}, {})
     known = Preferences(chosen, keep=False)
-    known.attach(Home(make_store("one gpu")))
+    known.attach(make_store("one gpu"))
     known.remember(make_store("one gpu"), "nord", 5.0)
     assert not place.exists()
 
 
 def test_a_broken_file_is_logged_and_not_written_over(place: Path) -> None:
-    home = Home(make_store("one gpu"))
+    home = make_store("one gpu")
     known = preferences(place, "refresh = = 2\n")
     known.attach(home)
-    assert "line 1" in home.log[0]
-    known.remember(home.store, "nord", 1.0)
+    assert "line 1" in logged(home)[0]
+    known.remember(home, "nord", 1.0)
     assert place.read_text() == "refresh = = 2\n"
     assert "not remembered in a broken file" in known.problems[-1]
 
@@ -127,9 +113,9 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     known = preferences(tmp_path / "file" / "config.toml")
     known.problems.clear()
-    home = Home(make_store("one gpu"))
+    home = make_store("one gpu")
     known.attach(home)
-    known.remember(home.store, "nord", 1.0)
+    known.remember(home, "nord", 1.0)
     assert len(known.problems) == 1
     assert "not remembered" in known.problems[0]
 
@@ -143,29 +129,29 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 def test_the_wanted_device_is_selected_when_it_is_known(
     place: Path, wanted: str, selected: str
 ) -> None:
-    home = Home(make_store("two gpus"))
+    home = make_store("two gpus")
     preferences(place, device=wanted).attach(home)
-    home.apply(sample(gpu(0), gpu(1)))
-    assert home.store.selected == selected
-    assert not home.store.selected_by_user
-    assert home.log == []
+    home.publish(sample(gpu(0), gpu(1)))
+    assert home.machine.selected == selected
+    assert not home.machine.selected_by_user
+    assert logged(home) == []
 
 
 def test_the_users_choice_outlives_the_next_sample(place: Path) -> None:
-    home = Home(make_store("two gpus"))
+    home = make_store("two gpus")
     preferences(place, device="cpu").attach(home)
-    home.apply(DeviceSelected(uuid(1)))
-    home.apply(sample(gpu(0), gpu(1)))
-    assert home.store.selected == uuid(1)
+    home.publish(DeviceSelected(uuid(1)))
+    home.publish(sample(gpu(0), gpu(1)))
+    assert home.machine.selected == uuid(1)
 
 
 def test_a_device_that_is_not_here_is_said_once_with_those_that_are(place: Path) -> None:
-    home = Home(make_store("one gpu"))
+    home = make_store("one gpu")
     preferences(place, 'device = "cuda:7"\n').attach(home)
     for _ in range(2):
-        home.apply(sample(gpu(0)))
-    assert home.log == [f"{place}:1: device cuda:7 is not here; there are cuda:0, cpu"]
-    assert home.store.selected == uuid(0)
+        home.publish(sample(gpu(0)))
+    assert logged(home) == [f"{place}:1: device cuda:7 is not here; there are cuda:0, cpu"]
+    assert home.machine.selected == uuid(0)
 
 
 def test_usable_parameters_are_complete() -> None:

@@ -34,13 +34,13 @@ from tui.devices.views.processes import (
     selected_lines,
 )
 from tui.kit.lines import plain, width
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 
 
 def _views(seen: Sample) -> tuple[DeviceView, ...]:
-    store = Store()
-    store.apply(seen)
-    return store.devices
+    state = WorkbenchState()
+    state.publish(seen)
+    return state.machine.devices
 
 
 def _view(**changes: object) -> tuple[DeviceView, Holders]:

@@ -12,7 +12,9 @@ from tui.cli.output import ProgressLine
 from tui.core.text.numbers import about
 from tui.kit.lines import plain, width
 from tui.runs.cli.run import ResultPrinter, how_far
+from tui.runs.state.events import SweepSet
 from tui.runs.state.parameters import Sweep
+from tui.runs.state.workbench import WorkbenchState
 from tui.runs.views.queue import (
     USUAL_S,
     Queue,
@@ -23,49 +25,47 @@ from tui.runs.views.queue import (
     run_all_words,
     runs_of,
 )
-from tui.state.events import SweepSet
-from tui.state.store import Store
 from workloads.protocol import messages
 
 
-def took(seconds: float, workload: str = "matmul", device: str = "cpu") -> Store:
+def took(seconds: float, workload: str = "matmul", device: str = "cpu") -> WorkbenchState:
     """A store in which one run has ended that took so long."""
     return make_store("one gpu", *ran(workload, device, started_at=100.0, ended_at=100.0 + seconds))
 
 
 def test_a_run_is_taken_to_last_as_long_as_the_same_did_before_or_as_others_there() -> None:
-    store = took(3.0)
-    runs = runs_of(store, ["matmul", "mlp"])
+    state = took(3.0)
+    runs = runs_of(state.runs, ["matmul", "mlp"])
     assert [(run.workload, run.device) for run in runs] == [
         ("matmul", "cpu"), ("matmul", "cuda:0"), ("mlp", "cpu"), ("mlp", "cuda:0"),
     ]  # fmt: skip
-    found = expected(store, runs[::2])
+    found = expected(state.runs, runs[::2])
     assert (found.seconds, found.known, found.each_s, found.measured) == (6.0, 1, 3.0, True)
-    found = expected(store, runs)
+    found = expected(state.runs, runs)
     assert found.seconds == pytest.approx(6.0 + 2 * USUAL_S["normal"])
     assert not found.measured
 
 
 def test_a_cancelled_run_says_nothing_about_how_long_one_takes() -> None:
-    store = make_store("one gpu", *ran(status="cancelled", started_at=1.0, ended_at=2.0))
-    assert expected(store, runs_of(store, ["matmul"])).known == 0
+    state = make_store("one gpu", *ran(status="cancelled", started_at=1.0, ended_at=2.0))
+    assert expected(state.runs, runs_of(state.runs, ["matmul"])).known == 0
 
 
 def test_the_queue_counts_from_when_nothing_waited() -> None:
-    store = took(3.0)
-    assert queue(store) is None
-    store.apply(queued("mlp", "cpu"))
-    store.apply(queued("conv2d", "cpu"))
-    store.apply(progress("mlp", "cpu", elapsed_s=1.0))
-    found = queue(store)
+    state = took(3.0)
+    assert queue(state.runs) is None
+    state.publish(queued("mlp", "cpu"))
+    state.publish(queued("conv2d", "cpu"))
+    state.publish(progress("mlp", "cpu", elapsed_s=1.0))
+    found = queue(state.runs)
     assert found == Queue(0, 2, 0, 5.0)
     for event in ran("mlp", "cpu", status="failed", time=None, reason="no")[1:]:
-        store.apply(event)
-    found = queue(store)
+        state.publish(event)
+    found = queue(state.runs)
     assert found is not None
     assert (found.done, found.wanted, found.failed) == (1, 2, 1)
-    store.apply(messages.Rejected("conv2d on cpu", "before it began", "cancelled"))
-    assert queue(store) is None
+    state.publish(messages.Rejected("conv2d on cpu", "before it began", "cancelled"))
+    assert queue(state.runs) is None
 
 
 @given(
@@ -96,52 +96,52 @@ def test_an_estimate_is_no_finer_than_it_is(seconds: float, words: str) -> None:
 
 
 def test_before_everything_is_run_it_is_said_how_long_that_may_take_and_by_what() -> None:
-    store = took(30.0)
+    state = took(30.0)
     points = tuple({**DEFAULTS, "size": size} for size in (64, 128))
-    store.apply(SweepSet("mlp", Sweep({"size": "64,128"}, points)))
-    title, words = run_all_words(store, ["matmul", "mlp"])
+    state.publish(SweepSet("mlp", Sweep({"size": "64,128"}, points)))
+    title, words = run_all_words(state.runs, ["matmul", "mlp"])
     assert title == "Run 2 workloads?"
     assert words[0] == "6 runs on cpu and cuda:0, about 2 min."
     assert words[1].startswith("The estimate: 1 of them as long as they took before, the others ")
-    store.apply(queued("conv2d"))
-    assert "They come after the 1 run that waits." in run_all_words(store, ["mlp"])[1]
+    state.publish(queued("conv2d"))
+    assert "They come after the 1 run that waits." in run_all_words(state.runs, ["mlp"])[1]
 
 
 def test_without_a_screen_each_result_is_printed_when_its_run_has_ended(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    store = make_store("one gpu", queued("matmul", "cpu"), queued("mlp", "cpu"))
-    told = ResultPrinter(store, ProgressLine(), rows=True)
+    state = make_store("one gpu", queued("matmul", "cpu"), queued("mlp", "cpu"))
+    told = ResultPrinter(state.runs, ProgressLine(), rows=True)
     told.tell()
     assert capsys.readouterr().out == ""
     for event in ran("matmul", "cpu")[1:]:
-        store.apply(event)
+        state.publish(event)
     told.tell()
     told.tell()
     first = capsys.readouterr()
     assert first.out.startswith("matmul size=4096 float32")
     assert first.out.count("matmul") == 1
     assert first.err == ""  # no terminal, no bar
-    store.apply(progress("mlp", "cpu"))
-    words = how_far(store, 100)
+    state.publish(progress("mlp", "cpu"))
+    words = how_far(state.runs, 100)
     assert words.startswith("1 of 2 runs ")
     assert " left  mlp on cpu  measuring" in words
-    told.end(list(store.runs.values()))
+    told.end(list(state.runs.book.values()))
     assert capsys.readouterr().out == "mlp on cpu: not run\n"
 
 
 def test_results_that_follow_as_one_object_are_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    store = make_store("one gpu", *ran("matmul", "cpu"))
-    ResultPrinter(store, ProgressLine(), rows=False).tell()
+    state = make_store("one gpu", *ran("matmul", "cpu"))
+    ResultPrinter(state.runs, ProgressLine(), rows=False).tell()
     assert capsys.readouterr().out == ""
 
 
 def test_before_the_end_it_is_said_what_is_lost() -> None:
-    store = took(3.0)
-    store.apply(queued("mlp", "cuda:0"))
-    store.apply(queued("conv2d", "cuda:0"))
-    store.apply(progress("mlp", "cuda:0"))
-    words = quit_words(store)
+    state = took(3.0)
+    state.publish(queued("mlp", "cuda:0"))
+    state.publish(queued("conv2d", "cuda:0"))
+    state.publish(progress("mlp", "cuda:0"))
+    words = quit_words(state.runs)
     assert words[0] == "Running mlp on cuda:0, ≤4 s left, 1 to do."
     assert words[1] == "All 2 are cancelled."
     assert words[2].startswith("1 result of this session is lost")

@@ -7,10 +7,11 @@ import pytest
 from tests.screens.helpers import make_store
 from tests.screens.results import result
 from tui.kit.lines import plain, width
+from tui.recordings.lines import AnyEvent
+from tui.runs.state.events import CeilingsRead, RunQueued
+from tui.runs.state.workbench import WorkbenchState
 from tui.runs.sweeps.roofline import roofline
 from tui.runs.views.detail_plots import device_of, roofline_lines
-from tui.state.events import AnyEvent, CeilingsRead, RunQueued
-from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.results import COPY, Ceiling, Limit, Rates
 
@@ -30,13 +31,13 @@ def point(n: int, seconds: float, device: str = "cuda:0", name: str = "matmul") 
     ]
 
 
-def swept() -> Store:
+def swept() -> WorkbenchState:
     events = [*point(64, 8e-6), *point(1024, 8e-5), *point(8192, 2e-2)]
     return make_store("one gpu", *events, *point(300, 8e-6, name="mlp"))
 
 
 def cpu_ceiling(kind: str, value: float, **changes: str) -> Ceiling:
-    environment = make_store("one gpu").environment
+    environment = make_store("one gpu").machine.environment
     assert environment is not None
     cpu = next(one for one in environment.devices if one.id == "cpu")
     under = {
@@ -51,7 +52,7 @@ def cpu_ceiling(kind: str, value: float, **changes: str) -> Ceiling:
 
 
 def test_the_limits_of_a_gpu_are_its_published_ones_and_each_setting_is_a_point() -> None:
-    found = roofline(swept(), "cuda:0")
+    found = roofline(swept().runs, "cuda:0")
     assert [(roof.words, roof.value) for roof in found.compute] == [("float32 peak", PEAK)]
     assert found.memory is not None
     assert (found.memory.words, found.memory.value) == ("memory bandwidth peak", 4.8e12)
@@ -63,37 +64,39 @@ def test_the_limits_of_a_gpu_are_its_published_ones_and_each_setting_is_a_point(
 
 
 def test_a_run_that_tells_no_bytes_or_is_wrong_is_no_point() -> None:
-    store = make_store("one gpu")
+    state = make_store("one gpu")
     queued, done = point(64, 1e-5)
     assert isinstance(done, messages.Finished)
-    store.apply(queued)
+    state.publish(queued)
     flop = done.result.rates.flop_per_s
-    store.apply(messages.Finished(result(id=done.result.id, rates=Rates(flop, None, None))))
-    assert roofline(store, "cuda:0").points == ()
+    state.publish(messages.Finished(result(id=done.result.id, rates=Rates(flop, None, None))))
+    assert roofline(state.runs, "cuda:0").points == ()
     whole = result(id=done.result.id, status="failed", rates=done.result.rates)
-    store.apply(messages.Finished(whole))
-    assert roofline(store, "cuda:0").points == ()
-    assert "no run on cuda:0 has told both" in plain(roofline_lines(store, "cuda:0", None, 90)[1])
+    state.publish(messages.Finished(whole))
+    assert roofline(state.runs, "cuda:0").points == ()
+    assert "no run on cuda:0 has told both" in plain(
+        roofline_lines(state.runs, "cuda:0", None, 90)[1]
+    )
 
 
 def test_a_measured_ceiling_counts_where_it_was_measured_as_now_and_nowhere_else() -> None:
-    store = make_store("one gpu", *point(512, 1e-2, "cpu"))
-    assert roofline(store, "cpu").memory is None
+    state = make_store("one gpu", *point(512, 1e-2, "cpu"))
+    assert roofline(state.runs, "cpu").memory is None
     other = cpu_ceiling(COPY, 9e9, threads="1")
-    store.apply(CeilingsRead((other, cpu_ceiling("float32", 5e11))))
-    found = roofline(store, "cpu")
+    state.publish(CeilingsRead((other, cpu_ceiling("float32", 5e11))))
+    found = roofline(state.runs, "cpu")
     assert found.memory is None
     assert [(roof.words, roof.value) for roof in found.compute] == [("float32 ceiling", 5e11)]
-    store.apply(messages.CeilingMeasured(cpu_ceiling(COPY, 2e10)))
-    memory = roofline(store, "cpu").memory
+    state.publish(messages.CeilingMeasured(cpu_ceiling(COPY, 2e10)))
+    memory = roofline(state.runs, "cpu").memory
     assert memory is not None
     assert (memory.words, memory.value) == ("memory bandwidth ceiling", 2e10)
-    assert roofline(store, "cuda:0").memory != memory
+    assert roofline(state.runs, "cuda:0").memory != memory
 
 
 @pytest.mark.parametrize("cells", [24, 40, 80, 160])
 def test_the_selected_workload_has_the_first_mark(cells: int) -> None:
-    rows = roofline_lines(swept(), "cuda:0", "mlp", cells)
+    rows = roofline_lines(swept().runs, "cuda:0", "mlp", cells)
     assert all(width(row) <= cells for row in rows)
     words = " ".join(" ".join(map(plain, rows)).split())
     assert words.index("● mlp") < words.index("○ matmul")
@@ -105,8 +108,8 @@ def test_the_selected_workload_has_the_first_mark(cells: int) -> None:
 
 
 def test_a_limit_that_is_not_known_is_said_to_be_and_nothing_is_drawn_for_it() -> None:
-    store = make_store("one gpu", *point(512, 1e-2, "cpu"))
-    words = " ".join(plain(row) for row in roofline_lines(store, "cpu", "matmul", 160))
+    state = make_store("one gpu", *point(512, 1e-2, "cpu"))
+    words = " ".join(plain(row) for row in roofline_lines(state.runs, "cpu", "matmul", 160))
     assert "memory bandwidth n/a: neither published nor measured of cpu" in words
     assert "compute limit n/a" in words
     assert "● matmul" in words
@@ -114,5 +117,5 @@ def test_a_limit_that_is_not_known_is_said_to_be_and_nothing_is_drawn_for_it() -
 
 
 def test_the_selected_device_s_is_shown() -> None:
-    assert device_of(make_store("one gpu")) == "cuda:0"
-    assert device_of(make_store("no gpu")) == "cpu"
+    assert device_of(make_store("one gpu").runs) == "cuda:0"
+    assert device_of(make_store("no gpu").runs) == "cpu"

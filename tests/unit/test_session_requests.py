@@ -8,29 +8,30 @@ import pytest
 
 from tests.screens.helpers import environment, gpu, hello, sample, torch_gpu
 from tests.screens.results import DEFAULTS, result
-from tui.results.store.keeper import Apply, ResultHistory
+from tui.core.events import Publish
+from tui.devices.session.watch_supervisor import WatchSupervisor
+from tui.results.store.keeper import ResultHistory
+from tui.runs.session.session import Session
 from tui.runs.state.parameters import Sweep
-from tui.session.allocators_supervisor import WatchSupervisor
-from tui.session.session import Session
-from tui.state.store import Store
+from tui.runs.state.state import RunsState
 from workloads.protocol import messages
 
 
 def _session() -> Session:
     session = Session(interval=None)
-    session.apply(hello())
+    session.state.publish(hello())
     return session
 
 
 def _asked(session: Session) -> list[tuple[str, str]]:
-    return [(run.request.workload, run.request.device) for run in session.store.runs.values()]
+    return [(run.request.workload, run.request.device) for run in session.state.runs.book.values()]
 
 
 def test_a_run_asked_for_before_the_gpus_are_known_gets_its_gpu_half_once_they_are() -> None:
     session = _session()
     session.run(["matmul"])
     assert _asked(session) == [("matmul", "cpu")]
-    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
+    session.state.publish(messages.Ready(environment(torch_gpu(0)), 1.0))
     assert _asked(session) == [("matmul", "cpu"), ("matmul", "cuda:0")]
 
 
@@ -38,9 +39,9 @@ def test_a_cancel_takes_that_half_with_it() -> None:
     session = _session()
     session.run(["matmul"])
     session.cancel()
-    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
+    session.state.publish(messages.Ready(environment(torch_gpu(0)), 1.0))
     assert _asked(session) == [("matmul", "cpu")]
-    assert session.store.pending() == ()
+    assert session.state.runs.pending() == ()
 
 
 def test_a_demo_runs_with_the_defaults_whatever_was_edited_or_is_swept() -> None:
@@ -48,8 +49,8 @@ def test_a_demo_runs_with_the_defaults_whatever_was_edited_or_is_swept() -> None
     points = tuple({**DEFAULTS, "size": size} for size in (16, 32))
     session.set_sweep("matmul", Sweep({"size": "16,32"}, points))
     session.run_for_demo("matmul")
-    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
-    runs = session.store.runs.values()
+    session.state.publish(messages.Ready(environment(torch_gpu(0)), 1.0))
+    runs = session.state.runs.book.values()
     assert [(run.request.device, run.request.parameters) for run in runs] == [
         ("cpu", DEFAULTS),
         ("cuda:0", DEFAULTS),
@@ -61,31 +62,31 @@ def test_a_cancelled_run_of_the_demo_leaves_the_user_s_gpu_half() -> None:
     session = _session()
     session.run(["matmul"])
     session.run_for_demo("matmul")
-    (run_id,) = (run.request.id for run in session.store.runs.values() if run.demo)
+    (run_id,) = (run.request.id for run in session.state.runs.book.values() if run.demo)
     session.cancel(run_id)
-    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
-    on_gpu = [run for run in session.store.runs.values() if run.request.device == "cuda:0"]
+    session.state.publish(messages.Ready(environment(torch_gpu(0)), 1.0))
+    on_gpu = [run for run in session.state.runs.book.values() if run.request.device == "cuda:0"]
     assert [run.demo for run in on_gpu] == [False]
 
 
 def test_a_device_that_was_named_is_the_only_one() -> None:
     session = _session()
     session.run(["matmul"], ["cpu"])
-    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
+    session.state.publish(messages.Ready(environment(torch_gpu(0)), 1.0))
     assert _asked(session) == [("matmul", "cpu")]
 
 
 def test_a_run_gets_the_flags_of_its_device_and_no_others() -> None:
     session = _session()
-    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
+    session.state.publish(messages.Ready(environment(torch_gpu(0)), 1.0))
     session.run(["matmul"])
-    by_device = {run.request.device: run.request.flags for run in session.store.runs.values()}
+    by_device = {run.request.device: run.request.flags for run in session.state.runs.book.values()}
     assert all(name.startswith("cudnn.") for name in by_device["cuda:0"])
     assert all(name.startswith("mkldnn.") for name in by_device["cpu"])
 
 
 def test_the_catalogue_is_there_before_the_runner() -> None:
-    names = [info.name for info in Session(interval=None).store.catalogue]
+    names = [info.name for info in Session(interval=None).state.runs.catalogue]
     assert names[0] == "transfer"
     assert {"matmul", "conv2d"} <= set(names)
 
@@ -99,13 +100,13 @@ async def test_the_watch_starts_only_where_it_is_looked_at_and_after_sample_and_
         async def supervise(self) -> None:
             begun.append(self)
 
-    monkeypatch.setattr("tui.session.allocators_supervisor.WatchSupervisor", NoChild)
+    monkeypatch.setattr("tui.devices.session.device_session.WatchSupervisor", NoChild)
     session = Session(interval=None)
-    session.apply(hello())
+    session.state.publish(hello())
     session.watch_torch(True)
-    session.apply(sample(gpu(0)))
+    session.state.publish(sample(gpu(0)))
     session.watch_torch(False)
-    session.apply(messages.Ready(environment(torch_gpu(0)), 1.0))
+    session.state.publish(messages.Ready(environment(torch_gpu(0)), 1.0))
     await asyncio.sleep(0)
     assert begun == []
     session.watch_torch(True)
@@ -113,7 +114,7 @@ async def test_the_watch_starts_only_where_it_is_looked_at_and_after_sample_and_
     assert len(begun) == 1
     session.watch_torch(False)
     session.watch_torch(True)
-    session.apply(sample(gpu(0)))
+    session.state.publish(sample(gpu(0)))
     await asyncio.sleep(0)
     assert len(begun) == 1
     await session.stop()
@@ -123,15 +124,15 @@ async def test_what_the_session_began_has_ended_when_it_has_stopped() -> None:
     ended: list[str] = []
 
     class Slow(ResultHistory):
-        async def compare(self, run_id: str, _store: Store, _apply: Apply) -> None:
+        async def compare(self, run_id: str, _runs: RunsState, _publish: Publish) -> None:
             try:
                 await asyncio.Event().wait()
             finally:
                 await asyncio.sleep(0)
                 ended.append(run_id)
 
-    session = Session(interval=None, earlier=Slow())
-    session.apply(messages.Finished(result(id="run-1")))
+    session = Session(interval=None, attachments=[Slow()])
+    session.state.publish(messages.Finished(result(id="run-1")))
     await asyncio.sleep(0)
     await session.stop()
     assert ended == ["run-1"]

@@ -10,13 +10,13 @@ import pytest
 from tests.hog import busy
 from tests.screens.helpers import make_store
 from tests.screens.results import progress, queued
+from tui.app.header import runner_words
 from tui.cli.output import ProgressLine
+from tui.core.events import RunnerStatus
 from tui.kit.lines import plain
-from tui.kit.notices import runner_notes
-from tui.kit.screen_frame import runner_words
+from tui.runs.session.silence import Seen, look, silence
+from tui.runs.views.runner_notes import runner_notes
 from tui.runs.views.workload_state import state_of
-from tui.session.silence import Seen, look, silence
-from tui.state.events import RunnerStatus
 
 STOPPED = silence("worker", 71, 12.4, None, Seen("T", 3.0, 9.0))
 
@@ -59,14 +59,14 @@ def test_a_process_is_looked_at_by_its_number() -> None:
 
 
 def test_the_screen_says_so_in_the_place_of_how_far_a_run_is() -> None:
-    store = make_store("one gpu", queued())
-    store.apply(progress(phase="warm-up", remaining_s=None))
-    store.apply(RunnerStatus("ready", STOPPED.reason, STOPPED.advice))
+    state = make_store("one gpu", queued())
+    state.publish(progress(phase="warm-up", remaining_s=None))
+    state.publish(RunnerStatus("ready", STOPPED.reason, STOPPED.advice))
     words = "no word from the worker for 12 s"
-    assert runner_words(store).text == f"running matmul on cuda:0, {words}"
-    (run,) = store.runs.values()
-    assert plain(state_of(store, {"cuda:0": run})) == words
-    assert [plain(row).strip() for row in runner_notes(store, 80)] == [
+    assert runner_words(state.runs).text == f"running matmul on cuda:0, {words}"
+    (run,) = state.runs.book.values()
+    assert plain(state_of(state.runs, {"cuda:0": run})) == words
+    assert [plain(row).strip() for row in runner_notes(state.runs, 80)] == [
         STOPPED.reason,
         STOPPED.advice,
     ]

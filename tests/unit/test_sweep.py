@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.screens.helpers import make_store
 from tests.screens.results import DEFAULTS, result, timing
 from tui.kit.lines import plain, width
+from tui.runs.state.events import ParametersSet, RunQueued, SweepSet
 from tui.runs.state.parameters import (
     MOST_RUNS,
     Invalid,
@@ -20,12 +21,11 @@ from tui.runs.state.parameters import (
     sweep_example,
     values,
 )
+from tui.runs.state.workbench import WorkbenchState
 from tui.runs.sweeps.sweep_result import Swept, progress_text, swept, where_decided
 from tui.runs.views.chart import plot_rows
 from tui.runs.views.detail import detail_lines
 from tui.runs.views.workload_table import WorkloadRow, row
-from tui.state.events import ParametersSet, RunQueued, SweepSet
-from tui.state.store import Store
 from workloads.protocol import messages
 from workloads.protocol.results import Check, ParameterInfo, WorkloadInfo
 
@@ -165,15 +165,15 @@ def swept_store(
     gpu: dict[int, float],
     dropped: int | None = None,
     batches: tuple[int, int] = (1, 1),
-) -> Store:
+) -> WorkbenchState:
     sizes = sorted({*cpu, *gpu})
     points = tuple({**DEFAULTS, "size": size} for size in sizes)
-    store = make_store("one gpu", SweepSet("matmul", Sweep({"size": "…"}, points)))
+    state = make_store("one gpu", SweepSet("matmul", Sweep({"size": "…"}, points)))
     for device, times in (("cpu", cpu), ("cuda:0", gpu)):
         for size, seconds in times.items():
             parameters = {**DEFAULTS, "size": size}
             name = f"{device} {size}"
-            store.apply(RunQueued(messages.Run(name, "matmul", device, parameters, {})))
+            state.publish(RunQueued(messages.Run(name, "matmul", device, parameters, {})))
             chosen = {"batch": batches[0 if device == "cpu" else 1]}
             done = result(
                 "matmul", device, id=name, parameters=parameters, time=timing(seconds),
@@ -185,19 +185,19 @@ def swept_store(
                     "matmul", device, id=name, parameters=parameters, time=None,
                     status="skipped", reason=reason,
                 )  # fmt: skip
-            store.apply(messages.Finished(done))
-    return store
+            state.publish(messages.Finished(done))
+    return state
 
 
-def found(store: Store) -> Swept:
-    outcome = swept(store, "matmul", ("cpu", "cuda:0"))
+def found(state: WorkbenchState) -> Swept:
+    outcome = swept(state.runs, "matmul", ("cpu", "cuda:0"))
     assert outcome is not None
     return outcome
 
 
 def test_the_crossover_lies_between_the_places_where_it_is_certain() -> None:
-    store = swept_store({64: 1e-6, 128: 2e-5, 256: 9e-5}, {64: 2e-5, 128: 2e-5, 256: 2.1e-5})
-    outcome = found(store)
+    state = swept_store({64: 1e-6, 128: 2e-5, 256: 9e-5}, {64: 2e-5, 128: 2e-5, 256: 2.1e-5})
+    outcome = found(state)
     (crossing,) = outcome.crossovers
     assert (crossing.device, crossing.over) == ("cuda:0", "cpu")
     assert (crossing.after, crossing.by) == (64.0, 256.0)
@@ -207,8 +207,8 @@ def test_the_crossover_lies_between_the_places_where_it_is_certain() -> None:
 
 
 def test_the_lines_cross_between_the_places_where_it_is_certain() -> None:
-    store = swept_store({64: 1e-5, 128: 4e-5, 256: 1.6e-4}, {64: 4e-5, 128: 4e-5, 256: 4e-5})
-    (crossing,) = found(store).crossovers
+    state = swept_store({64: 1e-5, 128: 4e-5, 256: 1.6e-4}, {64: 4e-5, 128: 4e-5, 256: 4e-5})
+    (crossing,) = found(state).crossovers
     assert crossing.place == pytest.approx(128.0)
     # From a quarter of the time to four times of it: in the middle, by ratios.
     (crossing,) = found(swept_store({64: 1e-5, 256: 1.6e-4}, {64: 4e-5, 256: 4e-5})).crossovers
@@ -216,8 +216,8 @@ def test_the_lines_cross_between_the_places_where_it_is_certain() -> None:
 
 
 def test_a_rate_is_drawn_below_the_limit_it_is_held_against() -> None:
-    store = swept_store({64: 1e-5, 128: 1e-4}, {64: 2e-5, 128: 3e-5})
-    outcome = found(store)
+    state = swept_store({64: 1e-5, 128: 1e-4}, {64: 2e-5, 128: 3e-5})
+    outcome = found(state)
     (limit,) = outcome.limits
     assert (limit.words, limit.value) == ("cuda:0 float32 peak", 67e12)
     rows = [plain(row) for row in plot_rows(outcome, 70)]
@@ -231,8 +231,8 @@ def test_a_rate_is_drawn_below_the_limit_it_is_held_against() -> None:
 
 @pytest.mark.parametrize("cells", [24, 50, 80, 103, 200])
 def test_two_plots_stand_side_by_side_where_there_is_room(cells: int) -> None:
-    store = swept_store({64: 1e-5, 128: 1e-4}, {64: 2e-5, 128: 3e-5})
-    rows = plot_rows(found(store), cells)
+    state = swept_store({64: 1e-5, 128: 1e-4}, {64: 2e-5, 128: 3e-5})
+    rows = plot_rows(found(state), cells)
     together = any("time over" in plain(row) and "rate over" in plain(row) for row in rows)
     assert together == (cells >= 103)
     assert all(width(row) <= cells for row in rows)
@@ -256,8 +256,8 @@ def test_without_a_crossover_the_faster_one_is_named() -> None:
 
 def test_only_places_that_are_decided_are_in_the_sentence() -> None:
     alike = {32: 2e-5, 64: 2e-5}
-    store = swept_store({**alike, 128: 9e-5, 256: 9e-4}, {**alike, 128: 2e-5, 256: 2e-5})
-    (words,) = found(store).charts[-1].marks
+    state = swept_store({**alike, 128: 9e-5, 256: 9e-4}, {**alike, 128: 2e-5, 256: 2e-5})
+    (words,) = found(state).charts[-1].marks
     assert words == "cuda:0 is faster than cpu from size=128; undecided below: no crossover"
 
 
@@ -281,23 +281,23 @@ def test_the_sentence_claims_no_place_that_is_not_decided(which: list[bool]) -> 
 
 @pytest.mark.parametrize("check", [Check(False, 1.0, 1e-4, "float64"), None])
 def test_a_wrong_result_is_faster_than_nothing(check: Check | None) -> None:
-    store = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 4e-5})
+    state = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 4e-5})
     for size in (64, 128):
         parameters = {**DEFAULTS, "size": size}
         run_id = f"wrong {size}"
-        store.apply(RunQueued(messages.Run(run_id, "matmul", "cuda:0", parameters, {})))
+        state.publish(RunQueued(messages.Run(run_id, "matmul", "cuda:0", parameters, {})))
         wrong = result(
             "matmul", "cuda:0", id=run_id, parameters=parameters, status="failed",
             reason="wrong result", check=check,
         )  # fmt: skip
-        store.apply(messages.Finished(wrong))
-    outcome = found(store)
+        state.publish(messages.Finished(wrong))
+    outcome = found(state)
     assert outcome.crossovers == ()
     assert outcome.limits == ()
     assert [chart.name for chart in outcome.charts if chart.name == "rate"] in ([], ["rate"])
     assert outcome.charts[-1].series[0].values == (None, None)
-    assert the_row(store).cells["speed-up"].text in ("", "n/a")
-    words = "\n".join(plain(line) for line in detail_lines(store, "matmul", 100))
+    assert the_row(state).cells["speed-up"].text in ("", "n/a")
+    words = "\n".join(plain(line) for line in detail_lines(state.runs, "matmul", 100))
     assert "as fast as" not in words
     assert "% of float32" not in words
 
@@ -310,31 +310,31 @@ def test_a_size_that_was_refused_is_a_gap_with_its_reason() -> None:
 
 
 def test_the_screen_shows_how_far_it_is_and_the_curves() -> None:
-    store = swept_store({64: 1e-6, 128: 2e-5, 256: 9e-5}, {64: 2e-5})
-    info = next(item for item in store.catalogue if item.name == "matmul")
-    shown = row(store, info)
+    state = swept_store({64: 1e-6, 128: 2e-5, 256: 9e-5}, {64: 2e-5})
+    info = next(item for item in state.runs.catalogue if item.name == "matmul")
+    shown = row(state.runs, info)
     assert shown.name.text == "matmul size=64 of the sweep size=… float32"
     assert shown.cells["cuda:0"].text == "20.0 µs"
     assert shown.cells["cpu"].text == "1.00 µs"
     assert plain(shown.state).startswith("4/6")
-    words = "\n".join(plain(line) for line in detail_lines(store, "matmul", 80))
+    words = "\n".join(plain(line) for line in detail_lines(state.runs, "matmul", 80))
     for expected in (
         "Sweep  4 of 6 runs",
         "time over size",
         "last of the sweep: size=256",
     ):
         assert expected in words
-    store.apply(ParametersSet("matmul", DEFAULTS))
-    assert swept(store, "matmul", ("cpu",)) is None
+    state.publish(ParametersSet("matmul", DEFAULTS))
+    assert swept(state.runs, "matmul", ("cpu",)) is None
 
 
-def the_row(store: Store) -> WorkloadRow:
-    return row(store, next(item for item in store.catalogue if item.name == "matmul"))
+def the_row(state: WorkbenchState) -> WorkloadRow:
+    return row(state.runs, next(item for item in state.runs.catalogue if item.name == "matmul"))
 
 
 def test_the_row_s_figures_are_those_of_the_value_in_its_name() -> None:
-    store = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 4e-5})
-    shown = the_row(store)
+    state = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 4e-5})
+    shown = the_row(state)
     assert shown.name.text == "matmul size=128 of the sweep size=… float32"
     assert [shown.cells[name].text for name in ("cpu", "cuda:0", "speed-up")] == [
         "200 µs", "40.0 µs", "5.00x",
@@ -342,40 +342,40 @@ def test_the_row_s_figures_are_those_of_the_value_in_its_name() -> None:
 
 
 def test_a_size_without_a_time_does_not_hide_the_others() -> None:
-    store = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 1e-5}, dropped=128)
-    assert the_row(store).name.text == "matmul size=64 of the sweep size=… float32"
-    assert plain(the_row(store).state) == "4/4, 2 skipped"
+    state = swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 1e-5}, dropped=128)
+    assert the_row(state).name.text == "matmul size=64 of the sweep size=… float32"
+    assert plain(the_row(state).state) == "4/4, 2 skipped"
 
 
 def test_before_any_has_ended_the_sweep_alone_is_named() -> None:
-    store = make_store("one gpu", SweepSet("matmul", sweep_of(64, 128)))
-    assert the_row(store).name.text == "matmul size=… float32"
+    state = make_store("one gpu", SweepSet("matmul", sweep_of(64, 128)))
+    assert the_row(state).name.text == "matmul size=… float32"
 
 
 def test_a_sweep_marks_other_parameters_that_were_changed() -> None:
     points = tuple({**DEFAULTS, "size": size, "dtype": "float16"} for size in (64, 128))
-    store = make_store("one gpu", SweepSet("matmul", Sweep({"size": "64,128"}, points)))
-    assert the_row(store).name.text == "matmul* size=64,128 float16"
+    state = make_store("one gpu", SweepSet("matmul", Sweep({"size": "64,128"}, points)))
+    assert the_row(state).name.text == "matmul* size=64,128 float16"
 
 
 def test_a_run_of_the_demo_is_no_point_of_a_sweep() -> None:
-    store = make_store("one gpu", SweepSet("matmul", sweep_of(64, 4096)))
+    state = make_store("one gpu", SweepSet("matmul", sweep_of(64, 4096)))
     request = messages.Run("demo", "matmul", "cpu", DEFAULTS, {})
-    store.apply(RunQueued(request, demo=True))
-    store.apply(messages.Finished(result("matmul", "cpu", id="demo")))
-    assert found(store).done == 0
+    state.publish(RunQueued(request, demo=True))
+    state.publish(messages.Finished(result("matmul", "cpu", id="demo")))
+    assert found(state).done == 0
 
 
 def test_a_finished_sweep_that_is_asked_for_again_and_cancelled_is_as_it_was() -> None:
-    store = swept_store({64: 1e-6, 128: 2e-5}, {64: 1e-5, 128: 1e-5})
-    before = found(store)
+    state = swept_store({64: 1e-6, 128: 2e-5}, {64: 1e-5, 128: 1e-5})
+    before = found(state)
     for place, (point, runs) in enumerate(before.points):
         for device in runs:
-            store.apply(RunQueued(messages.Run(f"{device} {place}", "matmul", device, point, {})))
-    assert found(store).done == 0
-    for run_id in store.pending():
-        store.apply(messages.Rejected(run_id, "before it began", "cancelled"))
-    assert found(store) == before
+            state.publish(RunQueued(messages.Run(f"{device} {place}", "matmul", device, point, {})))
+    assert found(state).done == 0
+    for run_id in state.runs.pending():
+        state.publish(messages.Rejected(run_id, "before it began", "cancelled"))
+    assert found(state) == before
 
 
 def sweep_of(*sizes: int) -> Sweep:
@@ -384,7 +384,7 @@ def sweep_of(*sizes: int) -> Sweep:
 
 def test_choices_alone_are_bars() -> None:
     points = tuple({**DEFAULTS, "dtype": name} for name in ("float32", "bfloat16"))
-    store = make_store("one gpu", SweepSet("matmul", Sweep({"dtype": "*"}, points)))
-    outcome = found(store)
+    state = make_store("one gpu", SweepSet("matmul", Sweep({"dtype": "*"}, points)))
+    outcome = found(state)
     assert outcome.axis == ""
     assert outcome.charts[0].labels == ("float32", "bfloat16")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.screens.helpers import make_store
 from tests.screens.results import busy
 from tui.kit.lines import plain, width
+from tui.runs.state.workbench import WorkbenchState
 from tui.runs.views.workload_columns import (
     DROPPED_FIRST,
     WIDEST,
@@ -18,26 +19,25 @@ from tui.runs.views.workload_columns import (
     heading,
 )
 from tui.runs.views.workload_table import entries
-from tui.state.store import Store
 
 
-def table(store: Store, cells: int) -> list[str]:
-    found = entries(store)
-    chosen = columns_for(store, found, cells)
-    lines = [heading(store, chosen)]
+def table(state: WorkbenchState, cells: int) -> list[str]:
+    found = entries(state.runs)
+    chosen = columns_for(state.runs, found, cells)
+    lines = [heading(state.runs, chosen)]
     lines += [entry_line(entry, chosen, under_cursor=False) for entry in found]
     return [plain(line).rstrip() for line in lines]
 
 
 @pytest.fixture
-def store() -> Store:
+def state() -> WorkbenchState:
     made = make_store()
     busy(made)
     return made
 
 
-def test_at_118_cells_every_column_is_there(store: Store) -> None:
-    assert table(store, 118) == [
+def test_at_118_cells_every_column_is_there(state: WorkbenchState) -> None:
+    assert table(state, 118) == [
         "  name                           cpu    cuda:0  speed-up          rate      of limit"
         "  peak memory  state",
         "▾ compute",
@@ -51,8 +51,8 @@ def test_at_118_cells_every_column_is_there(store: Store) -> None:
     ]
 
 
-def test_at_79_cells_rate_and_peak_are_left_out(store: Store) -> None:
-    assert table(store, 79)[:3] == [
+def test_at_79_cells_rate_and_peak_are_left_out(state: WorkbenchState) -> None:
+    assert table(state, 79)[:3] == [
         "  name                        cpu    cuda:0  speed-up      of limit  state",
         "▾ compute",
         "  matmul size=4096 flo…    412 ms   2.71 ms      152x   76% float32  ok ±0.4%",
@@ -70,8 +70,8 @@ def test_columns_are_dropped_in_the_stated_order(room: int, longest: int) -> Non
 def test_no_line_is_wider_than_the_table(room: int) -> None:
     made = make_store()
     busy(made)
-    found = entries(made)
-    chosen = columns_for(made, found, room)
+    found = entries(made.runs)
+    chosen = columns_for(made.runs, found, room)
     for entry in found:
         assert width(entry_line(entry, chosen, under_cursor=True)) <= room
 

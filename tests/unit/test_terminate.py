@@ -13,7 +13,7 @@ import pytest
 
 from tests.screens.helpers import gpu_process
 from tui.devices.monitor.messages import GpuProcess
-from tui.session.silence import refusal, terminate
+from tui.devices.session.terminate import refusal, terminate
 
 
 @pytest.fixture

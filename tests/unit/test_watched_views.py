@@ -25,9 +25,9 @@ from tests.screens.watched import (
 )
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import GLYPHS
+from tui.devices.allocators.findings import Finding, GrowthRate
 from tui.kit.lines import Line, plain, width
-from tui.session.allocators_supervisor import KeptRun
-from tui.watch.runs.findings import Finding, GrowthRate
+from tui.watch.session.kept_runs import KeptRun
 from tui.watch.state.run import Mark, StepPoint, WatchedDevice
 from tui.watch.views.processes import (
     COLUMNS,

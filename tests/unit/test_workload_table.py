@@ -8,21 +8,22 @@ import pytest
 
 from tests.screens.helpers import HOSTILE, feed, hello, make_store, workload
 from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result, timing
+from tui.devices.state.events import DeviceSelected
 from tui.kit.lines import plain
+from tui.runs.state.events import ConditionsSeen, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions
+from tui.runs.state.workbench import WorkbenchState
 from tui.runs.views.workload_columns import WIDEST
 from tui.runs.views.workload_table import Group, WorkloadRow, entries, row
-from tui.state.events import ConditionsSeen, DeviceSelected, FlagSet, ParametersSet
-from tui.state.store import Store
 from workloads.protocol.results import Basis, Check, Limit, Rates
 
 
-def the_row(store: Store, name: str = "matmul") -> WorkloadRow:
-    return row(store, next(info for info in store.catalogue if info.name == name))
+def the_row(state: WorkbenchState, name: str = "matmul") -> WorkloadRow:
+    return row(state.runs, next(info for info in state.runs.catalogue if info.name == name))
 
 
-def cells(store: Store, name: str = "matmul") -> dict[str, str]:
-    found = the_row(store, name)
+def cells(state: WorkbenchState, name: str = "matmul") -> dict[str, str]:
+    found = the_row(state, name)
     return {key: cell.text for key, cell in found.cells.items()} | {"state": plain(found.state)}
 
 
@@ -33,8 +34,8 @@ def test_a_workload_that_was_not_run_has_empty_cells() -> None:
 
 
 def test_two_results_give_times_and_their_ratio() -> None:
-    store = make_store("one gpu", *ran("matmul", "cpu", median=0.412), *ran())
-    assert cells(store) == {
+    state = make_store("one gpu", *ran("matmul", "cpu", median=0.412), *ran())
+    assert cells(state) == {
         "cpu": "412 ms",
         "cuda:0": "2.71 ms",
         "speed-up": "152x",
@@ -47,80 +48,80 @@ def test_two_results_give_times_and_their_ratio() -> None:
 
 def test_devices_that_each_had_a_size_of_its_own_have_no_ratio() -> None:
     small = ran("matmul", "cpu", median=0.412, chosen={"n": 1024})
-    store = make_store("one gpu", *small, *ran(chosen={"n": 8192}))
-    assert cells(store)["speed-up"] == "n/a"
-    store = make_store("one gpu", *small, *ran(chosen={"n": 1024}))
-    assert cells(store)["speed-up"] == "152x"
+    state = make_store("one gpu", *small, *ran(chosen={"n": 8192}))
+    assert cells(state)["speed-up"] == "n/a"
+    state = make_store("one gpu", *small, *ran(chosen={"n": 1024}))
+    assert cells(state)["speed-up"] == "152x"
 
 
 def test_no_digit_is_shown_that_the_interval_does_not_support() -> None:
     wide = timing(2.71e-3, spread=0.08)
-    store = make_store("one gpu", *ran("matmul", "cpu", median=0.412), *ran(time=wide))
-    found = cells(store)
+    state = make_store("one gpu", *ran("matmul", "cpu", median=0.412), *ran(time=wide))
+    found = cells(state)
     assert found["cuda:0"] == "2.7 ms"
     assert found["speed-up"] == "150x"
     assert found["state"] == "ok ±8.0%"
 
 
 def test_a_run_that_goes_on_shows_its_estimate_and_how_far_it_is() -> None:
-    store = make_store("one gpu", queued(), progress())
-    found = cells(store)
+    state = make_store("one gpu", queued(), progress())
+    found = cells(state)
     assert found["cuda:0"] == "213 µs"
     assert found["state"] == "cuda:0 block 7 ±1.1%, ≤4 s left"
 
 
 @pytest.mark.parametrize("phase", ["preparing", "first call", "warm-up", "checking", "figures"])
 def test_a_phase_other_than_measuring_is_named(phase: str) -> None:
-    store = make_store("one gpu", queued(), progress(phase=phase, estimate_s=None))
-    assert cells(store)["state"] == f"cuda:0 {phase}"
-    assert cells(store)["cuda:0"] == "…"
+    state = make_store("one gpu", queued(), progress(phase=phase, estimate_s=None))
+    assert cells(state)["state"] == f"cuda:0 {phase}"
+    assert cells(state)["cuda:0"] == "…"
 
 
 def test_what_goes_on_or_went_wrong_is_read_first_and_what_is_well_not_at_all() -> None:
-    store = make_store(
+    state = make_store(
         "one gpu", *ran("matmul", "cpu", status="skipped", time=None, reason="too large"), queued()
     )
-    assert cells(store)["cuda:0"] == "queued"
-    assert cells(store)["state"] == "cpu skipped: too large"
+    assert cells(state)["cuda:0"] == "queued"
+    assert cells(state)["state"] == "cpu skipped: too large"
 
 
 def test_queued_is_said_once_in_its_column() -> None:
-    store = make_store("one gpu", queued("matmul", "cpu"), queued())
-    assert [cells(store)[name] for name in ("cpu", "cuda:0", "state")] == ["queued", "queued", ""]
-    store = make_store("one gpu", *ran("matmul", "cpu"), queued())
-    assert [cells(store)[name] for name in ("cuda:0", "state")] == ["queued", ""]
+    state = make_store("one gpu", queued("matmul", "cpu"), queued())
+    assert [cells(state)[name] for name in ("cpu", "cuda:0", "state")] == ["queued", "queued", ""]
+    state = make_store("one gpu", *ran("matmul", "cpu"), queued())
+    assert [cells(state)[name] for name in ("cuda:0", "state")] == ["queued", ""]
     alone = make_store("no gpu", queued("matmul", "cpu"))
     assert [cells(alone)[name] for name in ("cpu", "state")] == ["queued", ""]
-    feed(store, progress(), *ran("matmul", "cpu"))
-    assert cells(store)["state"] == "cuda:0 block 7 ±1.1%, ≤4 s left"
+    feed(state, progress(), *ran("matmul", "cpu"))
+    assert cells(state)["state"] == "cuda:0 block 7 ±1.1%, ≤4 s left"
 
 
 def test_a_cancelled_run_keeps_what_was_measured() -> None:
-    store = make_store("one gpu", *ran(status="cancelled", reason="by the user"))
-    found = cells(store)
+    state = make_store("one gpu", *ran(status="cancelled", reason="by the user"))
+    found = cells(state)
     assert found["cuda:0"] == "2.71 ms"
     assert found["state"] == "cuda:0 cancelled: by the user"
 
 
 def test_a_failed_run_says_why() -> None:
-    store = make_store("no gpu", *ran("matmul", "cpu", status="failed", time=None, reason=HOSTILE))
-    found = cells(store)
+    state = make_store("no gpu", *ran("matmul", "cpu", status="failed", time=None, reason=HOSTILE))
+    found = cells(state)
     assert found["cpu"] == "–"
     assert found["state"] == f"failed: {HOSTILE}"
 
 
 def test_a_wrong_result_is_not_called_ok() -> None:
     check = Check(False, 0.5, 1e-4, "float64")
-    store = make_store("no gpu", *ran("matmul", "cpu", check=check))
-    assert cells(store)["state"] == "wrong result"
+    state = make_store("no gpu", *ran("matmul", "cpu", check=check))
+    assert cells(state)["state"] == "wrong result"
 
 
 def test_warnings_are_counted_with_those_of_the_device_during_the_run() -> None:
-    store = make_store("one gpu", *ran(warnings=("noisy",)))
-    assert cells(store)["state"] == "! ok ±0.4%, 1 warning"
+    state = make_store("one gpu", *ran(warnings=("noisy",)))
+    assert cells(state)["state"] == "! ok ±0.4%, 1 warning"
     seen = Conditions(5, 1200, 1980, 310.0, 80.0, ("hw_slowdown",), None, ("throttled",))
-    store.apply(ConditionsSeen(result().id, seen))
-    assert cells(store)["state"] == "! ok ±0.4%, throttled, 1 warning"
+    state.publish(ConditionsSeen(result().id, seen))
+    assert cells(state)["state"] == "! ok ±0.4%, throttled, 1 warning"
 
 
 @pytest.mark.parametrize(
@@ -128,9 +129,9 @@ def test_warnings_are_counted_with_those_of_the_device_during_the_run() -> None:
 )
 def test_a_rate_above_its_limit_is_said_to_be_so_in_words(basis: Basis, said: str) -> None:
     limit = Limit("float32", 1e12, 1.9, "told", basis)
-    store = make_store("no gpu", *ran("matmul", "cpu", limit=limit, warnings=("190% is …",)))
-    assert cells(store)["of limit"] == "!190% float32"
-    assert cells(store)["state"] == f"! ok ±0.4%, {said}"
+    state = make_store("no gpu", *ran("matmul", "cpu", limit=limit, warnings=("190% is …",)))
+    assert cells(state)["of limit"] == "!190% float32"
+    assert cells(state)["state"] == f"! ok ±0.4%, {said}"
 
 
 @pytest.mark.parametrize(
@@ -139,51 +140,51 @@ def test_a_rate_above_its_limit_is_said_to_be_so_in_words(basis: Basis, said: st
 )
 def test_the_longest_names_of_limits_are_short_in_the_table(name: str, short: str) -> None:
     limit = Limit(name, 1e12, 1.24, "told", "published")
-    store = make_store("no gpu", *ran("matmul", "cpu", limit=limit))
-    assert cells(store)["of limit"] == f"!124% {short}"
-    assert len(cells(store)["of limit"]) <= WIDEST
+    state = make_store("no gpu", *ran("matmul", "cpu", limit=limit))
+    assert cells(state)["of limit"] == f"!124% {short}"
+    assert len(cells(state)["of limit"]) <= WIDEST
 
 
 def test_a_run_under_other_flags_is_marked_until_they_are_set_back() -> None:
     convolution = hello(workload(group="convolution"))
-    store = make_store("one gpu", convolution, *ran(), FlagSet("cudnn.benchmark", True))
-    assert cells(store)["state"] == "ok ±0.4% other flags"
-    store.apply(FlagSet("cudnn.benchmark", FLAGS["cudnn.benchmark"]))
-    assert cells(store)["state"] == "ok ±0.4%"
+    state = make_store("one gpu", convolution, *ran(), FlagSet("cudnn.benchmark", True))
+    assert cells(state)["state"] == "ok ±0.4% other flags"
+    state.publish(FlagSet("cudnn.benchmark", FLAGS["cudnn.benchmark"]))
+    assert cells(state)["state"] == "ok ±0.4%"
 
 
 def test_a_cudnn_flag_does_not_mark_what_is_no_convolution() -> None:
-    store = make_store("one gpu", *ran(), FlagSet("cudnn.benchmark", True))
-    assert cells(store)["state"] == "ok ±0.4%"
+    state = make_store("one gpu", *ran(), FlagSet("cudnn.benchmark", True))
+    assert cells(state)["state"] == "ok ±0.4%"
 
 
 def test_a_device_that_a_workload_is_not_made_for_is_na() -> None:
-    store = make_store("one gpu", hello(workload(devices=("cuda",))), *ran())
-    assert cells(store)["cpu"] == "n/a"
-    assert cells(store)["state"] == "ok ±0.4%"
+    state = make_store("one gpu", hello(workload(devices=("cuda",))), *ran())
+    assert cells(state)["cpu"] == "n/a"
+    assert cells(state)["state"] == "ok ±0.4%"
 
 
 def test_other_parameters_have_runs_of_their_own() -> None:
-    store = make_store("one gpu", *ran())
-    store.apply(ParametersSet("matmul", {**DEFAULTS, "size": 64}))
-    assert cells(store)["state"] == "not run"
-    assert the_row(store).name.text == "matmul* size=64 float32"
+    state = make_store("one gpu", *ran())
+    state.publish(ParametersSet("matmul", {**DEFAULTS, "size": 64}))
+    assert cells(state)["state"] == "not run"
+    assert the_row(state).name.text == "matmul* size=64 float32"
 
 
 def test_changed_parameters_are_named_first() -> None:
-    store = make_store("one gpu", ParametersSet("matmul", {**DEFAULTS, "dtype": "float16"}))
-    assert the_row(store).name.text == "matmul* float16 size=4096"
+    state = make_store("one gpu", ParametersSet("matmul", {**DEFAULTS, "dtype": "float16"}))
+    assert the_row(state).name.text == "matmul* float16 size=4096"
 
 
 def test_the_column_is_the_selected_gpu_s() -> None:
-    store = make_store("two gpus", *ran(), *ran("matmul", "cuda:1", median=5e-3))
-    store.apply(DeviceSelected(store.devices[1].key))
-    assert cells(store)["cuda:1"] == "5.00 ms"
+    state = make_store("two gpus", *ran(), *ran("matmul", "cuda:1", median=5e-3))
+    state.publish(DeviceSelected(state.machine.devices[1].key))
+    assert cells(state)["cuda:1"] == "5.00 ms"
 
 
 def test_without_a_gpu_rate_and_limit_are_the_cpu_s() -> None:
-    store = make_store("no gpu", *ran("matmul", "cpu", median=0.412))
-    assert cells(store) == {
+    state = make_store("no gpu", *ran("matmul", "cpu", median=0.412))
+    assert cells(state) == {
         "cpu": "412 ms",
         "speed-up": "",
         "rate": "334 GFLOP/s",
@@ -194,31 +195,33 @@ def test_without_a_gpu_rate_and_limit_are_the_cpu_s() -> None:
 
 
 def test_bytes_and_items_are_rates_too() -> None:
-    store = make_store("one gpu", *ran(rates=Rates(None, 26e9, 12.0)))
-    assert cells(store)["rate"] == "26.0 GB/s"
-    feed(store, *ran(rates=Rates(None, None, 1.2e6)))
-    assert cells(store)["rate"] == "1.20 M samples/s"
+    state = make_store("one gpu", *ran(rates=Rates(None, 26e9, 12.0)))
+    assert cells(state)["rate"] == "26.0 GB/s"
+    feed(state, *ran(rates=Rates(None, None, 1.2e6)))
+    assert cells(state)["rate"] == "1.20 M samples/s"
 
 
 # ---- groups and filter -------------------------------------------------------------------------
 
 
-def names(store: Store, pattern: str = "", folded: frozenset[str] = frozenset()) -> list[str]:
+def names(
+    state: WorkbenchState, pattern: str = "", folded: frozenset[str] = frozenset()
+) -> list[str]:
     return [
         f"[{item.name}]" if isinstance(item, Group) else item.workload
-        for item in entries(store, pattern, folded)
+        for item in entries(state.runs, pattern, folded)
     ]
 
 
 def test_groups_come_in_the_order_of_their_first_workload() -> None:
-    store = make_store()
-    assert names(store) == ["[compute]", "matmul", "[training]", "mlp", "[convolution]", "conv2d"]
+    state = make_store()
+    assert names(state) == ["[compute]", "matmul", "[training]", "mlp", "[convolution]", "conv2d"]
 
 
 def test_a_folded_group_hides_its_workloads_but_not_from_the_filter() -> None:
-    store, folded = make_store(), frozenset({"training"})
-    assert "mlp" not in names(store, folded=folded)
-    assert names(store, "mlp", folded) == ["[training]", "mlp"]
+    state, folded = make_store(), frozenset({"training"})
+    assert "mlp" not in names(state, folded=folded)
+    assert names(state, "mlp", folded) == ["[training]", "mlp"]
 
 
 @pytest.mark.parametrize("pattern", ["conv 2-d", "CONV", "volution"])
@@ -228,5 +231,5 @@ def test_the_filter_looks_at_name_group_and_title(pattern: str) -> None:
 
 def test_two_groups_may_have_the_name_of_a_workload() -> None:
     twin = replace(workload(), name="compute")
-    store = make_store("one gpu", hello(twin))
-    assert names(store) == ["[compute]", "compute"]
+    state = make_store("one gpu", hello(twin))
+    assert names(state) == ["[compute]", "compute"]

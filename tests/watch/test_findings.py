@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.watch.runs.findings import (
+from tui.devices.allocators.findings import (
     FEWEST_BLOCKS,
     MOST_POINTS,
     GrowthRate,

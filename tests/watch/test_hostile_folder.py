@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from tests.watch.following import until
 from tui.core.text.numbers import count
 from tui.devices.allocators.messages import Seen
-from tui.session.allocators_supervisor import KeptRuns
 from tui.watch.cli.launch import RunOutcome, as_object, as_text
 from tui.watch.runs import runs, samples
 from tui.watch.runs.process_logs import MOST_LEFT_BYTES, process_logs_in, read_folder, troubles_in
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import LONGEST_LINE
+from tui.watch.session.kept_runs import KeptRuns
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.processes import MOST_SEEN, WatchedProcesses
 from tui.watch.state.run import WatchedRun

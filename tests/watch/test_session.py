@@ -22,10 +22,10 @@ from tests.watch.test_samples import steps
 from tests.watch.test_watched_processes import held, process
 from tui.core.child.process import ChildProcess
 from tui.devices.allocators.messages import TorchProcesses, WatchEvent
-from tui.session import allocators_supervisor as watching
 from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.samples import SamplesFile
+from tui.watch.session import sampler as watching
 from tui.watch.session import watched_session
 from tui.watch.session.watched_session import RunError, WatchedRunSession
 from tui.watch.state.run import WatchedRun

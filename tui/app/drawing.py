@@ -12,9 +12,9 @@ from typing import Any
 from textual.app import App
 from textual.timer import Timer
 
+from tui.core.events import Topic, Topics
 from tui.devices.state.history import stale_after
-from tui.state.events import Topic, Topics
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 
 LOOK_S = 1.0
 """How often it is looked at whether figures have grown old."""
@@ -26,7 +26,7 @@ class Drawing:
 
     Args:
         app: whose timers are used.
-        draw: is called with the parts of the store whose time has come.
+        draw: is called with the topics whose time has come.
     """
 
     def __init__(self, app: App[Any], draw: Callable[[Topics], None]) -> None:
@@ -37,7 +37,7 @@ class Drawing:
         self._ended = False
 
     def changed(self, parts: Topics) -> None:
-        """Draw parts of the store when their time has come."""
+        """Draw topics when their time has come."""
         self._coalescer.add(parts)
         self._wait()
 
@@ -45,9 +45,9 @@ class Drawing:
         """Draw at once what has changed."""
         self._draw(self._coalescer.all(time.monotonic()))
 
-    def watch_age(self, store: Store, clock: Callable[[], float]) -> None:
+    def watch_age(self, state: WorkbenchState, clock: Callable[[], float]) -> None:
         """Look from now on at whether figures have grown old."""
-        self._app.set_interval(LOOK_S, lambda: self._look(store, clock))
+        self._app.set_interval(LOOK_S, lambda: self._look(state, clock))
 
     def end(self) -> None:
         """Draw no more: the session still tells of its children's end when the screens are gone."""
@@ -66,9 +66,9 @@ class Drawing:
         self._draw(self._coalescer.due(time.monotonic()))
         self._wait()
 
-    def _look(self, store: Store, clock: Callable[[], float]) -> None:
+    def _look(self, state: WorkbenchState, clock: Callable[[], float]) -> None:
         """Figures grow old where nothing new comes, and only then are drawn for it."""
-        sample = store.sample
+        sample = state.machine.sample
         if sample and clock() - sample.at > stale_after(sample):
             self.changed(GROWS_OLD)
 
@@ -100,7 +100,7 @@ class Coalescer:
         self._last = float("-inf")
 
     def add(self, parts: Topics) -> None:
-        """Take in parts of the store that changed."""
+        """Add topics that changed."""
         self._waiting |= parts
 
     def due_in(self, now: float) -> float | None:

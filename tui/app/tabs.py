@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
+from tui.app.header import header_line, tab_at
+from tui.core.events import Topic, Topics
 from tui.kit.command_screen import CommandScreen, front_of
-from tui.kit.commands.command import SWITCH, Command
+from tui.kit.commands.command import SWITCH, Command, Situation
 from tui.kit.commands.registry import BY_ID
+from tui.kit.lines import Line
 from tui.kit.terminal import textual_private
 from tui.runs.screens.tab import WorkbenchScreen
-from tui.session.actions import Actions
-from tui.state.events import Topic, Topics
-from tui.state.store import Store
+from tui.runs.session.actions import RunActions
+from tui.runs.state.workbench import WorkbenchState
 
 if TYPE_CHECKING:
     from tui.snapshots.screens.tab import SnapshotTab
@@ -30,7 +32,7 @@ class TabbedApp(textual_private.HookedApp):
     """An app of which each tab is a mode, but for the first until it is painted.
 
     Args:
-        store: what the tabs show.
+        state: what the tabs show.
         actions: what they can ask for.
         readonly: offer nothing that asks the runner for something.
         clock: Unix time now, to tell how old a figure is.
@@ -41,14 +43,17 @@ class TabbedApp(textual_private.HookedApp):
 
     def __init__(
         self,
-        store: Store,
-        actions: Actions,
+        state: WorkbenchState,
+        actions: RunActions,
         *,
         readonly: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
-        self.store = store
+        self.state = state
+        self.machine = state.machine
+        self.runs = state.runs
+        self.event_log = state.log
         self.actions = actions
         self.readonly = readonly
         self.clock = clock
@@ -89,6 +94,56 @@ class TabbedApp(textual_private.HookedApp):
             self._torch_is_looked_at = wanted
             self.actions.watch_torch(wanted)
 
+    # ---- what a screen asks of the app ----
+
+    def header_line(self, tab: str, cells: int) -> Line:
+        """Return the header of a tab's screen."""
+        note = self.header_note()
+        return header_line(self.runs, tab, cells, readonly=self.readonly, note=note)
+
+    def tab_at(self, tab: str, x: int, cells: int) -> str | None:
+        """Return the tab under a column of that header."""
+        return tab_at(self.machine, x, cells, tab)
+
+    def situation(self) -> Situation:
+        """Return the facts of the program that decide which commands are valid."""
+        machine, runs = self.machine, self.runs
+        return Situation(
+            runner_usable=runs.runner.status != "ended",
+            has_workloads=bool(runs.catalogue),
+            has_selection=False,
+            pending=bool(runs.pending()),
+            has_switches=False,
+            has_worker=machine.worker_pid is not None and machine.selected_device.torch is not None,
+            on_process=False,
+            readonly=self.readonly,
+            replay=self.replay,
+        )
+
+    # ---- the commands of several tabs ----
+
+    def action_next_device(self) -> None:
+        """Select the next device."""
+        keys = [view.key for view in self.machine.devices]
+        if keys:
+            selected = self.machine.selected
+            place = keys.index(selected) if selected in keys else -1
+            self.actions.select_device(keys[(place + 1) % len(keys)])
+            self.draw_now()
+
+    def action_empty_cache(self) -> None:
+        """Empty the selected device's cache."""
+        self.actions.empty_cache(self.machine.selected)
+
+    def action_reset_peaks(self) -> None:
+        """Start the selected device's peaks anew."""
+        self.actions.reset_peaks(self.machine.selected)
+
+    def action_cancel_all(self) -> None:
+        """Cancel everything that runs or waits."""
+        self.actions.cancel("")
+        self.draw_now()
+
     # ---- screens ----
 
     @property
@@ -121,8 +176,9 @@ class TabbedApp(textual_private.HookedApp):
     def snapshot_tab(self) -> Screen[None]:
         """Return the allocator snapshot that is read."""
         from tui.snapshots.screens.tab import SnapshotTab
+        from tui.watch.state.explained import known_of_snapshot
 
-        self.snapshot = SnapshotTab(self, self.snapshot_memory)
+        self.snapshot = SnapshotTab(self, self.snapshot_memory, known_of_snapshot)
         return self.snapshot
 
     def watch_tab(self) -> Screen[None]:
@@ -141,8 +197,8 @@ class TabbedApp(textual_private.HookedApp):
 
     def devices_changed(self, parts: Topics) -> None:
         """NVML tells where the processes of a run are, and what they hold there."""
-        if self.watched is not None and Topic.DEVICES in parts and self.store.sample is not None:
-            self.watched.session.apply_devices(self.store.sample)
+        if self.watched is not None and Topic.DEVICES in parts and self.machine.sample is not None:
+            self.watched.session.apply_devices(self.machine.sample)
 
     # ---- what is opened in them ----
 

@@ -1,4 +1,4 @@
-"""The wiring: a session's store on screens, keys to actions, signals to an orderly end.
+"""The wiring: a session's states on screens, keys to actions, signals to an orderly end.
 
 What the first screen does not show is imported by the function that shows it: a start is measured
 against an empty app, and each module costs half a millisecond of it.
@@ -32,6 +32,7 @@ from textual.worker import Worker
 
 from tui.app.drawing import Drawing
 from tui.app.tabs import TabbedApp, command_of
+from tui.core.events import LogLine, Topics
 from tui.core.settings import THEME
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
@@ -41,12 +42,11 @@ from tui.kit.pane import AsciiScrollBar, pane_of
 from tui.kit.terminal import ending
 from tui.kit.terminal.ending import HangupWatch
 from tui.kit.terminal.textual_private import FORGET_S, forget_caches
-from tui.session.actions import Actions
-from tui.state.events import LogLine, Topics
-from tui.state.store import Store
+from tui.runs.session.actions import RunActions
+from tui.runs.state.workbench import WorkbenchState
 
 if TYPE_CHECKING:
-    from tui.session.preferences import Preferences
+    from tui.app.preferences import Preferences
 
 INTERRUPTED = 130
 AT_ONCE_S = 0.05
@@ -71,11 +71,11 @@ LEVELS: dict[SeverityLevel, Literal["info", "warning", "error"]] = {
 }
 
 
-class SessionLike(Actions, Protocol):
+class SessionLike(RunActions, Protocol):
     """What the app needs of a session."""
 
     @property
-    def store(self) -> Store:
+    def state(self) -> WorkbenchState:
         """What is known now."""
 
     def watch(self) -> None:
@@ -89,9 +89,6 @@ class SessionLike(Actions, Protocol):
 
     async def stop(self) -> None:
         """End the children."""
-
-    def subscribe(self, listener: Callable[[Topics], None]) -> None:
-        """Have a function called with the parts that changed."""
 
     def on_error(self, handler: Callable[[BaseException], None]) -> None:
         """Have a function called with an error of the session's own."""
@@ -115,7 +112,7 @@ class WorkbenchApp(TabbedApp):
     """The workbench on a terminal.
 
     Args:
-        session: the children, the store and the actions; the app starts and stops it.
+        session: the children, the states and the actions; the app starts and stops it.
         readonly: offer nothing that asks the runner for something.
         demo: a group of workloads to step through from the start.
         preferences: the settings to go by, which it writes back at its end; ``None`` for the
@@ -152,7 +149,7 @@ class WorkbenchApp(TabbedApp):
         preferences: Preferences | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(session.store, session, readonly=readonly, clock=clock)
+        super().__init__(session.state, session, readonly=readonly, clock=clock)
         self.refresh_s = preferences.refresh if preferences else DEFAULT_REFRESH_S
         """Seconds between two samples of the devices."""
         self._session = session
@@ -214,8 +211,8 @@ class WorkbenchApp(TabbedApp):
         self._session.on_error(self._session_failed)
         self._session.watch()
         await self._session.looked(AT_ONCE_S)
-        self._session.subscribe(self._drawing.changed)
-        self._session.subscribe(self.devices_changed)
+        self.state.bus.on_change(self._drawing.changed)
+        self.state.bus.on_change(self.devices_changed)
 
     def on_mount(self) -> None:
         """Set up what needs a screen."""
@@ -226,7 +223,7 @@ class WorkbenchApp(TabbedApp):
         """Do what the first paint has not waited for."""
         self._upkeep.painted()
         self.stylesheet.read(FRAMEWORK)
-        self._drawing.watch_age(self.store, self.clock)
+        self._drawing.watch_age(self.state, self.clock)
         # The function and not its coroutine: where the end comes first, nothing is left unawaited.
         _: Worker[None] = self.run_worker(self._start_session, name="session", group="session")
         if self._first_demo:
@@ -249,7 +246,7 @@ class WorkbenchApp(TabbedApp):
         self._drawing.end()
         self._upkeep.end()
         if self._preferences is not None:
-            self._preferences.remember(self.store, self.theme, self.refresh_s)
+            self._preferences.remember(self.state, self.theme, self.refresh_s)
         await self.end_tabs()
         try:
             await asyncio.wait_for(self._session.stop(), STOP_S)
@@ -290,7 +287,8 @@ class WorkbenchApp(TabbedApp):
         """Show a message for as long as it takes to read, and log it."""
         if timeout is None:
             timeout = max(LEAST_S, len(message) / LETTERS_A_SECOND)
-        self._draw(self.store.apply(LogLine("workbench", message, LEVELS[severity])))
+        # Not by way of the bus: a recording has what happened, not what was shown.
+        self._draw(self.event_log.append(LogLine("workbench", message, LEVELS[severity])))
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     # ---- the program's own commands ----
@@ -325,7 +323,7 @@ class WorkbenchApp(TabbedApp):
     async def action_quit(self) -> None:
         """End; where something runs or waits, after asking. A run under the watch goes on."""
         left = self.watched.left_words() if self.watched is not None else ""
-        if self.readonly or not self.store.pending():
+        if self.readonly or not self.runs.pending():
             self.exit()
             return
         from tui.kit.dialogs import ConfirmScreen
@@ -336,7 +334,7 @@ class WorkbenchApp(TabbedApp):
                 self.exit()
 
         title = "Quit while runs go on?"
-        words = [*quit_words(self.store), *([left] if left else [])]
+        words = [*quit_words(self.runs), *([left] if left else [])]
         self.push_screen(ConfirmScreen(title, words), answered)
 
     def action_refresh_faster(self) -> None:

@@ -20,6 +20,7 @@ from tui.kit.scale import ratio_line
 from tui.kit.tables import table_lines
 from tui.runs.state.parameters import Sweep, autos, short
 from tui.runs.state.runs import CompareState, RunState
+from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import Swept, progress_text, swept
 from tui.runs.views.backend import on_off, unfinished, verdict
 from tui.runs.views.chart import crossing_lines, finding_lines, gap_lines, plot_rows
@@ -46,7 +47,6 @@ from tui.snapshots.views.sites import (
     node_line,
 )
 from tui.snapshots.views.words import state_lines
-from tui.state.store import Store
 from workloads.protocol import wire
 from workloads.protocol.results import Comparison, Environment, Limit, RunResult
 
@@ -61,31 +61,31 @@ MOST_VERDICTS = 3
 """OOMs of a device that are told in full: a library that retries leaves many."""
 
 
-def results_text(store: Store, states: Sequence[RunState]) -> str:
+def results_text(state: RunsState, states: Sequence[RunState]) -> str:
     """Return a line for each result and below it what there is to say about it, then the sweeps."""
-    return "".join(state_text(store, state) for state in states) + sweeps_text(store, states)
+    return "".join(state_text(state, entry) for entry in states) + sweeps_text(state, states)
 
 
-def state_text(store: Store, state: RunState) -> str:
+def state_text(state: RunsState, entry: RunState) -> str:
     """Return a line for a result, and below it what there is to say about it."""
-    result = state.result
+    result = entry.result
     if result is None:
-        return rows_of_text([f"{state.request.workload} on {state.request.device}: not run"])
-    known = next((autos(i) for i in store.catalogue if i.name == result.workload), ())
+        return rows_of_text([f"{entry.request.workload} on {entry.request.device}: not run"])
+    known = next((autos(i) for i in state.catalogue if i.name == result.workload), ())
     name = f"{result.workload} {short({**result.parameters, **result.chosen}, known)}"
     lines = [f"{name:<40} {result.device:<8} {result_summary(result)}"]
-    if state.request.workload in store.sweeps:
-        lines += [f"{INDENT}warning: {warning}" for warning in warnings_of(state)]
+    if entry.request.workload in state.sweeps:
+        lines += [f"{INDENT}warning: {warning}" for warning in warnings_of(entry)]
     else:
         cells = width() - len(INDENT)
-        lines += [f"{INDENT}{row}".rstrip() for row in _result_notes(state, result, cells)]
+        lines += [f"{INDENT}{row}".rstrip() for row in _result_notes(entry, result, cells)]
     return rows_of_text(lines)
 
 
-def sweeps_text(store: Store, states: Sequence[RunState]) -> str:
+def sweeps_text(state: RunsState, states: Sequence[RunState]) -> str:
     """Return the sweeps that were run."""
     lines: list[str] = []
-    for found in sweeps_of(store, states):
+    for found in sweeps_of(state, states):
         lines += ["", *_sweep(found, width())]
     return rows_of_text(lines)
 
@@ -133,32 +133,32 @@ def _of_limit(limit: Limit) -> str:
     return f"{words} ({'above its ceiling' if limit.basis == 'measured' else 'impossible'})"
 
 
-def _result_notes(state: RunState, result: RunResult, cells: int) -> list[str]:
+def _result_notes(entry: RunState, result: RunResult, cells: int) -> list[str]:
     """Check, warnings, figures, points of charts with their marks, tables and the log."""
     rows = [row.strip() for row in _plain(check_lines(result, cells))]
-    rows += [f"warning: {warning}" for warning in warnings_of(state)]
+    rows += [f"warning: {warning}" for warning in warnings_of(entry)]
     return rows + _plain(finding_lines(result, cells, drawn=False))
 
 
-def results_as_json(store: Store, states: Sequence[RunState]) -> dict[str, Any]:
+def results_as_json(state: RunsState, states: Sequence[RunState]) -> dict[str, Any]:
     """Return the shape of ``run --json``: what was measured, where and under which conditions."""
-    environment = store.environment
+    environment = state.machine.environment
     found: dict[str, Any] = {
         "environment": wire.to_plain(environment) if environment else None,
-        "results": [_result_as_json(state) for state in states if state.result is not None],
+        "results": [_result_as_json(entry) for entry in states if entry.result is not None],
     }
-    sweeps = sweeps_of(store, states)
+    sweeps = sweeps_of(state, states)
     if sweeps:
-        found["sweeps"] = [sweep_as_json(store.sweeps[item.workload], item) for item in sweeps]
-    if store.hello is not None and store.hello.problems:
-        found["problems"] = list(store.hello.problems)
+        found["sweeps"] = [sweep_as_json(state.sweeps[item.workload], item) for item in sweeps]
+    if state.hello is not None and state.hello.problems:
+        found["problems"] = list(state.hello.problems)
     return found
 
 
-def _result_as_json(state: RunState) -> dict[str, Any]:
-    result = state.result
+def _result_as_json(entry: RunState) -> dict[str, Any]:
+    result = entry.result
     assert result is not None
-    plain: dict[str, Any] = wire.to_plain(with_process_peak(result, state))
+    plain: dict[str, Any] = wire.to_plain(with_process_peak(result, entry))
     reason = result.reason or "not measured"
     absent = plain["unavailable"]
     for name in ("time", "limit"):
@@ -172,31 +172,31 @@ def _result_as_json(state: RunState) -> dict[str, Any]:
                 absent.setdefault(f"{group}.{name}", reason)
     if result.limit is not None:
         plain["limit"]["exceeded"] = result.limit.exceeded
-    plain["conditions"] = wire.to_plain(state.conditions)
-    if state.conditions is None:
+    plain["conditions"] = wire.to_plain(entry.conditions)
+    if entry.conditions is None:
         absent["conditions"] = "nothing was measured"
     return plain
 
 
-def with_process_peak(result: RunResult, state: RunState) -> RunResult:
+def with_process_peak(result: RunResult, entry: RunState) -> RunResult:
     """Return the result with NVML's figure for the process put in, where the monitor saw one."""
     path = "memory.process_peak"
-    if state.conditions is None or state.conditions.process_peak is None:
+    if entry.conditions is None or entry.conditions.process_peak is None:
         return result
     absent = {key: reason for key, reason in result.unavailable.items() if key != path}
-    peak = replace(result.memory, process_peak=state.conditions.process_peak)
+    peak = replace(result.memory, process_peak=entry.conditions.process_peak)
     return replace(result, memory=peak, unavailable=absent)
 
 
 # ---- sweeps ------------------------------------------------------------------------------------
 
 
-def sweeps_of(store: Store, states: Sequence[RunState]) -> list[Swept]:
+def sweeps_of(state: RunsState, states: Sequence[RunState]) -> list[Swept]:
     """Return the sweeps that were run, with the devices they ran on."""
     found = []
-    for name in dict.fromkeys(state.request.workload for state in states):
-        devices = [state.request.device for state in states if state.request.workload == name]
-        one = swept(store, name, tuple(dict.fromkeys(devices)))
+    for name in dict.fromkeys(entry.request.workload for entry in states):
+        devices = [entry.request.device for entry in states if entry.request.workload == name]
+        one = swept(state, name, tuple(dict.fromkeys(devices)))
         if one is not None:
             found.append(one)
     return found
@@ -235,37 +235,37 @@ def sweep_as_json(sweep: Sweep, found: Swept) -> dict[str, Any]:
 # ---- comparisons -------------------------------------------------------------------------------
 
 
-def comparison_going_on(state: CompareState) -> str:
+def comparison_going_on(entry: CompareState) -> str:
     """Return what a comparison has found so far, or its present step."""
-    if state.comparison is not None and state.comparison.pairs:
-        return comparison_line(state.comparison)
-    phase = state.progress.phase if state.progress else "waiting"
-    return f"{state.request.workload} on {state.request.device}  {phase}"
+    if entry.comparison is not None and entry.comparison.pairs:
+        return comparison_line(entry.comparison)
+    phase = entry.progress.phase if entry.progress else "waiting"
+    return f"{entry.request.workload} on {entry.request.device}  {phase}"
 
 
-def comparison_as_json(environment: Environment | None, state: CompareState) -> dict[str, Any]:
+def comparison_as_json(environment: Environment | None, entry: CompareState) -> dict[str, Any]:
     """Return the shape of ``compare --json``: what was found, where and under which conditions."""
-    plain: dict[str, Any] = wire.to_plain(state.comparison)
+    plain: dict[str, Any] = wire.to_plain(entry.comparison)
     del plain["id"]
     del plain["measured"]
     plain["environment"] = wire.to_plain(environment) if environment else None
-    plain["conditions"] = wire.to_plain(state.conditions)
-    if state.conditions is None:
+    plain["conditions"] = wire.to_plain(entry.conditions)
+    if entry.conditions is None:
         plain["unavailable"]["conditions"] = "nothing was measured"
     return plain
 
 
-def comparison_text(state: CompareState) -> str:
+def comparison_text(entry: CompareState) -> str:
     """Return the verdict in a line, and below it what there is to say about it."""
-    assert state.comparison is not None
-    seen = state.conditions
-    warnings = [*state.comparison.warnings, *(seen.warnings if seen else ())]
+    assert entry.comparison is not None
+    seen = entry.conditions
+    warnings = [*entry.comparison.warnings, *(seen.warnings if seen else ())]
     notes = [f"    warning: {warning}" for warning in warnings]
     if seen is not None and seen.sm_clock_mhz_median is not None:
         clock = f"SM clock {fmt.megahertz(seen.sm_clock_mhz_median)}"
         heat = f"{fmt.watts(seen.power_w_max)}, {fmt.temperature(seen.temperature_c_max)}"
         notes.insert(0, f"    {clock}, up to {heat}")
-    return rows_of_text([comparison_line(state.comparison), *_ratio_row(state.comparison), *notes])
+    return rows_of_text([comparison_line(entry.comparison), *_ratio_row(entry.comparison), *notes])
 
 
 def _ratio_row(comparison: Comparison) -> list[str]:
@@ -361,9 +361,9 @@ async def _at_event(child: Reader, loaded: Loaded, event: int, cells: int, top: 
         raise Failure(f"--at {event}: the file has {have}")
     rows: list[Line] = []
     for summary in having:
-        state = (await child.ask(AskState(0, summary.device, event), StateIs)).state
+        entry = (await child.ask(AskState(0, summary.device, event), StateIs)).state
         rows.append(line(Span(f"device {summary.device}", TextStyle.STRONG)))
-        rows += state_lines(state, summary.events, None, cells)
+        rows += state_lines(entry, summary.events, None, cells)
         listing = (await child.ask(AskSites(0, summary.device, event, limit=top), SitesAre)).listing
         rows += [(), line(Span("Held the memory then", TextStyle.STRONG))]
         rows += [

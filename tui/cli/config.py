@@ -11,8 +11,7 @@ from tui.cli.output import print_json, print_line, print_text, say
 from tui.cli.values import resolve, unnamed
 from tui.core import settings, state_folder
 from tui.core.text.glyphs import rows_of_text
-from tui.runs.state.parameters import text_of
-from tui.session.preferences import usable
+from tui.runs.state.parameters import text_of, usable
 
 if TYPE_CHECKING:
     from tui.cli.options import Parser

@@ -16,8 +16,8 @@ from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.request import NoAnswerError, first_answer
 from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
 from tui.kit.terminal.ending import SIGNALS
+from tui.runs.session.runner_supervisor import VARIABLES, runner_command
 from tui.runs.state.parameters import Invalid, Valid, read_sweep
-from tui.session.supervisors import VARIABLES, runner_command
 from tui.snapshots import STANDARD_INPUT
 from tui.snapshots.reader.messages import (
     VERSION,
@@ -39,8 +39,8 @@ from workloads.protocol import messages
 from workloads.protocol.messages import Event
 
 if TYPE_CHECKING:
-    from tui.session.session import Session
-    from tui.state.store import Store
+    from tui.runs.session.session import Session
+    from tui.runs.state.state import RunsState
 
 INTERVAL_S = 0.5
 """Between two samples of the devices while workloads run."""
@@ -87,14 +87,14 @@ async def query_runner(python: str) -> messages.Ready | messages.Unusable:
 
 
 class Waiter:
-    """Waits for the store to become what a command needs, and hears what would end it."""
+    """Waits for the states to become what a command needs, and for what would end it."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._changed = asyncio.Event()
         self.signalled: signal.Signals | None = None
         self._error: BaseException | None = None
-        session.subscribe(lambda _parts: self._changed.set())
+        session.state.bus.on_change(lambda _parts: self._changed.set())
         session.on_error(self._note_error)
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
@@ -133,25 +133,25 @@ class Waiter:
         Raises:
             Failure: it cannot be used.
         """
-        store = self._session.store
+        state = self._session.state.runs
 
         def tell() -> None:
-            runner = store.runner
+            runner = state.runner
             # A first start has a reason only where it is silent.
             silent = runner.status == "starting" and runner.reason
             words = f"{runner.reason}; {runner.advice}" if silent else ""
             progress.show_silence(words, f"runner: {runner.status} {runner.reason}")
 
         def known() -> bool:
-            return store.environment is not None or store.runner.status in (
+            return state.machine.environment is not None or state.runner.status in (
                 "unusable",
                 "restarting",
             )
 
         reached = await self.until(known, tell)
         progress.clear()
-        if reached and store.environment is None:
-            runner = store.runner
+        if reached and state.machine.environment is None:
+            runner = state.runner
             report = f" (report: {runner.report})" if runner.report else ""
             raise Failure(f"{runner.reason}; {runner.advice}{report}")
         return reached
@@ -160,7 +160,7 @@ class Waiter:
         """After a signal: cancel what runs and wait a little for what was measured."""
         self._session.cancel()
         deadline = asyncio.get_running_loop().time() + END_S
-        while self._session.store.pending():
+        while self._session.state.runs.pending():
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
                 break
@@ -183,7 +183,7 @@ def print_problems(hello: messages.Hello | None) -> None:
 
 
 def chosen(
-    store: Store,
+    state: RunsState,
     names: Sequence[str],
     groups: Sequence[str] = (),
     *,
@@ -192,7 +192,7 @@ def chosen(
     """Return the workloads that were asked for, in the order of the catalogue.
 
     Args:
-        store: which knows the catalogue.
+        state: of the runs.
         names: of workloads.
         groups: of which all workloads are meant.
         everything: the whole catalogue is meant.
@@ -201,8 +201,8 @@ def chosen(
         UsageError: a name or a group that is not in it.
         Failure: the same, where a file that may declare it could not be read.
     """
-    catalogue = store.catalogue
-    error = Failure if store.hello and store.hello.problems else UsageError
+    catalogue = state.catalogue
+    error = Failure if state.hello and state.hello.problems else UsageError
     known = [info.name for info in catalogue]
     known_groups = list(dict.fromkeys(info.group for info in catalogue))
     for name in names:
@@ -232,7 +232,7 @@ def set_parameters(
     Raises:
         UsageError: a value that is not allowed, or a parameter that none of them has.
     """
-    infos = [info for info in session.store.catalogue if info.name in names]
+    infos = [info for info in session.state.runs.catalogue if info.name in names]
     for key in texts:
         if not any(key == parameter.name for info in infos for parameter in info.parameters):
             known = sorted({parameter.name for info in infos for parameter in info.parameters})
@@ -258,8 +258,8 @@ def devices_to_use(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
         Failure: a device that torch does not have.
     """
     if not wanted:
-        return session.store.usual_devices
-    environment = session.store.environment
+        return session.state.machine.usual_devices
+    environment = session.state.machine.environment
     known = [device.id for device in environment.devices] if environment else []
     devices = ["cuda:0" if device == "cuda" else device for device in wanted]
     for device in devices:

@@ -20,7 +20,7 @@ from tui.core.text import glyphs
 from tui.core.text.glyphs import rows_of_text
 
 if TYPE_CHECKING:
-    from tui.state.events import RunnerStatus
+    from tui.core.events import RunnerStatus
 
 
 class UsageError(Exception):

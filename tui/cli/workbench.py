@@ -76,29 +76,29 @@ def open_workbench(options: WorkbenchOptions) -> int:
     monitor = _monitor(chosen)
     prepare_screen(chosen)
     # The door to the screens: what they read when they are imported is set by now.
+    from tui.app.preferences import Preferences
     from tui.app.workbench import WorkbenchApp
     from tui.cli.values import with_theme
+    from tui.core.events import LogLine
     from tui.results.store.keeper import ResultHistory
-    from tui.session.preferences import Preferences
-    from tui.session.session import Session
-    from tui.state.events import LogLine
+    from tui.runs.session.session import Session
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
     recorder = _recorder(options)
     keeper = keeper_for(wanted=options.storing and not options.readonly)
+    history = ResultHistory(traceless=options.readonly)
     session = Session(
         python.path,
         preferences.refresh,
         options.files,
-        recorder,
+        [each for each in (recorder, keeper, history) if each is not None],
         monitor,
-        keeper,
-        ResultHistory(traceless=options.readonly),
         readonly=options.readonly,
     )
     if python.found:
-        session.apply(LogLine("workbench", f"workloads run in {python.path}: {python.why}"))
-    preferences.attach(session)
+        words = f"workloads run in {python.path}: {python.why}"
+        session.state.publish(LogLine("workbench", words))
+    preferences.attach(session.state)
     app = WorkbenchApp(
         session, readonly=options.readonly, demo=options.demo, preferences=preferences
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 from textual import events, on
@@ -11,19 +12,16 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
+from tui.core.events import Topics
 from tui.kit.commands.command import Command, Situation
 from tui.kit.commands.registry import BY_ID, COMMANDS
+from tui.kit.lines import Line
 from tui.kit.pane import HeaderBar, LineBar, Pane, pane_of
-from tui.session.actions import Actions
-from tui.state.events import Topics
-from tui.state.store import Store
 
 
 class Program(Protocol):
     """What a screen needs of the app that it belongs to."""
 
-    store: Store
-    actions: Actions
     clock: Callable[[], float]
     """Unix time now, to tell how old a figure is."""
     readonly: bool
@@ -32,8 +30,15 @@ class Program(Protocol):
     """A recording is played."""
     keeps_results: bool
     """What is measured is put into the store of results."""
-    header_note: Callable[[], str]
-    """What the header says before all else."""
+
+    def header_line(self, tab: str, cells: int) -> Line:
+        """Return the header of a tab's screen."""
+
+    def tab_at(self, tab: str, x: int, cells: int) -> str | None:
+        """Return the tab under a column of that header."""
+
+    def situation(self) -> Situation:
+        """Return the facts of the program that decide which commands are valid."""
 
     def draw_now(self) -> None:
         """Show at once what a key has changed."""
@@ -57,8 +62,6 @@ class CommandScreen(Screen[None]):
     def __init__(self, program: Program) -> None:
         super().__init__()
         self.program = program
-        self.store = program.store
-        self.actions = program.actions
 
     # ---- what is valid ----
 
@@ -70,20 +73,11 @@ class CommandScreen(Screen[None]):
 
     def situation(self) -> Situation:
         """Return the facts that decide which commands are valid; a subclass adds its own."""
-        store = self.store
-        return Situation(
+        return replace(
+            self.program.situation(),
             tab=self.TAB,
             pane=self.focused_pane,
-            runner_usable=store.runner.status != "ended",
-            has_workloads=bool(store.catalogue),
-            has_selection=False,
-            pending=bool(store.pending()),
-            has_switches=False,
-            has_worker=store.worker_pid is not None and store.selected_device.torch is not None,
-            on_process=False,
-            readonly=self.program.readonly,
             typing=_takes_letters(self.focused),
-            replay=self.program.replay,
         )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -101,17 +95,19 @@ class CommandScreen(Screen[None]):
 
     def header(self) -> HeaderBar:
         """Return the line above the panes."""
-        program = self.program
-        return HeaderBar(self.store, self.TAB, program.header_note, readonly=program.readonly)
+        return HeaderBar(
+            lambda cells: self.program.header_line(self.TAB, cells),
+            lambda x, cells: self.program.tab_at(self.TAB, x, cells),
+        )
 
     def draw(self, parts: Topics) -> None:
-        """Draw what shows parts of the store that have changed."""
+        """Draw what shows topics that have changed."""
         self.program.watch_allocators(self.looks_at_torch())
         # By their types: a query of the framework's matches selectors, which takes longer than what
         # is drawn.
         for pane in self.walk_children(Pane):
             if parts & pane.SHOWS and pane.display:
-                pane.store_changed()
+                pane.state_changed()
         # Those of the panes are drawn with them.
         for bar in self.children:
             if isinstance(bar, LineBar):
@@ -121,7 +117,7 @@ class CommandScreen(Screen[None]):
         """Draw all that may have changed while another screen was open."""
         self.program.watch_allocators(self.looks_at_torch())
         for pane in self.query(Pane):
-            pane.store_changed()
+            pane.state_changed()
         for bar in self.query(LineBar):
             bar.rebuild()
 
@@ -135,26 +131,6 @@ class CommandScreen(Screen[None]):
 
     # ---- the commands of several tabs ----
 
-    def action_next_device(self) -> None:
-        keys = [view.key for view in self.store.devices]
-        if keys:
-            place = keys.index(self.store.selected) if self.store.selected in keys else -1
-            self.actions.select_device(keys[(place + 1) % len(keys)])
-            self.program.draw_now()
-
-    def action_empty_cache(self) -> None:
-        """Empty the selected device's cache."""
-        self.actions.empty_cache(self.store.selected)
-
-    def action_reset_peaks(self) -> None:
-        """Start the selected device's peaks anew."""
-        self.actions.reset_peaks(self.store.selected)
-
-    def action_cancel_all(self) -> None:
-        """Cancel everything that runs or waits."""
-        self.actions.cancel("")
-        self.program.draw_now()
-
     def action_next_pane(self) -> None:
         """Go to the next part that takes keys."""
         self.focus_next()
@@ -162,13 +138,6 @@ class CommandScreen(Screen[None]):
     def action_previous_pane(self) -> None:
         """Go to the part before."""
         self.focus_previous()
-
-
-def has_others(store: Store) -> bool:
-    """Return whether processes that are not this program's hold memory of the selected GPU."""
-    device = store.selected_device.nvml
-    rows = device.processes if device else None
-    return any(not row.ours and row.pid != store.worker_pid for row in rows or ())
 
 
 def front_of(app: App[Any]) -> CommandScreen | None:

@@ -19,10 +19,10 @@ from tui.kit.closing import Dialog
 from tui.kit.command_screen import front_of
 from tui.kit.commands.command import Command, Situation
 from tui.kit.commands.registry import BY_ID, COMMANDS, keys_text
+from tui.kit.key_help import help_lines
 from tui.kit.lines import Line, paragraph
 from tui.kit.lists import CursorView
 from tui.kit.pane import LinesView, Pane
-from tui.kit.screen_frame import help_lines
 
 if TYPE_CHECKING:
     pass

@@ -1,8 +1,8 @@
 """Panes, and the widgets that draw in them the lines that a function makes for the present size.
 
-A pane shows parts of the store and is told when those changed. One line stands in a bar (headings,
-the header, the footer), many are scrolled, or fill what room there is. Only the cells that changed
-are drawn anew: a redraw costs the link what it says.
+A pane shows topics of the states and is drawn anew when those changed. One line stands in a bar
+(headings, the header, the footer), many are scrolled, or fill what room there is. Only the cells
+that changed are drawn anew: a redraw costs the link what it says.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tui.core.events import Topic
 from tui.kit.commands.command import Situation
 from tui.kit.commands.registry import in_footer
+from tui.kit.key_help import command_at, footer
 from tui.kit.lines import Line, changes
-from tui.kit.screen_frame import command_at, footer, header_line, tab_at
 from tui.kit.styles import strip_of
-from tui.state.events import Topic
-from tui.state.store import Store
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -37,13 +36,12 @@ ROOM = 4
 
 
 class Pane(Container):
-    """A bordered, focusable part of a screen that shows parts of the store."""
+    """A bordered, focusable part of a screen that shows topics of the states."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset()
 
-    def __init__(self, store: Store, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
-        self.store = store
         self._words = ""
         self._retitling = False
 
@@ -75,8 +73,8 @@ class Pane(Container):
         parts: list[Widget] = [self, *self.query(Widget)]
         return next((part for part in parts if part.can_focus and part.display), None)
 
-    def store_changed(self) -> None:
-        """Draw anew what depends on the store; called at most a few times a second."""
+    def state_changed(self) -> None:
+        """Draw anew what depends on the states; called at most a few times a second."""
 
 
 class AgingPane(Pane):
@@ -84,23 +82,21 @@ class AgingPane(Pane):
 
     def __init__(
         self,
-        store: Store,
         clock: Callable[[], float],
         *,
         id: str | None = None,  # noqa: A002 (Textual's name)
     ) -> None:
-        """Show a store.
+        """Show figures with their age.
 
         Args:
-            store: what is known.
             clock: Unix time now, to tell old figures.
             id: the widget's.
         """
-        super().__init__(store, id=id)
+        super().__init__(id=id)
         self.clock = clock
 
     def on_mount(self) -> None:
-        self.store_changed()
+        self.state_changed()
 
 
 class PaneRow(Container):
@@ -181,30 +177,20 @@ class HeaderBar(LineBar):
     """What is measured on, what the runner does, and the tabs; a click on a tab opens it."""
 
     def __init__(
-        self, store: Store, tab: str, note: Callable[[], str] = str, *, readonly: bool = False
+        self, build: Callable[[int], Line], tab_at: Callable[[int, int], str | None]
     ) -> None:
-        """Show a store.
+        """Draw what a function makes.
 
         Args:
-            store: what is known.
-            tab: the one that is open.
-            note: what is said before all else.
-            readonly: nothing is offered that asks the runner for something, and this is said.
+            build: is given the cells of the line.
+            tab_at: returns the tab under a column of so many cells, ``None`` for none.
         """
-        super().__init__(self._header)
-        self._store = store
-        self._tab = tab
-        self._note = note
-        self._readonly = readonly
-
-    def _header(self, cells: int) -> Line:
-        return header_line(
-            self._store, self._tab, cells, readonly=self._readonly, note=self._note()
-        )
+        super().__init__(build)
+        self._tab_at = tab_at
 
     def on_click(self, event: events.Click) -> None:
         """Open the tab under the mouse."""
-        tab = tab_at(self._store, event.x, self.size.width, self._tab)
+        tab = self._tab_at(event.x, self.size.width)
         if tab is not None:
             self.app.switch_mode(tab)
 

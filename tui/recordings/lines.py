@@ -6,7 +6,7 @@ A recording is text, one JSON object a line. The first is a :class:`Recording`; 
 
 or, with ``"to"`` in place of ``"from"``, a request that a child was sent. The seconds are counted
 from the first line. A message is what travels between the processes (see
-``workloads.protocol.wire``); those of the workbench are ``tui.state.events``.
+``workloads.protocol.wire``); those of the workbench are the events of its features.
 
 A file whose last line breaks off is what a crash leaves: it is played up to there. Anything else
 that is not as it was written is refused as a whole.
@@ -21,11 +21,13 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, Union, cast, get_args
 
-from tui.devices.allocators.messages import WATCH_EVENTS
-from tui.devices.monitor.messages import MONITOR_EVENTS
-from tui.state.events import AnyEvent, LocalEvent
+from tui.core.events import CoreEvent
+from tui.devices.allocators.messages import WATCH_EVENTS, WatchEvent
+from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent
+from tui.devices.state.events import DeviceEvent
+from tui.runs.state.events import RunEvent
 from workloads.protocol import messages, wire
 
 VERSION = 2
@@ -37,6 +39,8 @@ _MOST_DIGITS = 20
 _MANY_DIGITS = re.compile(rb"\d{19}")
 LONGEST_S = 10 * 365 * 86400.0
 
+LocalEvent = Union[CoreEvent, DeviceEvent, RunEvent]
+AnyEvent = Union[LocalEvent, messages.Event, MonitorEvent, WatchEvent]
 Speaker = Literal["monitor", "runner", "watch", "workbench"]
 Child = Literal["monitor", "runner", "watch"]
 

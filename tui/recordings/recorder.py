@@ -16,12 +16,13 @@ from importlib.metadata import version
 from pathlib import Path, PurePath
 from typing import TypeVar, cast
 
+from tui.core.events import LogLine, RequestSent
 from tui.core.text.redact import HOST, NAME, Redactor, with_texts
 from tui.devices.allocators.messages import TorchProcesses
 from tui.devices.monitor.messages import GpuProcess, HostProcesses, ParentProcess, Sample
 from tui.recordings import lines
-from tui.recordings.lines import GZIP
-from tui.state.events import AnyEvent
+from tui.recordings.lines import GZIP, AnyEvent
+from tui.runs.session.session import Session
 from workloads.protocol import messages, wire
 from workloads.protocol.process import write_whole
 
@@ -175,7 +176,7 @@ def program(command: str) -> str:
 
 
 class Recorder:
-    """Takes what a session hears and asks, and writes it line by line.
+    """Writes what a session publishes, line by line.
 
     Args:
         path: the file, which must not exist; compressed where its name ends in ``.gz``.
@@ -199,7 +200,7 @@ class Recorder:
         *,
         simulated: bool = False,
     ) -> None:
-        self.on_end: Callable[[str], None] | None = None
+        self.on_end: Callable[[str], object] | None = None
         """Called once with the reason where the recording ends before it is closed."""
         self.problem = ""
         """In what way it is not whole; empty as long as it is."""
@@ -227,28 +228,28 @@ class Recorder:
             self.close()
             raise
 
-    def event(self, event: AnyEvent) -> None:
-        """Write what was said."""
-        if self._file is not None:
-            event = event if self._redact is None else self._redact(event)
-            self._take(lines.event_line(self._at, event))
+    def attach(self, session: Session) -> None:
+        """Write what a session publishes; say in its log where the recording ends early."""
+        self.on_end = lambda why: session.state.publish(LogLine("workbench", why, "error"))
+        session.state.bus.observe(self.write)
 
-    def to_monitor(self, request: object) -> None:
-        """Write what the monitor was asked."""
-        self._request("monitor", request)
+    def start(self) -> None:
+        """Do nothing: it writes from the first event on."""
 
-    def to_runner(self, request: object) -> None:
-        """Write what the runner was asked."""
-        self._request("runner", request)
+    async def detach(self) -> None:
+        """End the recording."""
+        self.close()
 
-    def to_watch(self, request: object) -> None:
-        """Write what the watch was asked."""
-        self._request("watch", request)
-
-    def _request(self, child: lines.Child, request: object) -> None:
-        if self._file is not None:
-            request = request if self._redact is None else self._redact(request)
-            self._take(lines.request_line(self._at, child, request))
+    def write(self, event: object) -> None:
+        """Write an event, or a request that a child was sent."""
+        if self._file is None:
+            return
+        if isinstance(event, RequestSent):
+            request = event.request if self._redact is None else self._redact(event.request)
+            self._append(lines.request_line(self._at, event.child, request))
+        else:
+            said = cast(AnyEvent, event if self._redact is None else self._redact(event))
+            self._append(lines.event_line(self._at, said))
 
     def close(self) -> None:
         """End the recording."""
@@ -270,7 +271,7 @@ class Recorder:
     def _at(self) -> float:
         return self._elapsed() - self._began
 
-    def _take(self, line: bytes) -> None:
+    def _append(self, line: bytes) -> None:
         try:
             self._write(line)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""A session without children: what they once said arrives in its store, at the pace wanted."""
+"""A session without children: what they once said changes its states, at the pace wanted."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
+from tui.core.events import LogLine, Topic
+from tui.devices.state.events import DeviceSelected
 from tui.recordings import lines
 from tui.recordings.lines import RecordedLine, event_of, time_text
-from tui.state.events import AnyEvent, DeviceSelected, LogLine, Topic, Topics
-from tui.state.store import Store
+from tui.runs.state.workbench import WorkbenchState
 from workloads.protocol import wire
 
 SLOWEST, FASTEST = 1 / 8, 256.0
@@ -120,7 +121,7 @@ def _ends(entry: RecordedLine) -> bool:
 
 
 class ReplaySession:
-    """Plays a recording; has the interface of :class:`tui.session.session.Session`.
+    """Plays a recording; has the interface of :class:`tui.runs.session.session.Session`.
 
     Of what a front end can ask for it takes the choice of a device. Everything else does nothing,
     for there is nobody to ask; the front end has to say so.
@@ -140,23 +141,18 @@ class ReplaySession:
         loop: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.store = Store(simulated=found.recording.simulated)
+        self.state = WorkbenchState(simulated=found.recording.simulated)
         self.playhead = Playhead(found.seconds, speed, now)
         self._found = found
         self._loop = loop
         self._changed = asyncio.Event()
         self._again = False
         self._chosen: str | None = None
-        self._listeners: list[Callable[[Topics], None]] = []
         self._on_error: Callable[[BaseException], None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._now = now
 
     # ---- life ----
-
-    def subscribe(self, listener: Callable[[Topics], None]) -> None:
-        """Have a function called with the parts of the store that each event changed."""
-        self._listeners.append(listener)
 
     def on_error(self, handler: Callable[[BaseException], None]) -> None:
         """Have a function called with an error that ends the replay."""
@@ -231,7 +227,7 @@ class ReplaySession:
 
     def _moved(self) -> None:
         self._changed.set()
-        self._tell(frozenset({Topic.RUNNER}))
+        self.state.bus.announce(frozenset({Topic.RUNNER}))
 
     # ---- playing ----
 
@@ -239,14 +235,14 @@ class ReplaySession:
         while True:
             self._log_description()
             await self._once()
-            self._tell(frozenset({Topic.RUNNER}))
+            self.state.bus.announce(frozenset({Topic.RUNNER}))
             while not (self._loop or self._again):
                 self._changed.clear()
                 await self._changed.wait()
             self._again = False
             self.playhead.pause(False)
             self.playhead.rewind()
-            self._tell(self.store.forget())
+            self.state.forget()
             # A recording of one moment would else be all that happens.
             await asyncio.sleep(BREATH_S)
 
@@ -254,7 +250,7 @@ class ReplaySession:
         began = self._now()
         for entry in lines.events(self._found.path):
             await self._wait_for(entry.at)
-            self._take(entry)
+            self._play_line(entry)
             self.playhead.reached(entry.at)
             # Decoding is work: where it is too fast for that, the screen must not stand still.
             if self._now() - began > BREATH_S:
@@ -271,17 +267,17 @@ class ReplaySession:
                     self._changed.wait(), None if wait is None else min(wait, SHOWN_S)
                 )
             except asyncio.TimeoutError:
-                self._tell(frozenset({Topic.RUNNER}))
+                self.state.bus.announce(frozenset({Topic.RUNNER}))
 
-    def _take(self, entry: RecordedLine) -> None:
+    def _play_line(self, entry: RecordedLine) -> None:
         try:
             event = event_of(entry)
         except wire.WireError as error:
-            self._apply(LogLine("workbench", f"not played: {error}", "warning"))
+            self.state.publish(LogLine("workbench", f"not played: {error}", "warning"))
             return
         if isinstance(event, DeviceSelected) and self._chosen is not None:
             return  # who looks at it now has chosen another
-        self._apply(event)
+        self.state.publish(event)
 
     def _log_description(self) -> None:
         recording = self._found.recording
@@ -290,24 +286,17 @@ class ReplaySession:
         if self._found.cut:
             self._log("it breaks off in the middle of a line: played up to there", "warning")
         if self._chosen is not None:
-            self._apply(DeviceSelected(self._chosen))
-
-    def _apply(self, event: AnyEvent) -> None:
-        self._tell(self.store.apply(event))
-
-    def _tell(self, parts: Topics) -> None:
-        for listener in self._listeners if parts else ():
-            listener(parts)
+            self.state.publish(DeviceSelected(self._chosen))
 
     def _log(self, text: str, level: Literal["info", "warning"] = "info") -> None:
-        self._apply(LogLine("workbench", text, level))
+        self.state.publish(LogLine("workbench", text, level))
 
     # ---- what a front end asks for ----
 
     def select_device(self, key: str) -> None:
         """See ``Actions``; from now on the choices in the recording are not followed."""
         self._chosen = key
-        self._apply(DeviceSelected(key))
+        self.state.publish(DeviceSelected(key))
 
     def _nobody(self, *_: object, **__: object) -> None:
         """There is nobody to ask."""

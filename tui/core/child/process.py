@@ -91,7 +91,7 @@ class ChildProcess(Generic[E]):
         variables: Mapping[str, str] | None = None,
         folder: str | None = None,
         inherit: Sequence[int] = (),
-        sent: Callable[[object], None] | None = None,
+        sent: Callable[[object], object] | None = None,
         launched: Launched | None = None,
     ) -> None:
         self._argv = list(argv)

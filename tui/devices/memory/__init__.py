@@ -13,7 +13,7 @@ from tui.devices.memory.gpu import gpu_gauge
 from tui.devices.memory.host import host_gauge
 from tui.devices.memory.model import OTHER_PARTS, PINNED, Counter, Gauge, ProcessMemory, Slice, Term
 from tui.devices.state.devices import CPU, DeviceView
-from tui.state.store import Store
+from tui.devices.state.machine import MachineState
 
 __all__ = [
     "OTHER_PARTS",
@@ -29,39 +29,39 @@ __all__ = [
 ]
 
 
-def account(store: Store, view: DeviceView, now: float) -> Gauge:
+def account(machine: MachineState, view: DeviceView, now: float) -> Gauge:
     """Account for one device of a store.
 
     Args:
-        store: what is known.
-        view: one of the store's devices.
+        machine: its state.
+        view: one of the machine's devices.
         now: Unix time.
     """
-    peak = store.history.sampled_peak(view.key)
+    peak = machine.history.sampled_peak(view.key)
     if view.key == CPU:
-        pinned = _pinned(store)
-        return host_gauge(store.sample, store.heap, store.worker_pid, peak, now, pinned)
-    moment = store.moments.of(view, store.worker_pid, now)
+        pinned = _pinned(machine)
+        return host_gauge(machine.sample, machine.heap, machine.worker_pid, peak, now, pinned)
+    moment = machine.moments.of(view, machine.worker_pid, now)
     torch = moment.torch
     gauge = gpu_gauge(
         replace(view, nvml=moment.device),
         moment.sample,
         torch=torch,
-        worker_pid=store.worker_pid if torch is None else torch.pid,
+        worker_pid=machine.worker_pid if torch is None else torch.pid,
         sampled_peak=peak,
         now=now,
         basis=moment.basis,
         ended=moment.ended,
     )
-    if store.allocators is None:
+    if machine.allocators is None:
         return gauge
     # Nothing of it is there before the watch runs.
     from tui.devices.memory.others import other_processes
 
-    return replace(gauge, others=other_processes(store.allocators, view, store.worker_pid, now))
+    return replace(gauge, others=other_processes(machine.allocators, view, machine.worker_pid, now))
 
 
-def _pinned(store: Store) -> int | None:
+def _pinned(machine: MachineState) -> int | None:
     """Return the bytes that the present worker has pinned, by its newest report."""
-    said = [each for each in store.torch_memory.values() if each.pid == store.worker_pid]
+    said = [each for each in machine.torch_memory.values() if each.pid == machine.worker_pid]
     return max(said, key=lambda each: each.at).pinned if said else None

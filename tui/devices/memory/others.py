@@ -19,10 +19,10 @@ from tui.devices.memory.model import (
     value_of,
 )
 from tui.devices.monitor.messages import GpuProcess, Sample, process_of
+from tui.devices.state.allocators import OLD_S, Allocator, Allocators
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.history import MemoryPoint
-from tui.state.allocators import OLD_S, Allocator, Allocators
-from tui.state.store import Store
+from tui.devices.state.machine import MachineState
 
 OLD = "the watch has read nothing since"
 NO_TORCH = Absent("no CUDA build of torch is known to be loaded in it", "")
@@ -131,17 +131,17 @@ def _is_old(allocator: Allocator, now: float) -> bool:
     return bool(allocator.ended) or now - allocator.figures.at > OLD_S
 
 
-def account_in(store: Store, allocator: Allocator, now: float) -> tuple[DeviceView, Gauge]:
+def account_in(machine: MachineState, allocator: Allocator, now: float) -> tuple[DeviceView, Gauge]:
     """Return the device of a process, as far as it is known, and the account of its memory.
 
     Args:
-        store: what is known of the devices.
+        machine: its state.
         allocator: of the process on its device.
         now: Unix time.
     """
-    view = next((each for each in store.devices if each.key == allocator.placed.id), None)
-    peak = store.history.sampled_peak(view.key if view else "")
-    gauge = account_of(allocator, view, store.sample, peak, now)
+    view = next((each for each in machine.devices if each.key == allocator.placed.id), None)
+    peak = machine.history.sampled_peak(view.key if view else "")
+    gauge = account_of(allocator, view, machine.sample, peak, now)
     return view or DeviceView(allocator.figures.device), gauge
 
 

@@ -9,10 +9,14 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from tui.core.events import Topic
 from tui.devices.memory import Gauge
 from tui.devices.memory.others import account_in
 from tui.devices.screens.panes import AccountPane
+from tui.devices.screens.program import DeviceProgram
+from tui.devices.state.allocators import Allocator
 from tui.devices.state.devices import DeviceView
+from tui.devices.state.machine import MachineState
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.history import whole_lines, whole_rows
 from tui.devices.views.memory import legend, title
@@ -22,13 +26,10 @@ from tui.devices.views.memory_account import (
     process_history,
     process_lines,
 )
-from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen, has_others
+from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.workbench_commands import PROCESS_MEMORY
 from tui.kit.lines import Line
 from tui.kit.pane import FittedView, FooterBar, LinesView
-from tui.state.allocators import Allocator
-from tui.state.events import Topic
-from tui.state.store import Store
 
 SHARE = 3
 """The histories take at most one in so many rows of the screen."""
@@ -55,13 +56,13 @@ class MemoryView(AccountPane):
 
     def __init__(
         self,
-        store: Store,
+        machine: MachineState,
         clock: Callable[[], float] = time.time,
         *,
         id: str | None = "memory-view",  # noqa: A002 (Textual's name)
     ) -> None:
         """Show the selected device of a store; arguments as of :class:`AccountPane`."""
-        super().__init__(store, clock, id=id)
+        super().__init__(machine, clock, id=id)
         self.legend = LinesView(self._legend)
         self.legend.can_focus = False
         self.history = FittedView(self.history_lines)
@@ -77,22 +78,22 @@ class MemoryView(AccountPane):
 
     def history_rows(self, cells: int, most: int) -> int:
         """Rows of the histories, at most so many."""
-        return whole_rows(self.view, self.store.sample, cells, most)
+        return whole_rows(self.view, self.machine.sample, cells, most)
 
     def history_lines(self, cells: int, rows: int) -> list[Line]:
         """Return the histories in so many rows."""
-        store = self.store
-        points = store.history.points(store.selected)
-        return whole_lines(self.view, points, store.sample, self.clock(), cells, rows)
+        machine = self.machine
+        points = machine.history.points(machine.selected)
+        return whole_lines(self.view, points, machine.sample, self.clock(), cells, rows)
 
     def account_lines(self, cells: int) -> list[Line]:
         """Every term with its source or its reason, then the device."""
-        facts = device_detail(self.view, self.store.sample, self.clock())
-        return account_lines(self.gauge, self.view, facts, self.store.worker_pid, cells)
+        facts = device_detail(self.view, self.machine.sample, self.clock())
+        return account_lines(self.gauge, self.view, facts, self.machine.worker_pid, cells)
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         """Account anew; another device may have other histories."""
-        super().store_changed()
+        super().state_changed()
         width, height = self.size
         rows = len(self._legend(max(1, width - 1)))
         self.legend.display = rows > 0
@@ -112,13 +113,14 @@ class MemoryTab(CommandScreen):
     CSS_PATH = "memory.tcss"
     BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: DeviceProgram) -> None:
         super().__init__(program)
-        self.view = MemoryView(program.store, program.clock)
+        self.machine = program.machine
+        self.view = MemoryView(program.machine, program.clock)
 
     def looks_at_torch(self) -> bool:
         """Return the account splits what other processes hold."""
-        return has_others(self.store)
+        return self.machine.has_other_processes()
 
     def compose(self) -> ComposeResult:
         yield self.header()
@@ -139,20 +141,22 @@ class ProcessMemoryView(MemoryView):
         "were read. escape goes back to the processes."
     )
 
-    def __init__(self, store: Store, clock: Callable[[], float], allocator: Allocator) -> None:
+    def __init__(
+        self, machine: MachineState, clock: Callable[[], float], allocator: Allocator
+    ) -> None:
         """Show one allocator.
 
         Args:
-            store: what is known.
+            machine: its state.
             clock: Unix time now, to tell old figures.
             allocator: of the process on its device.
         """
         self.allocator = allocator
-        super().__init__(store, clock, id=PROCESS_MEMORY)
+        super().__init__(machine, clock, id=PROCESS_MEMORY)
 
     def look(self) -> tuple[DeviceView, Gauge]:
         """Return the device that the process is on, as far as that can be told, and the account."""
-        return account_in(self.store, self.allocator, self.clock())
+        return account_in(self.machine, self.allocator, self.clock())
 
     def title(self, cells: int) -> str:
         """Whose memory it is, and what is free of the device."""
@@ -165,10 +169,10 @@ class ProcessMemoryView(MemoryView):
     def history_lines(self, cells: int, rows: int) -> list[Line]:
         """Return the history of the process's memory in so many rows."""
         points = self.allocator.points
-        return process_history(points, self.gauge, self.store.sample, self.clock(), cells, rows)
+        return process_history(points, self.gauge, self.machine.sample, self.clock(), cells, rows)
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return the findings, then every term, then the process."""
         return process_lines(
-            self.allocator, self.gauge, self.view, self.store.worker_pid, self.clock(), cells
+            self.allocator, self.gauge, self.view, self.machine.worker_pid, self.clock(), cells
         )

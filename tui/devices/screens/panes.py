@@ -9,35 +9,37 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 
+from tui.core.events import Topic
 from tui.devices.memory import Gauge, account
+from tui.devices.session.actions import DeviceActions
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.history import MEAN_S, ORDERS, Order, figure, in_order
+from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import DeviceColumns, columns, heading, order_at
 from tui.devices.views.devices import devices_title, row
 from tui.devices.views.history import block_lines, block_rows
 from tui.devices.views.memory import bar_line, body, title
+from tui.devices.views.notices import notice_lines
 from tui.kit.lines import Line
 from tui.kit.lists import KeyedList
-from tui.kit.notices import notice_lines
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
-from tui.session.actions import Actions
-from tui.state.events import Topic
-from tui.state.store import Store
 
 
 class DeviceList(KeyedList):
     """Rows whose changing columns stand side by side, so that a sample redraws few cells."""
 
-    def __init__(self, store: Store, actions: Actions, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, machine: MachineState, actions: DeviceActions, clock: Callable[[], float]
+    ) -> None:
         """Show a store's devices.
 
         Args:
-            store: what is known.
+            machine: its state.
             actions: is asked to select a device.
             clock: Unix time now.
         """
         super().__init__()
-        self._store = store
+        self._machine = machine
         self._actions = actions
         self._clock = clock
         self._seen: int | None = None
@@ -51,11 +53,11 @@ class DeviceList(KeyedList):
 
     def held(self) -> str:
         """Return the selected device, which another pane may have selected too."""
-        return self._store.selected
+        return self._machine.selected
 
     def hold(self, key: str) -> None:
         """Have the session select another device."""
-        if key != self._store.selected:
+        if key != self._machine.selected:
             self._actions.select_device(key)
 
     def otherwise(self) -> None:
@@ -63,30 +65,30 @@ class DeviceList(KeyedList):
 
     def row_keys(self) -> Sequence[str]:
         """Return the devices in their order; while figures are close, the order that was shown."""
-        store = self._store
+        machine = self._machine
         figures: dict[str, float | None] = {}
-        if self.order != "index" and store.sample:
-            since = store.sample.at - MEAN_S
+        if self.order != "index" and machine.sample:
+            since = machine.sample.at - MEAN_S
             figures = {
-                view.key: figure(view, store.history.since(view.key, since), self.order)
-                for view in store.devices
+                view.key: figure(view, machine.history.since(view.key, since), self.order)
+                for view in machine.devices
             }
-        self._shown = in_order(store.devices, figures, self._shown, self.order)
+        self._shown = in_order(machine.devices, figures, self._shown, self.order)
         return self._shown
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return a line for each device."""
-        store, now = self._store, self._clock()
-        plan = columns(store.devices, cells)
-        views = {view.key: view for view in store.devices}
+        machine, now = self._machine, self._clock()
+        plan = columns(machine.devices, cells)
+        views = {view.key: view for view in machine.devices}
         return [
             row(
                 views[key],
-                store.sample,
+                machine.sample,
                 now,
                 plan,
-                selected=key == store.selected,
-                points=store.history.points(key) if plan.history else (),
+                selected=key == machine.selected,
+                points=machine.history.points(key) if plan.history else (),
             )
             for key in self._shown
         ]
@@ -103,21 +105,23 @@ class DeviceList(KeyedList):
 class DevicesHeading(LineBar):
     """The names of the columns; a click on one sorts by it."""
 
-    def __init__(self, devices: DeviceList, store: Store, sort: Callable[[Order], None]) -> None:
+    def __init__(
+        self, devices: DeviceList, machine: MachineState, sort: Callable[[Order], None]
+    ) -> None:
         """Stand above a list.
 
         Args:
             devices: the list, which is as wide as its columns.
-            store: what the list shows.
+            machine: its state.
             sort: is told what to sort by.
         """
         super().__init__(lambda _cells: heading(self._plan(), devices.order))
         self._devices = devices
-        self._store = store
+        self._machine = machine
         self._sort = sort
 
     def _plan(self) -> DeviceColumns:
-        return columns(self._store.devices, self._devices.cells or self.size.width)
+        return columns(self._machine.devices, self._devices.cells or self.size.width)
 
     def on_click(self, event: events.Click) -> None:
         """Sort by the column under the mouse."""
@@ -148,8 +152,8 @@ class DevicesPane(AgingPane):
 
     def __init__(
         self,
-        store: Store,
-        actions: Actions,
+        machine: MachineState,
+        actions: DeviceActions,
         clock: Callable[[], float] = time.time,
         *,
         id: str | None = "devices",  # noqa: A002 (Textual's name)
@@ -157,16 +161,17 @@ class DevicesPane(AgingPane):
         """Show a store's devices.
 
         Args:
-            store: what is known.
+            machine: its state.
             actions: is asked to select a device.
             clock: Unix time now, to tell old figures.
             id: the widget's.
         """
-        super().__init__(store, clock, id=id)
-        self.list = DeviceList(store, actions, clock)
+        super().__init__(clock, id=id)
+        self.machine = machine
+        self.list = DeviceList(machine, actions, clock)
         self.notice = LinesView(self._notice)
         self.notice.can_focus = False
-        self.heading = DevicesHeading(self.list, store, self.sort_by)
+        self.heading = DevicesHeading(self.list, machine, self.sort_by)
         self.history = FittedView(self._history)
 
     def compose(self) -> ComposeResult:
@@ -183,19 +188,19 @@ class DevicesPane(AgingPane):
             history: rows of each figure of the history; none for none.
             notice: rows that there are for what is wrong with looking.
         """
-        devices = len(self.store.devices)
+        devices = len(self.machine.devices)
         return 2 + self.notice_rows(notice) + devices + block_rows(self._view, history)
 
     def sort_by(self, order: Order) -> None:
         """Sort the rows."""
         self.list.sort_by(order)
-        self.store_changed()
+        self.state_changed()
 
     def next_order(self) -> None:
         """Sort by the next of the orders."""
         self.sort_by(ORDERS[(ORDERS.index(self.list.order) + 1) % len(ORDERS)])
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         rows = len(self._notice(max(1, self.size.width - 1)))
         self.notice.display = rows > 0
         self.notice.styles.height = max(1, rows)
@@ -208,11 +213,11 @@ class DevicesPane(AgingPane):
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another width has room for other columns."""
-        self.call_after_refresh(self.store_changed)
+        self.call_after_refresh(self.state_changed)
 
     @property
     def _view(self) -> DeviceView:
-        return self.store.selected_device
+        return self.machine.selected_device
 
     def _make_room(self, notice: int) -> None:
         """Devices come first; what is left is for the headings, then for the history.
@@ -220,7 +225,7 @@ class DevicesPane(AgingPane):
         Args:
             notice: rows of what is wrong with looking.
         """
-        devices = len(self.store.devices)
+        devices = len(self.machine.devices)
         free = self.size.height - notice - devices if devices else 0
         self.heading.display = free > 0
         fitting = (rows for rows in (3, 2, 1) if block_rows(self._view, rows) < free)
@@ -230,8 +235,8 @@ class DevicesPane(AgingPane):
             self.history.styles.height = block_rows(self._view, rows)
 
     def _history(self, cells: int, rows: int) -> list[Line]:
-        points = self.store.history.points(self.store.selected)
-        return block_lines(self._view, points, self.store.sample, self.clock(), cells, rows)
+        points = self.machine.history.points(self.machine.selected)
+        return block_lines(self._view, points, self.machine.sample, self.clock(), cells, rows)
 
     def notice_rows(self, most: int) -> int:
         """Rows that what is wrong with looking takes.
@@ -243,44 +248,45 @@ class DevicesPane(AgingPane):
 
     def _notice(self, cells: int) -> list[Line]:
         # Devices come first, then their headings: without a GPU there are empty rows below them.
-        room = self.size.height - len(self.store.devices) - 1
+        room = self.size.height - len(self.machine.devices) - 1
         return self._notice_in(cells, max(1, room))
 
     def _notice_in(self, cells: int, rows: int) -> list[Line]:
-        return notice_lines(self.store.sample, self.store.monitor, self.clock(), cells, rows)
+        return notice_lines(self.machine.sample, self.machine.monitor, self.clock(), cells, rows)
 
     def _retitle(self) -> None:
         folded = self.has_class("-folded")
         width = self.size.width - ROOM
         order = self.list.order
-        self.retitle(devices_title(self.store, self.clock(), width, folded=folded, order=order))
+        self.retitle(devices_title(self.machine, self.clock(), width, folded=folded, order=order))
 
 
 class AccountPane(AgingPane):
-    """The account of the selected device's memory, as it was when the store last changed.
+    """The account of the selected device's memory, as it was when the state last changed.
 
     Args:
-        store: what is known.
+        machine: its state.
         clock: Unix time now, to tell old figures.
         id: the widget's.
     """
 
     def __init__(
         self,
-        store: Store,
+        machine: MachineState,
         clock: Callable[[], float],
         *,
         id: str | None,  # noqa: A002 (Textual's name)
     ) -> None:
-        super().__init__(store, clock, id=id)
+        super().__init__(clock, id=id)
+        self.machine = machine
         self.view, self.gauge = self.look()
         self.bar = LineBar(lambda cells: bar_line(self.gauge, cells))
         self.body = LinesView(self.account_lines)
 
     def look(self) -> tuple[DeviceView, Gauge]:
         """Return the device whose memory is accounted for, and the account."""
-        view = self.store.selected_device
-        return view, account(self.store, view, self.clock())
+        view = self.machine.selected_device
+        return view, account(self.machine, view, self.clock())
 
     def title(self, cells: int) -> str:
         """Return the title in the border."""
@@ -290,7 +296,7 @@ class AccountPane(AgingPane):
         """Return the figures in words; a subclass says which."""
         raise NotImplementedError
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         """Account anew and redraw what changed."""
         # Together: a device that has gone meanwhile has no account by which to be drawn.
         self.view, self.gauge = self.look()
@@ -300,7 +306,7 @@ class AccountPane(AgingPane):
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another size has other lines."""
-        self.call_after_refresh(self.store_changed)
+        self.call_after_refresh(self.state_changed)
 
 
 class MemoryPane(AccountPane):
@@ -323,13 +329,13 @@ class MemoryPane(AccountPane):
 
     def __init__(
         self,
-        store: Store,
+        machine: MachineState,
         clock: Callable[[], float] = time.time,
         *,
         id: str | None = "memory",  # noqa: A002 (Textual's name)
     ) -> None:
         """Show the selected device of a store; arguments as of :class:`AccountPane`."""
-        super().__init__(store, clock, id=id)
+        super().__init__(machine, clock, id=id)
 
     def compose(self) -> ComposeResult:
         yield self.bar
@@ -337,4 +343,4 @@ class MemoryPane(AccountPane):
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return the legend and the figures, shortened to fit."""
-        return body(self.gauge, self.view, cells, self.store.worker_pid)
+        return body(self.gauge, self.view, cells, self.machine.worker_pid)

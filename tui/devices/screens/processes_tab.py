@@ -12,9 +12,14 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
 
+from tui.core.events import Topic
 from tui.devices.memory.model import Absent
 from tui.devices.monitor.messages import GpuProcess
+from tui.devices.screens.program import DeviceProgram
+from tui.devices.session.actions import DeviceActions
+from tui.devices.session.terminate import refusal, terminate
 from tui.devices.state.devices import CPU
+from tui.devices.state.machine import MachineState
 from tui.devices.views.device_detail import Holders, holders, remainder_lines
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.devices.views.processes import (
@@ -25,20 +30,16 @@ from tui.devices.views.processes import (
     selected_lines,
     unread_notes,
 )
-from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
+from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ConfirmScreen
 from tui.kit.lines import Line
 from tui.kit.lists import KeyedList, RowFilter
 from tui.kit.pane import AgingPane, FooterBar, LineBar, LinesView
-from tui.session.actions import Actions
-from tui.session.silence import refusal, terminate
-from tui.state.events import Topic
-from tui.state.store import Store
 
 if TYPE_CHECKING:
     from tui.devices.screens.memory_tab import ProcessMemoryView
-    from tui.state.allocators import Allocator
+    from tui.devices.state.allocators import Allocator
 
 
 class ProcessList(KeyedList):
@@ -137,9 +138,10 @@ class ProcessesPane(AgingPane):
     )
 
     def __init__(
-        self, store: Store, actions: Actions, clock: Callable[[], float] = time.time
+        self, machine: MachineState, actions: DeviceActions, clock: Callable[[], float] = time.time
     ) -> None:
-        super().__init__(store, clock, id="processes")
+        super().__init__(clock, id="processes")
+        self.machine = machine
         self._actions = actions
         self.order: Order = "memory"
         self.pattern = ""
@@ -169,7 +171,7 @@ class ProcessesPane(AgingPane):
     @property
     def of_host(self) -> bool:
         """Whether the host's processes are listed, not those of the GPUs."""
-        return self.store.selected == CPU
+        return self.machine.selected == CPU
 
     @property
     def torch(self) -> bool:
@@ -179,7 +181,7 @@ class ProcessesPane(AgingPane):
     @property
     def allocator(self) -> Allocator | None:
         """What torch holds in the process under the cursor; ``None`` where that is not read."""
-        row, known = self.table.selected, self.store.allocators
+        row, known = self.table.selected, self.machine.allocators
         key = row.torch.key if row and row.torch else None
         return known.find(key) if known is not None and key is not None else None
 
@@ -192,7 +194,7 @@ class ProcessesPane(AgingPane):
     def sort_by(self, order: Order) -> None:
         """Sort by a column."""
         self.order, self._rows = order, ()
-        self.store_changed()
+        self.state_changed()
 
     def next_order(self) -> None:
         """Sort by the next column that is there."""
@@ -204,7 +206,7 @@ class ProcessesPane(AgingPane):
         place = orders.index(self.order) if self.order in orders else -1
         self.sort_by(orders[(place + 1) % len(orders)])
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         """Read the list anew and draw what changed."""
         self._watch()
         self._account = self._look()
@@ -225,7 +227,7 @@ class ProcessesPane(AgingPane):
         """Narrow the table to what was typed."""
         event.stop()
         self.pattern = event.value.strip()
-        self.store_changed()
+        self.state_changed()
 
     # ---- what is shown ----
 
@@ -236,7 +238,7 @@ class ProcessesPane(AgingPane):
         return f"{what}, by {self.order}{filtered}"
 
     def _remainders(self, cells: int) -> list[Line]:
-        return remainder_lines(self._account, self.store.selected_device.label, cells)
+        return remainder_lines(self._account, self.machine.selected_device.label, cells)
 
     def _watch(self) -> None:
         """Have the host's processes listed only while they are what is shown."""
@@ -246,22 +248,22 @@ class ProcessesPane(AgingPane):
             self._actions.watch_host(wanted)
 
     def _look(self) -> Holders:
-        store = self.store
+        machine = self.machine
         self._rows = process_rows(
-            store.devices,
-            store.sample,
+            machine.devices,
+            machine.sample,
             of_host=self.of_host,
-            worker_pid=store.worker_pid,
+            worker_pid=machine.worker_pid,
             pattern=self.pattern,
             order=self.order,
             before=[row.key for row in self._rows],
-            allocators=store.allocators,
+            allocators=machine.allocators,
             now=self.clock(),
         )
-        found = holders(store.selected_device, store.sample, self.clock())
-        if store.allocators is None or self.of_host:
+        found = holders(machine.selected_device, machine.sample, self.clock())
+        if machine.allocators is None or self.of_host:
             return found
-        return replace(found, notes=(*found.notes, *unread_notes(store.allocators)))
+        return replace(found, notes=(*found.notes, *unread_notes(machine.allocators)))
 
     @on(ProcessList.Moved)
     def _moved(self) -> None:
@@ -275,9 +277,10 @@ class ProcessesTab(CommandScreen):
     CSS_PATH = "processes.tcss"
     BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: DeviceProgram) -> None:
         super().__init__(program)
-        self.pane = ProcessesPane(program.store, program.actions, program.clock)
+        self.machine = program.machine
+        self.pane = ProcessesPane(program.machine, program.actions, program.clock)
         self.memory: ProcessMemoryView | None = None
         """In place of the table: of the process that was chosen."""
 
@@ -308,7 +311,7 @@ class ProcessesTab(CommandScreen):
         # Imported when it is first asked for: the list does not need it.
         from tui.devices.screens.memory_tab import ProcessMemoryView
 
-        self.memory = ProcessMemoryView(self.store, self.program.clock, allocator)
+        self.memory = ProcessMemoryView(self.machine, self.program.clock, allocator)
         self.mount(self.memory, after=self.pane)
         self.pane.display = False
         # The body scrolls; at once, so that the next key finds it.
@@ -357,7 +360,7 @@ class ProcessesTab(CommandScreen):
             self.pane.display = True
             self.set_focus(self.pane.table)
             memory.remove()
-            self.pane.store_changed()
+            self.pane.state_changed()
             self.query_one(FooterBar).rebuild()
             return
         self.pane.filter_line.end(keep=False)
@@ -375,7 +378,7 @@ class ProcessesTab(CommandScreen):
 
         words = [
             f"{row.pid}  {row.user or 'unknown user'}  {row.command or 'unknown command'}",
-            *_whose(row, self.store.worker_pid),
+            *_whose(row, self.machine.worker_pid),
             "It gets SIGTERM: most programs end, and lose what they have not saved.",
         ]
         self.app.push_screen(ConfirmScreen(f"Terminate process {row.pid}?", words), answered)

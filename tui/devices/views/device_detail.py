@@ -15,8 +15,8 @@ from tui.devices.memory.figures import device_age, why_old
 from tui.devices.monitor.messages import Device, Sample
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import stale_after
+from tui.devices.views.notices import WAITING
 from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph
-from tui.kit.notices import WAITING
 
 T = TypeVar("T")
 Fact = tuple[str, str]

@@ -11,6 +11,7 @@ from tui.devices.memory.figures import device_age
 from tui.devices.monitor.messages import HARMFUL_REASONS, Device, Sample
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import Order, Point, stale_after
+from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import (
     MARK,
     MEMORY_LONG,
@@ -23,9 +24,8 @@ from tui.devices.views.device_columns import (
     width_of,
 )
 from tui.devices.views.history import drawn, figures
+from tui.devices.views.notices import notice
 from tui.kit.lines import Line, Span, TextStyle, fit, left, right
-from tui.kit.notices import notice
-from tui.state.store import Store
 
 WARM_C, HOT_C = 10.0, 2.0
 """Degrees below the slowdown threshold from which a device is warm, and from which it is hot."""
@@ -40,27 +40,27 @@ _GRAVEST_FIRST = (*HARMFUL_REASONS, "reliability", "board_limit", "sw_power_cap"
 
 
 def devices_title(
-    store: Store, now: float, width: int, *, folded: bool, order: Order = "index"
+    machine: MachineState, now: float, width: int, *, folded: bool, order: Order = "index"
 ) -> str:
     """How many GPUs there are, of which kind; of a folded pane, what matters most in it.
 
     Args:
-        store: what is known.
+        machine: its state.
         now: Unix time.
         width: cells of the title.
         folded: the rows are not on the screen.
         order: what the rows are sorted by.
     """
-    gpus = [view for view in store.devices if view.key != CPU]
-    name = shared_name(store.devices)
+    gpus = [view for view in machine.devices if view.key != CPU]
+    name = shared_name(machine.devices)
     count = [text.count(len(gpus), "GPU")] if len(gpus) > 1 else []
     kind = [fit(name, max(12, width // 3))] if name else []
-    unseen = gpus and store.environment and not any(view.torch for view in gpus)
+    unseen = gpus and machine.environment and not any(view.torch for view in gpus)
     seen = ["not seen by torch"] if unseen else []
     sorted_by = [f"by {order}"] if order != "index" else []
 
     def words(*parts: str) -> str:
-        return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _is_slowed_down(store)
+        return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _is_slowed_down(machine)
 
     # What is wrong with a GPU stands at the end; the heading marks the order too.
     titles = [
@@ -72,10 +72,10 @@ def devices_title(
     title = next((each for each in titles if len(each) <= width), titles[-1])
     if not folded:
         return title
-    trouble = notice(store.sample, store.monitor, now)
+    trouble = notice(machine.sample, machine.monitor, now)
     if trouble:
         return fit(f"{title}   {glyphs.GLYPHS.warning} {trouble}", width)
-    return fit(f"{title}   {_in_brief(store.selected_device, store.sample)}", width)
+    return fit(f"{title}   {_in_brief(machine.selected_device, machine.sample)}", width)
 
 
 def _in_brief(view: DeviceView, sample: Sample | None) -> str:
@@ -85,9 +85,11 @@ def _in_brief(view: DeviceView, sample: Sample | None) -> str:
     return f"{view.label} {use} {text.size_pair(*found)}" if found else f"{view.label} {use}"
 
 
-def _is_slowed_down(store: Store) -> str:
+def _is_slowed_down(machine: MachineState) -> str:
     """How many GPUs have their clocks held back, by heat or a fault and by their power cap."""
-    reasons = [throttling(view.nvml) for view in store.devices if view.nvml and not view.nvml.lost]
+    reasons = [
+        throttling(view.nvml) for view in machine.devices if view.nvml and not view.nvml.lost
+    ]
     harmed = sum(bool(set(found) & set(HARMFUL_REASONS)) for found in reasons)
     capped = sum(
         "sw_power_cap" in found and not set(found) & set(HARMFUL_REASONS) for found in reasons

@@ -11,6 +11,7 @@ from tui.devices.allocators.messages import TorchProcess
 from tui.devices.memory import Gauge, Term
 from tui.devices.memory.model import Absent, Stale, reading_text, value_of
 from tui.devices.monitor.messages import GpuProcess, Sample
+from tui.devices.state.allocators import Allocator
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import MemoryPoint
 from tui.devices.views.device_detail import Fact
@@ -37,7 +38,6 @@ from tui.kit.lines import (
     width,
     wrap,
 )
-from tui.state.allocators import Allocator
 
 NAME_CELLS = 20
 SIZE = text.SIZE_WIDTH + 1

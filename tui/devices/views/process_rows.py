@@ -12,9 +12,9 @@ from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, derive, value_of
 from tui.devices.memory.others import other_process, unplaced
 from tui.devices.monitor.messages import Device, GpuProcess, ParentProcess, Sample
+from tui.devices.state.allocators import Allocators
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import sort_with_hysteresis
-from tui.state.allocators import Allocators
 
 Order = Literal[
     "memory", "allocated", "cached", "peak", "sm", "cpu", "host", "gpu", "pid", "user", "age"

@@ -11,6 +11,7 @@ from tui.core.text import numbers as text
 from tui.devices.allocators.messages import TorchProcess
 from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, Stale, Value, reading_text
+from tui.devices.state.allocators import Allocators
 from tui.devices.views.process_rows import Order, ProcessRow
 from tui.kit.lines import (
     Line,
@@ -21,7 +22,6 @@ from tui.kit.lines import (
     paragraph,
     right,
 )
-from tui.state.allocators import Allocators
 
 
 @dataclass(frozen=True, slots=True)

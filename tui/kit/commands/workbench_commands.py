@@ -75,6 +75,7 @@ RUNS = (
         asks=True,
         now=lambda now: now.pending,
         footer=14,
+        target="app",
     ),
     Command(
         "edit_parameters",
@@ -171,6 +172,7 @@ DEVICES = (
         "Devices and memory",
         now=lambda now: now.pane != PROCESS_MEMORY,
         footer=10,
+        target="app",
     ),
     Command(
         "empty_cache",
@@ -182,6 +184,7 @@ DEVICES = (
         asks=True,
         now=lambda now: now.has_worker,
         footer=9,
+        target="app",
     ),
     Command(
         "reset_peaks",
@@ -192,6 +195,7 @@ DEVICES = (
         tabs=(*WORKBENCH, "memory"),
         asks=True,
         footer=15,
+        target="app",
     ),
     Command(
         "sort_processes",

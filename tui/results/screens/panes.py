@@ -19,7 +19,6 @@ from tui.results.store.records import StoredRow
 from tui.results.views import comparison as comparison
 from tui.results.views import result_list as listing
 from tui.results.views.result_list import ORDERS, Order
-from tui.state.store import Store
 
 LIST, COMPARISON, PAST = "results", "comparison", "past"
 """The ids of the panes."""
@@ -96,15 +95,14 @@ class ResultsPane(Pane):
     class Narrowed(Message):
         """Other words are typed into the filter."""
 
-    def __init__(self, store: Store, clock: Callable[[], float], *, keeps: bool) -> None:
+    def __init__(self, clock: Callable[[], float], *, keeps: bool) -> None:
         """Show nothing yet.
 
         Args:
-            store: what is known.
             clock: Unix time now.
             keeps: this session puts what it measures into the store of results.
         """
-        super().__init__(store, id=LIST)
+        super().__init__(id=LIST)
         self._keeps = keeps
         self.found: Listed | None = None
         self.rows: list[StoredRow] = []
@@ -263,8 +261,8 @@ class ComparisonPane(Pane):
         " shows the workload over time, escape goes back."
     )
 
-    def __init__(self, store: Store, found: Sides) -> None:
-        super().__init__(store, id=COMPARISON)
+    def __init__(self, found: Sides) -> None:
+        super().__init__(id=COMPARISON)
         self.found = found
         self.table = QuestionList(found)
         self._sides = LinesView(lambda cells: comparison.sides_lines(found, cells))
@@ -309,8 +307,8 @@ class PastPane(Pane):
         " goes back."
     )
 
-    def __init__(self, store: Store, found: Past, clock: Callable[[], float]) -> None:
-        super().__init__(store, id=PAST)
+    def __init__(self, found: Past, clock: Callable[[], float]) -> None:
+        super().__init__(id=PAST)
         self.found = found
         self.body = LinesView(
             lambda cells: comparison.history_lines(found, clock(), cells, self.body.size.height)

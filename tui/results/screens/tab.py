@@ -55,7 +55,7 @@ class ResultsTab(CommandScreen):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         keeps = program.keeps_results or program.readonly
-        self.pane = ResultsPane(program.store, program.clock, keeps=keeps)
+        self.pane = ResultsPane(program.clock, keeps=keeps)
         self._over: list[Pane] = []
         """What stands in place of the list, the last one on top."""
         self._place = path()
@@ -182,7 +182,7 @@ class ResultsTab(CommandScreen):
                 lambda: look.past(self._place, row, traceless=readonly), READING
             )
             if found is not None:
-                await self._put_over(PastPane(self.store, found, self.program.clock))
+                await self._put_over(PastPane(found, self.program.clock))
 
         _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
 
@@ -200,7 +200,7 @@ class ResultsTab(CommandScreen):
                 lambda: look.sides(self._place, a, b, traceless=readonly), READING
             )
             if found is not None:
-                await self._put_over(ComparisonPane(self.store, found))
+                await self._put_over(ComparisonPane(found))
 
         _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
 

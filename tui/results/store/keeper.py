@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tui.core import reports
+from tui.core.events import LogLine, Publish
+from tui.runs.session.session import Session
+from tui.runs.state.events import EarlierRead, HeldAgainst, RunQueued
 from tui.runs.state.runs import CompareState, RunState
-from tui.state.events import AnyEvent, EarlierRead, HeldAgainst, LogLine, RunQueued
-from tui.state.store import Store
+from tui.runs.state.state import RunsState
 from workloads.protocol import messages
 
 if TYPE_CHECKING:
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from workloads.protocol.results import RunResult
 
 T = TypeVar("T")
-Apply = Callable[["EarlierRead | HeldAgainst | LogLine"], object]
 END_S = 6.0
 """For so long an end waits for what is still to be written: longer than one write for another
 program."""
@@ -46,7 +47,8 @@ class ResultRecorder:
     def __init__(self, place: Path | None = None) -> None:
         self.problems: list[str] = []
         """Why something was not kept, a line each; the same one once."""
-        self._tell: Callable[[str], None] | None = None
+        self._publish: Publish | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.processes: dict[str, None] = {}
         """What stands for the runners whose results are kept, among all that there ever were."""
         self._session = os.urandom(16).hex()
@@ -58,41 +60,31 @@ class ResultRecorder:
         self._sweep: dict[str, tuple[Sweep, str]] = {}
         """The newest of each workload, and what stands for it."""
 
-    def attach(self, apply: Callable[[LogLine], object]) -> None:
-        """Have what is wrong told as a line of the log, in the loop that runs at this moment."""
-        loop = asyncio.get_running_loop()
+    def attach(self, session: Session) -> None:
+        """Store what the runs and comparisons of a session come to."""
+        self._publish = session.state.publish
+        runs, subscribe = session.state.runs, session.state.bus.subscribe
+        subscribe(RunQueued, lambda event: self._note_sweep(event.request, runs))
+        subscribe(messages.Finished, lambda event: self._store(event.result.id, runs))
+        subscribe(messages.Rejected, lambda event: self._store(event.id, runs))
+        subscribe(messages.Compared, lambda event: self._store_compared(event, runs))
 
-        def tell(problem: str) -> None:
-            line = LogLine("workbench", problem, "error")
-            with contextlib.suppress(RuntimeError):  # the loop has ended; the list has it
-                loop.call_soon_threadsafe(apply, line)
+    def start(self) -> None:
+        """Log from now on what is wrong, in the loop that runs at this moment."""
+        self._loop = asyncio.get_running_loop()
 
-        self._tell = tell
+    def _store_compared(self, event: messages.Compared, runs: RunsState) -> None:
+        if event.done:
+            self._store(event.comparison.id, runs)
 
-    def see(self, event: AnyEvent, store: Store) -> None:
-        """Keep what an event has brought to its end.
-
-        Args:
-            event: that the store has taken, conditions after it included.
-            store: of the session.
-        """
-        if isinstance(event, RunQueued):
-            self._note_sweep(event.request, store)
-            return
-        if isinstance(event, messages.Finished):
-            ended = event.result.id
-        elif isinstance(event, messages.Compared) and event.done:
-            ended = event.comparison.id
-        elif isinstance(event, messages.Rejected):
-            ended = event.id
-        else:
-            return
-        state = store.runs.get(ended) or store.comparisons.get(ended)
+    def _store(self, run_id: str, runs: RunsState) -> None:
+        """Store what a run or a comparison has come to, its conditions included."""
+        state = runs.book.get(run_id) or runs.comparisons.get(run_id)
         if state is not None:
-            self._keep(state, store)
+            self._keep(state, runs)
 
-    def _note_sweep(self, request: messages.Run, store: Store) -> None:
-        sweep = store.sweeps.get(request.workload)
+    def _note_sweep(self, request: messages.Run, runs: RunsState) -> None:
+        sweep = runs.sweeps.get(request.workload)
         if sweep is None or request.parameters not in sweep.points:
             return
         known, name = self._sweep.get(request.workload, (None, ""))
@@ -101,14 +93,14 @@ class ResultRecorder:
             self._sweep[request.workload] = (sweep, name)
         self._sweeps[request.id] = name
 
-    def _keep(self, state: RunState | CompareState, store: Store) -> None:
+    def _keep(self, state: RunState | CompareState, runs: RunsState) -> None:
         # A start keeps nothing, and does without.
         from tui.results.store.kept import stored_form
 
-        pid = store.hello.pid if store.hello else 0
+        pid = runs.hello.pid if runs.hello else 0
         sweep = self._sweeps.pop(state.request.id, "")
         process = f"{self._session}-{pid}"
-        kept = stored_form(state, store, process, sweep)
+        kept = stored_form(state, runs.machine, process, sweep)
         if kept is None:
             return
         self.processes[process] = None
@@ -117,7 +109,7 @@ class ResultRecorder:
             self._thread.start()
         self._waiting.put(kept)
 
-    async def close(self) -> None:
+    async def detach(self) -> None:
         """Wait until all is written, or that is given up and said."""
         thread, self._thread = self._thread, None
         if thread is None:
@@ -144,8 +136,10 @@ class ResultRecorder:
     def _complain(self, problem: str) -> None:
         if problem not in self.problems:
             self.problems.append(problem)
-            if self._tell is not None:
-                self._tell(problem)
+            if self._loop is not None and self._publish is not None:
+                line = LogLine("workbench", problem, "error")
+                with contextlib.suppress(RuntimeError):  # the loop has ended; the list has it
+                    self._loop.call_soon_threadsafe(self._publish, line)
 
 
 class ResultHistory:
@@ -163,28 +157,46 @@ class ResultHistory:
         self._traceless = traceless
         self._problem = ""
 
-    async def read(self, store: Store, apply: Apply) -> None:
-        """Tell what there is of each workload."""
+    def attach(self, session: Session) -> None:
+        """Compare each run of a session that ends well with earlier ones."""
+        self._session = session
+
+        def compare(event: messages.Finished) -> None:
+            session.spawn(self.compare(event.result.id, session.state.runs, session.state.publish))
+
+        session.state.bus.subscribe(messages.Finished, compare)
+
+    def start(self) -> None:
+        """Read what there is of each workload."""
+        state = self._session.state
+        self._session.spawn(self.read(state.runs, state.publish))
+
+    async def detach(self) -> None:
+        """Do nothing: what it does ends with the session's tasks."""
+
+    async def read(self, runs: RunsState, publish: Publish) -> None:
+        """Publish the newest stored results of each workload."""
         import platform
 
-        box = store.sample.host.name if store.sample else platform.node()
-        found = await self._asked(lambda: self._read(box), apply)
+        sample = runs.machine.sample
+        box = sample.host.name if sample else platform.node()
+        found = await self._asked(lambda: self._read(box), publish)
         if found:
-            apply(EarlierRead(self.began, found))
+            publish(EarlierRead(self.began, found))
 
-    async def compare(self, run_id: str, store: Store, apply: Apply) -> None:
-        """Tell how a run that has ended well compares with earlier ones."""
-        state = store.runs.get(run_id)
+    async def compare(self, run_id: str, runs: RunsState, publish: Publish) -> None:
+        """Publish how a run that has ended well compares with earlier ones."""
+        state = runs.book.get(run_id)
         if state is None or state.result is None or state.result.status != "ok":
             return
-        if state.result.time is None or not len(store.earlier):
+        if state.result.time is None or not len(runs.earlier):
             return
-        runs = _alike(state.result, store)
-        found = await self._asked(lambda: self._held(runs), apply)
+        alike = _alike(state.result, runs)
+        found = await self._asked(lambda: self._held(alike), publish)
         if found is not None:
-            apply(HeldAgainst(run_id, found))
+            publish(HeldAgainst(run_id, found))
 
-    async def _asked(self, ask: Callable[[], T], apply: Apply) -> T | None:
+    async def _asked(self, ask: Callable[[], T], publish: Publish) -> T | None:
         """Return the store's answer, or log the problem and return ``None``."""
         from tui.results.store.store_file import StoreError
 
@@ -194,7 +206,7 @@ class ResultHistory:
             problem = f"earlier results are not shown: {error}"
             if problem != self._problem:
                 self._problem = problem
-                apply(LogLine("workbench", problem, "warning"))
+                publish(LogLine("workbench", problem, "warning"))
             return None
 
     def _read(self, box: str) -> tuple[EarlierResult, ...]:
@@ -212,20 +224,20 @@ class ResultHistory:
         )
 
 
-def _alike(result: RunResult, store: Store) -> list[StoredResult]:
+def _alike(result: RunResult, runs: RunsState) -> list[StoredResult]:
     """Return this session's stored results for the same question, the oldest first."""
     # A start measures nothing, and does without.
     from tui.results.store.kept import stored_form
 
     alike = [
         run
-        for run in store.runs.values()
+        for run in runs.book.values()
         if run.result is not None
         and run.result.status == "ok"
         and run.result.time is not None
         and _question(run.result) == _question(result)
     ]
-    found = (stored_form(run, store, "this session") for run in alike)
+    found = (stored_form(run, runs.machine, "this session") for run in alike)
     return [one for one in found if one is not None]
 
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from tui.core.text.redact import HOST, Redactor, whole_words, with_texts
 from tui.devices.state.devices import CPU
+from tui.devices.state.machine import MachineState
 from tui.results.store.records import (
     Facts,
     Record,
@@ -29,19 +30,18 @@ from tui.results.store.validity import (
     same_content,
 )
 from tui.runs.state.runs import CompareState, Conditions, RunState
-from tui.state.store import Store
 from workloads.protocol import wire
 from workloads.protocol.results import Comparison, Environment, RunResult
 
 
 def stored_form(
-    state: RunState | CompareState, store: Store, process: str, sweep: str = ""
+    state: RunState | CompareState, machine: MachineState, process: str, sweep: str = ""
 ) -> StoredResult | None:
     """Build the stored result of a run or a comparison.
 
     Args:
         state: as the store has it, its conditions included.
-        store: the devices and the environment.
+        machine: the devices and the environment.
         process: what stands for the runner's process among all that there ever were.
         sweep: what stands for the sweep that a run belongs to; empty for none.
 
@@ -53,7 +53,7 @@ def stored_form(
         if result is None or not is_kept(result):
             return None
         ended = result.ended_at or (result.time.measured_to if result.time else time.time())
-        facts = _facts(store, devices_of(result), result.flags)
+        facts = _facts(machine, devices_of(result), result.flags)
         record = run_record(
             result,
             ended,
@@ -84,7 +84,7 @@ def stored_form(
         conditions=state.conditions,
         comparison=compared,
     )
-    return StoredResult(record, _facts(store, devices_of(compared), state.request.flags))
+    return StoredResult(record, _facts(machine, devices_of(compared), state.request.flags))
 
 
 def is_kept(result: RunResult) -> bool:
@@ -136,8 +136,8 @@ def devices_of(result: RunResult | Comparison) -> tuple[str, ...]:
     return tuple(dict.fromkeys((result.device, *(name for name in names if name != CPU))))
 
 
-def _facts(store: Store, devices: tuple[str, ...], flags: dict[str, bool]) -> Facts:
-    return facts_of(store.environment, store.sample, store.devices, devices, flags)
+def _facts(machine: MachineState, devices: tuple[str, ...], flags: dict[str, bool]) -> Facts:
+    return facts_of(machine.environment, machine.sample, machine.devices, devices, flags)
 
 
 FORMAT = "gpu-workbench results"

@@ -35,7 +35,7 @@ from tui.cli.output import (
 from tui.cli.results_store import keeper_for
 from tui.cli.values import python_to_use
 from tui.devices.state.devices import CPU
-from tui.session.session import Session
+from tui.runs.session.session import Session
 from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
@@ -120,13 +120,15 @@ async def _compare(python: str, options: CompareOptions) -> int:
     # As in a run, the monitor tells of a GPU's clocks; beside the CPU it would be in the way.
     on_cpu = set(options.devices) == {CPU} or backend(flag) == "oneDNN"
     keeper = keeper_for(wanted=options.store)
-    session = Session(python, None if on_cpu else INTERVAL_S, options.files, keeper=keeper)
+    session = Session(
+        python, None if on_cpu else INTERVAL_S, options.files, [keeper] if keeper else []
+    )
     waiter, progress = Waiter(session), ProgressLine()
     await session.start()
     try:
         if await waiter.ready(progress):
-            print_problems(session.store.hello)
-            name = chosen(session.store, options.names)[0]
+            print_problems(session.state.runs.hello)
+            name = chosen(session.state.runs, options.names)[0]
             set_parameters(session, [name], dict(options.parameters))
             session.request_comparison(
                 name,
@@ -136,11 +138,11 @@ async def _compare(python: str, options: CompareOptions) -> int:
                 pairs=options.pairs,
                 budget=options.budget,
             )
-            store = session.store
+            state = session.state.runs
             done = await waiter.until(
-                lambda: not store.pending(),
+                lambda: not state.pending(),
                 lambda: progress.show_going_on(
-                    comparison_going_on(next(iter(store.comparisons.values()))), store.runner
+                    comparison_going_on(next(iter(state.comparisons.values()))), state.runner
                 ),
             )
             if not done:
@@ -150,13 +152,13 @@ async def _compare(python: str, options: CompareOptions) -> int:
         await session.stop()
     for problem in keeper.problems if keeper else ():
         say(problem)
-    states = [state for state in session.store.comparisons.values() if state.comparison]
-    found = [state.comparison for state in states if state.comparison]
-    for state in states:
+    states = [entry for entry in session.state.runs.comparisons.values() if entry.comparison]
+    found = [entry.comparison for entry in states if entry.comparison]
+    for entry in states:
         if options.json:
-            print_json(comparison_as_json(session.store.environment, state), "compare")
+            print_json(comparison_as_json(session.state.machine.environment, entry), "compare")
         else:
-            print_text(comparison_text(state), "compare.txt")
+            print_text(comparison_text(entry), "compare.txt")
     if not found and waiter.signalled is None:
         raise Failure("the comparison ended before it began")
     failed = not found or found[0].status == "failed"
@@ -170,7 +172,7 @@ def _device(session: Session, flag: str, wanted: Sequence[str]) -> str:
         UsageError: there is no such flag, or several devices are wanted.
         Failure: there is no such device.
     """
-    environment = session.store.environment
+    environment = session.state.machine.environment
     flags = {known.name: known for known in environment.flags} if environment else {}
     if flag not in flags:
         raise UsageError(not_known("flag", flag, list(flags)))
@@ -178,7 +180,7 @@ def _device(session: Session, flag: str, wanted: Sequence[str]) -> str:
         raise UsageError("compare takes one --device")
     if wanted:
         return devices_to_use(session, wanted)[0]
-    device = session.store.device_for_flag(flag)
+    device = session.state.runs.device_for_flag(flag)
     if device is None:
         reason = flags[flag].unavailable or "there is no device that it acts on"
         raise Failure(f"{flag} has no effect here: {reason}")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from tui.cli.output import Failure, UsageError, not_known
 from tui.cli.results_store import opened
 from tui.cli.values import python_at
-from tui.state.events import FlagSet
+from tui.runs.state.events import FlagSet
 
 if TYPE_CHECKING:
     from tui.results.store.compare import StoreComparison
-    from tui.session.session import Session
+    from tui.runs.session.session import Session
 
 FORMS = "python=PATH, a flag such as cudnn.benchmark=on, or a VARIABLE=value; several with commas"
 TURNS = 4
@@ -44,12 +44,12 @@ class InterleavedSide:
         Raises:
             UsageError: torch has no such flag here.
         """
-        environment = session.store.environment
+        environment = session.state.machine.environment
         known = [flag.name for flag in environment.flags] if environment else []
         for name, value in self.flags.items():
             if name not in known:
                 raise UsageError(f"--interleave {self.text}: {not_known('flag', name, known)}")
-            session.apply(FlagSet(name, value))
+            session.state.publish(FlagSet(name, value))
 
 
 def parse_arm(text: str) -> InterleavedSide:

@@ -16,10 +16,9 @@ from tui.core.child.launch import too_many_files
 from tui.core.child.process import ChildProcess
 from tui.core.child.request import NoAnswerError, first_answer
 from tui.core.text.glyphs import rows_of_text
+from tui.runs.session.runner_supervisor import SILENT_S, runner_command
+from tui.runs.session.silence import reading
 from tui.runs.state.parameters import allowed, text_of
-from tui.session import supervisors
-from tui.session.silence import reading
-from tui.session.supervisors import runner_command
 from workloads.protocol import messages
 from workloads.protocol.messages import Event
 from workloads.protocol.results import WorkloadInfo
@@ -85,10 +84,10 @@ async def _report_silence(files: Sequence[str], progress: ProgressLine) -> None:
     started = time.monotonic()
     while files:
         waited = time.monotonic() - started
-        if waited > supervisors.SILENT_S:
+        if waited > SILENT_S:
             found = reading(files, waited)
             progress.show_silence(f"{found.reason}; {found.advice}")
-        await asyncio.sleep(max(1.0, supervisors.SILENT_S - waited))
+        await asyncio.sleep(max(1.0, SILENT_S - waited))
 
 
 def _plain(info: WorkloadInfo) -> dict[str, object]:

@@ -37,9 +37,9 @@ from tui.cli.results_store import Earlier, comparison_text, keeper_for
 from tui.cli.values import python_to_use
 from tui.core.text import numbers as fmt
 from tui.runs.cli.interleave import FORMS, TURNS, InterleavedSide, compare_turns, parse_arms
+from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
-from tui.session.session import Session
-from tui.state.store import Store
+from tui.runs.state.state import RunsState
 from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ async def _run(python: str, options: RunOptions) -> int:
         await one.run()
         if one.ended_early:
             break
-    states = [state for one in rounds for state in one.states]
+    states = [entry for one in rounds for entry in one.states]
     problems = list(dict.fromkeys(problem for one in rounds for problem in one.problems))
     for problem in problems:
         say(problem)
@@ -170,11 +170,11 @@ async def _run(python: str, options: RunOptions) -> int:
     if earlier is not None and not rounds[-1].ended_early:
         found = earlier.compared([name for one in rounds for name in one.processes], problems)
     if options.json:
-        plain = results_as_json(rounds[-1].store, states)
+        plain = results_as_json(rounds[-1].state, states)
         print_json({**plain, "against": found} if found else plain, "run")
     elif found is not None and earlier is not None:
         print_text(earlier.text(found, width()), "against.txt")
-    failed = any(state.result is not None and state.result.status == "failed" for state in states)
+    failed = any(entry.result is not None and entry.result.status == "failed" for entry in states)
     slower = found is not None and bool(found.slower)
     return rounds[-1].exit_code(1 if failed or slower or any(one.broken for one in rounds) else 0)
 
@@ -208,7 +208,7 @@ async def _interleave(
     if options.json:
         sides = {
             letter: results_as_json(
-                side[-1].store, [state for each in side for state in each.states]
+                side[-1].state, [entry for each in side for entry in each.states]
             )
             for letter, side in zip("ab", turns, strict=True)
             if side
@@ -217,8 +217,8 @@ async def _interleave(
         print_json({"interleaved": list(options.interleave), "sides": sides, "compared": found})
     elif found is not None:
         print_text(comparison_text(found, (arms[0].text, arms[1].text), width()), "interleave.txt")
-    states = [state for each in rounds for state in each.states]
-    failed = any(state.result is not None and state.result.status == "failed" for state in states)
+    states = [entry for each in rounds for entry in each.states]
+    failed = any(entry.result is not None and entry.result.status == "failed" for entry in states)
     slower = found is not None and bool(found.slower)
     return one.exit_code(1 if failed or slower or any(each.broken for each in rounds) else 0)
 
@@ -248,22 +248,22 @@ class Round:
             python,
             interval,
             options.files,
-            keeper=self._keeper,
+            [self._keeper] if self._keeper else [],
             variables=arm.variables if arm else None,
         )
         self._options = options
         self._number = number
         self._waiter, self._progress = Waiter(self._session), ProgressLine()
-        self._told = ResultPrinter(self.store, self._progress, rows=not options.json)
+        self._told = ResultPrinter(self.state, self._progress, rows=not options.json)
 
     @property
-    def store(self) -> Store:
-        return self._session.store
+    def state(self) -> RunsState:
+        return self._session.state.runs
 
     @property
     def states(self) -> list[RunState]:
         """The runs, with ids that no other round has."""
-        states = list(self.store.runs.values())
+        states = list(self.state.book.values())
         return states if self._number == 1 else [_numbered(one, self._number) for one in states]
 
     @property
@@ -279,7 +279,7 @@ class Round:
     @property
     def broken(self) -> bool:
         """A file of workloads could not be read."""
-        return self.store.hello is not None and bool(self.store.hello.problems)
+        return self.state.hello is not None and bool(self.state.hello.problems)
 
     @property
     def ended_early(self) -> bool:
@@ -305,14 +305,14 @@ class Round:
         finally:
             await self._session.stop()
         if not self._options.json:
-            self._told.end(list(self.store.runs.values()))
+            self._told.end(list(self.state.book.values()))
 
     async def _run_all(self) -> None:
         session, options, told = self._session, self._options, self._told
         first = self._number == 1
         if first:
-            print_problems(self.store.hello)
-        names = chosen(self.store, options.names, options.groups, everything=options.everything)
+            print_problems(self.state.hello)
+        names = chosen(self.state, options.names, options.groups, everything=options.everything)
         set_parameters(session, names, dict(options.parameters), sweeps=True)
         if self._arm is not None:
             self._arm.apply_flags(session)
@@ -320,23 +320,23 @@ class Round:
         if first and not options.devices:
             await _print_left_out(session, self._waiter)
         session.run(names, devices, options.budget)
-        await self._waiter.until(lambda: not self.store.pending() or told.to_nobody, told.tell)
-        if self.store.pending():
+        await self._waiter.until(lambda: not self.state.pending() or told.to_nobody, told.tell)
+        if self.state.pending():
             await self._waiter.finish(self._progress)
 
 
-def _numbered(state: RunState, number: int) -> RunState:
-    result = state.result
-    return replace(state, result=result and replace(result, id=f"{result.id}.{number}"))
+def _numbered(entry: RunState, number: int) -> RunState:
+    result = entry.result
+    return replace(entry, result=result and replace(result, id=f"{result.id}.{number}"))
 
 
 async def _print_left_out(session: Session, waiter: Waiter) -> None:
     """Print a line where torch does not see some GPUs and no device is named."""
-    store = session.store
-    if not await waiter.until(lambda: store.sample is not None, lambda: None):
+    state = session.state
+    if not await waiter.until(lambda: state.machine.sample is not None, lambda: None):
         return
-    unseen = [view for view in store.devices if view.nvml and not view.torch]
-    if unseen and not any(view.torch for view in store.devices if view.nvml):
+    unseen = [view for view in state.machine.devices if view.nvml and not view.torch]
+    if unseen and not any(view.torch for view in state.machine.devices if view.nvml):
         reason = unseen[0].unpaired or "torch does not see them"
         models = Counter(view.name for view in unseen)
         names = ", ".join(f"{n} x {name}" if n > 1 else name for name, n in models.items())
@@ -347,13 +347,13 @@ class ResultPrinter:
     """Prints each result when its run has ended, and says meanwhile how far the runs are.
 
     Args:
-        store: that knows the runs.
+        state: of the runs.
         progress: where that is said.
         rows: print the results; not where they follow as one object.
     """
 
-    def __init__(self, store: Store, progress: ProgressLine, *, rows: bool) -> None:
-        self._store = store
+    def __init__(self, state: RunsState, progress: ProgressLine, *, rows: bool) -> None:
+        self._state = state
         self._progress = progress
         self._wanted = rows
         self._rows = Rows("run.txt")
@@ -366,9 +366,9 @@ class ResultPrinter:
 
     def tell(self) -> None:
         """Print what has ended since, and say how far the runs are."""
-        self._print([state for state in self._store.runs.values() if state.ended])
-        words = how_far(self._store, self._progress.cells)
-        self._progress.show_going_on(words, self._store.runner)
+        self._print([entry for entry in self._state.book.values() if entry.ended])
+        words = how_far(self._state, self._progress.cells)
+        self._progress.show_going_on(words, self._state.runner)
 
     def end(self, states: Sequence[RunState]) -> None:
         """Print what is left, and the sweeps.
@@ -382,37 +382,37 @@ class ResultPrinter:
         from tui.cli.command_output import sweeps_text
 
         self._print(states)
-        self._rows.add(sweeps_text(self._store, states))
+        self._rows.add(sweeps_text(self._state, states))
         self._rows.end()
 
     def _print(self, states: Sequence[RunState]) -> None:
         from tui.cli.command_output import state_text
 
-        for state in states if self._wanted else ():
-            if state.request.id not in self._printed:
-                self._printed.add(state.request.id)
+        for entry in states if self._wanted else ():
+            if entry.request.id not in self._printed:
+                self._printed.add(entry.request.id)
                 self._progress.clear()
-                self._rows.add(state_text(self._store, state))
+                self._rows.add(state_text(self._state, entry))
 
 
-def how_far(store: Store, cells: int) -> str:
+def how_far(state: RunsState, cells: int) -> str:
     """Of several runs, how many are done, a bar and about what time is left; then what runs now."""
     from tui.kit.lines import plain
     from tui.runs.views.queue import queue, queue_line
 
-    found = queue(store)
-    words = going_on(store)
+    found = queue(state)
+    words = going_on(state)
     if found is None or found.wanted < 2:
         return words
     return plain(queue_line(found, cells, words)).strip()
 
 
-def going_on(store: Store) -> str:
+def going_on(state: RunsState) -> str:
     """Return the running workload, its progress, and its first findings."""
-    states = store.runs.values()
-    now = next((state for state in states if state.progress and not state.ended), None)
+    states = state.book.values()
+    now = next((entry for entry in states if entry.progress and not entry.ended), None)
     if now is None or now.progress is None:
-        return f"waiting for the runner ({store.runner.status})"
+        return f"waiting for the runner ({state.runner.status})"
     progress = now.progress
     parts = [f"{now.request.workload} on {now.request.device}", progress.phase]
     if progress.blocks:

@@ -12,11 +12,14 @@ from textual.containers import Horizontal
 from textual.timer import Timer
 from textual.widgets import Digits
 
+from tui.core.events import Topic
 from tui.core.text import glyphs
 from tui.kit.closing import ClosesOnce
-from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
+from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.lines import Line, paragraph
 from tui.kit.pane import FooterBar, LineBar, LinesView, Pane
+from tui.runs.screens.program import RunProgram
+from tui.runs.state.state import RunsState
 from tui.runs.views.demo import (
     headline_lines,
     no_such_group,
@@ -26,8 +29,6 @@ from tui.runs.views.demo import (
     title_line,
     waits,
 )
-from tui.state.events import Topic
-from tui.state.store import Store
 from workloads.protocol.results import WorkloadInfo
 
 SPINNER_S = 0.125
@@ -53,7 +54,7 @@ class DemoPane(Pane):
 
     def __init__(
         self,
-        store: Store,
+        state: RunsState,
         group: str,
         page: Callable[[], WorkloadInfo | None],
         note: Callable[[], str] = str,
@@ -61,12 +62,13 @@ class DemoPane(Pane):
         """Show a page.
 
         Args:
-            store: what is known.
+            state: of the runs.
             group: whose pages there are.
             page: the workload of the open one.
             note: what is to be said of it beside its run.
         """
-        super().__init__(store, id="demo")
+        super().__init__(id="demo")
+        self.state = state
         self._group = group
         self._page = page
         self._note = note
@@ -89,7 +91,7 @@ class DemoPane(Pane):
         """Turn the spinner only while something is waited for, and where things may move."""
         if self.app.animation_level != "none":
             self._spinner = self.set_interval(SPINNER_S, self._turn, pause=True)
-        self.store_changed()
+        self.state_changed()
 
     def _turn(self) -> None:
         self._tick += 1
@@ -97,11 +99,11 @@ class DemoPane(Pane):
 
     def on_resize(self, _event: events.Resize) -> None:
         """Rebuild the figures for the new size."""
-        self.store_changed()
+        self.state_changed()
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         info = self._page()
-        digits = number_of(self.store, info)[0] if info else ""
+        digits = number_of(self.state, info)[0] if info else ""
         # The digits are drawn of lines that ASCII lacks.
         room = self.size.height >= LARGE_FROM and not glyphs.GLYPHS.ascii
         self.large.display = bool(digits) and room
@@ -112,7 +114,7 @@ class DemoPane(Pane):
         self.headline.display = rows > 0
         self.headline.styles.height = min(rows, max(1, self.size.height // 2))
         if self._spinner is not None:
-            turns = info is not None and waits(self.store, info)
+            turns = info is not None and waits(self.state, info)
             (self._spinner.resume if turns else self._spinner.pause)()
         self.headline.rebuild()
         self.body.rebuild()
@@ -122,18 +124,18 @@ class DemoPane(Pane):
         if info is None:
             return []
         large = self.large.display
-        return headline_lines(self.store, info, cells, self._note(), tick=self._tick, large=large)
+        return headline_lines(self.state, info, cells, self._note(), tick=self._tick, large=large)
 
     def _number_words(self, cells: int) -> list[Line]:
         info = self._page()
-        words = number_of(self.store, info)[1] if info else ""
+        words = number_of(self.state, info)[1] if info else ""
         return [(), *paragraph(words, cells)]
 
     def _body(self, cells: int) -> list[Line]:
         info = self._page()
         if info is None:
-            return no_such_group(self.store, self._group, cells)
-        return page_lines(self.store, info, cells)
+            return no_such_group(self.state, self._group, cells)
+        return page_lines(self.state, info, cells)
 
 
 class DemoScreen(ClosesOnce[None], CommandScreen):
@@ -160,21 +162,22 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
         Binding("space", "page_down", show=False),
     ]
 
-    def __init__(self, program: Program, group: str, workload: str | None = None) -> None:
+    def __init__(self, program: RunProgram, group: str, workload: str | None = None) -> None:
         super().__init__(program)
+        self.state, self.actions = program.runs, program.actions
         self._group = group
-        names = [info.name for info in pages(self.store, group)]
+        names = [info.name for info in pages(self.state, group)]
         self._number = names.index(workload) if workload in names else 0
         self._ran: set[str] = set()
         """Workloads that this demo has run."""
         self._note = ""
         """What became of the run of the page before."""
-        self.pane = DemoPane(self.store, group, lambda: self.info, lambda: self._note)
+        self.pane = DemoPane(self.state, group, lambda: self.info, lambda: self._note)
 
     @property
     def info(self) -> WorkloadInfo | None:
         """The workload of the page; ``None`` where the group has none."""
-        found = pages(self.store, self._group)
+        found = pages(self.state, self._group)
         return found[min(self._number, len(found) - 1)] if found else None
 
     def compose(self) -> ComposeResult:
@@ -187,7 +190,7 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
         self._open()
 
     def _title(self, cells: int) -> Line:
-        return title_line(self.store, self._group, self._number, cells)
+        return title_line(self.state, self._group, self._number, cells)
 
     def _open(self) -> None:
         """Show the page and run what it shows, once."""
@@ -214,7 +217,7 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
         info = self.info
         pending = [
             run.request.id
-            for run in self.store.runs.values()
+            for run in self.state.book.values()
             if run.demo and not run.ended and info and run.request.workload == info.name
         ]
         if info is None or not pending:
@@ -239,7 +242,7 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
 
     def _turn(self, by: int) -> None:
         """Go to the next page or to the one before; the ends stay where they are."""
-        number = max(0, min(len(pages(self.store, self._group)) - 1, self._number + by))
+        number = max(0, min(len(pages(self.state, self._group)) - 1, self._number + by))
         if number != self._number:
             cancelled = self._leave_page()
             back = "p" if by > 0 else "n"

@@ -9,12 +9,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from tui.core.events import EventLog, Topic
 from tui.kit.lines import Line
-from tui.kit.notices import log_lines
+from tui.kit.log_lines import log_lines
 from tui.kit.pane import LinesView, Pane
+from tui.runs.state.state import RunsState
 from tui.runs.views.backend import backend, newest, switches, view
-from tui.state.events import Topic
-from tui.state.store import Store
 
 
 class BackendSwitches(LinesView):
@@ -29,41 +29,41 @@ class BackendSwitches(LinesView):
     class Chosen(Message):
         """Enter on the switch under the cursor."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, state: RunsState) -> None:
         super().__init__(self._view)
-        self._store = store
+        self._state = state
         self._flag: str | None = None
 
     @property
     def flag(self) -> str | None:
         """The switch under the cursor."""
-        names = [flag.name for flag in switches(self._store)]
+        names = [flag.name for flag in switches(self._state)]
         return self._flag if self._flag in names else next(iter(names), None)
 
     def comparing(self) -> list[str]:
         """Ids of the comparisons that have not ended."""
-        states = self._store.comparisons.values()
+        states = self._state.comparisons.values()
         return [state.request.id for state in states if not state.done]
 
     def compared_on(self, flag: str) -> list[str]:
         """Return the workloads that a flag was compared on, else all on which it can be."""
-        compared = [state.request for state in newest(self._store) if state.request.flag == flag]
+        compared = [state.request for state in newest(self._state) if state.request.flag == flag]
         names = list(dict.fromkeys(request.workload for request in reversed(compared)))
-        return names or [info.name for info in self._store.catalogue if info.compared]
+        return names or [info.name for info in self._state.catalogue if info.compared]
 
     def _view(self, cells: int) -> list[Line]:
         rows = self.size.height
-        return view(self._store, self.flag, cells, focused=self.has_focus, rows=rows).lines
+        return view(self._state, self.flag, cells, focused=self.has_focus, rows=rows).lines
 
     def action_move(self, by: int) -> None:
         """Put the cursor on another switch and bring it into view."""
-        names = [flag.name for flag in switches(self._store)]
+        names = [flag.name for flag in switches(self._state)]
         if self.flag is None:
             return
         index = max(0, min(len(names) - 1, names.index(self.flag) + by))
         self._flag = names[index]
         self.rebuild()
-        line = view(self._store, self._flag, max(1, self.cells)).cursor_line
+        line = view(self._state, self._flag, max(1, self.cells)).cursor_line
         top, height = self.scroll_offset.y, self.size.height
         if not top <= line < top + height:
             self.scroll_to(y=line, animate=False)
@@ -93,15 +93,16 @@ class BackendPane(Pane):
         "that a process keeps once it has run a convolution is compared in fresh processes."
     )
 
-    def __init__(self, store: Store, *, id: str | None = "backend") -> None:  # noqa: A002 (Textual's name)
-        super().__init__(store, id=id)
-        self.body = BackendSwitches(store)
+    def __init__(self, state: RunsState, *, id: str | None = "backend") -> None:  # noqa: A002 (Textual's name)
+        super().__init__(id=id)
+        self.state = state
+        self.body = BackendSwitches(state)
 
     def compose(self) -> ComposeResult:
         yield self.body
 
     def on_mount(self) -> None:
-        self.store_changed()
+        self.state_changed()
 
     def rows_wanted(self, cells: int, most: int) -> int:
         """Rows that it takes with its title while keys go elsewhere.
@@ -110,13 +111,13 @@ class BackendPane(Pane):
             cells: width of the pane.
             most: rows that there are for it.
         """
-        shown = view(self.store, self.body.flag, cells, focused=False, rows=most - 1)
+        shown = view(self.state, self.body.flag, cells, focused=False, rows=most - 1)
         return 1 + max(1, min(most - 1, len(shown.lines)))
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         self.body.rebuild()
-        names = dict.fromkeys(backend(flag.name) for flag in switches(self.store))
-        going = sum(not state.done for state in self.store.comparisons.values())
+        names = dict.fromkeys(backend(flag.name) for flag in switches(self.state))
+        going = sum(not state.done for state in self.state.comparisons.values())
         title = f"Backends: {', '.join(names)}" if names else "Backends"
         title += f"   {going} to compare" if going else ""
         self.retitle(title)
@@ -143,7 +144,7 @@ class DetailPane(Pane):
 
     def __init__(
         self,
-        store: Store,
+        state: RunsState,
         selected: Callable[[], str | None],
         group: Callable[[], tuple[str, list[str]] | None],
         *,
@@ -152,12 +153,13 @@ class DetailPane(Pane):
         """Show a workload.
 
         Args:
-            store: what is known.
+            state: of the runs.
             selected: the name of the workload under the table's cursor.
             group: the name and the workloads of the group whose heading that is instead.
             id: the widget's.
         """
-        super().__init__(store, id=id)
+        super().__init__(id=id)
+        self.state = state
         self._selected = selected
         self._group = group
         self._workload: str | None = None
@@ -169,9 +171,9 @@ class DetailPane(Pane):
         yield self.body
 
     def on_mount(self) -> None:
-        self.store_changed()
+        self.state_changed()
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         """Redraw what changed; another workload is shown from its beginning."""
         workload = self._selected()
         if workload != self._workload:
@@ -184,7 +186,7 @@ class DetailPane(Pane):
         """Show the roofline of the selected device, or the workload, from the beginning."""
         self.roofline = roofline
         self.body.scroll_to(y=0, animate=False)
-        self.store_changed()
+        self.state_changed()
 
     def _title(self, workload: str | None) -> str:
         if self.roofline:
@@ -202,14 +204,14 @@ class DetailPane(Pane):
         if self.roofline:
             from tui.runs.views.detail_plots import device_of, roofline_lines
 
-            device = device_of(self.store)
-            return roofline_lines(self.store, device, self._workload, cells, height)
+            device = device_of(self.state)
+            return roofline_lines(self.state, device, self._workload, cells, height)
         group = self._group()
         if group is not None:
             from tui.runs.views.detail_plots import group_lines
 
-            return group_lines(self.store, *group, cells)
-        return detail_lines(self.store, self._workload, cells, height)
+            return group_lines(self.state, *group, cells)
+        return detail_lines(self.state, self._workload, cells, height)
 
 
 class LogPane(Pane):
@@ -222,8 +224,9 @@ class LogPane(Pane):
         "again."
     )
 
-    def __init__(self, store: Store, *, id: str | None = "log") -> None:  # noqa: A002 (Textual's name)
-        super().__init__(store, id=id)
+    def __init__(self, event_log: EventLog, *, id: str | None = "log") -> None:  # noqa: A002 (Textual's name)
+        super().__init__(id=id)
+        self._event_log = event_log
         self.body = LinesView(self._log, stick_to_end=True)
 
     def compose(self) -> ComposeResult:
@@ -231,10 +234,10 @@ class LogPane(Pane):
 
     def on_mount(self) -> None:
         self.retitle("Log")
-        self.store_changed()
+        self.state_changed()
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         self.body.rebuild()
 
     def _log(self, cells: int) -> list[Line]:
-        return log_lines(self.store, cells)
+        return log_lines(self._event_log.lines, cells)

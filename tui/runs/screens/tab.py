@@ -10,15 +10,16 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
+from tui.core.events import Topic, Topics
 from tui.devices.screens.panes import DevicesPane, MemoryPane
 from tui.kit import arrangement
-from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen, has_others
+from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, switch_classes
 from tui.runs.screens.detail_panes import BackendPane, BackendSwitches, DetailPane, LogPane
+from tui.runs.screens.program import RunProgram
 from tui.runs.screens.workloads_pane import WorkloadList, WorkloadsPane
 from tui.runs.state.parameters import Sweep, Valid
-from tui.state.events import Topic, Topics
 
 
 class WorkbenchScreen(CommandScreen):
@@ -33,15 +34,17 @@ class WorkbenchScreen(CommandScreen):
     BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
     MODES = ("grid", "stack", "fold")
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: RunProgram) -> None:
         super().__init__(program)
-        store, actions, clock = program.store, program.actions, program.clock
-        self.devices = DevicesPane(store, actions, clock)
-        self.memory = MemoryPane(store, clock)
-        self.workloads = WorkloadsPane(store)
-        self.backend = BackendPane(store)
-        self.detail = DetailPane(store, lambda: self.workload, lambda: self.workloads.table.group)
-        self.log_pane = LogPane(store)
+        self._program = program
+        self.state, self.actions = program.runs, program.actions
+        state, machine, clock = program.runs, program.machine, program.clock
+        self.devices = DevicesPane(machine, self.actions, clock)
+        self.memory = MemoryPane(machine, clock)
+        self.workloads = WorkloadsPane(state)
+        self.backend = BackendPane(state)
+        self.detail = DetailPane(state, lambda: self.workload, lambda: self.workloads.table.group)
+        self.log_pane = LogPane(program.event_log)
         self.panes: dict[str, Pane] = {
             "devices": self.devices,
             "memory": self.memory,
@@ -121,7 +124,7 @@ class WorkbenchScreen(CommandScreen):
             shown = place != "away"
             if shown and not pane.display:
                 pane.display = True
-                pane.call_after_refresh(pane.store_changed)
+                pane.call_after_refresh(pane.state_changed)
             elif not shown:
                 pane.display = False
             changes = switch_classes(pane, {"-open": place == "open", "-folded": place == "folded"})
@@ -146,7 +149,7 @@ class WorkbenchScreen(CommandScreen):
         stack, rows = self.has_class("-stack"), self.app.size.height
         fitted = stack and self.focused_pane != "backend"
         set_height(self.backend, self._rows_wanted()[1] if fitted else None)
-        notice = arrangement.notice_rows(rows, len(self.store.devices))
+        notice = arrangement.notice_rows(rows, len(self.state.machine.devices))
         bare = self.devices.rows_wanted(0, notice)
         whole = self.devices.rows_wanted(arrangement.history_rows(rows), notice)
         is_open = {
@@ -185,7 +188,7 @@ class WorkbenchScreen(CommandScreen):
 
     def looks_at_torch(self) -> bool:
         """Return the memory pane splits what other processes hold, where it is not folded."""
-        return not self.memory.has_class("-folded") and has_others(self.store)
+        return not self.memory.has_class("-folded") and self.state.machine.has_other_processes()
 
     def draw(self, parts: Topics) -> None:
         """Draw what has changed; there may be more devices."""
@@ -238,7 +241,7 @@ class WorkbenchScreen(CommandScreen):
             if yes:
                 self._run(names)
 
-        self.app.push_screen(ConfirmScreen(*run_all_words(self.store, names)), answered)
+        self.app.push_screen(ConfirmScreen(*run_all_words(self.state, names)), answered)
 
     def _run(self, names: list[str]) -> None:
         if names:
@@ -255,7 +258,7 @@ class WorkbenchScreen(CommandScreen):
         if self.focused_pane == "backend":
             return self.backend.body.comparing()
         names = self.workloads.table.under_cursor()
-        runs = self.store.runs.values()
+        runs = self.state.book.values()
         return [run.request.id for run in runs if not run.ended and run.request.workload in names]
 
     def action_edit_parameters(self) -> None:
@@ -263,7 +266,7 @@ class WorkbenchScreen(CommandScreen):
         from tui.runs.screens.parameters import ParametersScreen
         from tui.runs.views.detail import find
 
-        info = find(self.store, self.workload)
+        info = find(self.state, self.workload)
         if info is None:
             return
 
@@ -276,8 +279,8 @@ class WorkbenchScreen(CommandScreen):
                 self.actions.set_parameters(info.name, chosen.parameters)
             self.program.draw_now()
 
-        present = self.store.parameters.get(info.name, {})
-        sweep = self.store.sweeps.get(info.name)
+        present = self.state.parameters.get(info.name, {})
+        sweep = self.state.sweeps.get(info.name)
         self.app.push_screen(ParametersScreen(info, present, sweep), done)
 
     def action_copy_result(self) -> None:
@@ -286,7 +289,7 @@ class WorkbenchScreen(CommandScreen):
         from tui.runs.views.detail import copy_text
 
         if self.workload is not None:
-            copy(self.app, self.workload, copy_text(self.store, self.workload))
+            copy(self.app, self.workload, copy_text(self.state, self.workload))
 
     def action_demo(self) -> None:
         """Step through the group of the selected workload."""
@@ -294,9 +297,9 @@ class WorkbenchScreen(CommandScreen):
         from tui.runs.views.detail import find
 
         names = self.workloads.table.under_cursor()
-        info = find(self.store, names[0] if names else None)
+        info = find(self.state, names[0] if names else None)
         if info is not None:
-            self.app.push_screen(DemoScreen(self.program, info.group, self.workload))
+            self.app.push_screen(DemoScreen(self._program, info.group, self.workload))
 
     # ---- the table ----
 
@@ -315,7 +318,7 @@ class WorkbenchScreen(CommandScreen):
     @on(WorkloadList.Moved)
     def _workload_moved(self) -> None:
         if self.detail.is_attached:
-            self.detail.store_changed()
+            self.detail.state_changed()
         self.query_one(FooterBar).rebuild()
 
     @on(WorkloadList.Chosen)
@@ -334,7 +337,7 @@ class WorkbenchScreen(CommandScreen):
         """Switch the flag under the cursor."""
         name = self.backend.body.flag
         if name is not None:
-            self.actions.set_flag(name, not self.store.flags.get(name, False))
+            self.actions.set_flag(name, not self.state.flags.get(name, False))
             self.program.draw_now()
 
     @on(BackendSwitches.Chosen)

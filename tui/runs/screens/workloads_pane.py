@@ -11,10 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
+from tui.core.events import Topic
 from tui.kit.lines import Line, LinesOnDemand
 from tui.kit.lists import KeyedList, RowFilter
-from tui.kit.notices import runner_notes
 from tui.kit.pane import LineBar, LinesView, Pane
+from tui.runs.state.state import RunsState
+from tui.runs.views.runner_notes import runner_notes
 from tui.runs.views.workload_columns import columns_for, entry_line, heading
 from tui.runs.views.workload_table import (
     ORDERS,
@@ -28,8 +30,6 @@ from tui.runs.views.workload_table import (
     no_match,
     ordered,
 )
-from tui.state.events import Topic
-from tui.state.store import Store
 
 
 class WorkloadList(KeyedList):
@@ -43,9 +43,9 @@ class WorkloadList(KeyedList):
     class Chosen(KeyedList.Chosen):
         """Enter, or a click on the entry under the cursor."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, state: RunsState) -> None:
         super().__init__()
-        self._store = store
+        self._state = state
         self.pattern = ""
         self.folded: frozenset[str] = frozenset()
         self.order: Order = ORDERS[0]
@@ -80,20 +80,20 @@ class WorkloadList(KeyedList):
         """Return the workload under the cursor, or those of the group whose heading it is."""
         entry = self.entry
         if isinstance(entry, Group):
-            return [info.name for info in self._store.catalogue if info.group == entry.name]
+            return [info.name for info in self._state.catalogue if info.group == entry.name]
         return [entry.workload] if entry else []
 
     def listed(self) -> list[str]:
         """All workloads that the table lists, in its order; a folded group's too."""
-        shown = ordered(self._store, entries(self._store, self.pattern), self.order)
+        shown = ordered(self._state, entries(self._state, self.pattern), self.order)
         return [entry.workload for entry in shown if isinstance(entry, WorkloadRow)]
 
     # ---- drawing ----
 
     def row_keys(self) -> list[str]:
         """Return the entries in their order."""
-        found = entries(self._store, self.pattern, self.folded)
-        self.found = ordered(self._store, found, self.order)
+        found = entries(self._state, self.pattern, self.folded)
+        self.found = ordered(self._state, found, self.order)
         return list(map(entry_key, self.found))
 
     def row_lines(self, cells: int) -> Sequence[Line]:
@@ -101,7 +101,7 @@ class WorkloadList(KeyedList):
         found, at = self.found, self.cursor
         if not found and self.pattern.strip():
             return no_match(self.pattern, cells)
-        chosen = columns_for(self._store, found, cells)
+        chosen = columns_for(self._state, found, cells)
         return LinesOnDemand(
             len(found), lambda place: entry_line(found[place], chosen, under_cursor=place == at)
         )
@@ -110,11 +110,11 @@ class WorkloadList(KeyedList):
         """Return the line above the table, as wide as the table's lines."""
         if not self.found:
             self.read_keys()  # it is drawn before the table is
-        return heading(self._store, columns_for(self._store, self.found, max(1, self.cells)))
+        return heading(self._state, columns_for(self._state, self.found, max(1, self.cells)))
 
     def hidden_columns(self) -> tuple[str, ...]:
         """Columns for which there is no room."""
-        return columns_for(self._store, self.found, max(1, self.cells)).hidden
+        return columns_for(self._state, self.found, max(1, self.cells)).hidden
 
     # ---- moving ----
 
@@ -164,9 +164,10 @@ class WorkloadsPane(Pane):
         "not the present ones. '!': read the warnings in the detail."
     )
 
-    def __init__(self, store: Store, *, id: str | None = "workloads") -> None:  # noqa: A002 (Textual's name)
-        super().__init__(store, id=id)
-        self.table = WorkloadList(store)
+    def __init__(self, state: RunsState, *, id: str | None = "workloads") -> None:  # noqa: A002 (Textual's name)
+        super().__init__(id=id)
+        self.state = state
+        self.table = WorkloadList(state)
         self._noted: LinesView | None = None
         """Made when there is first something to be said."""
         self.filter_line = RowFilter(
@@ -187,9 +188,9 @@ class WorkloadsPane(Pane):
         yield self.table
 
     def on_mount(self) -> None:
-        self.store_changed()
+        self.state_changed()
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         self._place_notes()
         self._place_queue()
         self.table.rebuild()
@@ -198,17 +199,17 @@ class WorkloadsPane(Pane):
 
     def have_aged(self) -> bool:
         """Return whether earlier results have aged by a minute, by the newest sample's time."""
-        if not self.store.earlier or self.store.sample is None:
+        if not self.state.earlier or self.state.machine.sample is None:
             return False
-        before, self._minute = self._minute, int(self.store.sample.at // 60)
+        before, self._minute = self._minute, int(self.state.machine.sample.at // 60)
         return before != self._minute
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another width has room for other columns."""
-        self.call_after_refresh(self.store_changed)
+        self.call_after_refresh(self.state_changed)
 
     def _notes(self, cells: int) -> list[Line]:
-        return runner_notes(self.store, cells)
+        return runner_notes(self.state, cells)
 
     def _place_notes(self) -> None:
         # Asked here and not of the view, which has no width while it is not displayed.
@@ -225,7 +226,7 @@ class WorkloadsPane(Pane):
 
     def _place_queue(self) -> None:
         """How far the runs are, below the table."""
-        many = len(self.store.asked) >= SHOWN_FROM and self._queue_line(1) != ()
+        many = len(self.state.requested) >= SHOWN_FROM and self._queue_line(1) != ()
         if self._queue is None:
             if not many or not self.is_attached:
                 return
@@ -238,17 +239,17 @@ class WorkloadsPane(Pane):
         # Imported when there is a queue: no start needs it.
         from tui.runs.views.queue import queue, queue_line
 
-        found = queue(self.store)
+        found = queue(self.state)
         return () if found is None else queue_line(found, cells)
 
     def _retitle(self) -> None:
         words = ["Workloads"]
         if self.table.pattern:
-            matching = f"{len(self.table.listed())} of {len(self.store.catalogue)}"
+            matching = f"{len(self.table.listed())} of {len(self.state.catalogue)}"
             words.append(f"filter: {self.table.pattern} ({matching})")
         if self.table.order != ORDERS[0]:
             words.append(f"by {self.table.order}")
-        hidden = self.table.hidden_columns() if self.store.catalogue else ()
+        hidden = self.table.hidden_columns() if self.state.catalogue else ()
         if hidden:
             words.append(f"i shows {', '.join(hidden)}")
         self.retitle("   ".join(words))
@@ -256,7 +257,7 @@ class WorkloadsPane(Pane):
     def next_order(self) -> None:
         """Sort the table by the next column."""
         self.table.sort_by(following(self.table.order))
-        self.store_changed()
+        self.state_changed()
 
     # ---- the filter ----
 
@@ -264,4 +265,4 @@ class WorkloadsPane(Pane):
         """Narrow the table to what was typed."""
         event.stop()
         self.table.pattern = event.value
-        self.store_changed()
+        self.state_changed()

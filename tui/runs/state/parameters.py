@@ -347,3 +347,22 @@ def _range(info: ParameterInfo, part: str) -> Iterator[int | float]:
         yield round(number) if whole else number
         count += 1
         number = low * step**count if multiplies else low + step * count
+
+
+def usable(
+    info: WorkloadInfo, wanted: dict[str, Setting]
+) -> tuple[dict[str, Setting], tuple[str, ...]]:
+    """Return all parameters of a workload: those wanted where they are allowed, else the defaults.
+
+    Returns:
+        The parameters, and a line for each of the wanted ones that is not allowed.
+    """
+    texts = {name: text_of(value) for name, value in wanted.items()}
+    outcome = validate(info, texts)
+    errors: tuple[str, ...] = ()
+    if isinstance(outcome, Invalid):
+        errors = tuple(outcome.errors.values())
+        good = {name: text for name, text in texts.items() if name not in outcome.errors}
+        outcome = validate(info, good)
+        assert not isinstance(outcome, Invalid)
+    return outcome.parameters, errors

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tui.runs.state.runs import RunState, rate_at_limit
-from tui.state.store import Store
+from tui.runs.state.state import RunsState
 from workloads.limits import limits
 from workloads.limits.ceilings import newest
 from workloads.protocol.results import Basis, Ceiling, Environment, RunResult, Setting, TorchDevice
@@ -66,17 +66,17 @@ class Roofline:
         return min(compute, self.memory.value * point.flop_per_byte)
 
 
-def roofline(store: Store, device: str) -> Roofline:
+def roofline(state: RunsState, device: str) -> Roofline:
     """Return the known limits of a torch device and the newest run of each setting on it."""
-    results = _results(store.runs.values(), device)
+    results = _results(state.book.values(), device)
     known = _known_limits(results.values())
-    environment = store.environment
+    environment = state.machine.environment
     described = next(
         (one for one in (environment.devices if environment else ()) if one.id == device), None
     )
     ceilings: dict[str, Ceiling] = {}
     if environment is not None and described is not None:
-        held = (item for item in newest(store.ceilings) if holds(item, described, environment))
+        held = (item for item in newest(state.ceilings) if holds(item, described, environment))
         ceilings = {item.kind: item for item in held}
     kinds = [name for name, (_, unit) in known.items() if unit == "FLOP/s"] or [PLAIN]
     compute = [_roof(kind, kind, known, described, ceilings) for kind in kinds]

@@ -21,7 +21,7 @@ from tui.runs.state.runs import (
     result_of,
     standing,
 )
-from tui.state.store import Store
+from tui.runs.state.state import RunsState
 from workloads.protocol.results import (
     Basis,
     Cell,
@@ -322,14 +322,14 @@ class Swept:
     """The run that ended last."""
 
 
-def swept(store: Store, workload: str, devices: Sequence[str]) -> Swept | None:
+def swept(state: RunsState, workload: str, devices: Sequence[str]) -> Swept | None:
     """Return the present sweep of a workload on some torch devices; ``None`` where it has none."""
-    sweep = store.sweeps.get(workload)
+    sweep = state.sweeps.get(workload)
     if sweep is None:
         return None
 
     def newest(device: str, point: dict[str, Setting]) -> RunState | None:
-        runs = store.runs.newest_first(workload, device, point)
+        runs = state.book.newest_first(workload, device, point)
         return standing(run for run in runs if not run.demo)
 
     points = [

@@ -8,7 +8,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, plain, width
 from tui.runs.state.runs import CompareState
-from tui.state.store import Store
+from tui.runs.state.state import RunsState
 from workloads.protocol.results import Comparison, FlagInfo, Verdict
 
 INTERVAL_MOST = 80
@@ -30,22 +30,22 @@ def backend(flag: str) -> str:
     return BACKENDS.get(prefix, prefix)
 
 
-def switches(store: Store) -> tuple[FlagInfo, ...]:
+def switches(state: RunsState) -> tuple[FlagInfo, ...]:
     """Return the flags that have an effect here; those of the selected device's kind first."""
-    if store.environment is None:
+    if state.machine.environment is None:
         return ()
-    kind = store.selected_device.torch or ""
-    usable = [flag for flag in store.environment.flags if flag.unavailable is None]
+    kind = state.machine.selected_device.torch or ""
+    usable = [flag for flag in state.machine.environment.flags if flag.unavailable is None]
     usable.sort(key=lambda flag: kind.partition(":")[0] not in flag.device_types)
     return tuple(usable)
 
 
-def newest(store: Store) -> tuple[CompareState, ...]:
+def newest(state: RunsState) -> tuple[CompareState, ...]:
     """Return the newest comparison per flag, workload and device, the newest first."""
     found: dict[tuple[str, str, str], CompareState] = {}
-    for state in reversed(store.comparisons.values()):
-        request = state.request
-        found.setdefault((request.flag, request.workload, request.device), state)
+    for compared in reversed(state.comparisons.values()):
+        request = compared.request
+        found.setdefault((request.flag, request.workload, request.device), compared)
     return tuple(found.values())
 
 
@@ -61,35 +61,35 @@ class View:
 
 
 def view(
-    store: Store, cursor: str | None, cells: int, *, focused: bool = True, rows: int = 0
+    state: RunsState, cursor: str | None, cells: int, *, focused: bool = True, rows: int = 0
 ) -> View:
     """Everything the pane shows, or one line for each comparison.
 
     Args:
-        store: what is known.
+        state: of the runs.
         cursor: name of the flag under the cursor.
         cells: width of a line.
         focused: keys arrive here: the cursor is drawn, and what has no room can be scrolled to.
         rows: of the pane, where they are few; zero for as many as it takes.
     """
-    if store.environment is None:
-        return View([line(Span(waiting(store), TextStyle.QUIET))])
-    full = _view(store, cursor, cells, focused=focused, drawn=len(store.comparisons))
+    if state.machine.environment is None:
+        return View([line(Span(waiting(state), TextStyle.QUIET))])
+    full = _view(state, cursor, cells, focused=focused, drawn=len(state.comparisons))
     if not rows or len(full.lines) <= rows:
         return full
-    first = _view(store, cursor, cells, focused=focused, drawn=1)
+    first = _view(state, cursor, cells, focused=focused, drawn=1)
     if focused or len(first.lines) <= rows:
         return first
-    told = _view(store, cursor, cells, focused=focused)
+    told = _view(state, cursor, cells, focused=focused)
     if len(told.lines) <= rows:
         return told
-    brief = _view(store, cursor, cells, focused=focused, more=0)
+    brief = _view(state, cursor, cells, focused=focused, more=0)
     spare = rows - len(brief.lines)
-    return _view(store, cursor, cells, focused=focused, more=spare) if spare > 0 else brief
+    return _view(state, cursor, cells, focused=focused, more=spare) if spare > 0 else brief
 
 
 def _view(
-    store: Store,
+    state: RunsState,
     cursor: str | None,
     cells: int,
     *,
@@ -102,22 +102,22 @@ def _view(
     With ``more`` it is a line for each comparison, and so many more for the first.
     """
     groups: dict[str, list[FlagInfo]] = {}
-    for flag in switches(store):
+    for flag in switches(state):
         groups.setdefault(backend(flag.name), []).append(flag)
     lines: list[Line] = []
     cursor_line = 0
     comparisons: list[Line] = []
-    for number, state in enumerate(_ordered(store, cursor)):
-        whole = comparison_lines(store, state, cells, drawn=number < drawn)
+    for number, compared in enumerate(_ordered(state, cursor)):
+        whole = comparison_lines(state, compared, cells, drawn=number < drawn)
         if more is None:
             comparisons += whole
         else:
-            first = headline(store, state, cells)
+            first = headline(state, compared, cells)
             comparisons.append(first)
             if len(comparisons) == 1 and plain(first) == plain(whole[0]):
                 comparisons += whole[1 : 1 + more]
     for position, (name, flags) in enumerate(groups.items()):
-        boxes = [box(flag, store, cursor if focused else None) for flag in flags]
+        boxes = [box(flag, state, cursor if focused else None) for flag in flags]
         rows = flow(
             [(Span(f"{name} ", TextStyle.STRONG), *boxes[0]), *boxes[1:]], cells, indent="  "
         )
@@ -128,35 +128,38 @@ def _view(
             lines += comparisons
     if not groups:
         lines += comparisons
-    return View(lines + idle_lines(store, cells), cursor_line)
+    return View(lines + idle_lines(state, cells), cursor_line)
 
 
-def waiting(store: Store) -> str:
+def waiting(state: RunsState) -> str:
     """Why there are no switches yet."""
-    if store.runner.status in ("unusable", "ended"):
+    if state.runner.status in ("unusable", "ended"):
         return "no switches: the runner is not usable"
     return "the switches are known when torch is imported"
 
 
-def _ordered(store: Store, cursor: str | None) -> list[CompareState]:
+def _ordered(state: RunsState, cursor: str | None) -> list[CompareState]:
     """Sort comparisons: running ones, then the flag under the cursor, then the newest."""
     return sorted(
-        newest(store),
-        key=lambda state: (state.progress is None or state.done, state.request.flag != cursor),
+        newest(state),
+        key=lambda compared: (
+            compared.progress is None or compared.done,
+            compared.request.flag != cursor,
+        ),
     )
 
 
-def box(flag: FlagInfo, store: Store, cursor: str | None) -> Line:
+def box(flag: FlagInfo, state: RunsState, cursor: str | None) -> Line:
     """Return a switch as it is drawn: ``[x] enabled``."""
-    on = store.flags.get(flag.name, flag.default)
+    on = state.flags.get(flag.name, flag.default)
     style = TextStyle.CURSOR if flag.name == cursor else TextStyle.PLAIN
     return (Span(f"[{'x' if on else ' '}] {flag.title}", style),)
 
 
-def idle_lines(store: Store, cells: int) -> list[Line]:
+def idle_lines(state: RunsState, cells: int) -> list[Line]:
     """One line for each backend whose flags have no effect here, with the reason."""
     reasons: dict[str, dict[str, None]] = {}
-    for flag in store.environment.flags if store.environment else ():
+    for flag in state.machine.environment.flags if state.machine.environment else ():
         if flag.unavailable is not None:
             reasons.setdefault(backend(flag.name), {})[flag.unavailable] = None
     return [
@@ -169,21 +172,21 @@ def idle_lines(store: Store, cells: int) -> list[Line]:
 
 
 def comparison_lines(
-    store: Store, state: CompareState, cells: int, *, drawn: bool = True
+    state: RunsState, compared: CompareState, cells: int, *, drawn: bool = True
 ) -> list[Line]:
     """One comparison: what was switched, what that did, what it cost.
 
     Args:
-        store: what is known.
-        state: of the comparison.
+        state: of the runs.
+        compared: the comparison.
         cells: width of a line.
         drawn: with the ratio's interval as a picture.
     """
-    parts = [_what(store, state), *_outcome(state)]
-    comparison = state.comparison
+    parts = [_what(state, compared), *_outcome(compared)]
+    comparison = compared.comparison
     if comparison is not None:
-        parts += [_arms(comparison), *_cost(comparison, done=state.done)]
-        for warning in warnings_of(state):
+        parts += [_arms(comparison), *_cost(comparison, done=compared.done)]
+        for warning in warnings_of(compared):
             parts.append(line(Span(f"{glyphs.GLYPHS.warning} {warning}", TextStyle.NOTE)))
     rows = flow(parts, cells, indent="  ")
     return [*rows, *_interval_lines(comparison, cells)] if drawn else rows
@@ -201,10 +204,10 @@ def _interval_lines(comparison: Comparison | None, cells: int) -> list[Line]:
     return [line("  ", *drawn)] if drawn else []
 
 
-def headline(store: Store, state: CompareState, cells: int) -> Line:
+def headline(state: RunsState, compared: CompareState, cells: int) -> Line:
     """One comparison on one line: what was switched and what that did, as far as there is room."""
-    what = _what(store, state)
-    outcome = next(iter(_outcome(state)), ())
+    what = _what(state, compared)
+    outcome = next(iter(_outcome(compared)), ())
     # The interval goes before the words of the verdict are cut.
     for said in (outcome, outcome[:-1] or outcome):
         joined = (*what, Span("  "), *said)
@@ -213,17 +216,17 @@ def headline(store: Store, state: CompareState, cells: int) -> Line:
     return fit_line(joined, cells)
 
 
-def warnings_of(state: CompareState) -> tuple[str, ...]:
+def warnings_of(compared: CompareState) -> tuple[str, ...]:
     """Return the comparison's own warnings and the device's, such as throttling."""
-    own = state.comparison.warnings if state.comparison else ()
-    return own + (state.conditions.warnings if state.conditions else ())
+    own = compared.comparison.warnings if compared.comparison else ()
+    return own + (compared.conditions.warnings if compared.conditions else ())
 
 
-def _what(store: Store, state: CompareState) -> Line:
-    request = state.request
+def _what(state: RunsState, compared: CompareState) -> Line:
+    request = compared.request
     arrow = glyphs.GLYPHS.arrow
     old, new = (on_off(setting) for setting in request.settings)
-    infos = store.environment.flags if store.environment else ()
+    infos = state.machine.environment.flags if state.machine.environment else ()
     title = next((info.title for info in infos if info.name == request.flag), request.flag)
     return line(
         Span(f"{request.workload} ", TextStyle.STRONG),
@@ -236,12 +239,12 @@ def on_off(setting: bool) -> str:
     return "on" if setting else "off"
 
 
-def _outcome(state: CompareState) -> list[Line]:
+def _outcome(compared: CompareState) -> list[Line]:
     """Return the verdict or why there is none; of what goes on, how far it is."""
-    comparison, progress = state.comparison, state.progress
-    if not state.done and progress is None and comparison is None:
+    comparison, progress = compared.comparison, compared.progress
+    if not compared.done and progress is None and comparison is None:
         return [(Span("queued", TextStyle.QUIET),)]
-    if not state.done:
+    if not compared.done:
         doing = (
             ()
             if progress is None

@@ -9,9 +9,11 @@ from rich.style import Style
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import Line, Span, TextStyle, flow, left, line, paragraph, verbatim, width
 from tui.runs.state import parameters
 from tui.runs.state.runs import RunState
+from tui.runs.state.state import RunsState
 from tui.runs.views.chart import bar, finding_lines
 from tui.runs.views.detail import present_settings
 from tui.runs.views.workload_state import (
@@ -22,8 +24,6 @@ from tui.runs.views.workload_state import (
     warnings_of,
 )
 from tui.runs.views.workload_table import devices, not_run, of_limit, rate
-from tui.state.known import SIMULATED
-from tui.state.store import Store
 from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 DEVICE_CELLS = 8
@@ -35,30 +35,30 @@ SPINNER = {False: "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", True: "|/-\\"}
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 
 
-def pages(store: Store, group: str) -> list[WorkloadInfo]:
+def pages(state: RunsState, group: str) -> list[WorkloadInfo]:
     """Return the workloads of a group, a page each."""
-    return [info for info in store.catalogue if info.group == group]
+    return [info for info in state.catalogue if info.group == group]
 
 
-def no_such_group(store: Store, group: str, cells: int) -> list[Line]:
+def no_such_group(state: RunsState, group: str, cells: int) -> list[Line]:
     """Which groups there are."""
-    names = ", ".join(dict.fromkeys(info.group for info in store.catalogue))
+    names = ", ".join(dict.fromkeys(info.group for info in state.catalogue))
     return paragraph(f"There is no group {group}; there are {names}.", cells, TextStyle.BAD)
 
 
-def title_line(store: Store, group: str, number: int, cells: int) -> Line:
+def title_line(state: RunsState, group: str, number: int, cells: int) -> Line:
     """Group, page and the workload's title."""
-    found = pages(store, group)
+    found = pages(state, group)
     if not found:
         return line(Span(left(f" {group}", cells), TextStyle.CURSOR))
     info = found[min(number, len(found) - 1)]
     words = f" {group}  {number + 1} of {len(found)}   {info.title}"
-    said = f"  {SIMULATED} " if store.simulated else ""
+    said = f"  {SIMULATED} " if state.machine.simulated else ""
     return line(Span(left(words, cells - len(said)) + said, TextStyle.CURSOR))
 
 
 def headline_lines(
-    store: Store,
+    state: RunsState,
     info: WorkloadInfo,
     cells: int,
     note: str = "",
@@ -69,22 +69,22 @@ def headline_lines(
     """Return the running workload, and each device's time as a bar or what it waits for.
 
     Args:
-        store: what is known.
+        state: of the runs.
         info: the page's workload.
         cells: width of a line.
         note: what else is to be said, last.
         tick: counts on while something is waited for.
         large: the page's number stands above in large digits.
     """
-    rows = settings_lines(store, info, cells)
+    rows = settings_lines(state, info, cells)
     heads = len(rows)
-    runs = _runs(store, info)
-    rows += _device_lines(store, info, runs, cells, tick)
-    number, of = number_of(store, info)
+    runs = _runs(state, info)
+    rows += _device_lines(state, info, runs, cells, tick)
+    number, of = number_of(state, info)
     if not large and len(_times(runs)) > 1:
         rows += paragraph(f"{number} {of}", cells, TextStyle.STRONG)
     if len(rows) == heads:
-        rows.append(not_run(store, info))
+        rows.append(not_run(state, info))
     for run in runs.values():
         for warning in warnings_of(run) if run else ():
             rows += paragraph(
@@ -93,12 +93,12 @@ def headline_lines(
     return [*rows, *paragraph(note, cells, TextStyle.NOTE, indent="  ")] if note else rows
 
 
-def number_of(store: Store, info: WorkloadInfo) -> tuple[str, str]:
+def number_of(state: RunsState, info: WorkloadInfo) -> tuple[str, str]:
     """Return the page's one number, in what digits can be drawn of, and what it is of.
 
     The speed-up where two devices have a time, else the one time; empty where there is none.
     """
-    times = _times(_runs(store, info))
+    times = _times(_runs(state, info))
     if len(times) > 1:
         (slow, first), (fast, then) = list(times.items())[:2]
         return text.ratio(first / then), f"as fast on {fast} as on {slow}"
@@ -108,16 +108,16 @@ def number_of(store: Store, info: WorkloadInfo) -> tuple[str, str]:
     return "", ""
 
 
-def waits(store: Store, info: WorkloadInfo) -> bool:
+def waits(state: RunsState, info: WorkloadInfo) -> bool:
     """Return whether a run of the page has not ended."""
-    return any(run is not None and not run.ended for run in _runs(store, info).values())
+    return any(run is not None and not run.ended for run in _runs(state, info).values())
 
 
-def _runs(store: Store, info: WorkloadInfo) -> dict[str, RunState | None]:
+def _runs(state: RunsState, info: WorkloadInfo) -> dict[str, RunState | None]:
     """By device: the run that the page shows; of the devices that the workload is made for."""
     return {
-        device: store.demo_run(info, device)
-        for device in devices(store)
+        device: state.demo_run(info, device)
+        for device in devices(state)
         if device.partition(":")[0] in info.devices
     }
 
@@ -132,11 +132,11 @@ def _times(runs: dict[str, RunState | None]) -> dict[str, float]:
 
 
 def _device_lines(
-    store: Store, info: WorkloadInfo, runs: dict[str, RunState | None], cells: int, tick: int
+    state: RunsState, info: WorkloadInfo, runs: dict[str, RunState | None], cells: int, tick: int
 ) -> list[Line]:
     """Return a row for each device: its time as a bar to the longest, or its run's state."""
     times = _times(runs)
-    said = {device: _status(store, info, run, tick) for device, run in runs.items()}
+    said = {device: _status(state, info, run, tick) for device, run in runs.items()}
     room = cells - DEVICE_CELLS - 2 - max((width(said[device]) for device in times), default=0)
     rows: list[Line] = []
     for device, status in said.items():
@@ -150,7 +150,7 @@ def _device_lines(
     return rows
 
 
-def settings_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
+def settings_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     """Return the workload's parameters by name and value, and the user's other settings."""
     settings = parameters.defaults(info)
     named: list[Line] = [line(_setting(info, *each)) for each in settings.items()]
@@ -158,19 +158,19 @@ def settings_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     rows = flow(
         [line(Span(info.name, TextStyle.STRONG)), *named, line(default)], cells, indent="  "
     )
-    edited = parameters.changed(info, present_settings(store, info))
+    edited = parameters.changed(info, present_settings(state, info))
     if edited:
         words = ", ".join(_setting(info, *each) for each in edited.items())
         rows += paragraph(
             f"your table has {words}: not used here", cells, TextStyle.NOTE, indent="  "
         )
     acting = {
-        flag.name: flag for on in devices(store) for flag in flags_that_act(store, info.name, on)
+        flag.name: flag for on in devices(state) for flag in flags_that_act(state, info.name, on)
     }
     switched = [
-        f"{name} is {'on' if store.flags[name] else 'off'}"
+        f"{name} is {'on' if state.flags[name] else 'off'}"
         for name, flag in acting.items()
-        if store.flags.get(name, flag.default) != flag.default
+        if state.flags.get(name, flag.default) != flag.default
     ]
     if switched:
         words = f"flags that are not at their default: {', '.join(switched)}"
@@ -182,15 +182,15 @@ def _setting(info: WorkloadInfo, name: str, value: Setting) -> str:
     return f"{name} = {parameters.text_of(value, auto=name in parameters.autos(info))}"
 
 
-def _status(store: Store, info: WorkloadInfo, run: RunState | None, tick: int) -> Line:
+def _status(state: RunsState, info: WorkloadInfo, run: RunState | None, tick: int) -> Line:
     if run is None:
-        return not_run(store, info)
+        return not_run(state, info)
     known = run.result or run.so_far
     spans: list[Span] = []
     if known is not None and known.time is not None:
         spans += _figures(known)
     if run.result is None:
-        words = progress_words(run.progress) if run.progress else _waits_for(store, run)
+        words = progress_words(run.progress) if run.progress else _waits_for(state, run)
         turning = SPINNER[glyphs.GLYPHS.ascii]
         spans.append(Span(f"{turning[tick % len(turning)]} ", TextStyle.KEY))
         estimate = run.progress.estimate_s if run.progress and known is None else None
@@ -203,11 +203,11 @@ def _status(store: Store, info: WorkloadInfo, run: RunState | None, tick: int) -
     return tuple(spans)
 
 
-def _waits_for(store: Store, run: RunState) -> str:
+def _waits_for(state: RunsState, run: RunState) -> str:
     """Return the reason why a run has not begun."""
-    if store.runner.status != "ready":
-        return f"waits for the runner, which is {store.runner.status}"
-    for other in store.runs.values():
+    if state.runner.status != "ready":
+        return f"waits for the runner, which is {state.runner.status}"
+    for other in state.book.values():
         if other is not run and not other.ended and other.progress is not None:
             return f"waits for {other.request.workload} on {other.request.device}"
     return "waits for its turn"
@@ -223,7 +223,7 @@ def _figures(result: RunResult) -> list[Span]:
     return spans
 
 
-def page_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
+def page_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     """Explanation and code, then what each device's study has found."""
     sentences = _SENTENCE.split(info.look_for)
     first, rest = " ".join(sentences[:SENTENCES]), " ".join(sentences[SENTENCES:])
@@ -234,8 +234,8 @@ def page_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
     rows += paragraph(info.about, cells)
     if rest:
         rows += [(), *paragraph(rest, cells)]
-    for device in devices(store):
-        run = store.demo_run(info, device)
+    for device in devices(state):
+        run = state.demo_run(info, device)
         known = (run.result or run.so_far) if run else None
         found = finding_lines(known, cells) if known else []
         if found:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
 from tui.runs.state import parameters
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.runs import EarlierResult, RunState
+from tui.runs.state.state import RunsState
 from tui.runs.views.workload_state import (
     AGAINST_STYLES,
     half_width,
@@ -21,8 +23,6 @@ from tui.runs.views.workload_state import (
     warnings_of,
 )
 from tui.runs.views.workload_table import CHANGED, devices
-from tui.state.known import SIMULATED
-from tui.state.store import Store
 from workloads.protocol.results import Setting, WorkloadInfo
 
 if TYPE_CHECKING:
@@ -33,32 +33,32 @@ _INTERVAL_CELLS = 70
 # What draws results, charts and sweeps is imported where there is one: at the start there is none.
 
 
-def find(store: Store, workload: str | None) -> WorkloadInfo | None:
+def find(state: RunsState, workload: str | None) -> WorkloadInfo | None:
     """Return the workload of that name."""
-    return next((info for info in store.catalogue if info.name == workload), None)
+    return next((info for info in state.catalogue if info.name == workload), None)
 
 
-def detail_lines(store: Store, workload: str | None, cells: int, height: int = 9) -> list[Line]:
+def detail_lines(state: RunsState, workload: str | None, cells: int, height: int = 9) -> list[Line]:
     """All of it: what came of it, its plots, what to look for, what it is, and every figure.
 
     Args:
-        store: what is known.
+        state: of the runs.
         workload: its name.
         cells: width of a line.
         height: rows of a plot.
     """
-    info = find(store, workload)
+    info = find(state, workload)
     if info is None:
         return [line(Span("no workload is selected", TextStyle.QUIET))]
-    names = devices(store)
+    names = devices(state)
     found = None
-    if info.name in store.sweeps:
+    if info.name in state.sweeps:
         from tui.runs.sweeps.sweep_result import swept
 
-        found = swept(store, info.name, names)
-    came = _came_of_it(store, info, found, cells, height)
+        found = swept(state, info.name, names)
+    came = _came_of_it(state, info, found, cells, height)
     rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
-    skipped = skipped_lines(store, info, cells)
+    skipped = skipped_lines(state, info, cells)
     if found is not None and not skipped:
         # How far the sweep is stands beside the title: rows are dear above a plot.
         rows[-1:] = flow([rows[-1], came.pop(0)], cells, gap="   ")
@@ -69,21 +69,21 @@ def detail_lines(store: Store, workload: str | None, cells: int, height: int = 9
     rows += [*came, *look_for, *about] if came else [*about, *look_for]
     if info.needs:
         rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
-    rows += [*parameter_lines(store, info, cells), *code_lines(info, cells)]
+    rows += [*parameter_lines(state, info, cells), *code_lines(info, cells)]
     for device in names:
-        rows += [(), *device_lines(store, info, device, cells, found)]
+        rows += [(), *device_lines(state, info, device, cells, found)]
     return rows
 
 
 def _came_of_it(
-    store: Store, info: WorkloadInfo, found: Swept | None, cells: int, height: int
+    state: RunsState, info: WorkloadInfo, found: Swept | None, cells: int, height: int
 ) -> list[Line]:
     """Return the results at a glance and their plots, or those of the sweep, and a blank line."""
     if found is not None:
         from tui.runs.views.chart import sweep_lines
 
-        return [*sweep_lines(found, store.sweeps[info.name], cells, height), ()]
-    runs = {device: store.latest_run(info.name, device) for device in devices(store)}
+        return [*sweep_lines(found, state.sweeps[info.name], cells, height), ()]
+    runs = {device: state.latest_run(info.name, device) for device in devices(state)}
     if not any(runs.values()):
         return []
     from tui.runs.views.chart import beside, chart_lines
@@ -104,28 +104,28 @@ def _came_of_it(
     return [*rows, *beside(draw, len(drawn), cells), ()]
 
 
-def skipped_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
+def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     """Why a run leaves the selected GPU out, where torch does not see it."""
-    gpu = store.gpu_column
+    gpu = state.machine.gpu_column
     if gpu is None or gpu.torch or not gpu.unpaired or "cuda" not in info.devices:
         return []
     words = f"{gpu.label} {gpu.name} is skipped: {gpu.unpaired}"
     return paragraph(words, cells, TextStyle.NOTE, indent="  ")
 
 
-def present_settings(store: Store, info: WorkloadInfo) -> dict[str, Setting]:
+def present_settings(state: RunsState, info: WorkloadInfo) -> dict[str, Setting]:
     """Return the table's settings of the workload; swept parameters as they were typed."""
-    sweep = store.sweeps.get(info.name)
+    sweep = state.sweeps.get(info.name)
     if sweep is not None:
         return {**sweep.points[0], **sweep.texts}
-    return {**parameters.defaults(info), **store.parameters.get(info.name, {})}
+    return {**parameters.defaults(info), **state.parameters.get(info.name, {})}
 
 
-def parameter_lines(store: Store, info: WorkloadInfo, cells: int) -> list[Line]:
+def parameter_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     """Each parameter with its value, what it is and what it may be set to."""
     if not info.parameters:
         return [line(Span("no parameters", TextStyle.QUIET)), ()]
-    present = present_settings(store, info)
+    present = present_settings(state, info)
     changed = parameters.changed(info, present)
     how = "  = edits, there F5 puts the defaults back" if changed else "  = edits"
     rows: list[Line] = [line(Span("Parameters", TextStyle.STRONG), Span(how, TextStyle.QUIET))]
@@ -152,13 +152,13 @@ def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
 
 
 def device_lines(
-    store: Store, info: WorkloadInfo, device: str, cells: int, found: Swept | None = None
+    state: RunsState, info: WorkloadInfo, device: str, cells: int, found: Swept | None = None
 ) -> list[Line]:
     """Return the run on one device, whatever its state; of a sweep the one that ended last."""
     if found is not None:
-        run, which = _last_of_sweep(store.sweeps[info.name], found, device)
+        run, which = _last_of_sweep(state.sweeps[info.name], found, device)
     else:
-        run = store.latest_run(info.name, device)
+        run = state.latest_run(info.name, device)
         which = "a quick run of the demo" if run is not None and run.demo else ""
     title = line(
         Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.STRONG), Span(which, TextStyle.QUIET)
@@ -172,12 +172,12 @@ def device_lines(
     if run is None and found is not None:
         return [title, *paragraph("no run of the sweep has ended", cells, TextStyle.QUIET)]
     if run is None:
-        earlier = store.earlier_result(info, device)
+        earlier = state.earlier_result(info, device)
         words = "not run with these parameters"
         if earlier is not None:
-            words += f"; earlier: {earlier_in_full(store, earlier)}"
+            words += f"; earlier: {earlier_in_full(state, earlier)}"
         return [title, *paragraph(words, cells, TextStyle.QUIET)]
-    return [title, *_run_lines(store, run, cells, told=found is None)]
+    return [title, *_run_lines(state, run, cells, told=found is None)]
 
 
 def _last_of_sweep(sweep: Sweep, found: Swept, device: str) -> tuple[RunState | None, str]:
@@ -189,7 +189,7 @@ def _last_of_sweep(sweep: Sweep, found: Swept, device: str) -> tuple[RunState | 
     return run, f"last of the sweep: {settings_text(sweep, run.request.parameters)}"
 
 
-def _run_lines(store: Store, run: RunState, cells: int, *, told: bool) -> list[Line]:
+def _run_lines(state: RunsState, run: RunState, cells: int, *, told: bool) -> list[Line]:
     """Every figure of a run; its warnings too, unless they are told above."""
     from tui.runs.views.outcome import condition_lines, result_lines, state_words
 
@@ -202,16 +202,16 @@ def _run_lines(store: Store, run: RunState, cells: int, *, told: bool) -> list[L
             doing = "the time is taken; its study goes on"
         return result_lines(run.so_far, () if told else run.so_far.warnings, cells, doing)
     return [
-        *flag_lines(store, run, cells),
-        *against_lines(store, run, cells),
+        *flag_lines(state, run, cells),
+        *against_lines(state, run, cells),
         *result_lines(run.result, () if told else warnings_of(run), cells),
         *condition_lines(run.conditions, cells),
     ]
 
 
-def earlier_in_full(store: Store, one: EarlierResult) -> str:
+def earlier_in_full(state: RunsState, one: EarlierResult) -> str:
     """``2.71 ms ±0.4%, 2 d ago with driver 580.65, torch 2.13.0``."""
-    now = store.sample.at if store.sample else store.earlier.at
+    now = state.machine.sample.at if state.machine.sample else state.earlier.at
     software = [f"driver {one.driver}"] if one.driver else []
     software += [f"torch {one.torch}"] if one.torch else []
     width = half_width(one)
@@ -221,7 +221,7 @@ def earlier_in_full(store: Store, one: EarlierResult) -> str:
     return f"{time}{spread}, {text.age(now - one.at)}{used}"
 
 
-def against_lines(store: Store, run: RunState, cells: int) -> list[Line]:
+def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
     """How it compares with earlier sessions, drawn where an interval is known."""
     found = run.against
     if found is None:
@@ -229,7 +229,7 @@ def against_lines(store: Store, run: RunState, cells: int) -> list[Line]:
     # Imported where there is something to compare with.
     from tui.kit.scale import ratio_line
 
-    now = store.sample.at if store.sample else store.earlier.at
+    now = state.machine.sample.at if state.machine.sample else state.earlier.at
     earlier = text.count(found.runs[0], "run")
     words = (
         f"{verdict_words(found.verdict, found.ratio)} beside {earlier} of earlier sessions, the"
@@ -249,9 +249,9 @@ def against_lines(store: Store, run: RunState, cells: int) -> list[Line]:
     return rows
 
 
-def flag_lines(store: Store, run: RunState, cells: int) -> list[Line]:
+def flag_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
     """Return the flags it ran under, where they are not the present ones."""
-    changed = other_flags(store, run)
+    changed = other_flags(state, run)
     if not changed:
         return []
     words = ", ".join(
@@ -260,18 +260,21 @@ def flag_lines(store: Store, run: RunState, cells: int) -> list[Line]:
     return paragraph(f"ran with other flags: {words}", cells, TextStyle.NOTE, indent="  ")
 
 
-def copy_text(store: Store, workload: str | None, cells: int = 100) -> str:
+def copy_text(state: RunsState, workload: str | None, cells: int = 100) -> str:
     """Return the detail as plain text for the clipboard, with what the figures depend on."""
-    rows = ["".join(span.text for span in row) for row in detail_lines(store, workload, cells)]
-    return "\n".join([*rows, "", *conditions(store, cells)]) + "\n"
+    rows = ["".join(span.text for span in row) for row in detail_lines(state, workload, cells)]
+    return "\n".join([*rows, "", *conditions(state, cells)]) + "\n"
 
 
-def conditions(store: Store, cells: int) -> list[str]:
+def conditions(state: RunsState, cells: int) -> list[str]:
     """Host, driver, torch and threads in words."""
-    known: list[tuple[str, object]] = [("GPU", SIMULATED)] if store.simulated else []
-    if store.sample:
-        known += [("host", store.sample.host.name), ("driver", store.sample.driver.version)]
-    if found := store.environment:
+    known: list[tuple[str, object]] = [("GPU", SIMULATED)] if state.machine.simulated else []
+    if state.machine.sample:
+        known += [
+            ("host", state.machine.sample.host.name),
+            ("driver", state.machine.sample.driver.version),
+        ]
+    if found := state.machine.environment:
         known += [("python", found.python), ("torch", found.torch), ("CUDA", found.cuda)]
         known += [("cuDNN", found.cudnn), ("cpu", found.cpu), ("cpus usable", found.cpus_usable)]
         known += [("threads", found.threads), ("malloc", found.malloc), *found.variables.items()]

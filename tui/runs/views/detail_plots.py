@@ -32,12 +32,12 @@ from tui.kit.scale import Scale, above, below
 from tui.kit.tables import table_lines
 from tui.runs.state.parameters import short
 from tui.runs.state.runs import RunState, median_of, result_of
+from tui.runs.state.state import RunsState
 from tui.runs.sweeps.roofline import Roof, Roofline, RooflinePoint, roofline
 from tui.runs.sweeps.sweep_result import base_device, speed_up
 from tui.runs.views.chart import bar, beside
 from tui.runs.views.workload_state import median
 from tui.runs.views.workload_table import devices, figures_of
-from tui.state.store import Store
 from workloads.protocol.results import Column, Table
 
 TIME_CELLS = 8
@@ -46,20 +46,20 @@ TIME_CELLS = 8
 # ---- the bars of a group -------------------------------------------------------------------------
 
 
-def group_lines(store: Store, group: str, names: Sequence[str], cells: int) -> list[Line]:
+def group_lines(state: RunsState, group: str, names: Sequence[str], cells: int) -> list[Line]:
     """Bars of the time of a call for each workload of a group that has been timed.
 
     Each workload has a scale of its own: its slowest device's bar is full.
 
     Args:
-        store: what is known.
+        state: of the runs.
         group: its name.
         names: its workloads.
         cells: width of a line.
     """
-    where = devices(store)
+    where = devices(state)
     rows = paragraph(f"{group}: time of a call on {' and '.join(where)}", cells, TextStyle.STRONG)
-    known = [(name, figures_of(store, name, where)) for name in names]
+    known = [(name, figures_of(state, name, where)) for name in names]
     timed = [(name, runs) for name, runs in known if any(map(median_of, runs.values()))]
     waiting = len(names) - len(timed)
     if timed:
@@ -101,25 +101,25 @@ def _bars(name: str, runs: dict[str, RunState | None], cells: int, label_cells: 
 # ---- the roofline of a device --------------------------------------------------------------------
 
 
-def device_of(store: Store) -> str:
+def device_of(state: RunsState) -> str:
     """Return the device of the shown roofline: the selected one, else the GPU column's."""
-    gpu = store.gpu_column
-    return store.selected_device.torch or (gpu.torch if gpu else None) or "cpu"
+    gpu = state.machine.gpu_column
+    return state.machine.selected_device.torch or (gpu.torch if gpu else None) or "cpu"
 
 
 def roofline_lines(
-    store: Store, device: str, selected: str | None, cells: int, height: int = HEIGHT
+    state: RunsState, device: str, selected: str | None, cells: int, height: int = HEIGHT
 ) -> list[Line]:
     """Return the plot, the limits with where they are from, and every point in figures.
 
     Args:
-        store: what is known.
+        state: of the runs.
         device: torch's name of it.
         selected: the workload whose points are told apart.
         cells: width of a line.
         height: rows of the plot.
     """
-    found = roofline(store, device)
+    found = roofline(state, device)
     rows: list[Line] = []
     if not found.points or cells < LEAST_CELLS:
         rows += paragraph(_roofline_title(found), cells, TextStyle.STRONG)

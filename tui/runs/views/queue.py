@@ -10,11 +10,10 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU
 from tui.kit.lines import Line, Span, TextStyle, fit, width
-from tui.kit.screen_frame import going_on
 from tui.runs.state.runs import RunState
+from tui.runs.state.state import RunsState
 from tui.runs.views.workload_table import devices
-from tui.state.store import Store
-from workloads.protocol.messages import Budget, Run
+from workloads.protocol.messages import Budget, Progress, Run
 
 USUAL_S: dict[Budget, float] = {"quick": 4.0, "normal": 8.0, "careful": 60.0}
 """Seconds that a run takes on average, as long as nothing here tells better: of the whole catalogue
@@ -90,14 +89,14 @@ def lasted_s(run: RunState) -> float | None:
     return max(0.0, result.ended_at - result.started_at)
 
 
-def expected(store: Store, runs: Iterable[Run]) -> Expected:
+def expected(state: RunsState, runs: Iterable[Run]) -> Expected:
     """How long runs may take that are done one after the other.
 
     Args:
-        store: that knows what ran before.
+        state: of the runs.
         runs: those that are asked for.
     """
-    spans = Spans(store.runs.values())
+    spans = Spans(state.book.values())
     asked = list(runs)
     known = [seconds for run in asked if (seconds := spans.same(run)) is not None]
     new = [run for run in asked if spans.same(run) is None]
@@ -111,21 +110,21 @@ def expected(store: Store, runs: Iterable[Run]) -> Expected:
     )
 
 
-def queue(store: Store) -> Queue | None:
+def queue(state: RunsState) -> Queue | None:
     """How far the runs are; ``None`` where none waits or goes on."""
-    known = [store.runs[run_id] for run_id in store.asked if run_id in store.runs]
+    known = [state.book[run_id] for run_id in state.requested if run_id in state.book]
     waiting = [run for run in known if not run.ended]
     if not waiting:
         return None
-    spans = Spans(store.runs.values())
+    spans = Spans(state.book.values())
     left = 0.0
     for run in waiting:
         passed = run.progress.elapsed_s if run.progress else 0.0
         left += max(0.0, spans.expected(run.request) - passed)
     return Queue(
         # One that is known no more has ended: others have superseded it.
-        done=len(store.asked) - len(waiting),
-        wanted=len(store.asked),
+        done=len(state.requested) - len(waiting),
+        wanted=len(state.requested),
         failed=sum(run.result is not None and run.result.status == "failed" for run in known),
         left_s=left,
     )
@@ -147,7 +146,7 @@ def queue_line(found: Queue, cells: int, now: str = "") -> Line:
     """How far the runs are: ``3 of 52 runs ███····· about 4 min left``.
 
     Args:
-        found: of the store.
+        found: of the state.
         cells: that there are.
         now: what goes on, said at the end where there is room.
     """
@@ -170,31 +169,31 @@ def queue_line(found: Queue, cells: int, now: str = "") -> Line:
     return spans if width(spans) <= cells else (Span(head + tail, TextStyle.STRONG),)
 
 
-def runs_of(store: Store, names: Sequence[str]) -> list[Run]:
+def runs_of(state: RunsState, names: Sequence[str]) -> list[Run]:
     """Return the runs of some workloads: each setting on each device of the table."""
     return [
         Run(id="", workload=name, device=device, parameters=dict(point), flags={})
         for name in names
-        for point in store.points(name)
-        for device in devices(store)
+        for point in state.points(name)
+        for device in devices(state)
     ]
 
 
-def run_all_words(store: Store, names: Sequence[str]) -> tuple[str, list[str]]:
+def run_all_words(state: RunsState, names: Sequence[str]) -> tuple[str, list[str]]:
     """Return the question before everything that the table lists is run, and what is to be known.
 
     Args:
-        store: what is known.
+        state: of the runs.
         names: of the workloads.
     """
-    runs = runs_of(store, names)
-    found = expected(store, runs)
-    where = " and ".join(devices(store))
-    if store.environment is None:
+    runs = runs_of(state, names)
+    found = expected(state, runs)
+    where = " and ".join(devices(state))
+    if state.machine.environment is None:
         where = f"{CPU}, and on the GPU once torch has found one"
     words = [f"{text.count(found.runs, 'run')} on {where}, {text.about(found.seconds)}."]
     words.append(_basis(found))
-    waiting = len(store.pending())
+    waiting = len(state.pending())
     if waiting:
         wait = "waits" if waiting == 1 else "wait"
         words.append(f"They come after the {text.count(waiting, 'run')} that {wait}.")
@@ -216,21 +215,52 @@ def _basis(found: Expected) -> str:
     )
 
 
-def quit_words(store: Store) -> list[str]:
+def quit_words(state: RunsState) -> list[str]:
     """Return the loss if the program ends while something runs.
 
     Args:
-        store: what is known.
+        state: of the runs.
     """
-    waiting = len(store.pending())
-    doing = going_on(store)
+    waiting = len(state.pending())
+    doing = going_on(state)
     words = [f"{doing[0][0].upper()}{doing[0][1:]}." if doing else f"{waiting} queued."]
     words.append(f"{'It is' if waiting == 1 else f'All {waiting} are'} cancelled.")
-    results = sum(run.result is not None and not run.cancelled for run in store.runs.values())
-    results += sum(item.done for item in store.comparisons.values())
+    results = sum(run.result is not None and not run.cancelled for run in state.book.values())
+    results += sum(item.done for item in state.comparisons.values())
     if results:
         words.append(
             f"{text.count(results, 'result')} of this session {'is' if results == 1 else 'are'} "
             "lost, unless it was started with --record. y in the table copies one into a file."
         )
     return words
+
+
+def going_on(state: RunsState) -> list[str]:
+    """Return the current measurement and its progress, ever shorter; empty for none."""
+    for run in state.book.values():
+        if run.progress and not run.ended:
+            where = f"on {run.request.device}"
+            how_far = state.runner.silence or _how_far(run.progress)
+            return _at_length(state, run.request.workload, where, how_far)
+    for compared in state.comparisons.values():
+        if compared.progress and not compared.done:
+            how_far = state.runner.silence or compared.progress.phase
+            done = compared.comparison
+            if not state.runner.silence and done is not None and done.pairs < done.pairs_wanted:
+                how_far = f"pair {done.pairs + 1} of {done.pairs_wanted}"
+            where = f"with {compared.request.flag}"
+            return _at_length(state, compared.request.workload, where, how_far)
+    return []
+
+
+def _how_far(progress: Progress) -> str:
+    if progress.remaining_s is not None:
+        return f"{text.at_most(progress.remaining_s)} left"
+    return progress.phase
+
+
+def _at_length(state: RunsState, workload: str, where: str, how_far: str) -> list[str]:
+    waiting = len(state.pending()) - 1
+    words = f"running {workload} {where}, {how_far}"
+    more = [f"{words}, {waiting} to do"] if waiting else []
+    return [*more, words, f"running {workload}, {how_far}", f"{workload}, {how_far}"]

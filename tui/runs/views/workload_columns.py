@@ -9,6 +9,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU
 from tui.kit.lines import Line, Span, TextStyle, fit_line, left, right, width
+from tui.runs.state.state import RunsState
 from tui.runs.views.workload_table import (
     LIMIT,
     NAME,
@@ -21,7 +22,6 @@ from tui.runs.views.workload_table import (
     WorkloadRow,
     devices,
 )
-from tui.state.store import Store
 
 LEAD = 2
 """Cells for the cursor and for the glyph of a group."""
@@ -104,21 +104,21 @@ def columns(
     return TableColumns(given[NAME], cells, given[STATE] + spare, tuple(hidden))
 
 
-def columns_for(store: Store, found: Sequence[Entry], room: int) -> TableColumns:
+def columns_for(state: RunsState, found: Sequence[Entry], room: int) -> TableColumns:
     """Return the columns for these entries."""
     rows = [entry for entry in found if isinstance(entry, WorkloadRow)]
     longest = max((row.name.width for row in rows), default=0)
     shortest = max((row.least for row in rows), default=0)
     texts = {
         name: max((row.cells[name].width for row in rows if name in row.cells), default=0)
-        for name in (RATE, LIMIT, *devices(store))
+        for name in (RATE, LIMIT, *devices(state))
     }
-    return columns(devices(store), longest, room, shortest, texts)
+    return columns(devices(state), longest, room, shortest, texts)
 
 
-def heading(store: Store, chosen: TableColumns) -> Line:
+def heading(state: RunsState, chosen: TableColumns) -> Line:
     """Return the names of the columns; a device has its name of the rest of the screen."""
-    gpu = store.gpu_column
+    gpu = state.machine.gpu_column
     labels = {gpu.torch: gpu.label} if gpu and gpu.torch else {}
     words = " " * LEAD + left("name", chosen.name)
     for name, cells in chosen.cells.items():

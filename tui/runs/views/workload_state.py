@@ -12,7 +12,7 @@ from tui.kit.lines import Span, TextStyle
 from tui.runs.state import parameters
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.runs import EarlierResult, RunState
-from tui.state.store import Store
+from tui.runs.state.state import RunsState
 from workloads.protocol.messages import Progress
 from workloads.protocol.results import FlagInfo, Setting, Timing, Verdict
 
@@ -47,34 +47,34 @@ def progress_words(progress: Progress) -> str:
     return words
 
 
-def flags_that_act(store: Store, workload: str, device: str) -> tuple[FlagInfo, ...]:
+def flags_that_act(state: RunsState, workload: str, device: str) -> tuple[FlagInfo, ...]:
     """Return the flags that may change a workload's figures on a device.
 
     cuDNN is asked for convolutions alone; oneDNN does other operations too.
     """
     kind = device.partition(":")[0]
-    groups = {info.name: info.group for info in store.catalogue}
+    groups = {info.name: info.group for info in state.catalogue}
     convolution = groups.get(workload) == "convolution"
     return tuple(
         flag
-        for flag in (store.environment.flags if store.environment else ())
+        for flag in (state.machine.environment.flags if state.machine.environment else ())
         if kind in flag.device_types
         and (convolution or not flag.name.startswith("cudnn."))
         and flag.unavailable is None
     )
 
 
-def other_flags(store: Store, run: RunState) -> tuple[str, ...]:
+def other_flags(state: RunsState, run: RunState) -> tuple[str, ...]:
     """Return the flags that may have changed the run's figures and are set otherwise now."""
     request = run.request
     return tuple(
         flag.name
-        for flag in flags_that_act(store, request.workload, request.device)
-        if request.flags.get(flag.name) not in (None, store.flags.get(flag.name))
+        for flag in flags_that_act(state, request.workload, request.device)
+        if request.flags.get(flag.name) not in (None, state.flags.get(flag.name))
     )
 
 
-def state_of(store: Store, runs: dict[str, RunState | None]) -> tuple[Span, ...]:
+def state_of(state: RunsState, runs: dict[str, RunState | None]) -> tuple[Span, ...]:
     """One phrase per device; the device is named unless there is only one or all say the same.
 
     That a run is queued stands in its device's column, and is not said again.
@@ -83,8 +83,8 @@ def state_of(store: Store, runs: dict[str, RunState | None]) -> tuple[Span, ...]
     if not known:
         return (Span("not run", TextStyle.QUIET),)
     if all(run.result is not None and run.result.status == "ok" for run in known):
-        return _all_ok(store, known)
-    said = {device: _phrase(store, run) for device, run in runs.items() if run and not _waits(run)}
+        return _all_ok(state, known)
+    said = {device: _phrase(state, run) for device, run in runs.items() if run and not _waits(run)}
     if len(runs) == 1:  # no GPU: the only column says whose state it is
         return next(iter(said.values()), ())
     spans: list[Span] = []
@@ -108,30 +108,32 @@ def _urgency(run: RunState | None) -> int:
     return {"failed": 1, "skipped": 4, "cancelled": 2, "ok": 4}[run.result.status]
 
 
-def _phrase(store: Store, run: RunState) -> tuple[Span, ...]:
+def _phrase(state: RunsState, run: RunState) -> tuple[Span, ...]:
     if run.result is None:
-        if run.progress and store.runner.silence:
-            return (Span(store.runner.silence, TextStyle.NOTE),)
+        if run.progress and state.runner.silence:
+            return (Span(state.runner.silence, TextStyle.NOTE),)
         return (Span(progress_words(run.progress) if run.progress else "", TextStyle.KEY),)
     result = run.result
     if result.status == "ok":
-        return _all_ok(store, [run])
+        return _all_ok(state, [run])
     words = f"{result.status}: {result.reason}" if result.reason else result.status
-    return (Span(words, STYLES[result.status]), *_marks(store, [run]))
+    return (Span(words, STYLES[result.status]), *_marks(state, [run]))
 
 
-def _all_ok(store: Store, runs: list[RunState]) -> tuple[Span, ...]:
+def _all_ok(state: RunsState, runs: list[RunState]) -> tuple[Span, ...]:
     results = [run.result for run in runs if run.result]
     checks = [result.check for result in results if result.check]
     if any(not check.passed for check in checks):
-        return (Span("wrong result", TextStyle.BAD), *_marks(store, runs))
+        return (Span("wrong result", TextStyle.BAD), *_marks(state, runs))
     widths = [half_width(result.time) for result in results if result.time]
     known = [width for width in widths if width is not None]
     spread = f" {text.spread(max(known))}" if known else ""
-    marks = _marks(store, runs, before=", ")
+    marks = _marks(state, runs, before=", ")
     # First, so that it is not what there is no room for.
     doubt = (Span(f"{glyphs.GLYPHS.warning} ", TextStyle.NOTE),) if _doubted(runs) else ()
-    beside = against_words(runs, store.sample.at if store.sample else store.earlier.at)
+    beside = against_words(
+        runs, state.machine.sample.at if state.machine.sample else state.earlier.at
+    )
     ok = (Span("ok", TextStyle.GOOD), Span(spread))
     if _differs(runs):
         # First, as above: what is faster or slower is what one looks for.
@@ -193,7 +195,7 @@ def throttled(run: RunState) -> bool:
     return run.conditions is not None and bool(set(run.conditions.throttle) & set(HARMFUL_REASONS))
 
 
-def _marks(store: Store, runs: list[RunState], before: str | None = None) -> tuple[Span, ...]:
+def _marks(state: RunsState, runs: list[RunState], before: str | None = None) -> tuple[Span, ...]:
     """Return the doubts about a result, each with a mark before it."""
     marks = []
     before = before or f" {glyphs.GLYPHS.warning} "
@@ -207,7 +209,7 @@ def _marks(store: Store, runs: list[RunState], before: str | None = None) -> tup
     warnings = sum(len(warnings_of(run)) for run in runs) - len(above) - len(hot)
     if warnings > 0:
         marks.append(Span(f"{before}{text.count(warnings, 'warning')}", TextStyle.NOTE))
-    if any(other_flags(store, run) for run in runs):
+    if any(other_flags(state, run) for run in runs):
         marks.append(Span(" other flags", TextStyle.NOTE))
     return tuple(marks)
 

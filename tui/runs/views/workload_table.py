@@ -12,8 +12,8 @@ from tui.devices.state.devices import CPU
 from tui.kit.lines import Line, Span, TextStyle, paragraph
 from tui.runs.state import parameters
 from tui.runs.state.runs import EarlierResult, RunState, can_be_compared
+from tui.runs.state.state import RunsState
 from tui.runs.views.workload_state import half_width, median, state_of, sweep_name, sweep_state
-from tui.state.store import Store
 from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 
@@ -66,9 +66,9 @@ def entry_key(entry: Entry) -> str:
     return entry.key if isinstance(entry, Group) else entry.workload
 
 
-def devices(store: Store) -> tuple[str, ...]:
+def devices(state: RunsState) -> tuple[str, ...]:
     """Torch names of the timing columns: the CPU and, where there is one, the selected GPU."""
-    gpu = store.gpu_column
+    gpu = state.machine.gpu_column
     return (CPU, gpu.torch) if gpu and gpu.torch else (CPU,)
 
 
@@ -78,16 +78,18 @@ def matches(info: WorkloadInfo, pattern: str) -> bool:
     return all(word in haystack for word in pattern.lower().split())
 
 
-def entries(store: Store, pattern: str = "", folded: frozenset[str] = frozenset()) -> list[Entry]:
+def entries(
+    state: RunsState, pattern: str = "", folded: frozenset[str] = frozenset()
+) -> list[Entry]:
     """Group the workloads, the groups in the order of their first appearance.
 
     Args:
-        store: what is known.
+        state: of the runs.
         pattern: words that a workload must match; a match is shown even in a folded group.
         folded: names of groups whose workloads are hidden.
     """
     groups: dict[str, list[WorkloadInfo]] = {}
-    for info in store.catalogue:
+    for info in state.catalogue:
         if matches(info, pattern):
             groups.setdefault(info.group, []).append(info)
     found: list[Entry] = []
@@ -95,7 +97,7 @@ def entries(store: Store, pattern: str = "", folded: frozenset[str] = frozenset(
         hide = name in folded and not pattern.strip()
         found.append(Group(name, hide, len(members)))
         if not hide:
-            found.extend(row(store, info) for info in members)
+            found.extend(row(state, info) for info in members)
     return found
 
 
@@ -108,33 +110,33 @@ def no_match(pattern: str, cells: int) -> list[Line]:
     return paragraph(words, cells, TextStyle.NOTE)
 
 
-def row(store: Store, info: WorkloadInfo) -> WorkloadRow:
+def row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
     """One workload with its present parameters on the devices of the timing columns."""
-    names = devices(store)
-    if info.name in store.sweeps:
-        return _sweep_row(store, info, names)
-    runs = figures_of(store, info.name, names)
-    state = state_of(store, runs) if any(runs.values()) else not_run(store, info)
-    present = store.parameters.get(info.name, {})
+    names = devices(state)
+    if info.name in state.sweeps:
+        return _sweep_row(state, info, names)
+    runs = figures_of(state, info.name, names)
+    shown = state_of(state, runs) if any(runs.values()) else not_run(state, info)
+    present = state.parameters.get(info.name, {})
     name = f"{marked(info, present)} {_settings(info, present)}".strip()
     cells = _cells(info, runs)
-    earlier = earlier_of(store, info, runs) if store.earlier else {}
+    earlier = earlier_of(state, info, runs) if state.earlier else {}
     if earlier:
         cells |= {device: old_time(one) for device, one in earlier.items()}
-        told = earlier_words(store, earlier)
+        told = earlier_words(state, earlier)
         if not any(runs.values()):
-            state = (Span(told, TextStyle.QUIET),) if state == NOT_RUN else state
-        elif state:
-            state = (*state, Span(f"; {told}", TextStyle.QUIET))
-    return WorkloadRow(info.name, Span(name), cells, state)
+            shown = (Span(told, TextStyle.QUIET),) if shown == NOT_RUN else shown
+        elif shown:
+            shown = (*shown, Span(f"; {told}", TextStyle.QUIET))
+    return WorkloadRow(info.name, Span(name), cells, shown)
 
 
 def earlier_of(
-    store: Store, info: WorkloadInfo, runs: Mapping[str, RunState | None]
+    state: RunsState, info: WorkloadInfo, runs: Mapping[str, RunState | None]
 ) -> dict[str, EarlierResult]:
     """Return the earlier results of the devices without a run in this session."""
     found = {
-        name: store.earlier_result(info, name)
+        name: state.earlier_result(info, name)
         for name, run in runs.items()
         if run is None and _runs_on(info, name)
     }
@@ -146,9 +148,9 @@ def old_time(one: EarlierResult) -> Span:
     return Span(f"({text.seconds(one.median_s, half_width(one))})", TextStyle.QUIET)
 
 
-def earlier_words(store: Store, earlier: Mapping[str, EarlierResult]) -> str:
+def earlier_words(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str:
     """``2 d ago, driver 580``; where the devices' ages differ, each with its own."""
-    now = store.sample.at if store.sample else store.earlier.at
+    now = state.machine.sample.at if state.machine.sample else state.earlier.at
     ages = {name: text.old(now - one.at) for name, one in earlier.items()}
     main = list(earlier.values())[-1]
     version, what = (main.driver, "driver") if main.driver else (main.torch, "torch")
@@ -160,16 +162,18 @@ def earlier_words(store: Store, earlier: Mapping[str, EarlierResult]) -> str:
     return f"{each} ago{software}"
 
 
-def figures_of(store: Store, workload: str, names: tuple[str, ...]) -> dict[str, RunState | None]:
+def figures_of(
+    state: RunsState, workload: str, names: tuple[str, ...]
+) -> dict[str, RunState | None]:
     """Return the runs behind the workload's row by device; of a sweep those of one point."""
-    if workload in store.sweeps:
+    if workload in state.sweeps:
         # Imported where there is a sweep: what it has found would make every start slower.
         from tui.runs.sweeps.sweep_result import shown_point, swept
 
-        found = swept(store, workload, names)
+        found = swept(state, workload, names)
         shown = shown_point(found) if found else None
         return dict(shown[1]) if shown else dict.fromkeys(names)
-    return {name: store.latest_run(workload, name) for name in names}
+    return {name: state.latest_run(workload, name) for name in names}
 
 
 def marked(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
@@ -180,11 +184,11 @@ def marked(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
     return f"{info.name}{CHANGED}" if parameters.changed(info, present) else info.name
 
 
-def _sweep_row(store: Store, info: WorkloadInfo, names: tuple[str, ...]) -> WorkloadRow:
+def _sweep_row(state: RunsState, info: WorkloadInfo, names: tuple[str, ...]) -> WorkloadRow:
     from tui.runs.sweeps.sweep_result import settings_text, shown_point, swept
 
-    sweep = store.sweeps[info.name]
-    found = swept(store, info.name, names)
+    sweep = state.sweeps[info.name]
+    found = swept(state, info.name, names)
     assert found is not None
     rest = {name: sweep.points[0][name] for name in sweep.points[0] if name not in sweep.texts}
     name, swept_words = Span(marked(info, rest)), sweep_name(sweep, rest)
@@ -212,14 +216,14 @@ def _cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dict[str,
     return cells
 
 
-def not_run(store: Store, info: WorkloadInfo) -> tuple[Span, ...]:
+def not_run(state: RunsState, info: WorkloadInfo) -> tuple[Span, ...]:
     """Why it cannot be run here, as far as that is known before it is tried."""
-    if store.environment is not None:
-        types = [device.id.partition(":")[0] for device in store.environment.devices]
+    if state.machine.environment is not None:
+        types = [device.id.partition(":")[0] for device in state.machine.environment.devices]
         if not set(info.devices) & set(types):
             kind = "GPU" if "cuda" in info.devices else " or ".join(info.devices)
             needs = "needs 2 GPUs" if "2 GPUs" in info.needs else f"needs a {kind}"
-            if "cuda" in info.devices and any(view.nvml for view in store.devices):
+            if "cuda" in info.devices and any(view.nvml for view in state.machine.devices):
                 needs = "torch sees no GPU"
             return (Span(needs, TextStyle.NOTE),)
         if "2 GPUs" in info.needs and types.count("cuda") < 2:
@@ -319,11 +323,11 @@ def following(order: Order) -> Order:
     return ORDERS[(ORDERS.index(order) + 1) % len(ORDERS)]
 
 
-def ordered(store: Store, found: Sequence[Entry], order: Order) -> list[Entry]:
+def ordered(state: RunsState, found: Sequence[Entry], order: Order) -> list[Entry]:
     """Return the entries in an order.
 
     Args:
-        store: what was measured.
+        state: of the runs.
         found: groups with their workloads, as the catalogue has them.
         order: ``catalogue`` leaves all as it is. In any other the headings of the groups are left
             out; the largest value comes first, and what has no value last, as it was.
@@ -333,8 +337,8 @@ def ordered(store: Store, found: Sequence[Entry], order: Order) -> list[Entry]:
     rows = [entry for entry in found if isinstance(entry, WorkloadRow)]
     if order == "name":
         return [*sorted(rows, key=lambda row: row.workload)]
-    names = devices(store)
-    values = {row.workload: _VALUES[order](_results(store, row.workload, names)) for row in rows}
+    names = devices(state)
+    values = {row.workload: _VALUES[order](_results(state, row.workload, names)) for row in rows}
     known = [row for row in rows if values[row.workload] is not None]
     known.sort(key=lambda row: values[row.workload] or 0.0, reverse=True)
     return [*known, *(row for row in rows if values[row.workload] is None)]
@@ -344,8 +348,8 @@ _Results = tuple[RunResult | None, ...]
 """Of the timing columns, in their order: the CPU's, and the GPU's where there is one."""
 
 
-def _results(store: Store, workload: str, names: tuple[str, ...]) -> _Results:
-    runs = figures_of(store, workload, names)
+def _results(state: RunsState, workload: str, names: tuple[str, ...]) -> _Results:
+    runs = figures_of(state, workload, names)
     return tuple(run.result if run is not None else None for run in runs.values())
 
 

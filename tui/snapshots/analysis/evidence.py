@@ -15,9 +15,9 @@ from tui.snapshots.analysis.layers import Categories
 from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Grown, Holder, Purpose
 from tui.snapshots.explain.frames import goes_through, in_backward
+from tui.snapshots.explain.inventory import CodeLine, Inventory, OomFacts, ThreadStack
 from tui.snapshots.model.results import Entry, Growth, OomText, State
 from tui.snapshots.model.snapshot import Action, Frame, Snapshot, Trace
-from tui.watch.runs.inventory import CodeLine, Inventory, OomFacts, ThreadStack
 
 PoolKind = Literal["CUDA graphs", "MemPool", "private pools"]
 LARGE_BLOCK = 0.03

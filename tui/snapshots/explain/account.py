@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, AccountRow
 from tui.snapshots.explain.frames import goes_through, in_backward, main_stack
+from tui.snapshots.explain.inventory import ModelPart
 from tui.snapshots.explain.leak import Leak
 from tui.snapshots.explain.words import round_words
-from tui.watch.runs.inventory import ModelPart
 
 GIB = 1 << 30
 USUAL = (2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 288)

@@ -18,10 +18,10 @@ from tui.snapshots.explain.conclusion import roundup
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
 from tui.snapshots.explain.frames import goes_through, line_words, main_stack
+from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.lead import in_optimizer
 from tui.snapshots.explain.leak import Leak
 from tui.snapshots.explain.words import round_words
-from tui.watch.runs.inventory import CodeLine
 
 RECORD = "gpu-workbench watch --record -- COMMAND"
 WORTH_A_WORD = 0.02

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tui.snapshots.explain.account import Account, Capacity
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.frames import line_words
+from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.leak import Leak
 from tui.snapshots.explain.words import round_words
-from tui.watch.runs.inventory import CodeLine
 
 
 class FailedRequest:

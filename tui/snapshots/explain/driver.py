@@ -19,8 +19,8 @@ from tui.snapshots.explain.explanation import (
     Remedy,
 )
 from tui.snapshots.explain.frames import user_frame
+from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.words import round_words
-from tui.watch.runs.inventory import CodeLine
 
 MOST_NAMED = 3
 """Holders that stand in the first line; the account has all of them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tui.watch.runs.inventory import (
+from tui.snapshots.explain.inventory import (
     CodeLine,
     Container,
     Inventory,
@@ -64,6 +64,15 @@ class Circumstances:
     """What NVML says the device has."""
     source: str = ""
     """The text of the user's own line that asked; empty where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOfSnapshot:
+    """What the folder of a run tells of a snapshot that the run wrote."""
+
+    text: str
+    """Of the exception."""
+    circumstances: Circumstances
 
 
 @dataclass(frozen=True, slots=True)

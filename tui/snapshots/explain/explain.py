@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from tui.devices.allocators.findings import at_step
 from tui.snapshots.explain.account import Capacity, account, capacity
 from tui.snapshots.explain.advice import advise
 from tui.snapshots.explain.conclusion import conclude
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.frames import in_backward, main_stack, place_words, user_frame
+from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.lead import leading_cause
 from tui.snapshots.explain.leak import find_leak
-from tui.watch.runs.findings import at_step
-from tui.watch.runs.inventory import CodeLine
 
 
 def explain(evidence: Evidence) -> Explanation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tui.watch.runs.inventory import CodeLine
+from tui.snapshots.explain.inventory import CodeLine
 
 AccountName = Literal[
     "leak",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from tui.watch.runs.inventory import CodeLine, ThreadStack
+from tui.snapshots.explain.inventory import CodeLine, ThreadStack
 
 FrameKind = Literal["user", "framework", "interpreter", "native"]
 """``native`` is C++ or another library without a Python line; ``interpreter`` is the standard

@@ -14,8 +14,8 @@ from tui.snapshots.explain.account import Account, Capacity
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import goes_through, main_stack
+from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.leak import LARGE, SHARE, Leak
-from tui.watch.runs.inventory import CodeLine
 
 FOR_LONG = 0.05
 """Of the used memory: what has to be given back for a program that ran before to go on for long."""

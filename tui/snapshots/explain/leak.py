@@ -20,11 +20,10 @@ from statistics import median
 from typing import Literal
 
 from tui.core.text.numbers import count, grouped
+from tui.devices.allocators import findings
 from tui.snapshots.explain.evidence import Evidence, Rate
 from tui.snapshots.explain.frames import in_module_call, line_words, main_stack
-from tui.snapshots.explain.words import round_words
-from tui.watch.runs import findings
-from tui.watch.runs.inventory import (
+from tui.snapshots.explain.inventory import (
     CodeLine,
     Container,
     Inventory,
@@ -32,6 +31,7 @@ from tui.watch.runs.inventory import (
     StepMemory,
     Variable,
 )
+from tui.snapshots.explain.words import round_words
 
 FEW = 8
 """Tensors that a container has at least if it leaks."""

@@ -10,7 +10,7 @@ from array import array
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tui.watch.runs.inventory import NOT_WATCHED, AgentRecord
+from tui.snapshots.explain.inventory import NOT_WATCHED, AgentRecord
 
 SIZE_LIMIT = 1 << 60
 """Bytes: torch refuses a request of an exbibyte before it asks its allocator, so no size of a file

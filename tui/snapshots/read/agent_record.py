@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui.watch.runs.inventory import (
+from tui.snapshots.explain.inventory import (
     KEY,
     NOT_WATCHED,
     AgentRecord,

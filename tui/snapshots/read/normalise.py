@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from tui.core.text import numbers as fmt
+from tui.snapshots.explain.inventory import KEY
 from tui.snapshots.model.snapshot import (
     Annotation,
     DeviceSnapshot,
@@ -37,7 +38,6 @@ from tui.snapshots.read import columns, naming
 from tui.snapshots.read.agent_record import read_agent_record
 from tui.snapshots.read.columns import FinalState
 from tui.snapshots.read.naming import Interner
-from tui.watch.runs.inventory import KEY
 
 Raw = Any
 """An object of the file: anything at all."""

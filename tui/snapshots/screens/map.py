@@ -26,7 +26,6 @@ from tui.snapshots.screens.panes import SnapshotPane
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import map as view
 from tui.snapshots.views.words import moment_words, refused_lines
-from tui.state.store import Store
 
 LEAST_BYTES = 512
 """What one cell shows at the closest: no block is smaller."""
@@ -76,8 +75,8 @@ class MapPane(SnapshotPane):
         "lower part to scroll it."
     )
 
-    def __init__(self, store: Store, session: SnapshotSession) -> None:
-        super().__init__(store, session, id="map")
+    def __init__(self, session: SnapshotSession) -> None:
+        super().__init__(session, id="map")
         self.rows = MapRows(self)
         self.body = LinesView(self._detail, id="piece")
         self._pictures: dict[int, RowPicture] = {}
@@ -96,7 +95,7 @@ class MapPane(SnapshotPane):
     def focus_first(self) -> None:
         self.rows.focus()
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         focus = self.session.focus
         moment = (self.session.main.store.paths, focus)
         if moment != self._moment:

@@ -25,7 +25,6 @@ from tui.snapshots.views.words import (
     view_at,
     waiting_mark,
 )
-from tui.state.store import Store
 
 
 class SnapshotBar(LineBar):
@@ -55,8 +54,8 @@ class SnapshotBar(LineBar):
 class SnapshotPane(Pane):
     """One view of the file on the session: asks for what it shows and draws what it has."""
 
-    def __init__(self, store: Store, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
-        super().__init__(store, id=id)
+    def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(id=id)
         self.session = session
 
     def ask(self, request: Request) -> Answer | Refused | None:
@@ -90,8 +89,8 @@ class VerdictPane(SnapshotPane):
         "text of the exception, which tells them. y copies a report as Markdown."
     )
 
-    def __init__(self, store: Store, session: SnapshotSession) -> None:
-        super().__init__(store, session, id="verdict")
+    def __init__(self, session: SnapshotSession) -> None:
+        super().__init__(session, id="verdict")
         self.body = LinesView(self._lines_of)
         self._shown: object = None
 
@@ -109,7 +108,7 @@ class VerdictPane(SnapshotPane):
             return None
         return focus.event if focus.event in summary.ooms else summary.ooms[-1]
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         """Redraw; another OOM is shown from its beginning."""
         focus = self.session.focus
         shown = (self.session.main.store.paths, focus and focus.device, self.oom)
@@ -160,8 +159,8 @@ class StartPane(SnapshotPane):
         "bytes read and the time left; x cancels. A file that cannot be read ends in one line."
     )
 
-    def __init__(self, store: Store, session: SnapshotSession) -> None:
-        super().__init__(store, session, id="snapshot")
+    def __init__(self, session: SnapshotSession) -> None:
+        super().__init__(session, id="snapshot")
         self.body = LinesView(lambda cells: start_lines(session.main.store, cells))
 
     def compose(self) -> ComposeResult:
@@ -170,6 +169,6 @@ class StartPane(SnapshotPane):
     def focus_first(self) -> None:
         self.body.focus()
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         self.retitle("Snapshot")
         self.body.rebuild()

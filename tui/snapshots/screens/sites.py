@@ -29,7 +29,6 @@ from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import sites as view
 from tui.snapshots.views.overview import loading_lines
 from tui.snapshots.views.words import moment_words, refused_lines, stack_lines, state_or_reason
-from tui.state.store import Store
 
 
 class SitesTree(NumberedList):
@@ -71,8 +70,8 @@ class SitesPane(SnapshotPane):
         "C++ are counted. tab goes there to scroll it."
     )
 
-    def __init__(self, store: Store, session: SnapshotSession) -> None:
-        super().__init__(store, session, id="sites")
+    def __init__(self, session: SnapshotSession) -> None:
+        super().__init__(session, id="sites")
         self.search = FieldInput(
             "text, /regex/ or 0xaddress", lambda keep: self.end_search(keep=keep), id="search"
         )
@@ -92,7 +91,7 @@ class SitesPane(SnapshotPane):
     def focus_first(self) -> None:
         self.tree_list.focus()
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         """Redraw what changed; another question is answered from its top."""
         focus = self.session.focus
         question = (focus and focus.device, self.session.grouping, self.session.search)
@@ -198,7 +197,7 @@ class SitesPane(SnapshotPane):
             paths = [other.path for other in self._lines_shown]
             self.tree_list.go_to(paths.index(node.path[:-1]))
             return
-        self.store_changed()
+        self.state_changed()
 
     @on(NumberedList.Moved)
     def _moved(self) -> None:
@@ -236,8 +235,8 @@ class DifferencePane(SnapshotPane):
         "and new; group by function to see past that."
     )
 
-    def __init__(self, store: Store, session: SnapshotSession) -> None:
-        super().__init__(store, session, id="difference")
+    def __init__(self, session: SnapshotSession) -> None:
+        super().__init__(session, id="difference")
         self.head = LinesView(self._head, id="head")
         self.head.can_focus = False
         self.rows = NumberedList(self._rows, id="changes")
@@ -253,7 +252,7 @@ class DifferencePane(SnapshotPane):
     def focus_first(self) -> None:
         self.rows.focus()
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         known = self._difference() is not None
         for part in (self.query_one("#heading"), self.body):
             part.display = known

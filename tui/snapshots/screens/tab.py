@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 from textual import events, on
@@ -19,6 +21,7 @@ from tui.kit.lines import Line, Span, TextStyle, line
 from tui.kit.lists import NumberedList
 from tui.kit.pane import FooterBar, LineBar
 from tui.kit.terminal.fallbacks import copy
+from tui.snapshots.explain.evidence import KnownOfSnapshot
 from tui.snapshots.reader.messages import Export, Exported, Refused
 from tui.snapshots.screens.map import MapPane
 from tui.snapshots.screens.oom_text import OomTextScreen
@@ -45,29 +48,34 @@ class SnapshotTab(CommandScreen):
     Args:
         program: the app.
         memory: bytes that reading a file may take; ``None`` for a quarter of what is available.
+        known: returns what the run that wrote a snapshot knows of it; ``None`` for no run.
     """
 
     TAB = "snapshot"
     CSS_PATH = "snapshot.tcss"
     BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
 
-    def __init__(self, program: Program, memory: int | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        memory: int | None = None,
+        known: Callable[[Path], KnownOfSnapshot | None] = lambda _path: None,
+    ) -> None:
         super().__init__(program)
-        store = program.store
         session = self.session = SnapshotSession(
-            SnapshotReader(memory=memory), SnapshotReader(memory=memory)
+            SnapshotReader(memory=memory, known=known), SnapshotReader(memory=memory, known=known)
         )
         session.listen(self._changed)
-        self.start = StartPane(store, session)
-        self.timeline = TimelinePane(store, session)
-        self.sites = SitesPane(store, session)
-        self.map_view = MapPane(store, session)
+        self.start = StartPane(session)
+        self.timeline = TimelinePane(session)
+        self.sites = SitesPane(session)
+        self.map_view = MapPane(session)
         self.panes: dict[View, SnapshotPane] = {
-            "verdict": VerdictPane(store, session),
+            "verdict": VerdictPane(session),
             "timeline": self.timeline,
             "sites": self.sites,
             "map": self.map_view,
-            "difference": DifferencePane(store, session),
+            "difference": DifferencePane(session),
         }
         self._shown: SnapshotPane | None = None
         self._copying: Export | None = None
@@ -122,8 +130,8 @@ class SnapshotTab(CommandScreen):
                 pane.display = pane is shown
             shown.focus_first()
             # A pane that was not displayed has no size yet.
-            self.call_after_refresh(shown.store_changed)
-        shown.store_changed()
+            self.call_after_refresh(shown.state_changed)
+        shown.state_changed()
         for bar in self.query(LineBar):
             bar.rebuild()
         self._copy_if_there()

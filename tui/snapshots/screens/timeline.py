@@ -36,7 +36,6 @@ from tui.snapshots.views.words import (
     timeline_heading,
     zoomed,
 )
-from tui.state.store import Store
 
 LEGEND_SHARE = 5
 """The legend takes a part of the pane's rows at the most: one of so many."""
@@ -78,7 +77,7 @@ class TimelineChart(Widget, can_focus=True):
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another width shows the events in another number of columns."""
-        self._pane.store_changed()
+        self._pane.state_changed()
 
     def action_step(self, columns: int) -> None:
         self._pane.step(columns)
@@ -123,8 +122,8 @@ class TimelinePane(SnapshotPane):
         "called activations, and what zero_grad freed gradients."
     )
 
-    def __init__(self, store: Store, session: SnapshotSession) -> None:
-        super().__init__(store, session, id="timeline")
+    def __init__(self, session: SnapshotSession) -> None:
+        super().__init__(session, id="timeline")
         self.drawn = TimelineChart(self)
         self.legend = LinesView(self._legend_lines, id="legend")
         self.legend.can_focus = False
@@ -144,7 +143,7 @@ class TimelinePane(SnapshotPane):
     def focus_first(self) -> None:
         self.drawn.focus()
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         focus = self.session.focus
         device = (self.session.main.store.paths, focus and focus.device)
         if device != self._device:
@@ -275,7 +274,7 @@ class TimelinePane(SnapshotPane):
         shown, focus = self.timeline(), self.session.focus
         if shown is not None and focus is not None:
             self._choose(layers.next_layer(shown, focus.event, self._chosen, by))
-            self.store_changed()
+            self.state_changed()
 
     def _choose(self, layer: str | None) -> None:
         self._chosen = layer
@@ -290,7 +289,7 @@ class TimelinePane(SnapshotPane):
         self._window = clamped(first, last, summary.events)
         if self._window == (0, summary.events - 1):
             self._window = None
-        self.store_changed()
+        self.state_changed()
 
     def _follow(self) -> None:
         """Have the cursor in view."""

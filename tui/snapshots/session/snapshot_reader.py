@@ -16,6 +16,7 @@ from typing import Literal
 from tui.core.child.launch import FOLDER, own_command
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
+from tui.snapshots.explain.evidence import KnownOfSnapshot
 from tui.snapshots.model.results import Summary
 from tui.snapshots.read import time_limit
 from tui.snapshots.read.naming import clean
@@ -215,15 +216,20 @@ class SnapshotReader:
     Args:
         changed: called after each event, in the event loop.
         memory: bytes that reading may take; ``None`` for a quarter of what is available.
+        known: returns what the run that wrote a snapshot knows of it; ``None`` for no run.
     """
 
     def __init__(
-        self, changed: Callable[[], None] = lambda: None, memory: int | None = None
+        self,
+        changed: Callable[[], None] = lambda: None,
+        memory: int | None = None,
+        known: Callable[[Path], KnownOfSnapshot | None] = lambda _path: None,
     ) -> None:
         self.store = SnapshotStore()
         self.child: ChildProcess[ReaderEvent] | None = None
         self._changed = changed
         self._memory = memory
+        self._known = known
         self._numbers = itertools.count(1)
         self._task: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[str]] = set()
@@ -306,10 +312,7 @@ class SnapshotReader:
             self.store.end("failed", f"the reader cannot be started: {error}")
             self._changed()
             return
-        # The door to the runs that are kept, which a start does not need.
-        from tui.watch.state.explained import known_of_snapshot
-
-        known = known_of_snapshot(Path(paths[0]))
+        known = self._known(Path(paths[0]))
         text = self.store.oom_text or (known.text if known is not None else "")
         load = Load(
             next(self._numbers),

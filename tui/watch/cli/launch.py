@@ -18,21 +18,21 @@ from tui.cli.output import Failure, say
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess
 from tui.core.text import numbers as fmt
+from tui.devices.allocators.findings import NO_GROWTH, Track, at_step
 from tui.devices.allocators.messages import Placed, Seen, pids_of
 from tui.devices.monitor import serving as monitor_serving
 from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
-from tui.session.allocators_supervisor import Looked, RunFolder, Sampler
 from tui.snapshots.explain.explanation import Explanation
 from tui.watch.cli.output import WatchedProcessRow, as_plain
 from tui.watch.cli.verdicts import MOST_VERDICTS, explained
 from tui.watch.runs import runs, start
-from tui.watch.runs.findings import NO_GROWTH, Track, at_step
 from tui.watch.runs.first_failure import first_failure
 from tui.watch.runs.ooms import BY_DRIVER, Oom, live_words, size_words
 from tui.watch.runs.process_logs import ProcessLog, joined, with_exit_code
 from tui.watch.runs.run_words import end_in_words
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised
+from tui.watch.session.sampler import Looked, RunFolder, Sampler
 from tui.watch.state.processes import WatchedProcesses
 from tui.watch.state.run import SeenProcess
 

@@ -19,6 +19,7 @@ from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.allocators import serving
+from tui.devices.allocators.findings import Track
 from tui.devices.allocators.messages import (
     WATCH_EVENTS,
     ListedProcesses,
@@ -48,7 +49,6 @@ from tui.watch.runs.agents import (
     put_in,
     target_of,
 )
-from tui.watch.runs.findings import Track
 from tui.watch.runs.process_logs import process_logs_in, troubles_in
 from tui.watch.runs.runs import StartedRun
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tui.watch.runs.inventory import CodeLine
+from tui.snapshots.explain.inventory import CodeLine
 from tui.watch.runs.untrusted import UntrustedError, check_time, parse_as, parse_object
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tui.core.text import numbers as fmt
-from tui.watch.runs.inventory import CodeLine, Inventory
+from tui.snapshots.explain.inventory import CodeLine, Inventory
 
 FROM_EXCEPTION = "the exception that ended the process"
 REBUILT = "written anew from the numbers that torch gave the observer"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.core.text import numbers as fmt
+from tui.snapshots.explain.inventory import Inventory, parse_inventory
 from tui.watch.runs.agent_events import (
     BeginEvent,
     EndEvent,
@@ -27,7 +28,6 @@ from tui.watch.runs.agent_events import (
     TroubleEvent,
     parse_event,
 )
-from tui.watch.runs.inventory import Inventory, parse_inventory
 from tui.watch.runs.ooms import BY_DRIVER, FROM_EXCEPTION, Oom, rebuilt_text, request_words
 from tui.watch.runs.untrusted import (
     LONGEST_LINE,

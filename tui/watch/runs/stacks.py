@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tui.watch.runs.inventory import ThreadStack
+from tui.snapshots.explain.inventory import ThreadStack
 from workloads.protocol import wire
 
 

@@ -10,23 +10,23 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 
+from tui.core.events import Topic
 from tui.core.text import glyphs
 from tui.devices.allocators.messages import Placed
 from tui.devices.memory import Gauge
 from tui.devices.memory.others import account_in
 from tui.devices.monitor.messages import Sample
+from tui.devices.state.allocators import Allocator
 from tui.devices.state.devices import DeviceView
+from tui.devices.state.machine import MachineState
 from tui.devices.views.memory import bar_line, legend, title
 from tui.devices.views.memory_account import account_lines, process_facts
 from tui.kit.commands.tab_commands import KEPT_RUNS
 from tui.kit.lines import Line, Span, TextStyle, fit, line, verbatim
 from tui.kit.lists import KeyedList
 from tui.kit.pane import ROOM, FittedView, LineBar, LinesView, Pane
-from tui.session.allocators_supervisor import KeptRun
-from tui.state.allocators import Allocator
-from tui.state.events import Topic
-from tui.state.store import Store
 from tui.watch.runs.runs import StartedRun
+from tui.watch.session.kept_runs import KeptRun
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.processes import (
     AROUND_PLOT,
@@ -88,8 +88,8 @@ class KeptPane(Pane):
         "snapshots that it has left."
     )
 
-    def __init__(self, store: Store, clock: Callable[[], float]) -> None:
-        super().__init__(store, id=KEPT_RUNS)
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(id=KEPT_RUNS)
         self.runs: tuple[KeptRun, ...] | None = None
         """``None`` while they are read."""
         self.list = KeptList(lambda: self.runs or (), clock)
@@ -106,7 +106,7 @@ class KeptPane(Pane):
             return [line(f"reading the runs that are kept{glyphs.GLYPHS.ellipsis}")]
         return none_lines(cells)
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         """Draw the list, or what to do where there is nothing in it."""
         some = bool(self.runs)
         self.retitle(f"Runs under the watch   {len(self.runs or ())} kept")
@@ -157,8 +157,8 @@ class RunPane(Pane):
         "and D need the agent. x asks before it ends anything; q leaves the run as it is."
     )
 
-    def __init__(self, store: Store, read: Read, clock: Callable[[], float]) -> None:
-        super().__init__(store, id="watched-run")
+    def __init__(self, read: Read, clock: Callable[[], float]) -> None:
+        super().__init__(id="watched-run")
         self._read = read
         self._clock = clock
         self.table = WatchedDeviceList(read)
@@ -187,7 +187,7 @@ class RunPane(Pane):
         row = self.table.selected
         return missing_lines(row, cells) if row is not None else []
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         """Draw it anew; the table has the rows that it needs, as far as there are any."""
         state = self._read()
         if state is None:
@@ -219,15 +219,15 @@ class OutputPane(Pane):
         "follows again. l shows the memory again."
     )
 
-    def __init__(self, store: Store, read: Read) -> None:
-        super().__init__(store, id="watched-output")
+    def __init__(self, read: Read) -> None:
+        super().__init__(id="watched-output")
         self._read = read
         self.body = LinesView(self._lines, stick_to_end=True)
 
     def compose(self) -> ComposeResult:
         yield self.body
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         """Draw what was added."""
         state = self._read()
         if state is not None:
@@ -268,18 +268,19 @@ class WatchedMemoryPane(Pane):
 
     def __init__(
         self,
-        store: Store,
+        machine: MachineState,
         selected: Callable[[], WatchedDevice | None],
         clock: Callable[[], float],
     ) -> None:
         """Show one device of a process.
 
         Args:
-            store: what is known of the devices.
+            machine: its state.
             selected: the row under the cursor.
             clock: Unix time now.
         """
-        super().__init__(store, id="watched-memory")
+        super().__init__(id="watched-memory")
+        self.machine = machine
         self._selected = selected
         self._clock = clock
         self.over: Over = "time"
@@ -330,11 +331,11 @@ class WatchedMemoryPane(Pane):
                 placed = Placed(None, None, NOT_OF_THEN, NOT_OF_THEN)
             known.place(placed)
             known.ended = row.ended or (FROM_FOLDER if state.replayed else "")
-        self.store_changed()
+        self.state_changed()
 
     def _look(self) -> None:
         """Account for the row under the cursor as it is now."""
-        sample = self.store.sample
+        sample = self.machine.sample
         if sample is not None and sample is not self._sample:
             self._sample = sample
             for each in self._known.values():
@@ -344,11 +345,11 @@ class WatchedMemoryPane(Pane):
         self._gauge = None
         if known is not None:
             now = self._clock() if self._held_at is None else self._held_at
-            self._view, self._gauge = account_in(self.store, known, now)
+            self._view, self._gauge = account_in(self.machine, known, now)
 
     # ---- what is drawn ----
 
-    def store_changed(self) -> None:
+    def state_changed(self) -> None:
         """Account anew and draw what changed; the parts have the rows that there are for them."""
         self._look()
         width, height = self.size
@@ -375,7 +376,7 @@ class WatchedMemoryPane(Pane):
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another size has other lines."""
-        self.call_after_refresh(self.store_changed)
+        self.call_after_refresh(self.state_changed)
 
     def _title(self, cells: int) -> str:
         if self.row is None:

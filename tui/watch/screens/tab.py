@@ -17,10 +17,10 @@ from textual.timer import Timer
 from textual.worker import Worker
 
 from tui.devices.monitor.messages import Sample
-from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
+from tui.devices.screens.program import DeviceProgram
+from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, LineBar
-from tui.session.allocators_supervisor import KeptRuns
 from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.runs import StartedRun
 from tui.watch.screens.dialogs import EndScreen, TwoSnapshotsScreen
@@ -33,6 +33,7 @@ from tui.watch.screens.panes import (
     WatchedMemoryPane,
 )
 from tui.watch.screens.stacks import StacksScreen
+from tui.watch.session.kept_runs import KeptRuns
 from tui.watch.session.watched_session import RunError
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.run import (
@@ -96,7 +97,7 @@ class RunSession(Protocol):
         """Hold the figures still, or follow the run again."""
 
 
-class SnapshotOpener(Program, Protocol):
+class SnapshotOpener(DeviceProgram, Protocol):
     """What the tab needs of the app beside what all screens do."""
 
     def open_snapshot(self, path: str, oom_text: str = "", text_source: str = "") -> None:
@@ -123,10 +124,12 @@ class WatchTab(CommandScreen):
         self.session = session
         self._opener = program
         clock = program.clock
-        self.kept = KeptPane(program.store, clock)
-        self.run_pane = RunPane(program.store, lambda: session.state, clock)
-        self.memory = WatchedMemoryPane(program.store, lambda: self.run_pane.table.selected, clock)
-        self.output = OutputPane(program.store, lambda: session.state)
+        self.kept = KeptPane(clock)
+        self.run_pane = RunPane(lambda: session.state, clock)
+        self.memory = WatchedMemoryPane(
+            program.machine, lambda: self.run_pane.table.selected, clock
+        )
+        self.output = OutputPane(lambda: session.state)
         for pane in (self.run_pane, self.memory, self.output):
             pane.display = False
         self._kept_runs = KeptRuns(session.kept)
@@ -213,13 +216,13 @@ class WatchTab(CommandScreen):
         if (state.run.folder if state else None) != (self._open.folder if self._open else None):
             self._turn_to(state)
         if state is None:
-            self.kept.store_changed()
+            self.kept.state_changed()
         else:
             self._place(state)
-            self.run_pane.store_changed()
+            self.run_pane.state_changed()
             self.memory.follow(state)
             if self.output.display:
-                self.output.store_changed()
+                self.output.state_changed()
         for bar in self.query(LineBar):
             if bar.parent is self:
                 bar.rebuild()
@@ -390,7 +393,7 @@ class WatchTab(CommandScreen):
     def action_watch_over(self) -> None:
         """Plot over steps, or over time."""
         self.memory.over = "steps" if self.memory.over == "time" else "time"
-        self.memory.store_changed()
+        self.memory.state_changed()
 
     def action_watch_freeze(self) -> None:
         """Hold the figures still, or follow the run again."""

@@ -17,11 +17,11 @@ from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
 from tui.devices.allocators.messages import Seen, pids_of
 from tui.devices.monitor.messages import Sample
-from tui.session.allocators_supervisor import SAMPLE_S, Looked, RunFolder, Sampler
 from tui.watch.runs import runs, samples, start
 from tui.watch.runs.first_failure import first_failure
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import open_regular
+from tui.watch.session.sampler import SAMPLE_S, Looked, RunFolder, Sampler
 from tui.watch.state.processes import WatchedProcesses
 from tui.watch.state.run import WatchedDevice, WatchedRun
 

@@ -6,17 +6,16 @@ Reads a line of the program's source, which ran on this machine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from tui.devices.allocators.findings import Track
 from tui.snapshots.explain.driver import explain_driver_oom
-from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, Rate
+from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, KnownOfSnapshot, Rate
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.frames import main_stack, user_frame
+from tui.snapshots.explain.inventory import CodeLine, Inventory
 from tui.watch.runs import runs
-from tui.watch.runs.findings import Track
-from tui.watch.runs.inventory import CodeLine, Inventory
 from tui.watch.runs.log_texts import oom_of_snapshot, source_line, texts_of
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog
@@ -60,14 +59,6 @@ def _of_driver_oom(row: WatchedDevice) -> tuple[Holder, ...]:
     if row.full_gpu is None or not ooms or ooms[-1].asked is not None:
         return ()
     return row.full_gpu.others(row.process.pid)
-
-
-@dataclass(frozen=True, slots=True)
-class KnownOfSnapshot:
-    """What the folder of its run tells of an OOM's snapshot."""
-
-    text: str
-    circumstances: Circumstances
 
 
 def known_of_snapshot(path: Path) -> KnownOfSnapshot | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tui.core.text import numbers as text
+from tui.devices.allocators.findings import NO_GROWTH
 from tui.devices.allocators.messages import (
     DevicesPlaced,
     ProcessFigures,
@@ -21,7 +22,6 @@ from tui.devices.allocators.peek import NO_TORCH
 from tui.devices.monitor.messages import Device
 from tui.snapshots.explain.evidence import Holder
 from tui.watch.runs.agents import AgentState
-from tui.watch.runs.findings import NO_GROWTH
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog, joined
 from tui.watch.state.run import (

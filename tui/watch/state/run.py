@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from tui.core.text import numbers as text
+from tui.devices.allocators.findings import Finding, GrowthPer, GrowthRate, Track
 from tui.devices.allocators.messages import Placed, TorchProcess
 from tui.snapshots.explain.evidence import Holder
 from tui.watch.runs.agents import AgentState
-from tui.watch.runs.findings import Finding, GrowthPer, GrowthRate, Track
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun

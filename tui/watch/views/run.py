@@ -13,6 +13,7 @@ from tui.core.text import numbers as text
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
+from tui.devices.allocators.findings import GrowthRate, at_step
 from tui.kit.lines import (
     Line,
     Span,
@@ -25,12 +26,11 @@ from tui.kit.lines import (
     paragraph,
     right,
 )
-from tui.session.allocators_supervisor import KeptRun
 from tui.snapshots.views.explained import row_line
-from tui.watch.runs.findings import GrowthRate, at_step
 from tui.watch.runs.ooms import Oom, size_words
 from tui.watch.runs.run_end import unseen_end_words
 from tui.watch.runs.runs import StartedRun
+from tui.watch.session.kept_runs import KeptRun
 from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot
 from tui.watch.state.run import WatchedDevice, WatchedRun
 

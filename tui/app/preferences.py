@@ -6,28 +6,14 @@ the command line or the environment holds for one start and is not made to stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from tui.core import settings
-from tui.runs.state.parameters import Invalid, changed, text_of, validate
-from tui.state.events import AnyEvent, LogLine, ParametersSet, Topic, Topics
-from tui.state.store import Store
-from workloads.protocol.results import Setting, WorkloadInfo
-
-
-class SettingsTarget(Protocol):
-    """The part of a session that settings are applied to."""
-
-    @property
-    def store(self) -> Store:
-        """Where the session keeps what is known."""
-
-    def apply(self, event: AnyEvent) -> None:
-        """Take an event into the store and tell the listeners."""
-
-    def subscribe(self, listener: Callable[[Topics], None]) -> None:
-        """Have a function called with the parts that changed."""
+from tui.core.events import LogLine, Topic, Topics
+from tui.runs.state.events import ParametersSet
+from tui.runs.state.parameters import changed, usable
+from tui.runs.state.workbench import WorkbenchState
+from workloads.protocol.results import Setting
 
 
 class Preferences:
@@ -54,59 +40,58 @@ class Preferences:
 
     # ---- at the start ----
 
-    def attach(self, session: SettingsTarget) -> None:
-        """Apply the settings that the store holds; what is wrong is logged there."""
-        self._session = session
-        session.store.wanted_device = str(self._chosen.value("device") or "")
+    def attach(self, state: WorkbenchState) -> None:
+        """Apply the settings to the state of a session; what is wrong is logged there."""
+        self._state = state
+        state.machine.wanted_device = str(self._chosen.value("device") or "")
         for problem in self.problems:
-            session.apply(LogLine("workbench", problem, "warning"))
+            state.publish(LogLine("workbench", problem, "warning"))
         self._apply_parameters()
-        session.subscribe(self._look)
+        state.bus.on_change(self._follow)
 
-    def _look(self, parts: Topics) -> None:
+    def _follow(self, parts: Topics) -> None:
         """Workloads that the user brings are known later, and so are the devices."""
-        if Topic.WORKLOADS in parts and len(self._began_with) < len(self._session.store.catalogue):
+        if Topic.WORKLOADS in parts and len(self._began_with) < len(self._state.runs.catalogue):
             self._apply_parameters()
         if Topic.DEVICES in parts and not self._device_seen:
             self._check_device()
 
     def _complain(self, problem: str) -> None:
         self.problems.append(problem)
-        self._session.apply(LogLine("workbench", problem, "warning"))
+        self._state.publish(LogLine("workbench", problem, "warning"))
 
     def _apply_parameters(self) -> None:
-        store = self._session.store
-        for info in store.catalogue:
+        for info in self._state.runs.catalogue:
             if info.name not in self._began_with:
                 wanted = self._chosen.file.parameters.get(info.name, {})
                 found, errors = usable(info, wanted)
                 self._began_with[info.name] = found
                 if wanted:
-                    self._session.apply(ParametersSet(info.name, found))
+                    self._state.publish(ParametersSet(info.name, found))
                 for error in errors:
                     table = f"{settings.PARAMETERS}.{info.name}"
                     self._complain(f"{self._chosen.file.path}: [{table}] {error}; it is left out")
 
     def _check_device(self) -> None:
         """Say so where the wanted device is not here, once all that there are are known."""
-        store = self._session.store
+        machine = self._state.machine
         wanted = self._chosen.chosen["device"]
-        if store.environment is None or store.sample is None:
+        if machine.environment is None or machine.sample is None:
             return
         self._device_seen = True
-        if wanted.value and store.find_device(str(wanted.value)) is None:
-            there = ", ".join(view.torch or view.key for view in store.devices)
+        if wanted.value and machine.find_device(str(wanted.value)) is None:
+            there = ", ".join(view.torch or view.key for view in machine.devices)
             self._complain(f"{wanted.source}: device {wanted.value} is not here; there are {there}")
 
     # ---- at the end ----
 
     def changes(
-        self, store: Store, theme: str, refresh: float
+        self, state: WorkbenchState, theme: str, refresh: float
     ) -> tuple[dict[str, settings.Value], dict[str, dict[str, Setting]]]:
         """Return the settings that differ from those that the run began with.
 
         Args:
-            store: with the parameters and the selected device.
+            state: with the parameters and the selected device.
             theme: the present one.
             refresh: present seconds between two samples.
 
@@ -118,18 +103,20 @@ class Preferences:
             values["theme"] = theme
         if refresh != self.refresh:
             values["refresh"] = refresh
-        if store.selected_by_user and store.selected != self._chosen.value("device"):
-            values["device"] = store.selected
+        if state.machine.selected_by_user and state.machine.selected != self._chosen.value(
+            "device"
+        ):
+            values["device"] = state.machine.selected
         parameters = {
-            info.name: changed(info, store.parameters[info.name])
-            for info in store.catalogue
-            if store.parameters[info.name] != self._began_with.get(info.name)
+            info.name: changed(info, state.runs.parameters[info.name])
+            for info in state.runs.catalogue
+            if state.runs.parameters[info.name] != self._began_with.get(info.name)
         }
         return values, parameters
 
-    def remember(self, store: Store, theme: str, refresh: float) -> None:
+    def remember(self, state: WorkbenchState, theme: str, refresh: float) -> None:
         """Write what was changed into the file; where that fails, ``problems`` has a line more."""
-        values, parameters = self.changes(store, theme, refresh)
+        values, parameters = self.changes(state, theme, refresh)
         if not self._keep or not (values or parameters):
             return
         place = self._chosen.file.path
@@ -140,22 +127,3 @@ class Preferences:
             settings.remember(place, values, parameters)
         except (OSError, ValueError) as error:
             self.problems.append(f"what was changed is not remembered: {error}")
-
-
-def usable(
-    info: WorkloadInfo, wanted: dict[str, Setting]
-) -> tuple[dict[str, Setting], tuple[str, ...]]:
-    """All parameters of a workload: those wanted where they are allowed, else the defaults.
-
-    Returns:
-        The parameters, and a line for each of the wanted ones that is not allowed.
-    """
-    texts = {name: text_of(value) for name, value in wanted.items()}
-    outcome = validate(info, texts)
-    errors: tuple[str, ...] = ()
-    if isinstance(outcome, Invalid):
-        errors = tuple(outcome.errors.values())
-        good = {name: text for name, text in texts.items() if name not in outcome.errors}
-        outcome = validate(info, good)
-        assert not isinstance(outcome, Invalid)
-    return outcome.parameters, errors

@@ -1,4 +1,4 @@
-"""Keeps a watch running: of all processes, or of one run with its folder; reads the kept runs."""
+"""Samples a run: a watch of its processes, its agents, and its folder."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tui.core.child.launch import FOLDER
-from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.core.child.process import ChildProcess
 from tui.core.child.supervisor import ChildSupervisor
-from tui.devices import allocators as watch
 from tui.devices.allocators import serving
 from tui.devices.allocators.messages import (
     WATCH_EVENTS,
@@ -24,11 +23,7 @@ from tui.devices.allocators.messages import (
     TorchProcesses,
     WatchEvent,
     WatchPace,
-    pids_of,
 )
-from tui.devices.monitor.messages import Sample
-from tui.session.supervisors import Apply, Sent
-from tui.state.events import LogLine, WatchStatus
 from tui.watch.runs.agents import Agents, AgentState, Ask
 from tui.watch.runs.process_logs import (
     Contents,
@@ -41,64 +36,6 @@ from tui.watch.runs.process_logs import (
 from tui.watch.runs.runs import StartedRun, processes_of
 from tui.watch.runs.samples import SamplesFile
 from workloads.agent import program_name
-
-LOOKED_AT_S = 0.5
-"""Between two readings while they are on the screen."""
-UNSEEN_S = 2.0
-"""While they are not: what they tell over time needs no more."""
-
-
-class WatchSupervisor(ChildSupervisor[WatchEvent]):
-    """Keeps a watch running, from when it is first needed.
-
-    Args:
-        apply: takes each event.
-        sample: the monitor's newest.
-        sent: is called with each request that was sent.
-    """
-
-    def __init__(self, apply: Apply, sample: Sample | None, sent: Sent | None = None) -> None:
-        super().__init__()
-        self._apply = apply
-        self._sent = sent
-        self._listed = pids_of(sample.devices) if sample else ()
-        self._pace = LOOKED_AT_S
-
-    def make_child(self) -> ChildProcess[WatchEvent]:
-        command = watch.serving(self._pace, listed=self._listed)
-        return ChildProcess(command, WATCH_EVENTS, folder=FOLDER, sent=self._sent)
-
-    def send_first_requests(self) -> None:
-        self.send(ListedProcesses(self._listed))
-
-    def apply_event(self, event: WatchEvent) -> None:
-        self.is_useful = self.is_useful or isinstance(event, ProcessFigures)
-        self._apply(event)
-
-    def report_malformed(self, message: MalformedMessage) -> None:
-        text = f"unreadable: {message.reason}: {message.line}"
-        self._apply(LogLine("watch", text, "warning"))
-
-    async def wait_for_next_start(self, reason: str, seconds: float) -> None:
-        words = f"the watch ended: {reason}; it is restarted"
-        self._apply(WatchStatus("restarting", words))
-        self._apply(LogLine("watch", f"ended: {reason}", "error"))
-        await asyncio.sleep(seconds)
-
-    def look_at(self, wanted: bool) -> None:
-        """Have them read often while they are looked at."""
-        pace = LOOKED_AT_S if wanted else UNSEEN_S
-        if pace != self._pace:
-            self._pace = pace
-            self.send(WatchPace(pace))
-
-    def apply_sample(self, sample: Sample) -> None:
-        """Have those watched too that NVML lists."""
-        listed = pids_of(sample.devices)
-        if listed != self._listed:
-            self._listed = listed
-            self.send(ListedProcesses(listed))
-
 
 SAMPLE_S = 0.5
 ASK_S = 0.5
@@ -185,54 +122,6 @@ def _with_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
             facts = path.lstat()
             found[path] = facts.st_mtime_ns, facts.st_size
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class KeptRun:
-    """A run, and what its processes have left."""
-
-    run: StartedRun
-    goes_on: bool
-    left: tuple[ProcessLog, ...]
-
-    @property
-    def steps(self) -> int | None:
-        """Of the process that made the most; ``None`` where none has said."""
-        return max((each.steps for each in self.left if each.steps is not None), default=None)
-
-    @property
-    def ooms(self) -> int:
-        """Of all its processes."""
-        return sum(each.oom_count for each in self.left)
-
-    @property
-    def snapshots(self) -> int:
-        """Of all its processes, those of OOMs that are still there among them."""
-        of_ooms = sum(oom.snapshot is not None for each in self.left for oom in each.ooms)
-        return of_ooms + sum(len(each.snapshots) for each in self.left)
-
-
-class KeptRuns:
-    """The list of kept runs: of a run, only what has changed since the last look is read.
-
-    Args:
-        kept: gives the runs, the newest first.
-    """
-
-    def __init__(self, kept: Callable[[], list[StartedRun]]) -> None:
-        self._kept = kept
-        self._folders: dict[Path, RunFolder] = {}
-
-    def look(self) -> tuple[KeptRun, ...]:
-        """All of them with what their processes have left; reads files."""
-        found = self._kept()
-        known = self._folders
-        self._folders = {
-            each.folder: known.get(each.folder) or RunFolder(each.folder) for each in found
-        }
-        return tuple(
-            KeptRun(each, each.goes_on, self._folders[each.folder].left()) for each in found
-        )
 
 
 class Sampler(ChildSupervisor[WatchEvent]):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from sys import intern
-from typing import NamedTuple
 
-from tui.devices.monitor.messages import HARMFUL_REASONS, Sample
+from tui.devices.monitor.messages import HARMFUL_REASONS
+from tui.devices.session.monitor_supervisor import SampledDevice
+from tui.runs.state.events import ConditionsSeen
 from tui.runs.state.runs import NO_MONITOR, NOT_GIVEN, NOT_SAMPLED, SEVERAL, TOO_SHORT, Conditions
-from tui.state.events import ConditionsSeen
-from tui.state.store import Store
+from tui.runs.state.state import RunsState
 from workloads.protocol import messages
 from workloads.protocol.results import Comparison, Environment, MeasuredSpan, RunResult
 
@@ -22,41 +21,6 @@ _SAMPLED = (
     "throttle",
     "process_peak",
 )
-
-
-class SampledDevice(NamedTuple):
-    """What conditions need of a device's sample: minutes of whole samples are large."""
-
-    id: str
-    read_at: float
-    sm_clock_mhz: int | None
-    power_w: float | None
-    temperature_c: float | None
-    throttle: tuple[str, ...] | None
-    processes: tuple[tuple[int, int], ...]
-    """Pids and their memory on the device, bytes, where it is known."""
-
-
-def sampled(sample: Sample) -> tuple[SampledDevice, ...]:
-    """Return the devices of a sample that are not lost."""
-    return tuple(
-        SampledDevice(
-            id=intern(device.id),
-            read_at=device.read_at,
-            sm_clock_mhz=device.clocks_mhz.sm,
-            power_w=device.power_w,
-            temperature_c=device.temperature_c,
-            throttle=None if device.throttle is None else tuple(map(intern, device.throttle)),
-            processes=tuple(
-                (row.pid, row.memory)
-                for row in device.processes or ()
-                # As ``process_of``: else the same number may be somebody else's.
-                if row.memory is not None and row.started_at is not None
-            ),
-        )
-        for device in sample.devices
-        if device.lost is None
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +157,7 @@ Samples = Iterable[tuple[SampledDevice, ...]]
 
 def conditions_of(
     event: messages.Finished | messages.Compared,
-    store: Store,
+    runs: RunsState,
     samples: Samples | None,
     pid: int | None,
 ) -> ConditionsSeen | None:
@@ -201,7 +165,7 @@ def conditions_of(
 
     Args:
         event: its end.
-        store: the devices, the environment and the requests.
+        runs: the devices, the environment and the requests.
         samples: what the monitor has kept of the devices; ``None`` where there is no monitor.
         pid: of the worker that ran it.
     """
@@ -218,22 +182,22 @@ def conditions_of(
             spans = (MeasuredSpan(time.measured_from, time.measured_to, (found.device,)),)
     if not spans:
         return None
-    driver = store.sample.driver.version if store.sample else None
-    seen = _sampled(found, spans, store, samples, pid)
-    seen = under(seen, store.environment, driver, _flags_of(found, store))
+    driver = runs.machine.sample.driver.version if runs.machine.sample else None
+    seen = _sampled(found, spans, runs, samples, pid)
+    seen = under(seen, runs.machine.environment, driver, _flags_of(found, runs))
     return ConditionsSeen(found.id, seen)
 
 
 def _sampled(
     found: RunResult | Comparison,
     spans: tuple[MeasuredSpan, ...],
-    store: Store,
+    runs: RunsState,
     samples: Samples | None,
     pid: int | None,
 ) -> Conditions:
     if not found.device.startswith("cuda"):
         return unsampled(NOT_SAMPLED)
-    devices = _followed(spans, store)
+    devices = _followed(spans, runs)
     if samples is None or not devices:
         return unsampled(NO_MONITOR)
     run = (spans[0].start, spans[-1].end)
@@ -246,9 +210,13 @@ def _sampled(
     return replace(seen, unavailable=absent)
 
 
-def _followed(spans: tuple[MeasuredSpan, ...], store: Store) -> list[Followed]:
+def _followed(spans: tuple[MeasuredSpan, ...], runs: RunsState) -> list[Followed]:
     """Return the devices that worked, as far as the monitor sees them, each with its times."""
-    keys = {view.torch: view.key for view in store.devices if view.torch and view.nvml is not None}
+    keys = {
+        view.torch: view.key
+        for view in runs.machine.devices
+        if view.torch and view.nvml is not None
+    }
     names = dict.fromkeys(name for span in spans for name in span.devices if name in keys)
     return [
         Followed(
@@ -260,8 +228,8 @@ def _followed(spans: tuple[MeasuredSpan, ...], store: Store) -> list[Followed]:
     ]
 
 
-def _flags_of(found: RunResult | Comparison, store: Store) -> dict[str, bool]:
+def _flags_of(found: RunResult | Comparison, runs: RunsState) -> dict[str, bool]:
     if isinstance(found, RunResult):
         return found.flags
-    state = store.comparisons.get(found.id)
+    state = runs.comparisons.get(found.id)
     return dict(state.request.flags) if state else {}

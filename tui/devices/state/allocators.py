@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from tui.core.events import WatchStatus
+from tui.devices.allocators.findings import Finding, Track
 from tui.devices.allocators.messages import (
     Placed,
     ProcessFigures,
@@ -18,8 +20,6 @@ from tui.devices.allocators.messages import (
 from tui.devices.monitor.messages import Device, Sample
 from tui.devices.state.devices import ConsistentReading, ConsistentReadings, DeviceView
 from tui.devices.state.history import MOST_POINTS, MemoryPoint, higher
-from tui.state.events import WatchStatus
-from tui.watch.runs.findings import Finding, Track
 from workloads.protocol.messages import TorchMemory
 
 POINT_S = 1.0
@@ -109,7 +109,7 @@ class Allocators:
 
     # ---- change ----
 
-    def take(self, event: object) -> bool:
+    def apply(self, event: object) -> bool:
         """Take in what the watch said, or how it is; whether that changed what is shown.
 
         Raises:

@@ -1,18 +1,15 @@
-"""What is said beside the figures: what is wrong with the monitor and the runner, the log. Pure."""
+"""What is said where the devices cannot be read. Pure."""
 
 from __future__ import annotations
 
+from tui.core.events import MonitorStatus
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.monitor.messages import Sample
 from tui.devices.state.history import stale_after
-from tui.kit.lines import Line, Span, TextStyle, fit, line, paragraph, wrap
-from tui.state.events import LogLine, MonitorStatus
-from tui.state.store import Store
+from tui.kit.lines import Line, Span, TextStyle, fit, wrap
 
 WAITING = "waiting for the monitor"
-STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."
-LOG_STYLES = {"info": TextStyle.PLAIN, "warning": TextStyle.NOTE, "error": TextStyle.BAD}
 
 
 def notice(sample: Sample | None, monitor: MonitorStatus, now: float) -> str:
@@ -59,37 +56,3 @@ def notice_lines(
         rest = start + " ".join(row.strip() for row in found[rows - 1 :])
         found = [*found[: rows - 1], fit(rest, width)]
     return [(Span(row, TextStyle.BAD),) for row in found]
-
-
-def runner_notes(store: Store, cells: int) -> list[Line]:
-    """Lines for the top of the workloads pane; none while all is well."""
-    runner = store.runner
-    rows: list[Line] = []
-    if runner.status == "unusable":
-        rows += paragraph(f"Nothing can be run: {runner.reason}", cells, TextStyle.BAD, "  ")
-    elif runner.reason:
-        rows += paragraph(runner.reason, cells, TextStyle.NOTE, "  ")
-    if runner.advice:
-        rows += paragraph(runner.advice, cells, TextStyle.PLAIN, "  ")
-    if runner.status == "unusable":
-        rows += paragraph(STILL_WORKS, cells, TextStyle.QUIET, "  ")
-    if runner.report:
-        rows += paragraph(f"Report: {runner.report}", cells, TextStyle.QUIET, "  ")
-    for problem in store.hello.problems if store.hello else ():
-        rows += paragraph(problem, cells, TextStyle.BAD, "  ")
-    if not store.catalogue and not rows:
-        rows += paragraph("starting the runner, which reads the workloads", cells, TextStyle.QUIET)
-    return rows
-
-
-def log_lines(store: Store, cells: int) -> list[Line]:
-    """Return the lines of the log, oldest first."""
-    if not store.log:
-        return [line(Span("nothing was logged", TextStyle.QUIET))]
-    return [row for entry in store.log for row in entry_lines(entry, cells)]
-
-
-def entry_lines(entry: LogLine, cells: int) -> list[Line]:
-    """One entry; a level other than info is named."""
-    label = f"{entry.source} " + ("" if entry.level == "info" else f"{entry.level}: ")
-    return paragraph(entry.text, cells, LOG_STYLES[entry.level], indent="  ", label=label)

@@ -1,20 +1,18 @@
-"""What a screen can ask for; the session does it, a test can record it."""
+"""What a screen of runs can request; the session does it, a test can record it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
+from tui.devices.session.actions import DeviceActions
 from tui.runs.state.parameters import Sweep
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import Setting
 
 
-class Actions(Protocol):
-    """Requests of the front ends. None of them waits: what comes of it arrives in the store."""
-
-    def select_device(self, key: str) -> None:
-        """Make a device (by its key in the store) the one that gauge and timing column show."""
+class RunActions(DeviceActions, Protocol):
+    """Requests of the front ends. None of them waits: what comes of it is an event."""
 
     def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
         """Set all parameters of a workload; they were validated against its ``ParameterInfo``."""
@@ -48,23 +46,5 @@ class Actions(Protocol):
     def compare(self, workload: str, flag: str) -> None:
         """Compare off and on of one flag on one workload, with more pairs than before."""
 
-    def empty_cache(self, key: str) -> None:
-        """Return what the device's allocator holds but does not use."""
-
-    def reset_peaks(self, key: str) -> None:
-        """Start the device's peaks anew, torch's and the sampled ones."""
-
     def restart_runner(self) -> None:
         """End the runner, whatever it does, and start a new one."""
-
-    def set_refresh(self, seconds: float) -> None:
-        """Have samples of the devices taken that far apart from now on."""
-
-    def watch_host(self, wanted: bool) -> None:
-        """Have the host's processes listed with each sample, or no longer."""
-
-    def watch_torch(self, wanted: bool) -> None:
-        """Have the allocators of other torch processes read often, or seldom.
-
-        The first time that they are wanted starts what reads them.
-        """

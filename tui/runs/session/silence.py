@@ -1,21 +1,16 @@
-"""A process by its PID: what is known of a silent one, and the signal that ends one.
+"""What is known of a silent runner or worker.
 
 A worker says nothing during one long call, so its silence alone tells little, and a long compute is
 not called dead. What the kernel says of it, its state and its processor time, tells a stopped
-process from one at work. SIGTERM is the one signal that this program sends to a process of others,
-and it is never sent to a number that is another's by now.
+process from one at work.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-
-from tui.devices.monitor.messages import GpuProcess
 
 AT_WORK = 0.05
 """Cores: whoever takes more processor time than this is at work."""
@@ -49,7 +44,7 @@ def look(pid: int, at: float) -> Seen | None:
         pid: its number.
         at: the present moment, for :attr:`Seen.at`.
     """
-    # Here and below, because no start needs it.
+    # A start needs none of it.
     import psutil
 
     letters = {
@@ -119,65 +114,3 @@ def reading(files: Sequence[str], seconds: float) -> Silence:
         f"no answer for {seconds:.0f} s: the runner still imports {names}",
         f"if {one} never returns from import, end this and correct it",
     )
-
-
-SLACK_S = 2.0
-"""A start time is told to the second: the kernel's boot time, which it is counted from, is."""
-
-
-def refusal(row: GpuProcess) -> str | None:
-    """Why a process of the list cannot be sent a signal; ``None`` where it can."""
-    if row.started_at is None:
-        reason = next(iter(row.unavailable.values()), "it cannot be tied to a process here")
-        return f"{row.pid} is not ended: {reason}"
-    if row.pid == 1:
-        return "1 is init: its end is that of the machine, or of the container"
-    if row.pid == os.getpid():
-        return f"{row.pid} is this workbench: q quits it"
-    return None
-
-
-def terminate(row: GpuProcess) -> str | None:
-    """Send SIGTERM to a process of the list, if it is still the same one.
-
-    The process is held by a descriptor while its start is compared, so that the signal cannot
-    reach another that has got its number meanwhile (Linux 5.3; elsewhere the comparison comes
-    right before the signal).
-
-    Returns:
-        Why it was not sent, in one line; ``None`` where it was.
-    """
-    problem = refusal(row)
-    if problem is not None:
-        return problem
-    held: int | None = None
-    try:
-        held = os.pidfd_open(row.pid) if hasattr(os, "pidfd_open") else None
-        if not _is_still(row):
-            return f"{row.pid} is not ended: the PID belongs to another process by now"
-        if held is None:
-            os.kill(row.pid, signal.SIGTERM)
-        else:
-            signal.pidfd_send_signal(held, signal.SIGTERM)
-    except ProcessLookupError:
-        return f"{row.pid} has ended already"
-    except PermissionError:
-        return f"{row.pid} is not ended: it belongs to {row.user or 'another user'}, not to you"
-    except OSError as error:
-        return f"{row.pid} is not ended: {error.strerror}"
-    finally:
-        if held is not None:
-            os.close(held)
-    return None
-
-
-def _is_still(row: GpuProcess) -> bool:
-    import psutil
-
-    try:
-        started_at = psutil.Process(row.pid).create_time()
-    except psutil.NoSuchProcess as error:
-        raise ProcessLookupError from error
-    except psutil.AccessDenied as error:
-        raise PermissionError from error
-    return row.started_at is not None and abs(started_at - row.started_at) <= SLACK_S

@@ -1,0 +1,145 @@
+"""The header of the screens: what is measured on, what the runner does, and the tabs. Pure."""
+
+from __future__ import annotations
+
+from tui.core.events import RunnerStatus
+from tui.core.text import numbers as text
+from tui.devices.monitor.messages import Driver
+from tui.devices.state.machine import SIMULATED, MachineState
+from tui.kit.commands.command import TABS, Tab
+from tui.kit.lines import Line, Span, TextStyle, fit_line, line, width
+from tui.runs.state.state import RunsState
+from tui.runs.views.queue import going_on
+
+LONG_FROM, SHORT_FROM, KEYS_BELOW, CLOSE_BELOW = 140, 80, 54, 40
+"""Cells of the header from which all tabs have their titles, and their short titles; below that
+only the open one has a short title, and below the next it too has only its key; below the last the
+keys stand close. What the header says beside them changes, and they keep their place."""
+NAMED_FROM = 100
+"""Cells from which the program is named while something runs."""
+GOING_ON = 44
+"""Cells that the words of what goes on are given before the facts."""
+PROGRAM = "gpu-workbench"
+
+
+def runner_words(runs: RunsState, cells: int = 10_000) -> Span:
+    """Return the runner's state in a few words; the workloads pane has its problems.
+
+    Args:
+        runs: the runner and its runs.
+        cells: that there are; what is still to do goes first, then on what the workload runs.
+    """
+    runner: RunnerStatus = runs.runner
+    if runner.status == "ready":
+        found = going_on(runs)
+        if found:
+            return Span(
+                next((words for words in found if len(words) <= cells), found[-1]), TextStyle.KEY
+            )
+        waiting = len(runs.pending())
+        return Span(f"{waiting} queued" if waiting else "ready", TextStyle.GOOD)
+    styles = {"unusable": TextStyle.BAD, "ended": TextStyle.BAD, "restarting": TextStyle.NOTE}
+    reason = f": {runner.reason}" if runner.reason and runner.status == "restarting" else ""
+    words = "nothing can be run" if runner.status == "unusable" else runner.status
+    return Span(f"{words}{reason}", styles.get(runner.status, TextStyle.QUIET))
+
+
+def facts(machine: MachineState) -> list[Line]:
+    """Return the facts that figures depend on, the most telling first."""
+    found: list[Line] = []
+    if machine.sample:
+        found.append(line(machine.sample.host.name))
+        driver = machine.sample.driver
+        found.append(line(_driver(driver)))
+    environment = machine.environment
+    if environment:
+        for name, version in (
+            ("torch", environment.torch),
+            ("CUDA", environment.cuda),
+            ("cuDNN", environment.cudnn),
+        ):
+            found.append(line(f"{name} {version or text.NA}"))
+    return found
+
+
+def _driver(driver: Driver) -> str:
+    if driver.version:
+        return f"driver {driver.version}"
+    if driver.missing:
+        return "no driver"
+    return "no NVML" if driver.error else f"driver {text.NA}"
+
+
+def tabs_line(tab: str, cells: int) -> Line:
+    """Return the tabs with the keys that open them; the open one is marked.
+
+    Args:
+        tab: the open one.
+        cells: of the whole header: where it is narrow, titles are short, or only their keys left.
+    """
+    return tuple(
+        Span(_tab(each, cells, chosen=each.id == tab), _tab_style(each.id == tab)) for each in TABS
+    )
+
+
+def _tab(tab: Tab, cells: int, *, chosen: bool) -> str:
+    if cells >= LONG_FROM:
+        return f" {tab.key} {tab.title} "
+    if cells >= SHORT_FROM:
+        return f" {tab.key} {tab.short}"
+    if cells < CLOSE_BELOW:
+        return f" {tab.key}"
+    return f" {tab.key} {tab.short} " if chosen and cells >= KEYS_BELOW else f" {tab.key} "
+
+
+def _tab_style(chosen: bool) -> TextStyle:
+    return TextStyle.CURSOR if chosen else TextStyle.QUIET
+
+
+def tabs_shown(machine: MachineState, tab: str, cells: int) -> Line:
+    """Return the tabs, in the room that what must always be said leaves."""
+    return tabs_line(tab, cells - (len(SIMULATED) if machine.simulated else 0))
+
+
+def tab_at(machine: MachineState, x: int, cells: int, tab: str) -> str | None:
+    """Return the tab under a column of a header ``cells`` wide, on which ``tab`` is open."""
+    spans = tabs_shown(machine, tab, cells)
+    start = cells - width(spans)
+    for each, span in zip(TABS, spans, strict=True):
+        end = start + span.width
+        if start <= x < end:
+            return each.id
+        start = end
+    return None
+
+
+def header_line(
+    runs: RunsState, tab: str, cells: int, *, readonly: bool = False, note: str = ""
+) -> Line:
+    """Return the runner's state and the tabs always, as many facts as there is room for.
+
+    While something runs, a narrow header says that and not what the program is called. That the
+    GPUs are simulated comes before all else.
+    """
+    machine = runs.machine
+    tabs = tabs_shown(machine, tab, cells)
+    room = max(0, cells - width(tabs))
+    busy = bool(going_on(runs))
+    named = not (busy or machine.simulated) or cells >= NAMED_FROM
+    left: Line = (Span(f" {PROGRAM}", TextStyle.STRONG),) if named else ()
+    if machine.simulated:
+        left = (*left, Span("  " if left else " "), Span(SIMULATED, TextStyle.NOTE))
+    if note or readonly:
+        left = (*left, Span("  " if left else " "), Span(note or "read only", TextStyle.NOTE))
+    gap = "  " if left else " "
+    words = runner_words(runs, room - width(left) - len(gap) - 1)
+    # What goes on is told anew several times a second: the facts do not come and go with it.
+    kept = max(words.width, GOING_ON) if busy else words.width
+    for fact in facts(machine):
+        more = (Span("  " if left else " "), *fact)
+        if width(left) + width(more) + 2 + kept + 1 <= room:
+            left += more
+    runner: Line = (Span("  " if left else " "), words)
+    runner = fit_line(runner, max(0, room - width(left) - 1))
+    left = fit_line((*left, *runner), room)
+    return (*left, Span(" " * (room - width(left))), *tabs)

@@ -1,0 +1,149 @@
+"""The event bus: what happens in a session is published once, and delivered to who subscribed.
+
+Each feature has a state of its own, which changes by events alone and says which topics they
+changed. A recording is what was published, written down.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, Union
+
+LOG_LINES = 500
+
+
+class Topic(enum.Enum):
+    """A part of the states that some pane shows."""
+
+    DEVICES = "devices"
+    SELECTION = "selection"
+    MEMORY = "memory"
+    WORKLOADS = "workloads"
+    BACKEND = "backend"
+    RUNNER = "runner"
+    ALLOCATORS = "allocators"
+    """Those of other processes."""
+    LOG = "log"
+
+
+Topics = frozenset[Topic]
+"""Those that one event changed."""
+NO_TOPICS: Topics = frozenset()
+E = TypeVar("E")
+Handler = Callable[[E], "Topics | None"]
+"""Applies an event; returns the topics that it changed, or ``None`` where it keeps no state."""
+Publish = Callable[[object], object]
+
+
+class EventBus:
+    """Delivers events to handlers, and the topics that they changed to listeners."""
+
+    def __init__(self) -> None:
+        self._observers: list[Callable[[object], None]] = []
+        self._handlers: dict[type, list[Handler[Any]]] = {}
+        self._listeners: list[Callable[[Topics], None]] = []
+
+    def observe(self, observer: Callable[[object], None]) -> None:
+        """Have a function called with every event, before it is delivered to the handlers."""
+        self._observers.append(observer)
+
+    def subscribe(self, kind: type[E], handler: Handler[E]) -> None:
+        """Have a handler called with each event of a type, after those that subscribed before."""
+        self._handlers.setdefault(kind, []).append(handler)
+
+    def on_change(self, listener: Callable[[Topics], None]) -> None:
+        """Have a function called with the topics that an event changed, if there are any."""
+        self._listeners.append(listener)
+
+    def publish(self, event: object) -> Topics:
+        """Deliver an event; returns the topics that it changed.
+
+        A handler may publish in its turn: that event is delivered before this one goes on.
+        """
+        for observer in self._observers:
+            observer(event)
+        changed = NO_TOPICS
+        for handler in self._handlers.get(type(event), ()):
+            changed |= handler(event) or NO_TOPICS
+        self.announce(changed)
+        return changed
+
+    def announce(self, topics: Topics) -> None:
+        """Call the listeners with topics that changed, none for no topic."""
+        for listener in self._listeners if topics else ():
+            listener(topics)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line for the log pane."""
+
+    source: Literal["runner", "monitor", "watch", "workbench"]
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+
+
+class EventLog:
+    """The newest lines of the log, oldest first.
+
+    Args:
+        bus: whose log lines are appended.
+    """
+
+    def __init__(self, bus: EventBus) -> None:
+        self.lines: deque[LogLine] = deque(maxlen=LOG_LINES)
+        bus.subscribe(LogLine, self.append)
+
+    def append(self, entry: LogLine) -> Topics:
+        """Append a line; returns the topic of the log."""
+        self.lines.append(entry)
+        return frozenset({Topic.LOG})
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSent:
+    """A request that a child was sent."""
+
+    child: Literal["monitor", "runner", "watch"]
+    request: object
+
+
+ChildStatus = Literal["starting", "importing torch", "ready", "unusable", "restarting", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerStatus:
+    """The runner as a process: what it is doing and, where it is not well, why and what to do."""
+
+    status: ChildStatus
+    reason: str = ""
+    advice: str = ""
+    report: str | None = None
+    """Path of the saved crash report."""
+
+    @property
+    def silence(self) -> str:
+        """How long the runner or its worker has been silent; empty unless it is ready."""
+        return self.reason.partition(":")[0] if self.status == "ready" else ""
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorStatus:
+    """The monitor as a process."""
+
+    status: ChildStatus
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchStatus:
+    """The watch as a process."""
+
+    status: ChildStatus
+    reason: str = ""
+
+
+CoreEvent = Union[LogLine, RunnerStatus, MonitorStatus, WatchStatus]

@@ -1,0 +1,148 @@
+"""Keeps the monitor running; what it says, and how it ends, becomes events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from sys import intern
+from typing import NamedTuple
+
+from tui.core.child.launch import FOLDER, Launched
+from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.core.child.supervisor import ChildSupervisor
+from tui.core.events import LogLine, MonitorStatus, Publish, RequestSent
+from tui.devices import monitor
+from tui.devices.monitor.messages import (
+    MONITOR_EVENTS,
+    MonitorEvent,
+    Pace,
+    Sample,
+    Watch,
+    WatchHost,
+)
+from tui.devices.state.machine import MachineState
+
+KEPT_SAMPLES = 600
+"""Of the monitor: ten minutes at one a second."""
+
+
+class SampledDevice(NamedTuple):
+    """What conditions need of a device's sample: minutes of whole samples are large."""
+
+    id: str
+    read_at: float
+    sm_clock_mhz: int | None
+    power_w: float | None
+    temperature_c: float | None
+    throttle: tuple[str, ...] | None
+    processes: tuple[tuple[int, int], ...]
+    """Pids and their memory on the device, bytes, where it is known."""
+
+
+def sampled(sample: Sample) -> tuple[SampledDevice, ...]:
+    """Return the devices of a sample that are not lost."""
+    return tuple(
+        SampledDevice(
+            id=intern(device.id),
+            read_at=device.read_at,
+            sm_clock_mhz=device.clocks_mhz.sm,
+            power_w=device.power_w,
+            temperature_c=device.temperature_c,
+            throttle=None if device.throttle is None else tuple(map(intern, device.throttle)),
+            processes=tuple(
+                (row.pid, row.memory)
+                for row in device.processes or ()
+                # As ``process_of``: else the same number may be somebody else's.
+                if row.memory is not None and row.started_at is not None
+            ),
+        )
+        for device in sample.devices
+        if device.lost is None
+    )
+
+
+class MonitorSupervisor(ChildSupervisor[MonitorEvent]):
+    """Keeps a monitor running, and what conditions need of its newest samples.
+
+    Args:
+        machine: to see which worker is to be watched.
+        publish: receives each event.
+        interval: seconds between two samples.
+        launched: a monitor of that interval that has been started already.
+    """
+
+    def __init__(
+        self,
+        machine: MachineState,
+        publish: Publish,
+        interval: float,
+        launched: Launched | None = None,
+    ) -> None:
+        super().__init__()
+        self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
+        """The devices of the newest samples, as far as conditions are made of them."""
+        self.looked = asyncio.Event()
+        """Set once there is a sample, or the first monitor has ended without one."""
+        self._newest: Sample | None = None
+        self._launched = launched
+        self._machine = machine
+        self._publish = publish
+        self._interval = interval
+        self._host_wanted = False
+
+    def make_child(self) -> ChildProcess[MonitorEvent]:
+        launched, self._launched = self._launched, None
+        return ChildProcess(
+            monitor.serving(self._interval),
+            MONITOR_EVENTS,
+            folder=FOLDER,
+            sent=lambda request: self._publish(RequestSent("monitor", request)),
+            launched=launched,
+        )
+
+    def apply_event(self, event: MonitorEvent) -> None:
+        if isinstance(event, Sample):
+            self._newest = event
+            self.is_useful = True
+            self.sampled.append(sampled(event))
+        self._publish(event)
+        if isinstance(event, Sample):
+            self.looked.set()
+        self.watch_worker()
+        self._request_host()
+
+    def report_malformed(self, message: MalformedMessage) -> None:
+        text = f"unreadable: {message.reason}: {message.line}"
+        self._publish(LogLine("monitor", text, "warning"))
+
+    async def wait_for_next_start(self, reason: str, seconds: float) -> None:
+        self.looked.set()
+        words = f"the monitor ended: {reason}; it is restarted"
+        self._publish(MonitorStatus("restarting", words))
+        self._publish(LogLine("monitor", f"ended: {reason}", "error"))
+        await asyncio.sleep(seconds)
+
+    def watch_worker(self) -> None:
+        """Have the monitor read the memory of the worker that lives now."""
+        pid = self._machine.worker_pid
+        wanted = () if pid is None else (pid,)
+        seen = tuple(item.pid for item in self._newest.watched) if self._newest else ()
+        if self.child is not None and wanted != seen:
+            self.child.send(Watch(wanted))
+
+    def set_interval(self, seconds: float) -> None:
+        """Have the monitor sample that often from now on, and after it had to be started anew."""
+        self._interval = seconds
+        if self.child is not None:
+            self.child.send(Pace(seconds))
+
+    def watch_host(self, wanted: bool) -> None:
+        """Have the monitor list the host's processes, or no longer."""
+        self._host_wanted = wanted
+        self._request_host()
+
+    def _request_host(self) -> None:
+        newest = self._newest
+        listed = newest is not None and newest.host_processes is not None
+        if self.child is not None and self._host_wanted != listed:
+            self.child.send(WatchHost(self._host_wanted))

@@ -1,0 +1,243 @@
+"""The state of the machine: its devices, their memory, and what torch's allocators hold there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tui.core.events import EventBus, MonitorStatus, RunnerStatus, Topic, Topics, WatchStatus
+from tui.devices.allocators.messages import ProcessFigures, TorchProcesses, WatchHello
+from tui.devices.monitor.messages import Device, MonitorHello, Sample
+from tui.devices.state.allocators import Allocators
+from tui.devices.state.devices import (
+    CPU,
+    NOT_ASKED,
+    ConsistentReadings,
+    DeviceView,
+    as_torch_knows,
+    pair,
+)
+from tui.devices.state.events import DeviceSelected, PeaksReset
+from tui.devices.state.history import History
+from workloads.protocol import messages
+from workloads.protocol.results import Environment
+
+SIMULATED = "simulated GPU, times invented"
+"""What is said wherever figures are shown that no hardware gave."""
+_ALL = frozenset({Topic.DEVICES, Topic.MEMORY, Topic.SELECTION})
+_MEMORY = frozenset({Topic.MEMORY})
+
+
+class MachineState:
+    """The machine as NVML, the host and torch describe it. Times are the senders' Unix times.
+
+    Args:
+        bus: whose events change it.
+        simulated: the GPUs are no hardware; a recording says so.
+    """
+
+    def __init__(self, bus: EventBus, *, simulated: bool = False) -> None:
+        self.simulated = simulated
+        for kind, handler in self._handlers().items():
+            bus.subscribe(kind, handler)
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing again; the state stays the one that the front ends have."""
+        self.sample: Sample | None = None
+        self.monitor = MonitorStatus("starting")
+        self.environment: Environment | None = None
+        self.worker_pid: int | None = None
+        self.devices: tuple[DeviceView, ...] = ()
+        self.selected = CPU
+        """Key of the selected device."""
+        self.selected_by_user = False
+        self.wanted_device = ""
+        """The one to select once it is there: its key or torch's name of it."""
+        self.torch_memory: dict[str, messages.TorchMemory] = {}
+        """By torch's device name; of the worker that lives now."""
+        self.heap: messages.HostHeap | None = None
+        self.moments = ConsistentReadings()
+        """The newest figures of NVML and torch that are of one moment."""
+        self.history = History()
+        self.allocators: Allocators | None = None
+        """Of all torch processes, read from outside; ``None`` until the watch says something."""
+        self._read: dict[str, Device] = {}
+        """Of the devices that the newest sample lists: as each was read last, by its id."""
+        self.runner_answered = False
+        """The runner has said what torch sees, or that nothing can be run."""
+        self._torch_problem: str | None = None
+        """Why no torch can be used."""
+
+    # ---- queries ----
+
+    @property
+    def selected_device(self) -> DeviceView:
+        """The device that the gauge and the timing column show."""
+        return next((view for view in self.devices if view.key == self.selected), DeviceView(CPU))
+
+    def find_device(self, name: str) -> DeviceView | None:
+        """Return the device of that key (``cpu`` or a UUID) or of that name in torch."""
+        return next((view for view in self.devices if name in (view.key, view.torch)), None)
+
+    def torch_name(self, key: str) -> str | None:
+        """Return torch's name of the device of that key; ``None`` where it does not see it."""
+        if key == CPU:
+            return CPU
+        return next((view.torch for view in self.devices if view.key == key), None)
+
+    @property
+    def gpu_column(self) -> DeviceView | None:
+        """The GPU that the timing column shows: the selected one, else the first usable."""
+        if self.selected != CPU:
+            return self.selected_device
+        return next((view for view in self.devices if view.key != CPU and view.torch), None)
+
+    @property
+    def usual_devices(self) -> tuple[str, ...]:
+        """What a run is for unless a device is named: the CPU, and the GPU column's, in torch."""
+        column = self.gpu_column
+        return (CPU, column.torch) if column is not None and column.torch else (CPU,)
+
+    def has_other_processes(self) -> bool:
+        """Return whether processes of other programs hold memory of the selected GPU."""
+        device = self.selected_device.nvml
+        rows = device.processes if device else None
+        return any(not row.ours and row.pid != self.worker_pid for row in rows or ())
+
+    # ---- events ----
+
+    def _handlers(self) -> dict[type, Callable[[Any], Topics]]:
+        return {
+            MonitorHello: self._on_monitor_hello,
+            MonitorStatus: self._on_monitor_status,
+            Sample: self._on_sample,
+            RunnerStatus: self._on_runner_status,
+            messages.Ready: self._on_ready,
+            messages.Unusable: self._on_unusable,
+            messages.WorkerStarted: self._on_worker_started,
+            messages.WorkerEnded: self._on_worker_ended,
+            messages.TorchMemory: self._on_torch_memory,
+            messages.HostHeap: self._on_host_heap,
+            DeviceSelected: self._on_device_selected,
+            PeaksReset: self._on_peaks_reset,
+            WatchStatus: self._on_watch,
+            WatchHello: self._on_watch,
+            TorchProcesses: self._on_watch,
+            ProcessFigures: self._on_watch,
+        }
+
+    def _on_monitor_hello(self, _event: MonitorHello) -> Topics:
+        return self._on_monitor_status(MonitorStatus("ready"))
+
+    def _on_monitor_status(self, event: MonitorStatus) -> Topics:
+        self.monitor = event
+        return frozenset({Topic.DEVICES, Topic.MEMORY})
+
+    def _on_sample(self, event: Sample) -> Topics:
+        self.sample = event
+        self._read = {
+            device.id: self._read.get(device.id, device) if device.lost else device
+            for device in event.devices
+        }
+        self._pair()
+        self.moments.apply_sample(event)
+        if self.allocators is not None:
+            self.allocators.apply_sample(event)
+        self.history.apply_sample(event, self.devices, self.worker_pid)
+        return frozenset({Topic.DEVICES, Topic.MEMORY})
+
+    def _on_runner_status(self, event: RunnerStatus) -> Topics:
+        if event.status in ("restarting", "ended", "unusable"):
+            self._forget_worker()
+            self.moments.forget_torch()
+            self.runner_answered = True
+        unusable = event.status == "unusable"
+        self._torch_problem = event.reason or None if unusable else None
+        if not unusable:
+            return _MEMORY
+        self._pair()
+        return _ALL
+
+    def _on_ready(self, event: messages.Ready) -> Topics:
+        self.environment = event.environment
+        self.runner_answered = True
+        self._torch_problem = None
+        self._pair()
+        return _ALL
+
+    def _on_unusable(self, event: messages.Unusable) -> Topics:
+        return self._on_runner_status(RunnerStatus("unusable", event.reason, event.advice))
+
+    def _on_worker_started(self, event: messages.WorkerStarted) -> Topics:
+        self._forget_worker()
+        self.worker_pid = event.pid
+        return _MEMORY
+
+    def _on_worker_ended(self, event: messages.WorkerEnded) -> Topics:
+        if event.pid == self.worker_pid:
+            self._forget_worker()
+        return _MEMORY
+
+    def _on_torch_memory(self, event: messages.TorchMemory) -> Topics:
+        self.torch_memory[event.device] = event
+        self.moments.apply_torch(event)
+        self.history.apply_torch(event, self.devices)
+        return _MEMORY
+
+    def _on_host_heap(self, event: messages.HostHeap) -> Topics:
+        self.heap = event
+        return _MEMORY
+
+    def _on_device_selected(self, event: DeviceSelected) -> Topics:
+        self.selected = event.key
+        self.selected_by_user = True
+        return _ALL | {Topic.WORKLOADS, Topic.BACKEND}
+
+    def _on_peaks_reset(self, event: PeaksReset) -> Topics:
+        self.history.reset_peak(event.key)
+        return _MEMORY
+
+    def _on_watch(
+        self, event: WatchStatus | WatchHello | TorchProcesses | ProcessFigures
+    ) -> Topics:
+        if self.allocators is None:
+            self.allocators = Allocators()
+            if self.sample is not None:
+                self.allocators.apply_sample(self.sample)
+        changed = self.allocators.apply(event)
+        return frozenset({Topic.ALLOCATORS}) if changed else frozenset()
+
+    def _forget_worker(self) -> None:
+        self.worker_pid = None
+        self.torch_memory.clear()
+        self.heap = None
+
+    def _pair(self) -> None:
+        nvml = self.sample.devices if self.sample else ()
+        torch = self.environment.devices if self.environment else ()
+        absent = self.environment.unavailable if self.environment else {}
+        if self.sample is not None:
+            driver = as_torch_knows(self.sample.driver, self.environment)
+            self.sample = replace(self.sample, driver=driver)
+        no_nvml = NOT_ASKED if self.sample and self.sample.driver.error else ""
+        views = pair(nvml, torch, absent.get("devices", ""), no_nvml, self._torch_problem)
+        self.devices = tuple(self._with_last(view) for view in views)
+        keys = [view.key for view in self.devices]
+        wanted = self.find_device(self.wanted_device) if self.wanted_device else None
+        if wanted is not None and not self.selected_by_user:
+            self.selected = wanted.key
+        elif self.selected not in keys or not self.selected_by_user:
+            # The first GPU that torch can use is what people came for; where torch sees none, or
+            # has not said yet which, the first GPU.
+            gpus = [view for view in self.devices if view.key != CPU]
+            usable = [view.key for view in gpus if view.torch] or [view.key for view in gpus]
+            if self.selected not in usable:
+                self.selected = next(iter(usable), CPU)
+
+    def _with_last(self, view: DeviceView) -> DeviceView:
+        last = self._read.get(view.key)
+        if view.nvml is None or view.nvml.lost is None or last is None or last.lost:
+            return view
+        return replace(view, before_loss=last)

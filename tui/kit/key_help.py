@@ -1,0 +1,152 @@
+"""The keys below a screen, and the help with all of them. Pure."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from tui.kit.commands.command import EVERYWHERE, NAMES, Command, Situation
+from tui.kit.commands.registry import COMMANDS, in_footer, key_text, keys_text
+from tui.kit.lines import Line, Span, TextStyle, left, line, paragraph, wrap
+
+KEPT_COMMANDS = ("show_help", "quit", "demo_leave")
+"""Shown however narrow the screen: the help lists all the others."""
+TYPING: Line = (
+    Span(" enter", TextStyle.KEY),
+    Span(" keeps the filter  "),
+    Span("escape", TextStyle.KEY),
+    Span(" drops it"),
+)
+KEY_CELLS = 12
+ANYWHERE = Situation()
+ALL_SCREENS = "all screens"
+GROUPED_FROM = 10
+"""A screen with more keys of its own has them in groups."""
+MOVES = (
+    ("up, down", "Move in a list or scroll; also k and j, page up and down, home and end."),
+    ("left, right", "Move among the backend's switches."),
+    (
+        "enter",
+        "Edit parameters, fold a group, switch a flag; show a process's memory, a run under the "
+        "watch, a result over time.",
+    ),
+    ("escape", "Leave a dialog, the filter or the zoom."),
+    ("ctrl+c", "End the workbench with exit code 130; with text selected, copy it."),
+)
+"""Keys that belong to a kind of widget and not to a command."""
+
+
+# ---- the keys below ------------------------------------------------------------------------------
+
+
+def chosen_commands(commands: Sequence[Command], cells: int) -> list[Command]:
+    """Help and the way out, and of the others from the first on those for which there is room."""
+    kept = [command for command in commands if command.id in KEPT_COMMANDS]
+    room = cells - sum(_command_cells(command) for command in kept)
+    for command in commands:
+        if command not in kept and _command_cells(command) <= room:
+            kept.append(command)
+            room -= _command_cells(command)
+    return [command for command in commands if command in kept]
+
+
+def _command_cells(command: Command) -> int:
+    return len(_first_key(command)) + len(command.label) + 3
+
+
+def _first_key(command: Command) -> str:
+    return key_text(command.keys[0])
+
+
+@functools.lru_cache(maxsize=16)
+def footer(now: Situation, cells: int) -> Line:
+    """Return the footer for a situation; cached, as every drawing asks for it."""
+    return TYPING if now.typing else footer_line(in_footer(now), cells)
+
+
+def footer_line(commands: Sequence[Command], cells: int) -> Line:
+    """Return the keys and labels of commands, as many as fit."""
+    spans: list[Span] = []
+    for command in chosen_commands(commands, cells):
+        spans += [Span(" "), Span(_first_key(command), TextStyle.KEY), Span(f" {command.label} ")]
+    return tuple(spans)
+
+
+def command_at(x: int, commands: Sequence[Command], cells: int) -> Command | None:
+    """Return the command under a column."""
+    start = 0
+    for command in chosen_commands(commands, cells):
+        end = start + _command_cells(command)
+        if start <= x < end:
+            return command
+        start = end
+    return None
+
+
+# ---- the help ------------------------------------------------------------------------------------
+
+
+def help_lines(title: str, about: str, cells: int, now: Situation = ANYWHERE) -> list[Line]:
+    """All of the help: the keys that do something here, what the pane shows, the other keys.
+
+    Args:
+        title: of the focused pane.
+        about: what its figures mean; empty where no pane has the focus.
+        cells: width of a line.
+        now: what was on the screen; what is not offered read-only is left out.
+    """
+    here: list[Line] = []
+    elsewhere: list[Line] = []
+    for heading, commands in help_sections(now).items():
+        rows = here if commands[0].offered(now) else elsewhere
+        rows.append(line(Span(f"Keys of {heading}", TextStyle.STRONG)))
+        for command in commands:
+            rows += key_lines(keys_of(command), command.help, cells)
+        rows.append(())
+    here.append(line(Span("Keys of lists and dialogs", TextStyle.STRONG)))
+    for keys, help_text in MOVES:
+        here += key_lines(keys, help_text, cells)
+    here.append(())
+    if about:
+        here += [line(Span(f"What {title} shows", TextStyle.STRONG)), *paragraph(about, cells), ()]
+    return [*here, *elsewhere][:-1]
+
+
+def help_sections(now: Situation) -> dict[str, list[Command]]:
+    """Return the commands by heading: of the present screen, of all screens, of the others.
+
+    Args:
+        now: what was on the screen.
+    """
+    known = [command for command in COMMANDS if not (now.readonly and command.asks)]
+    own = [command for command in known if command.offered(now) and not _everywhere(command)]
+    found: dict[str, list[Command]] = {}
+    for command in own:
+        grouped = len(own) > GROUPED_FROM and command.group != NAMES[now.tab]
+        heading = f"{NAMES[now.tab]}: {command.group}" if grouped else NAMES[now.tab]
+        found.setdefault(heading, []).append(command)
+    for command in known:
+        if command.offered(now) and _everywhere(command):
+            found.setdefault(ALL_SCREENS, []).append(command)
+    for command in known:
+        if not command.offered(now):
+            elsewhere = "all others" if _everywhere(command) else NAMES[command.tabs[0]]
+            heading = "a replay" if command.replays else elsewhere
+            found.setdefault(heading, []).append(command)
+    return found
+
+
+def _everywhere(command: Command) -> bool:
+    return set(EVERYWHERE) <= set(command.tabs)
+
+
+def keys_of(command: Command) -> str:
+    """Its keys, or where it is found without one."""
+    return keys_text(command) or "palette"
+
+
+def key_lines(keys: str, help_text: str, cells: int) -> list[Line]:
+    """Keys in a column, the sentence beside it."""
+    sentence = wrap(help_text, max(10, cells - KEY_CELLS - 1))
+    first = line(Span(left(keys, KEY_CELLS), TextStyle.KEY), f" {sentence[0]}")
+    return [first, *(line(" " * (KEY_CELLS + 1) + row) for row in sentence[1:])]

@@ -1,0 +1,104 @@
+"""What changes the state of the runs beside what the runner says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+from tui.runs.state.parameters import Sweep
+from tui.runs.state.runs import Against, Conditions, EarlierResult
+from workloads.protocol import messages
+from workloads.protocol.results import Ceiling, Setting, WorkloadInfo
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueRead:
+    """The workloads as our own package declares them, before the runner says the same."""
+
+    workloads: tuple[WorkloadInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParametersSet:
+    """The user set all parameters of a workload."""
+
+    workload: str
+    parameters: dict[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSet:
+    """The user set several settings of a workload, to be run one after the other."""
+
+    workload: str
+    sweep: Sweep
+
+
+@dataclass(frozen=True, slots=True)
+class FlagSet:
+    """The user switched a backend flag."""
+
+    name: str
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunQueued:
+    """A run was requested."""
+
+    request: messages.Run
+    demo: bool = False
+    """The demo requested it, not the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareQueued:
+    """A comparison was requested."""
+
+    request: messages.Compare
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionsSeen:
+    """The conditions under which a run or a comparison was measured."""
+
+    run_id: str
+    conditions: Conditions
+
+
+@dataclass(frozen=True, slots=True)
+class CeilingsRead:
+    """The ceilings of this host that earlier runners have measured."""
+
+    ceilings: tuple[Ceiling, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRead:
+    """The stored results of earlier sessions on this machine."""
+
+    at: float
+    """Unix time at which it was read."""
+    results: tuple[EarlierResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAgainst:
+    """A run of this session compared with stored results of earlier ones."""
+
+    run_id: str
+    against: Against
+
+
+RunEvent = Union[
+    CatalogueRead,
+    ParametersSet,
+    SweepSet,
+    FlagSet,
+    RunQueued,
+    CompareQueued,
+    ConditionsSeen,
+    CeilingsRead,
+    EarlierRead,
+    HeldAgainst,
+]

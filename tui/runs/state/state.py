@@ -1,0 +1,349 @@
+"""The state of the runs: the catalogue, what was requested, what came of it, and the runner.
+
+Events change it, and nothing else; the front ends read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+from tui.core.events import EventBus, EventLog, LogLine, RunnerStatus, Topic, Topics
+from tui.core.text.numbers import rate, size
+from tui.devices.state.devices import CPU
+from tui.devices.state.machine import MachineState
+from tui.runs.state.events import (
+    CatalogueRead,
+    CeilingsRead,
+    CompareQueued,
+    ConditionsSeen,
+    EarlierRead,
+    FlagSet,
+    HeldAgainst,
+    ParametersSet,
+    RunQueued,
+    SweepSet,
+)
+from tui.runs.state.parameters import Sweep, defaults
+from tui.runs.state.runs import (
+    CompareState,
+    EarlierResult,
+    EarlierResults,
+    RunBook,
+    RunState,
+    ended_comparison,
+    standing,
+)
+from workloads.protocol import messages
+from workloads.protocol.messages import ended_run
+from workloads.protocol.results import (
+    COPY,
+    Ceiling,
+    Setting,
+    WorkloadInfo,
+    only_claims_that_hold,
+)
+
+_RUNNER = frozenset({Topic.RUNNER, Topic.WORKLOADS, Topic.BACKEND})
+
+
+class RunsState:
+    """Runs and comparisons of this session, and what they depend on.
+
+    Args:
+        bus: whose events change it.
+        machine: that they run on.
+        log: where their failures are logged.
+    """
+
+    def __init__(self, bus: EventBus, machine: MachineState, log: EventLog) -> None:
+        self.machine = machine
+        self.log = log
+        for kind, handler in self._handlers().items():
+            bus.subscribe(kind, handler)
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing again; the state stays the one that the front ends have."""
+        self.runner = RunnerStatus("starting")
+        self.hello: messages.Hello | None = None
+        self.busy_with: str | None = None
+        self.catalogue: tuple[WorkloadInfo, ...] = ()
+        self.parameters: dict[str, dict[str, Setting]] = {}
+        self.sweeps: dict[str, Sweep] = {}
+        """Where several settings of a workload are wanted instead of the present one."""
+        self.flags: dict[str, bool] = {}
+        self.book = RunBook()
+        self.requested: list[str] = []
+        """The ids of the runs that were requested since none waited last."""
+        self.earlier = EarlierResults()
+        """Stored results of earlier sessions."""
+        self.comparisons: dict[str, CompareState] = {}
+        self.ceilings: tuple[Ceiling, ...] = ()
+        """Those of this host, under whichever conditions, in the order they came."""
+
+    # ---- queries ----
+
+    def flags_for(self, device: str) -> dict[str, bool]:
+        """Return the present settings of the flags that act on a torch device."""
+        kind = device.partition(":")[0]
+        return {
+            flag.name: self.flags.get(flag.name, flag.default)
+            for flag in (self.machine.environment.flags if self.machine.environment else ())
+            if flag.unavailable is None and kind in flag.device_types
+        }
+
+    def device_for_flag(self, flag: str) -> str | None:
+        """Return the device to try a flag on: the GPU column's for cuDNN, the CPU for oneDNN."""
+        known = (
+            {info.name: info for info in self.machine.environment.flags}
+            if self.machine.environment
+            else {}
+        )
+        if flag not in known or known[flag].unavailable is not None:
+            return None
+        kinds = known[flag].device_types
+        devices = reversed(self.machine.usual_devices)
+        return next((name for name in devices if name.partition(":")[0] in kinds), None)
+
+    def points(self, workload: str, *, by_default: bool = False) -> tuple[dict[str, Setting], ...]:
+        """Return the wanted settings of a workload's runs: its sweep's, or the present one.
+
+        Args:
+            workload: its name.
+            by_default: those of the catalogue instead.
+        """
+        if by_default:
+            return tuple(defaults(info) for info in self.catalogue if info.name == workload)
+        sweep = self.sweeps.get(workload)
+        return sweep.points if sweep else (self.parameters.get(workload, {}),)
+
+    def latest_run(self, workload: str, device: str) -> RunState | None:
+        """Return the user's newest run of a workload with its present parameters on a torch device.
+
+        Where there is none, or none but cancelled ones, one of the demo's that came to its end
+        stands in for it.
+        """
+        runs = list(self.book.newest_first(workload, device, self.parameters.get(workload, {})))
+        own = standing(run for run in runs if not run.demo)
+        if own is not None and not own.cancelled:
+            return own
+        return next((run for run in runs if run.demo and run.ended and not run.cancelled), own)
+
+    def earlier_result(self, info: WorkloadInfo, device: str) -> EarlierResult | None:
+        """Return the newest earlier result on this device with the present parameters."""
+        if info.name in self.sweeps:
+            return None
+        view = self.machine.find_device(device)
+        torch = view.torch_device if view else None
+        gpu = (torch.uuid or "") if torch and device != CPU else ""
+        if not gpu and device != CPU:
+            return None
+        return self.earlier.find(info.name, gpu, self.parameters.get(info.name, {}))
+
+    def demo_run(self, info: WorkloadInfo, device: str) -> RunState | None:
+        """Return the demo's newest run of a workload on a torch device, with the defaults.
+
+        Where there is none, the user's stands in for it: a demo that may not run shows those.
+        """
+        runs = list(self.book.newest_first(info.name, device, defaults(info)))
+        return standing(run for run in runs if run.demo) or standing(runs)
+
+    def pending_requests(self) -> tuple[messages.Run | messages.Compare, ...]:
+        """Return the runs, then the comparisons, that have not ended; oldest first."""
+        runs = [run.request for run in self.book.values() if not run.ended]
+        comparisons = [item.request for item in self.comparisons.values() if not item.done]
+        return (*runs, *comparisons)
+
+    def pending(self) -> tuple[str, ...]:
+        """Return the ids of runs and comparisons that have not ended."""
+        return tuple(request.id for request in self.pending_requests())
+
+    # ---- events ----
+
+    def _handlers(self) -> dict[type, Callable[[Any], Topics]]:
+        return {
+            RunnerStatus: self._on_runner_status,
+            messages.Hello: self._on_hello,
+            messages.Ready: self._on_ready,
+            messages.Unusable: self._on_unusable,
+            messages.WorkerStarted: lambda _event: frozenset({Topic.RUNNER}),
+            messages.WorkerEnded: self._on_worker_ended,
+            messages.Heartbeat: self._on_heartbeat,
+            messages.Progress: self._on_progress,
+            messages.Measured: self._on_measured,
+            messages.Finished: self._on_finished,
+            messages.Compared: self._on_compared,
+            messages.Rejected: self._on_rejected,
+            messages.Emptied: self._on_emptied,
+            messages.CeilingMeasured: self._on_ceiling_measured,
+            CatalogueRead: self._on_catalogue_read,
+            ParametersSet: self._on_parameters_set,
+            SweepSet: self._on_sweep_set,
+            FlagSet: self._on_flag_set,
+            RunQueued: self._on_run_queued,
+            CompareQueued: self._on_compare_queued,
+            ConditionsSeen: self._on_conditions_seen,
+            CeilingsRead: self._on_ceilings_read,
+            EarlierRead: self._on_earlier_read,
+            HeldAgainst: self._on_held_against,
+        }
+
+    def _on_runner_status(self, event: RunnerStatus) -> Topics:
+        self.runner = event
+        return _RUNNER
+
+    def _on_ready(self, event: messages.Ready) -> Topics:
+        self.runner = RunnerStatus("ready")
+        for flag in event.environment.flags:
+            self.flags.setdefault(flag.name, flag.default)
+        return _RUNNER
+
+    def _on_unusable(self, event: messages.Unusable) -> Topics:
+        return self._on_runner_status(RunnerStatus("unusable", event.reason, event.advice))
+
+    def _on_worker_ended(self, event: messages.WorkerEnded) -> Topics:
+        # Where another follows at once, as in a comparison of fresh processes, the figures of this
+        # one stand in for its own until it has some.
+        if self.machine.worker_pid is None and not self.pending_requests():
+            self.machine.moments.forget_torch()
+        if not event.expected:
+            self.log.append(LogLine("runner", event.reason, "error"))
+        return frozenset({Topic.RUNNER, Topic.MEMORY, Topic.LOG})
+
+    def _on_hello(self, event: messages.Hello) -> Topics:
+        self.hello = event
+        self.runner = replace(self.runner, status="importing torch")
+        for problem in event.problems:
+            self.log.append(LogLine("runner", problem, "error"))
+        return self._on_catalogue_read(CatalogueRead(event.workloads)) | {Topic.RUNNER, Topic.LOG}
+
+    def _on_catalogue_read(self, event: CatalogueRead) -> Topics:
+        self.catalogue = event.workloads
+        for info in event.workloads:
+            usual = defaults(info)
+            kept = self.parameters.get(info.name, {})
+            self.parameters[info.name] = {name: kept.get(name, usual[name]) for name in usual}
+            if kept and kept.keys() != usual.keys():
+                # Read anew, it takes other parameters than the sweep was made of.
+                self.sweeps.pop(info.name, None)
+        return frozenset({Topic.WORKLOADS})
+
+    def _on_progress(self, event: messages.Progress) -> Topics:
+        if event.id in self.book:
+            self.book.change(event.id, progress=event)
+            return frozenset({Topic.WORKLOADS})
+        if event.id in self.comparisons:
+            self.comparisons[event.id] = replace(self.comparisons[event.id], progress=event)
+            return frozenset({Topic.BACKEND})
+        return frozenset()
+
+    def _on_measured(self, event: messages.Measured) -> Topics:
+        result = only_claims_that_hold(event.result)
+        if result.id not in self.book:
+            return frozenset()
+        self.book.change(result.id, so_far=result)
+        return frozenset({Topic.WORKLOADS})
+
+    def _on_finished(self, event: messages.Finished) -> Topics:
+        # A recording may have been made by a program that passed on what did not hold.
+        result = only_claims_that_hold(event.result)
+        if result.id not in self.book:
+            return frozenset()
+        self.book.change(result.id, result=result)
+        if result.status == "failed":
+            text = f"{result.workload} on {result.device}: {result.reason}"
+            self.log.append(LogLine("runner", text, "error"))
+        return frozenset({Topic.WORKLOADS, Topic.LOG})
+
+    def _on_compared(self, event: messages.Compared) -> Topics:
+        comparison = event.comparison
+        if comparison.id not in self.comparisons:
+            return frozenset()
+        self.comparisons[comparison.id] = replace(
+            self.comparisons[comparison.id], comparison=comparison, done=event.done
+        )
+        if comparison.status == "failed":
+            text = f"{comparison.flag} on {comparison.workload}: {comparison.reason}"
+            self.log.append(LogLine("runner", text, "error"))
+        return frozenset({Topic.BACKEND, Topic.LOG})
+
+    def _on_emptied(self, event: messages.Emptied) -> Topics:
+        text = f"{event.device}: {size(event.freed)} returned"
+        self.log.append(LogLine("runner", text))
+        return frozenset({Topic.MEMORY, Topic.LOG})
+
+    def _on_ceiling_measured(self, event: messages.CeilingMeasured) -> Topics:
+        ceiling = event.ceiling
+        value = rate(ceiling.value, "B/s" if ceiling.kind == COPY else "FLOP/s")
+        self.log.append(LogLine("runner", f"ceiling of {ceiling.kind}: {value}, {ceiling.how}"))
+        self.ceilings = (*self.ceilings, ceiling)
+        return frozenset({Topic.LOG, Topic.WORKLOADS})
+
+    def _on_ceilings_read(self, event: CeilingsRead) -> Topics:
+        self.ceilings = (*event.ceilings, *self.ceilings)
+        return frozenset({Topic.WORKLOADS})
+
+    def _on_heartbeat(self, event: messages.Heartbeat) -> Topics:
+        changed = event.busy_with != self.busy_with
+        self.busy_with = event.busy_with
+        return frozenset({Topic.RUNNER}) if changed else frozenset()
+
+    def _on_rejected(self, event: messages.Rejected) -> Topics:
+        level: Literal["info", "error"] = "error" if event.status == "failed" else "info"
+        self.log.append(LogLine("runner", event.reason, level))
+        if event.id in self.book:
+            run = self.book[event.id]
+            result = ended_run(
+                run.request, run.progress, run.so_far, status=event.status, reason=event.reason
+            )
+            self.book.change(event.id, result=result)
+        elif event.id in self.comparisons:
+            item = self.comparisons[event.id]
+            ended = ended_comparison(item, event)
+            self.comparisons[event.id] = replace(item, comparison=ended, done=True)
+        return frozenset({Topic.LOG, Topic.WORKLOADS, Topic.BACKEND})
+
+    def _on_parameters_set(self, event: ParametersSet) -> Topics:
+        self.parameters[event.workload] = dict(event.parameters)
+        self.sweeps.pop(event.workload, None)
+        return frozenset({Topic.WORKLOADS})
+
+    def _on_sweep_set(self, event: SweepSet) -> Topics:
+        self.sweeps[event.workload] = event.sweep
+        return frozenset({Topic.WORKLOADS})
+
+    def _on_flag_set(self, event: FlagSet) -> Topics:
+        self.flags[event.name] = event.value
+        return frozenset({Topic.BACKEND, Topic.WORKLOADS})
+
+    def _on_run_queued(self, event: RunQueued) -> Topics:
+        if all(run.ended for run in self.book.values()):
+            self.requested.clear()
+        self.requested.append(event.request.id)
+        self.book.add(RunState(event.request, demo=event.demo))
+        return frozenset({Topic.WORKLOADS})
+
+    def _on_compare_queued(self, event: CompareQueued) -> Topics:
+        self.comparisons[event.request.id] = CompareState(event.request)
+        return frozenset({Topic.BACKEND})
+
+    def _on_conditions_seen(self, event: ConditionsSeen) -> Topics:
+        if event.run_id in self.book:
+            self.book.change(event.run_id, conditions=event.conditions)
+        elif event.run_id in self.comparisons:
+            item = self.comparisons[event.run_id]
+            self.comparisons[event.run_id] = replace(item, conditions=event.conditions)
+            return frozenset({Topic.BACKEND})
+        return frozenset({Topic.WORKLOADS})
+
+    def _on_earlier_read(self, event: EarlierRead) -> Topics:
+        self.earlier = EarlierResults(event.results, event.at)
+        return frozenset({Topic.WORKLOADS})
+
+    def _on_held_against(self, event: HeldAgainst) -> Topics:
+        if event.run_id not in self.book:
+            return frozenset()
+        self.book.change(event.run_id, against=event.against)
+        return frozenset({Topic.WORKLOADS})
