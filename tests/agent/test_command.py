@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.watch.test_watched_processes import BEGAN, held, process
-from tui.cli.output import UsageError
 from tui.cli.program import parse
 from tui.core import reports
 from tui.devices.allocators.messages import StepsTold, TorchProcesses
+from tui.kit.command_line.output import UsageError
 from tui.watch.cli.launch import RunOutcome, as_object
 from tui.watch.cli.output import stored_run_lines, stored_runs_as_plain
 from tui.watch.cli.watch import LaunchOptions, as_exports

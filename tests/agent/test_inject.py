@@ -17,8 +17,8 @@ import pytest
 from tests import waiting
 from tests.agent.interpreters import others
 from tests.agent.programs import ENDS_AFTER_AUTOGRAD
-from tui.cli.output import UsageError
 from tui.cli.program import parse
+from tui.kit.command_line.output import UsageError
 from tui.watch.cli.processes import WatchOptions, put_agent_in
 from tui.watch.cli.watch import watch
 from tui.watch.runs import agents

@@ -21,11 +21,11 @@ from tests.nvml.scenario import Gpu, Scenario
 from tests.recordings.making import recorded
 from tests.results.samples import kept
 from tests.terminal.faults import each_signal
-from tui.cli.headless import Waiter
 from tui.cli.program import command_names
 from tui.core.text.glyphs import clean
 from tui.kit.terminal.ending import SIGNALS
 from tui.results.store.database import Database
+from tui.runs.cli.headless import Waiter
 from tui.runs.session.session import Session
 
 __all__ = ["scripted_library"]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.results.samples import HOUR, kept
-from tui.cli.output import UsageError
 from tui.cli.program import parse
+from tui.kit.command_line.output import UsageError
 from tui.results.store.database import Database, path
 from tui.results.store.records import StoredResult
 

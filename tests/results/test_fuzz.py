@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from tests.results.samples import BEGAN, HOUR, kept
-from tui.cli.output import UsageError
 from tui.cli.program import parse
+from tui.kit.command_line.output import UsageError
 from tui.kit.lines import plain
 from tui.results.store.compare import compare_with_earlier, earlier_results
 from tui.results.store.database import Database, path

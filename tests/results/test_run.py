@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.children.sessions import script
-from tui.cli.output import UsageError
+from tui.kit.command_line.output import UsageError
 from tui.results.store.database import Database
 from tui.runs.cli.interleave import parse_arm, parse_arms
 

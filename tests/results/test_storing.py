@@ -10,8 +10,8 @@ import pytest
 from tests.children.sessions import saying
 from tests.results.samples import kept
 from tests.terminal.terminal import PROGRAM, Terminal
+from tui.app import start as workbench
 from tui.app.workbench import WorkbenchApp
-from tui.cli import workbench
 from tui.cli.program import parse
 from tui.results.store.database import Database
 from tui.results.store.keeper import ResultRecorder

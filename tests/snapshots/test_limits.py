@@ -17,11 +17,11 @@ import pytest
 from tests.snapshots import raw
 from tests.snapshots.apart import assert_safe, read_alone
 from tests.snapshots.clones import clone
-from tui.cli.output import UsageError
-from tui.cli.values import memory_of
+from tui.kit.command_line.output import UsageError
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.snapshot import SnapshotError
+from tui.snapshots.options import memory_of
 from tui.snapshots.read import memory_limit
 from tui.snapshots.read.load import load
 from tui.snapshots.read.normalise import normalise

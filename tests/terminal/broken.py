@@ -60,7 +60,7 @@ def break_it(where: str) -> None:
         "drawing": (Drawing, "_due"),
         "look": (Drawing, "_look"),
         "key": (WorkbenchScreen, "action_show_detail"),
-        "paint": (DevicesPane, "store_changed"),
+        "paint": (DevicesPane, "state_changed"),
         "start": (Tasks, "spawn"),
     }[kind]
     setattr(owner, name, _after(int(count or 1), getattr(owner, name)))

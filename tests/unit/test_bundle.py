@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from tests.nvml.fixtures import ScriptedNvml, scripted_library, scripted_nvml
 from tests.nvml.scenario import Gpu, Proc, Scenario
 from tests.screens.helpers import gpu, gpu_process, host, sample
-from tui.cli.values import PythonChoice
 from tui.core import reports
 from tui.devices.cli import doctor
 from tui.devices.cli.doctor import PATH, Anonymizer, DoctorOptions, bundled, write_bundle
 from tui.devices.cli.doctor_checks import CheckResult, within
 from tui.devices.monitor.messages import HostProcesses
+from tui.kit.command_line.values import PythonChoice
 
 __all__ = ["scripted_library", "scripted_nvml"]
 

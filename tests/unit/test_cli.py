@@ -15,12 +15,12 @@ import pytest
 
 from tests import ceilings
 from tests.children.sessions import saying
+from tui.app.start import WorkbenchOptions
 from tui.cli import program
 from tui.cli.completion import SHELLS
-from tui.cli.output import UsageError, nearest
 from tui.cli.program import command_names, parse, parser
-from tui.cli.values import PythonChoice, python_at, python_of, resolve
-from tui.cli.workbench import WorkbenchOptions
+from tui.kit.command_line.output import UsageError, nearest
+from tui.kit.command_line.values import PythonChoice, python_at, python_of, resolve
 from tui.runs.cli.compare import flag_setting
 
 
@@ -198,7 +198,10 @@ def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
             "import tui.runs.state.workbench, tui.runs.session.session",
             "textual rich torch pynvml psutil",
         ),
-        ("import tui.cli.command_output, tui.devices.cli.doctor", "textual torch pynvml psutil"),
+        (
+            "import tui.runs.views.result_text, tui.devices.cli.doctor",
+            "textual torch pynvml psutil",
+        ),
         ("import tui.devices.monitor.monitor", "textual rich torch"),
         ("import tui.app.workbench", "torch pynvml psutil numpy"),
         ("import workloads.protocol.messages, workloads.catalog", "torch textual tui psutil"),
@@ -237,8 +240,8 @@ def test_every_option_says_what_it_is_for() -> None:
 NEW = """
 import sys
 from dataclasses import dataclass
-from tui.cli.options import add_common
-from tui.cli.options import Subcommand
+from tui.kit.command_line.options import add_common
+from tui.kit.command_line.options import Subcommand
 
 @dataclass(frozen=True, slots=True)
 class GreetOptions:
@@ -322,8 +325,8 @@ def test_what_stands_before_a_command_is_no_option_of_it() -> None:
 
 def test_a_plain_start_does_without_argparse() -> None:
     found = imported_by()
-    assert "tui.cli.workbench" in found
-    assert not found & {"argparse", "tui.cli.program", "tui.cli.options", "asyncio"}
+    assert "tui.app.start" in found
+    assert not found & {"argparse", "tui.cli.program", "tui.kit.command_line.options", "asyncio"}
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tui.app.workbench import DEFAULT_REFRESH_S
-from tui.cli.output import UsageError
 from tui.cli.program import parse
-from tui.cli.values import python_of, resolve, with_theme
 from tui.core.settings import BY_NAME, THEME, Settings
+from tui.kit.command_line.output import UsageError
+from tui.kit.command_line.values import python_of, resolve, with_theme
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def test_the_monitor_is_started_before_the_screens_are_imported() -> None:
     slow = (*SCREENS, "asyncio", "argparse")
     code = f"""
 import sys
-import tui.cli.workbench as program
+import tui.app.start as program
 
 def launch(*_arguments, **_options):
     print([name for name in {slow!r} if name in sys.modules])
@@ -52,7 +52,7 @@ program.open_workbench(program.WorkbenchOptions())
 
 
 @pytest.mark.parametrize(
-    "module", ["tui.app.workbench", "tui.runs.session.session", "tui.cli.workbench"]
+    "module", ["tui.app.workbench", "tui.runs.session.session", "tui.app.start"]
 )
 def test_a_start_reaches_no_store_of_results(module: str) -> None:
     code = f"import sys, {module}; print(*(name for name in sys.modules if name == 'sqlite3' or"

@@ -8,14 +8,14 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import compared, comparison, ran, result
-from tui.cli import command_output
-from tui.cli.command_output import results_text
 from tui.kit.lines import plain
 from tui.runs.state.events import ConditionsSeen
 from tui.runs.state.runs import Conditions
 from tui.runs.state.workbench import WorkbenchState
+from tui.runs.views import result_text
 from tui.runs.views.backend import view
 from tui.runs.views.detail import detail_lines
+from tui.runs.views.result_text import results_text
 from workloads.protocol.results import Basis, Limit
 
 HOT = Conditions(
@@ -34,7 +34,7 @@ def _detail(state: WorkbenchState) -> str:
 
 
 def _json(state: WorkbenchState) -> dict[str, Any]:
-    (found,) = command_output.results_as_json(state.runs, list(state.runs.book.values()))["results"]
+    (found,) = result_text.results_as_json(state.runs, list(state.runs.book.values()))["results"]
     assert isinstance(found, dict)
     return found
 
@@ -69,10 +69,10 @@ def test_a_throttled_run_is_marked_in_detail_text_and_json() -> None:
 def test_a_throttled_comparison_is_marked_in_its_pane_text_and_json() -> None:
     state = make_store("one gpu", *compared(), ConditionsSeen(comparison().id, HOT))
     (entry,) = state.runs.comparisons.values()
-    text = command_output.comparison_text(entry)
+    text = result_text.comparison_text(entry)
     assert "warning: throttled: hw_thermal_slowdown" in text
     assert "\n    slower 0.667x ╌" in text
     pane = "\n".join(plain(row) for row in view(state.runs, None, 100).lines)
     assert "! throttled: hw_thermal_slowdown" in pane
-    found = command_output.comparison_as_json(state.machine.environment, entry)
+    found = result_text.comparison_as_json(state.machine.environment, entry)
     assert found["conditions"]["throttle"] == ["hw_thermal_slowdown"]

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.cli import output
-from tui.cli.output import Failure, OutputClosedError
 from tui.core.text import glyphs
 from tui.core.text.glyphs import ASCII, UNICODE, clean, rows_of_text
 from tui.devices.cli.doctor import LOOK_S
 from tui.devices.monitor import monitor
+from tui.kit.command_line import output
+from tui.kit.command_line.output import Failure, OutputClosedError
 
 ODD = st.characters(categories=("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"))
 TEXT = st.text(st.one_of(st.characters(), ODD, st.sampled_from("\x1b\x9b\x07\x7f\r\n\u202e")))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tui.cli import values
-from tui.cli.values import OWN, PythonChoice, has_torch, unnamed
+from tui.kit.command_line import values
+from tui.kit.command_line.values import OWN, PythonChoice, has_torch, unnamed
 
 TORCH = "lib/python3.12/site-packages/torch/__init__.py"
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.cli.output import UsageError
-from tui.cli.values import size_of
 from tui.core.text import glyphs
 from tui.core.text.examples import EXAMPLE
+from tui.kit.command_line.output import UsageError
+from tui.kit.command_line.values import size_of
 from tui.kit.lines import TextStyle, plain, width
 from tui.snapshots.cli.snapshot import event_range
 from tui.snapshots.model.pictures import REST, Bucket, Layer, Timeline

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests import waiting
-from tui.cli.output import UsageError
 from tui.cli.program import parse
+from tui.kit.command_line.output import UsageError
 from tui.watch.runs import runs
 from tui.watch.runs.on_oom import LOG, OnOom
 

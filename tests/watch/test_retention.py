@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests import waiting
-from tui.cli.output import UsageError
 from tui.cli.program import parse
+from tui.kit.command_line.output import UsageError
 from tui.watch.cli.output import stored_run_lines
 from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun

@@ -1,5 +1,5 @@
-"""The command line: one file for each command in ``commands``, and here what they share.
+"""The command line: the table of commands, and those that belong to no feature.
 
-A file of this room imports neither Textual nor torch nor NVML where it begins: what a command draws
-with is imported where its work begins.
+Nothing here imports Textual, torch or NVML where it begins: what a command draws with is imported
+where its work begins.
 """

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tui.cli.options import Subcommand
-from tui.cli.output import UsageError, not_known, print_text
 from tui.core import state_folder
+from tui.kit.command_line.options import Subcommand
+from tui.kit.command_line.output import UsageError, not_known, print_text
 
 if TYPE_CHECKING:
-    from tui.cli.options import Parser
+    from tui.kit.command_line.options import Parser
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tui.cli.options import Subcommand, add_python_and_files, add_settings
-from tui.cli.output import print_json, print_line, print_text, say
-from tui.cli.values import resolve, unnamed
 from tui.core import settings, state_folder
 from tui.core.text.glyphs import rows_of_text
+from tui.kit.command_line.options import Subcommand, add_python_and_files, add_settings
+from tui.kit.command_line.output import print_json, print_line, print_text, say
+from tui.kit.command_line.values import resolve, unnamed
 from tui.runs.state.parameters import text_of, usable
 
 if TYPE_CHECKING:
-    from tui.cli.options import Parser
+    from tui.kit.command_line.options import Parser
 
 BROUGHT = "of no workload of the catalogue; used where --workloads brings it"
 
@@ -52,7 +52,7 @@ def config(options: ConfigOptions) -> int:
         print_line(str(settings.path()))
         return 0
     # The door to Textual, which has the themes.
-    from tui.cli.values import with_theme
+    from tui.kit.command_line.values import with_theme
 
     chosen, problems = with_theme(*resolve(options.given))
     problems = (*problems, *_bad_parameters(chosen))

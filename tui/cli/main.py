@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from tui.cli import output
-from tui.cli.output import Failure, OutputClosedError, UsageError
+from tui.kit.command_line import output
+from tui.kit.command_line.output import Failure, OutputClosedError, UsageError
 
 
 def main() -> int:
@@ -46,7 +46,7 @@ def _carry_out(argv: Sequence[str]) -> int:
     # Each side of this door is imported where it is needed: a plain start, which is to be quick,
     # does without argparse.
     if not argv:
-        from tui.cli.workbench import WorkbenchOptions, open_workbench
+        from tui.app.start import WorkbenchOptions, open_workbench
 
         return open_workbench(WorkbenchOptions())
     from tui.cli.program import parse

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NoReturn
 
-from tui.cli.options import Parser, Subcommand, add_python_and_files, add_workbench
-from tui.cli.output import UsageError, flags_in, print_line
-from tui.cli.workbench import WorkbenchOptions, open_workbench
+from tui.app.options import add_workbench
+from tui.app.start import WorkbenchOptions, open_workbench
 from tui.core.settings import KNOWN
 from tui.core.text import glyphs
+from tui.kit.command_line.options import Parser, Subcommand, add_python_and_files
+from tui.kit.command_line.output import UsageError, flags_in, print_line
 
 WORKBENCH = Subcommand(
     "A terminal workbench for PyTorch on GPU machines: look, run, debug "

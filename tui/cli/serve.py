@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tui.cli.options import Subcommand
-from tui.cli.output import UsageError, print_text
 from tui.cli.program import parse
 from tui.core.child.launch import own_command
+from tui.kit.command_line.options import Subcommand
+from tui.kit.command_line.output import UsageError, print_text
 
 if TYPE_CHECKING:
-    from tui.cli.options import Parser
     from tui.cli.site import WebSite
+    from tui.kit.command_line.options import Parser
 
 SHOWN = ("", "replay")
 """Commands that have a screen, by name; the empty one is the workbench."""

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tui.cli.headless import look, query_runner
-from tui.cli.options import Subcommand, add_common
-from tui.cli.output import print_json, print_text, run_to_exit
-from tui.cli.values import python_to_use
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
+from tui.devices.cli.sample import read_sample
 from tui.devices.monitor.messages import Sample
 from tui.devices.state.devices import CPU, NOT_ASKED, DeviceView, pair
+from tui.kit.command_line.options import Subcommand, add_common
+from tui.kit.command_line.output import print_json, print_text, run_to_exit
+from tui.kit.command_line.values import python_to_use
+from tui.runs.session.query import query_runner
 from workloads.protocol import messages, wire
 from workloads.protocol.results import TorchDevice
 
@@ -34,7 +35,7 @@ def devices(options: DevicesOptions) -> int:
     python = python_to_use(options.given).path
 
     async def work() -> int:
-        sample = await look()
+        sample = await read_sample()
         reason = "no NVML device to pair it with"
         torch_devices: tuple[TorchDevice, ...] = ()
         # Without NVML torch may see what it cannot; without any driver there is nothing to see.

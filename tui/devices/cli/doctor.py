@@ -22,10 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tui
-from tui.cli.headless import look, query_runner
-from tui.cli.options import Subcommand, add_common
-from tui.cli.output import SCHEMA, Failure, print_json, print_text, run_to_exit, say
-from tui.cli.values import PythonChoice, python_to_use
 from tui.core import reports
 from tui.core.text import secrets
 from tui.core.text.glyphs import rows_of_text
@@ -45,13 +41,18 @@ from tui.devices.cli.doctor_checks import (
     watch_finding,
     within,
 )
+from tui.devices.cli.sample import read_sample
 from tui.devices.monitor.messages import Device, GpuProcess, Sample
+from tui.kit.command_line.options import Subcommand, add_common
+from tui.kit.command_line.output import SCHEMA, Failure, print_json, print_text, run_to_exit, say
+from tui.kit.command_line.values import PythonChoice, python_to_use
+from tui.runs.session.query import query_runner
 from workloads.protocol import messages, wire
 from workloads.protocol.results import Environment
 
 if TYPE_CHECKING:
-    from tui.cli.options import Parser
     from tui.core.settings import Value
+    from tui.kit.command_line.options import Parser
 
 LOOK_S = 20.0
 """For the monitor, which waits 15 s for NVML; without it there are still the host's figures."""
@@ -176,7 +177,7 @@ def _bundle(
 
 async def _sample() -> Sample | str:
     try:
-        return await asyncio.wait_for(look(), LOOK_S)
+        return await asyncio.wait_for(read_sample(), LOOK_S)
     except Failure as failure:
         return str(failure)
     except asyncio.TimeoutError:

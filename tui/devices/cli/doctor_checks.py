@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, TypeVar, cast
 
-from tui.cli.values import PythonChoice
 from tui.core import reports
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.numbers import count, size
 from tui.devices.allocators.process_files import Refusal
 from tui.devices.monitor.messages import GpuProcess, Sample
 from tui.devices.state.devices import NOT_ASKED, as_torch_knows, pair, uses_cuda
+from tui.kit.command_line.values import PythonChoice
 from workloads.protocol import messages
 from workloads.protocol.results import Environment
 

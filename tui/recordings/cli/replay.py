@@ -9,16 +9,16 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.cli.options import Subcommand, add_screen
-from tui.cli.output import Failure, UsageError, say
-from tui.cli.values import resolve
-from tui.cli.workbench import check_terminal, prepare_screen
+from tui.app.start import check_terminal, prepare_screen
 from tui.core import interrupt
+from tui.kit.command_line.options import Subcommand, add_screen
+from tui.kit.command_line.output import Failure, UsageError, say
+from tui.kit.command_line.values import resolve
 from tui.recordings.lines import RecordingError, RecordingSummary, scan_recording
 
 if TYPE_CHECKING:
-    from tui.cli.options import Parser
     from tui.core.settings import Value
+    from tui.kit.command_line.options import Parser
 
 DEMO = "demo.jsonl.gz"
 """The recording that comes with the program, beside the code that plays it."""
@@ -104,7 +104,7 @@ def _show(found: RecordingSummary, options: ReplayOptions, snapshot: Path | None
     prepare_screen(chosen)
     # The door to the screens: what they read when they are imported is set by now.
     from tui.app.replay import ReplayApp
-    from tui.cli.values import with_theme
+    from tui.kit.command_line.values import with_theme
     from tui.recordings.replay import ReplaySession
 
     chosen, problems = with_theme(chosen, problems)

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.cli.options import Subcommand
-from tui.cli.output import Failure, UsageError, print_json, print_line, print_text, say
-from tui.cli.results_store import opened, selected
 from tui.core.text.glyphs import rows_of_text
+from tui.kit.command_line.options import Subcommand
+from tui.kit.command_line.output import Failure, UsageError, print_json, print_line, print_text, say
+from tui.results.cli.store import opened, selected
 from tui.results.store.selection import FORMS, Selection, both, moment
 
 if TYPE_CHECKING:
-    from tui.cli.options import Parser
+    from tui.kit.command_line.options import Parser
     from tui.results.store.database import Database
     from tui.results.store.records import StoredResult, StoredRow
 
@@ -178,7 +178,7 @@ def _nothing(database: Database) -> str:
 
 def _print_table(table: object, notes: Sequence[str] = ()) -> None:
     # The door to the views, which bring Rich's table of characters.
-    from tui.cli.command_output import width
+    from tui.kit.command_line.output import width
     from tui.kit.lines import paragraph, plain
     from tui.kit.tables import table_lines
     from workloads.protocol.results import Table
@@ -192,8 +192,8 @@ def _print_table(table: object, notes: Sequence[str] = ()) -> None:
 
 
 def _show(options: ResultsOptions) -> int:
-    from tui.cli.command_output import result_summary
     from tui.results.views.results import show_lines
+    from tui.runs.views.result_text import result_summary
 
     with opened() as database:
         (row,) = _rows(database, options.words[:1], most=1)

@@ -6,15 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tui.cli.headless import (
-    INTERVAL_S,
-    Waiter,
-    chosen,
-    devices_to_use,
-    print_problems,
-    set_parameters,
-)
-from tui.cli.options import (
+from tui.devices.state.devices import CPU
+from tui.kit.command_line.options import (
     Subcommand,
     add_budget,
     add_common,
@@ -22,7 +15,7 @@ from tui.cli.options import (
     add_no_store,
     add_parameters,
 )
-from tui.cli.output import (
+from tui.kit.command_line.output import (
     Failure,
     ProgressLine,
     UsageError,
@@ -32,15 +25,22 @@ from tui.cli.output import (
     run_to_exit,
     say,
 )
-from tui.cli.results_store import keeper_for
-from tui.cli.values import python_to_use
-from tui.devices.state.devices import CPU
+from tui.kit.command_line.values import python_to_use
+from tui.results.store.keeper import ResultRecorder
+from tui.runs.cli.headless import (
+    INTERVAL_S,
+    Waiter,
+    chosen,
+    devices_to_use,
+    print_problems,
+    set_parameters,
+)
 from tui.runs.session.session import Session
 from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
-    from tui.cli.options import Parser
     from tui.core.settings import Value
+    from tui.kit.command_line.options import Parser
 
 Flag = tuple[str, tuple[bool, bool]]
 """A flag's name and the two settings that are compared."""
@@ -113,13 +113,13 @@ def compare(options: CompareOptions) -> int:
 
 async def _compare(python: str, options: CompareOptions) -> int:
     # The door to the views, which bring Rich's table of characters.
-    from tui.cli.command_output import comparison_as_json, comparison_going_on, comparison_text
     from tui.runs.views.backend import backend
+    from tui.runs.views.result_text import comparison_as_json, comparison_going_on, comparison_text
 
     flag, settings = options.flag
     # As in a run, the monitor tells of a GPU's clocks; beside the CPU it would be in the way.
     on_cpu = set(options.devices) == {CPU} or backend(flag) == "oneDNN"
-    keeper = keeper_for(wanted=options.store)
+    keeper = ResultRecorder() if options.store else None
     session = Session(
         python, None if on_cpu else INTERVAL_S, options.files, [keeper] if keeper else []
     )

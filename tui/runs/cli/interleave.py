@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tui.cli.output import Failure, UsageError, not_known
-from tui.cli.results_store import opened
-from tui.cli.values import python_at
+from tui.kit.command_line.output import Failure, UsageError, not_known
+from tui.kit.command_line.values import python_at
+from tui.results.cli.store import opened
 from tui.runs.state.events import FlagSet
 
 if TYPE_CHECKING:

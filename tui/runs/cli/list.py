@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tui.cli.headless import print_problems
-from tui.cli.options import Subcommand, add_common
-from tui.cli.output import Failure, ProgressLine, print_json, print_text, run_to_exit
-from tui.cli.values import python_to_use
 from tui.core.child.launch import too_many_files
 from tui.core.child.process import ChildProcess
 from tui.core.child.request import NoAnswerError, first_answer
 from tui.core.text.glyphs import rows_of_text
+from tui.kit.command_line.options import Subcommand, add_common
+from tui.kit.command_line.output import Failure, ProgressLine, print_json, print_text, run_to_exit
+from tui.kit.command_line.values import python_to_use
+from tui.runs.cli.headless import print_problems
 from tui.runs.session.runner_supervisor import SILENT_S, runner_command
 from tui.runs.session.silence import reading
 from tui.runs.state.parameters import allowed, text_of

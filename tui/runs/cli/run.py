@@ -7,15 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tui.cli.headless import (
-    INTERVAL_S,
-    Waiter,
-    chosen,
-    devices_to_use,
-    print_problems,
-    set_parameters,
-)
-from tui.cli.options import (
+from tui.core.text import numbers as fmt
+from tui.kit.command_line.options import (
     Subcommand,
     add_budget,
     add_common,
@@ -23,7 +16,7 @@ from tui.cli.options import (
     add_no_store,
     add_parameters,
 )
-from tui.cli.output import (
+from tui.kit.command_line.output import (
     ProgressLine,
     Rows,
     UsageError,
@@ -33,9 +26,17 @@ from tui.cli.output import (
     run_to_exit,
     say,
 )
-from tui.cli.results_store import Earlier, comparison_text, keeper_for
-from tui.cli.values import python_to_use
-from tui.core.text import numbers as fmt
+from tui.kit.command_line.values import python_to_use
+from tui.results.cli.store import Earlier, comparison_text
+from tui.results.store.keeper import ResultRecorder
+from tui.runs.cli.headless import (
+    INTERVAL_S,
+    Waiter,
+    chosen,
+    devices_to_use,
+    print_problems,
+    set_parameters,
+)
 from tui.runs.cli.interleave import FORMS, TURNS, InterleavedSide, compare_turns, parse_arms
 from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
@@ -43,8 +44,8 @@ from tui.runs.state.state import RunsState
 from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
-    from tui.cli.options import Parser
     from tui.core.settings import Value
+    from tui.kit.command_line.options import Parser
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,8 @@ async def _run(python: str, options: RunOptions) -> int:
     # Before all that takes time: a name that selects nothing is told at once.
     earlier = Earlier(options.against) if options.against else None
     # The door to the views, which bring Rich's table of characters.
-    from tui.cli.command_output import results_as_json, width
+    from tui.kit.command_line.output import width
+    from tui.runs.views.result_text import results_as_json
 
     rounds: list[Round] = []
     for number in range(1, options.runs_wanted + 1):
@@ -183,7 +185,8 @@ async def _interleave(
     python: str, options: RunOptions, arms: tuple[InterleavedSide, InterleavedSide]
 ) -> int:
     # The door to the views, as above.
-    from tui.cli.command_output import results_as_json, width
+    from tui.kit.command_line.output import width
+    from tui.runs.views.result_text import results_as_json
 
     turns: tuple[list[Round], list[Round]] = ([], [])
     wanted = options.runs or TURNS
@@ -242,7 +245,7 @@ class Round:
         # The monitor tells under which clocks a GPU ran; beside the CPU it would be in the way.
         cpu_only = set(options.devices) == {"cpu"}
         interval = None if cpu_only else INTERVAL_S
-        self._keeper = keeper_for(wanted=options.store)
+        self._keeper = ResultRecorder() if options.store else None
         self._arm = arm
         self._session = Session(
             python,
@@ -379,14 +382,14 @@ class ResultPrinter:
         Raises:
             Failure: not all could be printed; says where it is saved.
         """
-        from tui.cli.command_output import sweeps_text
+        from tui.runs.views.result_text import sweeps_text
 
         self._print(states)
         self._rows.add(sweeps_text(self._state, states))
         self._rows.end()
 
     def _print(self, states: Sequence[RunState]) -> None:
-        from tui.cli.command_output import state_text
+        from tui.runs.views.result_text import state_text
 
         for entry in states if self._wanted else ():
             if entry.request.id not in self._printed:

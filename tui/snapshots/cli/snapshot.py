@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tui.cli.headless import reading
-from tui.cli.options import Subcommand, add_common, add_devices
-from tui.cli.output import UsageError, print_text, run_to_exit
-from tui.cli.values import memory_of, oom_text, size_of
+from tui.kit.command_line.options import Subcommand, add_common, add_devices
+from tui.kit.command_line.output import UsageError, print_text, run_to_exit
+from tui.kit.command_line.values import size_of
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
+from tui.snapshots.cli.reading import reading
+from tui.snapshots.options import memory_of, oom_text
 from tui.snapshots.reader.messages import Export, Load
 from tui.snapshots.session.snapshot_reader import LONGEST_TEXT
 
 if TYPE_CHECKING:
-    from tui.cli.options import Parser
+    from tui.kit.command_line.options import Parser
 
 EventRange = tuple[int, int | None]
 """The first and the last event of a trace; ``None`` for its end."""
@@ -149,7 +150,7 @@ async def _tell(
     async with reading(paths) as child:
         child.load(load)
         # The door to the views, which are imported while the reader reads.
-        from tui.cli.command_output import snapshot_text
+        from tui.snapshots.cli.output import snapshot_text
         from tui.snapshots.views.overview import progress_words
 
         loaded = await child.loaded(progress_words)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tui.cli.output import Failure, say
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess
 from tui.core.text import numbers as fmt
@@ -22,6 +21,7 @@ from tui.devices.allocators.findings import NO_GROWTH, Track, at_step
 from tui.devices.allocators.messages import Placed, Seen, pids_of
 from tui.devices.monitor import serving as monitor_serving
 from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
+from tui.kit.command_line.output import Failure, say
 from tui.snapshots.explain.explanation import Explanation
 from tui.watch.cli.output import WatchedProcessRow, as_plain
 from tui.watch.cli.verdicts import MOST_VERDICTS, explained

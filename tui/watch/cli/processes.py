@@ -13,8 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tui.cli.headless import look
-from tui.cli.output import SCHEMA, Failure, print_json, print_text, say
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.text.glyphs import rows_of_text
@@ -29,8 +27,10 @@ from tui.devices.allocators.messages import (
     WatchEvent,
     pids_of,
 )
+from tui.devices.cli.sample import read_sample
 from tui.devices.monitor import serving as monitor_serving
 from tui.devices.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
+from tui.kit.command_line.output import SCHEMA, Failure, print_json, print_text, say
 from tui.watch.cli.output import (
     WHAT_IS_READ,
     WatchedProcessRow,
@@ -133,7 +133,7 @@ class Watching:
         self._watch: ChildProcess[WatchEvent] | None = None
 
     async def work(self) -> int:
-        self._take(await look())
+        self._take(await read_sample())
         options = self._options
         monitor: ChildProcess[MonitorEvent] | None = None
         tasks: list[asyncio.Task[None]] = []

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from tui.cli.output import UsageError, print_json, print_text
 from tui.core.text.glyphs import rows_of_text
+from tui.kit.command_line.output import WIDTH, UsageError, print_json, print_text
 from tui.watch.runs import runs
 from tui.watch.runs.rank_stacks import where_ranks_are, why_no_ranks
 from tui.watch.runs.runs import StartedRun
-
-WIDTH = 100
 
 
 def print_stacks(name: str, *, as_json: bool) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tui.cli.headless import reading
-from tui.cli.output import Failure, say
+from tui.kit.command_line.output import Failure, say
+from tui.snapshots.cli.reading import reading
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.reader.messages import AskVerdict, Export, Load, VerdictIs
@@ -74,7 +74,7 @@ async def _by_snapshot(
         async with reading((path,)) as child:
             child.load(Load(0, (path,), oom_text=oom_text, top=TOP, circumstances=known))
             # The door to the views, which are imported while the reader reads.
-            from tui.cli import command_output
+            from tui.snapshots.cli.output import snapshot_text
             from tui.snapshots.views.overview import progress_words
 
             loaded = await child.loaded(progress_words)
@@ -88,7 +88,7 @@ async def _by_snapshot(
             if form == "markdown":
                 told = await child.export(Export(0, "markdown", top=TOP))
             else:
-                told = await command_output.snapshot_text(
+                told = await snapshot_text(
                     child, loaded, event=None, top=TOP, at_peak=False, compares=False
                 )
             return explanation, tuple(told.rstrip("\n").split("\n"))

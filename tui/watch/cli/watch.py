@@ -10,10 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.cli.options import Parser, Subcommand, add_screen
-from tui.cli.output import Failure, UsageError, print_json, print_line, print_text, run_to_exit, say
 from tui.core.text import secrets
 from tui.core.text.glyphs import rows_of_text
+from tui.kit.command_line.options import Parser, Subcommand, add_screen
+from tui.kit.command_line.output import (
+    Failure,
+    UsageError,
+    print_json,
+    print_line,
+    print_text,
+    run_to_exit,
+    say,
+)
 from tui.watch.cli.processes import Watching, WatchOptions, put_agent_in
 from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun
@@ -360,7 +368,7 @@ def show(name: str, given: Mapping[str, Value]) -> int:
 
 def _on_screen(run: Callable[[], StartedRun], instead: str, given: Mapping[str, Value]) -> int:
     # The door to the screens, of which a command without one reads nothing.
-    from tui.cli.workbench import WorkbenchOptions, check_terminal, open_workbench
+    from tui.app.start import WorkbenchOptions, check_terminal, open_workbench
 
     check_terminal(instead)
     try:

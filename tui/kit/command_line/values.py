@@ -16,16 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.cli.output import UsageError, not_known, say
 from tui.core import settings
 from tui.core.settings import BY_NAME, THEME, Settings, Value
-from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
+from tui.kit.command_line.output import UsageError, not_known, say
 
 if TYPE_CHECKING:
     from workloads.protocol.results import Setting
-
-LEAST_MEMORY = 64 << 20
-"""Bytes that reading a snapshot takes at the least; Python itself takes most of them."""
 
 
 def file_at(text: str) -> str:
@@ -99,42 +95,6 @@ def size_of(text: str, flag: str) -> int:
     if found is None:
         raise UsageError(f"{flag} {text}: give bytes, such as 4096 or 1MiB")
     return int(float(found[1]) * 1024 ** " KMGT".index((found[2] or " ").upper()))
-
-
-def memory_of(text: str) -> int | None:
-    """Return the memory that reading a snapshot may take; an empty text is the same as none given.
-
-    Raises:
-        UsageError: it is no size, or none that anything could be read in.
-    """
-    if not text:
-        return None
-    size = size_of(text, MEMORY_OPTION)
-    if size < LEAST_MEMORY:
-        raise UsageError(f"{MEMORY_OPTION} {text}: give at least 64MiB; Python itself takes most")
-    return size
-
-
-def oom_text(where: str, paths: Sequence[str]) -> str:
-    """Return the text of exceptions from a file or standard input; empty where none was named.
-
-    Args:
-        where: the file, or ``-``.
-        paths: of the snapshots, one of which may be standard input already.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
-    if not where:
-        return ""
-    if where == STANDARD_INPUT:
-        if STANDARD_INPUT in paths:
-            raise UsageError("--oom-text -: standard input is the snapshot already; name a file")
-        return sys.stdin.buffer.read().decode("utf-8", errors="replace")
-    try:
-        return Path(where).expanduser().read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f"--oom-text {where}: {error.strerror or error}") from error
 
 
 def resolve(given: Mapping[str, Value]) -> tuple[Settings, tuple[str, ...]]:

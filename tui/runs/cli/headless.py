@@ -1,42 +1,16 @@
-"""What commands without a screen ask of the children, and how they wait for it."""
+"""A session as commands use it: what was named is checked, and what comes is waited for."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from tui.cli.output import Failure, ProgressLine, UsageError, not_known, say
-from tui.core.child.launch import FOLDER, own_command, too_many_files
-from tui.core.child.process import ChildProcess, MalformedMessage
-from tui.core.child.request import NoAnswerError, first_answer
-from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
+from tui.kit.command_line.output import Failure, ProgressLine, UsageError, not_known, say
 from tui.kit.terminal.ending import SIGNALS
-from tui.runs.session.runner_supervisor import VARIABLES, runner_command
 from tui.runs.state.parameters import Invalid, Valid, read_sweep
-from tui.snapshots import STANDARD_INPUT
-from tui.snapshots.reader.messages import (
-    VERSION,
-    Answer,
-    Estimated,
-    Export,
-    Exported,
-    Load,
-    Loaded,
-    Progress,
-    ReaderEvent,
-    ReaderHello,
-    Refused,
-    Request,
-    numbered,
-)
-from tui.snapshots.session.snapshot_reader import death_in_words, names, reader
 from workloads.protocol import messages
-from workloads.protocol.messages import Event
 
 if TYPE_CHECKING:
     from tui.runs.session.session import Session
@@ -44,46 +18,8 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 0.5
 """Between two samples of the devices while workloads run."""
-TORCH_S = 90.0
-"""For a runner to import torch and say what it sees."""
 END_S = 3.0
 """After a signal, for what was measured by then to arrive."""
-T = TypeVar("T")
-A = TypeVar("A", bound=Answer)
-
-
-async def look() -> Sample:
-    """Return one sample of the monitor.
-
-    Raises:
-        Failure: it gave none.
-    """
-    command = own_command("tui.devices.monitor", "once")
-    child: ChildProcess[MonitorEvent] = ChildProcess(command, MONITOR_EVENTS, folder=FOLDER)
-    try:
-        return await first_answer(child, (Sample,))
-    except NoAnswerError as error:
-        raise Failure(f"the monitor {error}") from error
-
-
-async def query_runner(python: str) -> messages.Ready | messages.Unusable:
-    """Return what a runner says of its torch; it is started for that.
-
-    Args:
-        python: that runs the workloads.
-    """
-    child: ChildProcess[Event] = ChildProcess(runner_command(python), messages.EVENTS, VARIABLES)
-    kinds: tuple[type[messages.Ready | messages.Unusable], ...]
-    kinds = (messages.Ready, messages.Unusable)
-    try:
-        return await asyncio.wait_for(first_answer(child, kinds), TORCH_S)
-    except asyncio.TimeoutError:
-        reason = f"torch gave no answer within {TORCH_S:g} s"
-    except NoAnswerError as error:
-        reason = f"the runner {error}"
-    except OSError as error:
-        reason = too_many_files(error) or f"{python}: {error.strerror}"
-    return messages.Unusable(reason, "give --python the path of a Python that has torch")
 
 
 class Waiter:
@@ -267,113 +203,3 @@ def devices_to_use(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
             why = environment.unavailable.get("devices", "") if environment else ""
             raise Failure(f"no device {device}: torch has {', '.join(known)}. {why}".rstrip())
     return tuple(devices)
-
-
-class Reader:
-    """A reader child that is asked one thing after the other."""
-
-    def __init__(self, child: ChildProcess[ReaderEvent], paths: tuple[str, ...]) -> None:
-        self._child = child
-        self._paths = paths
-        self._events = child.events()
-        self._number = 0
-        self._loaded = False
-        self._words: Callable[[Progress], str] = str
-        self._line = ProgressLine()
-
-    def load(self, request: Load) -> None:
-        """Have it read the files, which takes a while."""
-        self._send(request)
-
-    async def loaded(self, words: Callable[[Progress], str]) -> Loaded:
-        """Return the loaded snapshot.
-
-        Args:
-            words: tells how far it is.
-
-        Raises:
-            Failure: the files cannot be read, or the reader died of them.
-        """
-        self._words = words
-        loaded = await self._answer(Loaded)
-        self._loaded = True
-        self._line.clear()
-        return loaded
-
-    async def ask(self, request: Request, kind: type[A]) -> A:
-        """One answer.
-
-        Raises:
-            Failure: there is none.
-        """
-        self._send(request)
-        return await self._answer(kind)
-
-    def _send(self, request: Request) -> None:
-        self._number += 1
-        self._child.send(numbered(request, self._number))
-
-    async def _answer(self, kind: type[A]) -> A:
-        async for event in self._events:
-            if isinstance(event, MalformedMessage):
-                raise Failure(f"the reader said what is no answer: {event.reason}")
-            if isinstance(event, Refused):
-                self._line.clear()
-                raise Failure(event.reason)
-            if isinstance(event, kind):
-                return event
-            self._tell(event)
-        self._line.clear()
-        how = await self._child.ended()
-        last = next(iter(self._child.stderr.last(1)), "")
-        raise Failure(death_in_words(self._paths, how, last, loaded=self._loaded))
-
-    async def export(self, request: Export) -> str:
-        """Return a whole report.
-
-        Raises:
-            Failure: there is none.
-        """
-        part = await self.ask(request, Exported)
-        parts = [part.text]
-        while part.more:
-            event = await self._events.__anext__()
-            if not isinstance(event, Exported):
-                raise Failure("the reader broke off in the middle of its report")
-            part = event
-            parts.append(part.text)
-        return "".join(parts)
-
-    def _tell(self, event: ReaderEvent) -> None:
-        if isinstance(event, ReaderHello) and event.version != VERSION:
-            raise Failure("the reader is of another version: install gpu-workbench again")
-        if isinstance(event, Estimated):
-            self._line.show(f"{names(self._paths)}: {event.words}")
-        elif isinstance(event, Progress):
-            self._line.show(self._words(event))
-
-
-@asynccontextmanager
-async def reading(paths: Sequence[str]) -> AsyncIterator[Reader]:
-    """Yield a reader of some files; end it with the block.
-
-    Raises:
-        Failure: it cannot be started.
-    """
-    # Under a number of its own: the child's standard input is the pipe that it is asked through.
-    source = os.dup(sys.stdin.fileno()) if STANDARD_INPUT in paths else None
-    child = reader(source)
-    try:
-        try:
-            await child.start()
-        finally:
-            if source is not None:
-                os.close(source)
-        yield Reader(child, tuple(paths))
-    except OSError as error:
-        if too_many_files(error):
-            raise
-        raise Failure(f"the reader cannot be started: {error}") from error
-    finally:
-        child.kill()
-        await child.stop()

@@ -21,6 +21,8 @@ from tui.core.text.glyphs import rows_of_text
 
 if TYPE_CHECKING:
     from tui.core.events import RunnerStatus
+WIDTH = 100
+"""Cells of a line that goes into a file or a pipe."""
 
 
 class UsageError(Exception):
@@ -195,7 +197,7 @@ def print_json(value: dict[str, Any], kept_as: str = "") -> None:
 
     Args:
         value: plain data, or records.
-        kept_as: as :func:`tui.cli.output.print_text` takes it; ``.json`` is added.
+        kept_as: as :func:`tui.kit.command_line.output.print_text` takes it; ``.json`` is added.
     """
     # Here, because a plain start prints none.
     import json
@@ -300,3 +302,8 @@ def not_known(kind: str, name: str, known: Sequence[str], where: str = "") -> st
 def flags_in(text: str) -> list[str]:
     """Return the long options that a help names."""
     return sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)))
+
+
+def width() -> int:
+    """Cells of a line: the terminal's, or a fixed number where there is none."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH

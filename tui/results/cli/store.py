@@ -10,26 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tui.cli.output import Failure, UsageError, nearest
 from tui.core.text.glyphs import rows_of_text
+from tui.kit.command_line.output import Failure, UsageError, nearest
 
 if TYPE_CHECKING:
     from tui.results.store.compare import StoreComparison
     from tui.results.store.database import Database
-    from tui.results.store.keeper import ResultRecorder
     from tui.results.store.records import StoredRow
     from tui.results.store.selection import Selection
 
 _HEXADECIMAL = frozenset("0123456789abcdef")
-
-
-def keeper_for(*, wanted: bool) -> ResultRecorder | None:
-    """Return the recorder of a session's results; ``None`` where nothing is stored."""
-    if not wanted:
-        return None
-    from tui.results.store.keeper import ResultRecorder
-
-    return ResultRecorder()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``gpu-workbench`` without a command: the screens."""
+"""Start the workbench: the session, the screens, and what is said after the end."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.cli.output import UsageError, say
-from tui.cli.results_store import keeper_for
-from tui.cli.values import oom_text, python_of, resolve
 from tui.core import interrupt
 from tui.core.child.launch import FOLDER, Launched, launch
 from tui.core.text import glyphs
 from tui.devices.monitor import serving
 from tui.kit import terminal
+from tui.kit.command_line.output import UsageError, say
+from tui.kit.command_line.values import python_of, resolve
 from tui.snapshots import STANDARD_INPUT
+from tui.snapshots.options import oom_text
 
 if TYPE_CHECKING:
     from tui.core.settings import Settings, Value
@@ -78,14 +78,14 @@ def open_workbench(options: WorkbenchOptions) -> int:
     # The door to the screens: what they read when they are imported is set by now.
     from tui.app.preferences import Preferences
     from tui.app.workbench import WorkbenchApp
-    from tui.cli.values import with_theme
     from tui.core.events import LogLine
-    from tui.results.store.keeper import ResultHistory
+    from tui.kit.command_line.values import with_theme
+    from tui.results.store.keeper import ResultHistory, ResultRecorder
     from tui.runs.session.session import Session
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
     recorder = _recorder(options)
-    keeper = keeper_for(wanted=options.storing and not options.readonly)
+    keeper = ResultRecorder() if options.storing and not options.readonly else None
     history = ResultHistory(traceless=options.readonly)
     session = Session(
         python.path,

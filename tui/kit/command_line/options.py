@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from tui.cli.output import UsageError, flags_in, nearest, not_known, print_text
-from tui.cli.values import file_at, memory_of, python_at, setting_named
-from tui.snapshots import MEMORY_OPTION
+from tui.kit.command_line.output import UsageError, flags_in, nearest, not_known, print_text
+from tui.kit.command_line.values import file_at, python_at, setting_named
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -176,41 +175,6 @@ def add_settings(parser: Parser) -> None:
         metavar="D",
         help="select this device at the start: cpu, cuda:0 or a GPU's UUID",
     )
-
-
-def add_workbench(parser: Parser) -> None:
-    """Of the workbench: how it looks, what it may do and what it begins with."""
-    add_settings(parser)
-    parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")
-    parser.add_argument(
-        "--demo", metavar="GROUP", help="step through a group of workloads, page by page"
-    )
-    parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
-    parser.add_argument(
-        "--oom-text",
-        metavar="FILE",
-        help="with --snapshot: read the exception's text from this file",
-    )
-    parser.add_argument(
-        MEMORY_OPTION,
-        type=memory_of,
-        metavar="SIZE",
-        help="memory limit for reading a snapshot, such as 8GiB (default: a quarter "
-        "of the available memory)",
-    )
-    parser.add_argument(
-        "--record",
-        metavar="FILE",
-        help="record the session for replay; a name that ends in .gz is compressed. "
-        "The file has the names of this host, its users and their programs",
-    )
-    parser.add_argument(
-        "--redact",
-        action="store_true",
-        help="with --record: leave out these names, GPU UUIDs, home directories and "
-        "program arguments",
-    )
-    add_no_store(parser, "storing")
 
 
 def add_no_store(parser: Parser, name: str = "store") -> None:

@@ -1,0 +1,42 @@
+"""The options of the workbench on the command line."""
+
+from __future__ import annotations
+
+from tui.kit.command_line.options import Parser, add_no_store, add_settings
+from tui.snapshots import MEMORY_OPTION
+from tui.snapshots.options import memory_of
+
+
+def add_workbench(parser: Parser) -> None:
+    """Of the workbench: how it looks, what it may do and what it begins with."""
+    add_settings(parser)
+    parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")
+    parser.add_argument(
+        "--demo", metavar="GROUP", help="step through a group of workloads, page by page"
+    )
+    parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
+    parser.add_argument(
+        "--oom-text",
+        metavar="FILE",
+        help="with --snapshot: read the exception's text from this file",
+    )
+    parser.add_argument(
+        MEMORY_OPTION,
+        type=memory_of,
+        metavar="SIZE",
+        help="memory limit for reading a snapshot, such as 8GiB (default: a quarter "
+        "of the available memory)",
+    )
+    parser.add_argument(
+        "--record",
+        metavar="FILE",
+        help="record the session for replay; a name that ends in .gz is compressed. "
+        "The file has the names of this host, its users and their programs",
+    )
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="with --record: leave out these names, GPU UUIDs, home directories and "
+        "program arguments",
+    )
+    add_no_store(parser, "storing")

@@ -1,0 +1,1 @@
+"""The command line: options, output, values of settings; what all commands share."""

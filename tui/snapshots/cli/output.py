@@ -1,0 +1,139 @@
+"""A snapshot as text for commands without a screen."""
+
+from __future__ import annotations
+
+import shutil
+
+from tui.core.text import numbers as fmt
+from tui.kit.command_line.output import Failure
+from tui.kit.lines import Line, Span, TextStyle, line, plain
+from tui.snapshots.cli.reading import Reader
+from tui.snapshots.model.results import Summary
+from tui.snapshots.reader.messages import (
+    AskDifference,
+    AskSites,
+    AskState,
+    AskVerdict,
+    DifferenceIs,
+    Loaded,
+    SitesAre,
+    StateIs,
+    VerdictIs,
+)
+from tui.snapshots.views.overview import file_lines, summary_lines, verdict_lines
+from tui.snapshots.views.sites import (
+    SiteLine,
+    difference_head,
+    difference_heading,
+    difference_line,
+    node_line,
+)
+from tui.snapshots.views.words import state_lines
+
+NARROWEST, WIDEST = 60, 120
+"""Cells of a line of what is said of a snapshot."""
+MOST_VERDICTS = 3
+"""OOMs of a device that are explained in full: a library that retries leaves many."""
+
+
+async def snapshot_text(
+    child: Reader, loaded: Loaded, *, event: int | None, top: int, at_peak: bool, compares: bool
+) -> str:
+    """Return the text that ``snapshot`` prints.
+
+    Args:
+        child: that has read the files.
+        loaded: what it said about them.
+        event: whose state is told; ``None`` for the whole trace.
+        top: how many sites are listed.
+        at_peak: compare the peaks, not the ends.
+        compares: there are two files, and their difference is told.
+
+    Raises:
+        Failure: there is no such event, or nothing to compare.
+    """
+    cells = max(NARROWEST, min(WIDEST, shutil.get_terminal_size((80, 24)).columns))
+    if compares:
+        rows = await _difference(child, loaded, cells, top, at_peak=at_peak)
+    elif event is not None:
+        rows = await _at_event(child, loaded, event, cells, top)
+    else:
+        rows = await _overview(child, loaded, cells, top)
+    return "".join(f"{plain(row).rstrip()}\n" for row in rows)
+
+
+async def _overview(child: Reader, loaded: Loaded, cells: int, top: int) -> list[Line]:
+    """Why it ran out, and what there is, for each device; then the file."""
+    rows: list[Line] = []
+    for summary in loaded.devices:
+        rows += await _verdicts(child, summary, cells, top)
+        rows += summary_lines(summary, cells)
+    if not loaded.devices:
+        rows.append(line("no device in this file"))
+    for info in loaded.files:
+        rows += file_lines(info, cells)
+    return rows
+
+
+async def _verdicts(child: Reader, summary: Summary, cells: int, top: int) -> list[Line]:
+    rows: list[Line] = []
+    # The last one is what ended the program; a library that retries leaves others before it.
+    told = summary.ooms[-MOST_VERDICTS:][::-1]
+    for event in told:
+        answer = await child.ask(AskVerdict(0, summary.device, event, top), VerdictIs)
+        rows += [*verdict_lines(answer.verdict, summary, cells), ()]
+    others = len(summary.ooms) - len(told)
+    if others:
+        rows += [line(f"{fmt.count(others, 'earlier OOM')}: --json tells them all"), ()]
+    return rows
+
+
+async def _at_event(child: Reader, loaded: Loaded, event: int, cells: int, top: int) -> list[Line]:
+    """Return the state of each device right after an event, and who held the memory then.
+
+    Raises:
+        Failure: no device has such an event.
+    """
+    having = [summary for summary in loaded.devices if 0 <= event < summary.events]
+    if not having:
+        longest = max((summary.events for summary in loaded.devices), default=0)
+        have = f"events 0 to {longest - 1}" if longest else "no trace"
+        raise Failure(f"--at {event}: the file has {have}")
+    rows: list[Line] = []
+    for summary in having:
+        entry = (await child.ask(AskState(0, summary.device, event), StateIs)).state
+        rows.append(line(Span(f"device {summary.device}", TextStyle.STRONG)))
+        rows += state_lines(entry, summary.events, None, cells)
+        listing = (await child.ask(AskSites(0, summary.device, event, limit=top), SitesAre)).listing
+        rows += [(), line(Span("Held the memory then", TextStyle.STRONG))]
+        rows += [
+            node_line(SiteLine((row.key,), row), unfolded=False, cells=cells)
+            for row in listing.rows
+        ]
+        if listing.more:
+            rest = f"{fmt.size(listing.more_bytes):>9} in {fmt.count(listing.more)} more"
+            rows.append(line(rest))
+        rows.append(())
+    return rows
+
+
+async def _difference(
+    child: Reader, loaded: Loaded, cells: int, top: int, *, at_peak: bool
+) -> list[Line]:
+    """Return the changes on each device that both files have.
+
+    Raises:
+        Failure: there is none.
+    """
+    if not loaded.common:
+        raise Failure("the two files have no device in common: there is nothing to compare")
+    rows: list[Line] = []
+    for device in loaded.common:
+        answer = await child.ask(AskDifference(0, device, at_peak, limit=top), DifferenceIs)
+        rows += difference_head(answer.difference, cells)
+        if found := answer.difference.rows:
+            rows += [(), difference_heading(cells), *(difference_line(row, cells) for row in found)]
+        if answer.more:
+            rows.append(line(f"and {fmt.count(answer.more)} smaller changes: --top shows more"))
+        rows.append(())
+    return rows
