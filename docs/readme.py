@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.terminal.terminal import PROGRAM, Terminal  # noqa: E402 (once the path is right)
-from tui.kit.commands.registry import key_table_markdown  # noqa: E402
+from tui.app.commands import REGISTRY  # noqa: E402
 from tui.recordings.cli.replay import DEMO  # noqa: E402
 from tui.recordings.lines import scan_recording, time_text  # noqa: E402
 
@@ -51,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", action="store_true", help="only the key table")
     arguments = parser.parse_args()
-    fill(ROOT / "docs" / "keys.md", "keys", key_table_markdown().strip())
+    fill(ROOT / "docs" / "keys.md", "keys", REGISTRY.key_table_markdown().strip())
     if not arguments.keys:
         fill(ROOT / "README.md", "picture", f"```\n{picture()}\n```")
 

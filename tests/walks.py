@@ -16,9 +16,10 @@ from typing import NoReturn
 
 from textual.keys import REPLACED_KEYS, key_to_character
 
+from tui.app import commands
 from tui.kit.commands.command import TABS
-from tui.kit.commands.registry import COMMANDS
 
+COMMANDS = commands.REGISTRY.commands
 SEQUENCES = {
     "escape": "\x1b",
     "enter": "\r",

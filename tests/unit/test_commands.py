@@ -12,20 +12,14 @@ from hypothesis import strategies as st
 from textual.binding import Binding
 
 from tests.screens.fakes import FakeSession
+from tui.app.commands import REGISTRY
 from tui.app.replay import ReplayApp
 from tui.app.workbench import WorkbenchApp
 from tui.devices.screens.memory_tab import MemoryTab
 from tui.devices.screens.processes_tab import ProcessesTab
 from tui.kit.command_screen import CommandScreen
 from tui.kit.commands.command import NAMES, TABS, Command, Situation
-from tui.kit.commands.registry import (
-    COMMANDS,
-    KEY_WORDS,
-    in_footer,
-    key_table_markdown,
-    key_text,
-    keys_text,
-)
+from tui.kit.commands.registry import KEY_WORDS, key_text, keys_text
 from tui.kit.key_help import (
     KEPT_COMMANDS,
     chosen_commands,
@@ -42,6 +36,7 @@ from tui.runs.state.workbench import WorkbenchState
 from tui.snapshots.screens.tab import SnapshotTab
 from tui.watch.screens.tab import WatchTab
 
+COMMANDS = REGISTRY.commands
 KEYS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
 SCREENS: dict[str, type[CommandScreen]] = {
     screen.TAB: screen
@@ -135,14 +130,16 @@ def test_every_key_is_bound() -> None:
 
 
 def test_the_help_lists_every_command() -> None:
-    words = " ".join(plain(row).strip() for row in help_lines("", "", 500))
+    words = " ".join(plain(row).strip() for row in help_lines(REGISTRY, "", "", 500))
     for command in COMMANDS:
         assert command.help in words
         assert keys_text(command) in words
 
 
 def test_the_help_leaves_out_what_readonly_does_not_offer() -> None:
-    words = " ".join(plain(row) for row in help_lines("", "", 500, Situation(readonly=True)))
+    words = " ".join(
+        plain(row) for row in help_lines(REGISTRY, "", "", 500, Situation(readonly=True))
+    )
     for command in COMMANDS:
         assert (command.help in words) is not command.asks
 
@@ -177,7 +174,7 @@ def test_each_tab_has_a_door() -> None:
 
 @given(st.sampled_from(SITUATIONS), st.integers(min_value=16, max_value=200))
 def test_the_footer_fits_and_always_has_help_and_quit(now: Situation, cells: int) -> None:
-    commands = in_footer(now)
+    commands = REGISTRY.in_footer(now)
     assert width(footer_line(commands, cells)) <= cells
     kept = {command.id for command in commands if command.id in KEPT_COMMANDS}
     assert {command.id for command in chosen_commands(commands, cells)} >= kept
@@ -186,7 +183,7 @@ def test_the_footer_fits_and_always_has_help_and_quit(now: Situation, cells: int
 
 @given(st.sampled_from(SITUATIONS), st.integers(min_value=40, max_value=200))
 def test_a_click_on_a_key_finds_its_command(now: Situation, cells: int) -> None:
-    commands = in_footer(now)
+    commands = REGISTRY.in_footer(now)
     text = plain(footer_line(commands, cells))
     for command in chosen_commands(commands, cells):
         x = text.index(f" {key_text(command.keys[0])} {command.label} ")
@@ -195,7 +192,7 @@ def test_a_click_on_a_key_finds_its_command(now: Situation, cells: int) -> None:
 
 
 def test_at_80_cells_the_footer_of_the_table() -> None:
-    line = plain(footer_line(in_footer(Situation(pane="workloads")), 80))
+    line = plain(footer_line(REGISTRY.in_footer(Situation(pane="workloads")), 80))
     assert line == " r run  R all  x cancel  = edit, sweep  b flags  / filter  ? help  q quit "
 
 
@@ -203,7 +200,7 @@ def test_at_80_cells_the_footer_of_the_table() -> None:
 
 
 def test_the_key_table_has_a_row_for_every_command() -> None:
-    rows = key_table_markdown().splitlines()
+    rows = REGISTRY.key_table_markdown().splitlines()
     assert rows[:3] == ["| Key | What it does |", "| --- | --- |", "| **Runs** | |"]
     assert all(row.startswith("| ") and row.endswith(" |") for row in rows)
     for command in COMMANDS:
@@ -212,13 +209,13 @@ def test_the_key_table_has_a_row_for_every_command() -> None:
 
 
 def test_the_page_of_keys_has_this_table() -> None:
-    assert key_table_markdown() in KEYS.read_text(encoding="utf-8")
+    assert REGISTRY.key_table_markdown() in KEYS.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("tab", NAMES)
 def test_help_begins_with_the_keys_of_the_screen_it_was_asked_on(tab: str) -> None:
     now = Situation(tab=tab)
-    found = help_sections(now)
+    found = help_sections(REGISTRY, now)
     shown = [command for commands in found.values() for command in commands]
     assert sorted(command.id for command in shown) == sorted(command.id for command in COMMANDS)
     first = next(iter(found))
@@ -228,6 +225,8 @@ def test_help_begins_with_the_keys_of_the_screen_it_was_asked_on(tab: str) -> No
 
 
 def test_a_replay_s_keys_are_told_where_there_is_a_replay() -> None:
-    assert "replay_pause" in {command.id for command in help_sections(Situation())["a replay"]}
-    played = help_sections(Situation(replay=True, readonly=True))
+    assert "replay_pause" in {
+        command.id for command in help_sections(REGISTRY, Situation())["a replay"]
+    }
+    played = help_sections(REGISTRY, Situation(replay=True, readonly=True))
     assert "replay_pause" in {command.id for command in played["all screens"]}

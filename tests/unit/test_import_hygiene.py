@@ -20,14 +20,14 @@ def loaded(module: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["tui.app.workbench", "tui.runs.screens.tab", "tui.kit.commands.registry"]
+    "module", ["tui.app.workbench", "tui.runs.screens.tab", "tui.app.commands"]
 )
 def test_the_screens_reach_neither_torch_nor_nvml(module: str) -> None:
     assert not loaded(module) & set(HEAVY)
 
 
 @pytest.mark.parametrize(
-    "module", ["tui.kit.commands.registry", "tui.runs.state.parameters", "tui.kit.terminal.ending"]
+    "module", ["tui.app.commands", "tui.runs.state.parameters", "tui.kit.terminal.ending"]
 )
 def test_what_needs_no_screen_reaches_no_textual(module: str) -> None:
     assert not loaded(module) & set(SCREENS)
@@ -56,7 +56,7 @@ program.open_workbench(program.WorkbenchOptions())
 )
 def test_a_start_reaches_no_store_of_results(module: str) -> None:
     code = f"import sys, {module}; print(*(name for name in sys.modules if name == 'sqlite3' or"
-    code += " name.startswith('tui.results.')))"
+    code += " name.startswith('tui.results.store')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
 

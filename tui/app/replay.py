@@ -9,7 +9,7 @@ from textual.screen import Screen
 
 from tui.app.workbench import WorkbenchApp
 from tui.core.settings import THEME
-from tui.kit.commands.registry import COMMANDS, key_text
+from tui.kit.commands.registry import key_text
 from tui.recordings.replay import NOTHING_ASKED, ReplaySession
 
 
@@ -45,7 +45,7 @@ class ReplayApp(WorkbenchApp):
         if self.front is None:
             return
         now = self.front.situation()
-        for command in COMMANDS:
+        for command in self.commands.commands:
             if command.asks and event.key in command.keys and now.tab in command.tabs:
                 words = f"{key_text(event.key)} {command.label}: {NOTHING_ASKED}"
                 self.notify(words, severity="warning", markup=False)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
+from tui.app.commands import REGISTRY
 from tui.app.header import header_line, tab_at
 from tui.core.events import Topic, Topics
 from tui.kit.command_screen import CommandScreen, front_of
 from tui.kit.commands.command import SWITCH, Command, Situation
-from tui.kit.commands.registry import BY_ID
 from tui.kit.lines import Line
 from tui.kit.terminal import textual_private
 from tui.runs.screens.tab import WorkbenchScreen
@@ -39,6 +39,7 @@ class TabbedApp(textual_private.HookedApp):
     """
 
     DEFAULT_MODE = WorkbenchScreen.TAB
+    commands = REGISTRY
     replay = False
 
     def __init__(
@@ -255,4 +256,4 @@ class TabbedApp(textual_private.HookedApp):
 def command_of(action: str, parameters: tuple[object, ...]) -> Command | None:
     """Return the command whose action it is; ``None`` of the framework's own actions."""
     name = f"tab_{parameters[0]}" if action == SWITCH and parameters else action
-    return BY_ID.get(name)
+    return REGISTRY.by_id.get(name)

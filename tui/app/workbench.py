@@ -30,6 +30,7 @@ from textual.theme import BUILTIN_THEMES
 from textual.widgets import Input
 from textual.worker import Worker
 
+from tui.app.commands import REGISTRY
 from tui.app.drawing import Drawing
 from tui.app.tabs import TabbedApp, command_of
 from tui.core.events import LogLine, Topics
@@ -37,7 +38,7 @@ from tui.core.settings import THEME
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
 from tui.kit import styles
-from tui.kit.command_screen import bindings_of_app
+from tui.kit.command_screen import bindings_of
 from tui.kit.pane import AsciiScrollBar, pane_of
 from tui.kit.terminal import ending
 from tui.kit.terminal.ending import HangupWatch
@@ -136,7 +137,7 @@ class WorkbenchApp(TabbedApp):
     hears_signals = False
     """Signals and the terminal's hang-up end it; where it is alone in its process."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings_of_app(),
+        *bindings_of(each for each in REGISTRY.commands if each.target == "app"),
         Binding("ctrl+c", "interrupt", show=False, priority=True, system=True),
     ]
 
@@ -318,7 +319,8 @@ class WorkbenchApp(TabbedApp):
         from tui.kit.dialogs import HelpScreen
 
         if self.front is not None:
-            self.push_screen(HelpScreen(pane_of(self.front.focused), self.front.situation()))
+            pane, now = pane_of(self.front.focused), self.front.situation()
+            self.push_screen(HelpScreen(REGISTRY, pane, now))
 
     async def action_quit(self) -> None:
         """End; where something runs or waits, after asking. A run under the watch goes on."""

@@ -14,7 +14,8 @@ from textual.widget import Widget
 
 from tui.core.events import Topics
 from tui.kit.commands.command import Command, Situation
-from tui.kit.commands.registry import BY_ID, COMMANDS
+from tui.kit.commands.registry import CommandRegistry
+from tui.kit.commands.shared import SHARED
 from tui.kit.lines import Line
 from tui.kit.pane import HeaderBar, LineBar, Pane, pane_of
 
@@ -30,6 +31,10 @@ class Program(Protocol):
     """A recording is played."""
     keeps_results: bool
     """What is measured is put into the store of results."""
+
+    @property
+    def commands(self) -> CommandRegistry:
+        """All commands of the program."""
 
     def header_line(self, tab: str, cells: int) -> Line:
         """Return the header of a tab's screen."""
@@ -82,7 +87,7 @@ class CommandScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Commands by the registry, the framework's own actions always."""
-        command = BY_ID.get(action)
+        command = self.program.commands.by_id.get(action)
         if command is None or command.target != "screen":
             return super().check_action(action, parameters)
         return command.check(self.situation())
@@ -151,17 +156,19 @@ def _takes_letters(widget: Widget | None) -> bool:
     return widget is not None and widget.check_consume_key("a", "a")
 
 
-def bindings_of_screen(tab: str) -> list[BindingType]:
-    """Return the keys of the commands whose methods the screen of a tab has."""
-    return _bindings(each for each in COMMANDS if each.target == "screen" and tab in each.tabs)
+def bindings_of_screen(tab: str, *commands: Command) -> list[BindingType]:
+    """Return the keys of those commands whose methods the screen of a tab has.
+
+    Args:
+        tab: of the screen.
+        commands: of its feature; those that several tabs have are added.
+    """
+    found = (*commands, *SHARED)
+    return bindings_of(each for each in found if each.target == "screen" and tab in each.tabs)
 
 
-def bindings_of_app() -> list[BindingType]:
-    """Return the keys of the commands whose methods the app has."""
-    return _bindings(each for each in COMMANDS if each.target == "app")
-
-
-def _bindings(commands: Iterable[Command]) -> list[BindingType]:
+def bindings_of(commands: Iterable[Command]) -> list[BindingType]:
+    """Return the keys of commands as Textual's bindings."""
     return [
         Binding(
             ",".join(command.keys),

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from tui.kit.closing import Dialog
 from tui.kit.command_screen import front_of
 from tui.kit.commands.command import Command, Situation
-from tui.kit.commands.registry import BY_ID, COMMANDS, keys_text
+from tui.kit.commands.registry import CommandRegistry, keys_text
 from tui.kit.key_help import help_lines
 from tui.kit.lines import Line, paragraph
 from tui.kit.lists import CursorView
@@ -98,14 +98,16 @@ class HelpScreen(Dialog[None]):
         Binding("escape,q,question_mark,f1", "dismiss_help", show=False)
     ]
 
-    def __init__(self, pane: Pane | None, now: Situation) -> None:
+    def __init__(self, registry: CommandRegistry, pane: Pane | None, now: Situation) -> None:
         """Explain where one comes from.
 
         Args:
+            registry: of all commands.
             pane: the one that had the focus.
             now: what was on the screen.
         """
         super().__init__()
+        self._registry = registry
         self._pane = pane
         self._now = now
 
@@ -117,7 +119,7 @@ class HelpScreen(Dialog[None]):
         pane = self._pane
         about = (pane.HELP or "") if pane else ""
         title = TITLES.get(pane.id or "", "This pane") if pane else ""
-        return help_lines(title, about, cells, self._now)
+        return help_lines(self._registry, title, about, cells, self._now)
 
     def action_dismiss_help(self) -> None:
         self.dismiss()
@@ -164,10 +166,12 @@ class WorkbenchCommands(Provider):
         front = front_of(self.app)
         if front is None:
             return []
-        now = front.situation()
-        found = [each for each in COMMANDS if each.id != "command_palette" and each.valid(now)]
+        now, registry = front.situation(), front.program.commands
+        found = [
+            each for each in registry.commands if each.id != "command_palette" and each.valid(now)
+        ]
         # Who looks for a snapshot need not know first which tab opens one.
-        return found if now.tab == "snapshot" else [*found, BY_ID["snapshot_open"]]
+        return found if now.tab == "snapshot" else [*found, registry.by_id["snapshot_open"]]
 
     async def discover(self) -> Hits:
         """All that are valid, before anything is typed."""

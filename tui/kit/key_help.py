@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from tui.kit.commands.command import EVERYWHERE, NAMES, Command, Situation
-from tui.kit.commands.registry import COMMANDS, in_footer, key_text, keys_text
+from tui.kit.commands.registry import CommandRegistry, key_text, keys_text
 from tui.kit.lines import Line, Span, TextStyle, left, line, paragraph, wrap
 
 KEPT_COMMANDS = ("show_help", "quit", "demo_leave")
@@ -59,9 +59,9 @@ def _first_key(command: Command) -> str:
 
 
 @functools.lru_cache(maxsize=16)
-def footer(now: Situation, cells: int) -> Line:
+def footer(registry: CommandRegistry, now: Situation, cells: int) -> Line:
     """Return the footer for a situation; cached, as every drawing asks for it."""
-    return TYPING if now.typing else footer_line(in_footer(now), cells)
+    return TYPING if now.typing else footer_line(registry.in_footer(now), cells)
 
 
 def footer_line(commands: Sequence[Command], cells: int) -> Line:
@@ -86,10 +86,13 @@ def command_at(x: int, commands: Sequence[Command], cells: int) -> Command | Non
 # ---- the help ------------------------------------------------------------------------------------
 
 
-def help_lines(title: str, about: str, cells: int, now: Situation = ANYWHERE) -> list[Line]:
+def help_lines(
+    registry: CommandRegistry, title: str, about: str, cells: int, now: Situation = ANYWHERE
+) -> list[Line]:
     """All of the help: the keys that do something here, what the pane shows, the other keys.
 
     Args:
+        registry: of all commands.
         title: of the focused pane.
         about: what its figures mean; empty where no pane has the focus.
         cells: width of a line.
@@ -97,7 +100,7 @@ def help_lines(title: str, about: str, cells: int, now: Situation = ANYWHERE) ->
     """
     here: list[Line] = []
     elsewhere: list[Line] = []
-    for heading, commands in help_sections(now).items():
+    for heading, commands in help_sections(registry, now).items():
         rows = here if commands[0].offered(now) else elsewhere
         rows.append(line(Span(f"Keys of {heading}", TextStyle.STRONG)))
         for command in commands:
@@ -112,13 +115,14 @@ def help_lines(title: str, about: str, cells: int, now: Situation = ANYWHERE) ->
     return [*here, *elsewhere][:-1]
 
 
-def help_sections(now: Situation) -> dict[str, list[Command]]:
+def help_sections(registry: CommandRegistry, now: Situation) -> dict[str, list[Command]]:
     """Return the commands by heading: of the present screen, of all screens, of the others.
 
     Args:
+        registry: of all commands.
         now: what was on the screen.
     """
-    known = [command for command in COMMANDS if not (now.readonly and command.asks)]
+    known = [command for command in registry.commands if not (now.readonly and command.asks)]
     own = [command for command in known if command.offered(now) and not _everywhere(command)]
     found: dict[str, list[Command]] = {}
     for command in own:

@@ -23,7 +23,7 @@ from textual.widget import Widget
 
 from tui.core.events import Topic
 from tui.kit.commands.command import Situation
-from tui.kit.commands.registry import in_footer
+from tui.kit.commands.registry import CommandRegistry
 from tui.kit.key_help import command_at, footer
 from tui.kit.lines import Line, changes
 from tui.kit.styles import strip_of
@@ -198,16 +198,17 @@ class HeaderBar(LineBar):
 class FooterBar(LineBar):
     """The keys of the commands that are valid now; a click on one runs it."""
 
-    def __init__(self, situation: Callable[[], Situation]) -> None:
+    def __init__(self, registry: CommandRegistry, situation: Callable[[], Situation]) -> None:
         super().__init__(self._footer)
+        self._registry = registry
         self._situation = situation
 
     def _footer(self, cells: int) -> Line:
-        return footer(self._situation(), cells)
+        return footer(self._registry, self._situation(), cells)
 
     async def on_click(self, event: events.Click) -> None:
         """Run the command under the mouse."""
-        commands = in_footer(self._situation())
+        commands = self._registry.in_footer(self._situation())
         command = command_at(event.x, commands, self.size.width)
         if command is not None:
             await self.app.run_action(command.action)

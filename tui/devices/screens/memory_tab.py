@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from tui.core.events import Topic
+from tui.devices.commands import DEVICES
 from tui.devices.memory import Gauge
 from tui.devices.memory.others import account_in
 from tui.devices.screens.panes import AccountPane
@@ -27,7 +28,7 @@ from tui.devices.views.memory_account import (
     process_lines,
 )
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
-from tui.kit.commands.workbench_commands import PROCESS_MEMORY
+from tui.kit.commands.command import PROCESS_MEMORY
 from tui.kit.lines import Line
 from tui.kit.pane import FittedView, FooterBar, LinesView
 
@@ -111,7 +112,7 @@ class MemoryTab(CommandScreen):
 
     TAB = "memory"
     CSS_PATH = "memory.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB, *DEVICES)
 
     def __init__(self, program: DeviceProgram) -> None:
         super().__init__(program)
@@ -125,7 +126,7 @@ class MemoryTab(CommandScreen):
     def compose(self) -> ComposeResult:
         yield self.header()
         yield self.view
-        yield FooterBar(self.situation)
+        yield FooterBar(self.program.commands, self.situation)
 
 
 class ProcessMemoryView(MemoryView):

@@ -13,6 +13,7 @@ from textual.binding import BindingType
 from textual.widgets import Input
 
 from tui.core.events import Topic
+from tui.devices.commands import DEVICES
 from tui.devices.memory.model import Absent
 from tui.devices.monitor.messages import GpuProcess
 from tui.devices.screens.program import DeviceProgram
@@ -275,7 +276,7 @@ class ProcessesTab(CommandScreen):
 
     TAB = "processes"
     CSS_PATH = "processes.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB, *DEVICES)
 
     def __init__(self, program: DeviceProgram) -> None:
         super().__init__(program)
@@ -287,7 +288,7 @@ class ProcessesTab(CommandScreen):
     def compose(self) -> ComposeResult:
         yield self.header()
         yield self.pane
-        yield FooterBar(self.situation)
+        yield FooterBar(self.program.commands, self.situation)
 
     def looks_at_torch(self) -> bool:
         """Each row of a GPU's processes has its allocator's figures."""

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.devices.commands import DEVICES
 from tui.devices.memory import OTHER_PARTS, PINNED, Gauge, ProcessMemory, Slice, Term
 from tui.devices.memory.model import Absent, Reading, Stale, Value, reading_text, value_of
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.views.device_columns import short_name
-from tui.kit.commands.registry import BY_ID, key_text
+from tui.kit.commands.command import TABS
+from tui.kit.commands.registry import key_text
 from tui.kit.lines import Line, Span, TextStyle, fit, fit_line, flow, paragraph, width
 
 STYLES = {
@@ -31,7 +33,7 @@ LEAST_SPLIT = 3
 """Cells that another process must have in a bar for its parts to be told apart there."""
 OTHERS_SHOWN = 3
 """Processes that the pane splits, at most; the memory tab has all."""
-EMPTY_KEY = key_text(BY_ID["empty_cache"].keys[0])
+EMPTY_KEY = next(key_text(each.keys[0]) for each in DEVICES if each.id == "empty_cache")
 FIGURES = {"reserved": "reserved_peak", "process": "process_peak", "used": "used_peak"}
 """Terms of a GPU that the pane states, with their peaks."""
 HOST_FIGURES = {"resident": "process_peak", "used": "used_peak", "heap_in_use": None}
@@ -136,8 +138,9 @@ def other_lines(others: Sequence[ProcessMemory], cells: int, most: int | None = 
     return found
 
 
-PROCESSES = key_text(BY_ID["tab_processes"].keys[0])
-MORE = f"{key_text(BY_ID['tab_memory'].keys[0])} and {PROCESSES}"
+_TAB_KEYS = {tab.id: tab.key for tab in TABS}
+PROCESSES = _TAB_KEYS["processes"]
+MORE = f"{_TAB_KEYS['memory']} and {PROCESSES}"
 
 
 def _other_line(other: ProcessMemory) -> Line:

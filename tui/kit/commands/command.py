@@ -1,6 +1,6 @@
 """What tabs there are, what a command is, and the situation that decides whether it is valid.
 
-Each tab has a door in :mod:`tui.app.tabs`, which opens it. No Textual.
+A tab is opened by its factory in :mod:`tui.app.tabs`. No Textual.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ DEMO = ("demo",)
 EVERYWHERE = tuple(tab.id for tab in TABS)
 NAMES = {**{tab.id: tab.title for tab in TABS}, "demo": "Demo"}
 """What each is called on the screen."""
+PROCESS_MEMORY = "process-memory"
+"""The pane that has the place of the processes while the memory of one is shown."""
 SWITCH = "switch_mode"
 """The framework's action that opens a tab."""
 

@@ -1,178 +1,13 @@
-"""The one registry of commands, those of the program, the demo and a replay first.
+"""A registry of commands: what footer, palette, help and docs/keys.md come from.
 
-Keys, footer, palette, help and docs/keys.md come from here. A command names the action and what has
-its method: the screens of its tabs, or the app.
+A command names the action and what has its method: the screens of its tabs, or the app.
 """
 
 from __future__ import annotations
 
-from tui.kit.commands import tab_commands
-from tui.kit.commands import workbench_commands as workbench
-from tui.kit.commands.command import DEMO, EVERYWHERE, WORKBENCH, Command, Situation
+from collections.abc import Sequence
 
-PROGRAM = (
-    Command(
-        "change_theme",
-        ("T",),
-        "theme",
-        "Choose how it looks; the choice is remembered.",
-        group="Program",
-        tabs=EVERYWHERE,
-        target="app",
-    ),
-    Command(
-        "refresh_faster",
-        ("plus",),
-        "faster",
-        "Sample the devices more often; the choice is remembered.",
-        "Program",
-        now=lambda now: not now.replay,
-        target="app",
-    ),
-    Command(
-        "refresh_slower",
-        ("minus",),
-        "slower",
-        "Sample the devices less often, which costs less of a slow link; the choice is remembered.",
-        "Program",
-        now=lambda now: not now.replay,
-        target="app",
-    ),
-    Command(
-        "restart_runner",
-        ("N",),
-        "new runner",
-        "End the runner, whatever it does, and start a new one, which reads --workloads again.",
-        group="Program",
-        tabs=EVERYWHERE,
-        asks=True,
-        target="app",
-    ),
-    Command(
-        "show_help",
-        ("question_mark", "f1"),
-        "help",
-        "List all keys and explain the focused pane.",
-        group="Program",
-        tabs=(*EVERYWHERE, *DEMO),
-        footer=19,
-        target="app",
-    ),
-    Command(
-        "command_palette",
-        ("colon",),
-        "palette",
-        "Find a command by name.",
-        group="Program",
-        tabs=EVERYWHERE,
-        target="app",
-    ),
-    Command(
-        "quit",
-        ("q", "ctrl+q"),
-        "quit",
-        "End the workbench and its runner; where runs go on, after asking; a run under the watch "
-        "goes on by itself.",
-        group="Program",
-        tabs=EVERYWHERE,
-        footer=20,
-        target="app",
-    ),
-)
-
-
-DEMO_PAGES = (
-    Command(
-        "demo",
-        ("D",),
-        "demo",
-        "Step through the selected workload's group, a page and a quick run for each.",
-        group="Demo",
-        tabs=WORKBENCH,
-        now=lambda now: now.has_workloads,
-        footer=17,
-    ),
-    Command(
-        "demo_next",
-        ("n", "right"),
-        "next",
-        "Turn to the next page.",
-        group="Demo",
-        tabs=DEMO,
-        footer=3,
-    ),
-    Command(
-        "demo_previous",
-        ("p", "left"),
-        "previous",
-        "Turn back to the page before.",
-        group="Demo",
-        tabs=DEMO,
-        footer=4,
-    ),
-    Command(
-        "demo_leave",
-        ("q", "escape"),
-        "end",
-        "Leave the demo.",
-        group="Demo",
-        tabs=DEMO,
-        footer=20,
-    ),
-)
-
-
-REPLAY = (
-    Command(
-        "replay_pause",
-        ("P",),
-        "pause",
-        "In a replay, pause or continue; at the end, start again.",
-        group="Replay",
-        tabs=EVERYWHERE,
-        replays=True,
-        footer=-3,
-        target="app",
-    ),
-    Command(
-        "replay_faster",
-        ("right_square_bracket",),
-        "faster",
-        "In a replay, go on twice as fast.",
-        group="Replay",
-        tabs=EVERYWHERE,
-        replays=True,
-        footer=-2,
-        target="app",
-    ),
-    Command(
-        "replay_slower",
-        ("left_square_bracket",),
-        "slower",
-        "In a replay, go on half as fast.",
-        group="Replay",
-        tabs=EVERYWHERE,
-        replays=True,
-        footer=-1,
-        target="app",
-    ),
-)
-
-
-COMMANDS: tuple[Command, ...] = (
-    *workbench.RUNS,
-    *DEMO_PAGES,
-    *workbench.BACKEND,
-    *workbench.DEVICES,
-    *tab_commands.SNAPSHOT_COMMANDS,
-    *tab_commands.WATCH_COMMANDS,
-    *tab_commands.RESULTS_COMMANDS,
-    *REPLAY,
-    *workbench.SCREEN,
-    *PROGRAM,
-)
-
-BY_ID = {command.id: command for command in COMMANDS}
+from tui.kit.commands.command import Command, Situation
 
 KEY_WORDS = {
     "equals_sign": "=",
@@ -197,19 +32,29 @@ def keys_text(command: Command) -> str:
     return ", ".join(key_text(key) for key in command.keys)
 
 
-def in_footer(now: Situation) -> list[Command]:
-    """Return the commands that the footer shows, in its order."""
-    shown = [item for item in COMMANDS if item.footer is not None and item.valid(now)]
-    return sorted(shown, key=lambda item: item.footer or 0)
+class CommandRegistry:
+    """Commands in the order in which help and documentation list them.
 
+    Args:
+        commands: of all features, each id once.
+    """
 
-def key_table_markdown() -> str:
-    """Return the table of keys that docs/keys.md holds, as Markdown."""
-    rows = ["| Key | What it does |", "| --- | --- |"]
-    for group in dict.fromkeys(command.group for command in COMMANDS):
-        rows.append(f"| **{group}** | |")
-        for command in COMMANDS:
-            if command.group == group:
-                keys = ", ".join(f"`{key_text(key)}`" for key in command.keys) or "palette"
-                rows.append(f"| {keys} | {command.help} |")
-    return "\n".join(rows) + "\n"
+    def __init__(self, commands: Sequence[Command]) -> None:
+        self.commands = tuple(commands)
+        self.by_id = {command.id: command for command in self.commands}
+
+    def in_footer(self, now: Situation) -> list[Command]:
+        """Return the commands that the footer shows, in its order."""
+        shown = [item for item in self.commands if item.footer is not None and item.valid(now)]
+        return sorted(shown, key=lambda item: item.footer or 0)
+
+    def key_table_markdown(self) -> str:
+        """Return the table of keys that docs/keys.md has, as Markdown."""
+        rows = ["| Key | What it does |", "| --- | --- |"]
+        for group in dict.fromkeys(command.group for command in self.commands):
+            rows.append(f"| **{group}** | |")
+            for command in self.commands:
+                if command.group == group:
+                    keys = ", ".join(f"`{key_text(key)}`" for key in command.keys) or "palette"
+                    rows.append(f"| {keys} | {command.help} |")
+        return "\n".join(rows) + "\n"

@@ -23,6 +23,7 @@ from tui.kit.commands.command import Situation
 from tui.kit.dialogs import DIALOG_STYLES, BesideCursor, ConfirmScreen, box
 from tui.kit.lines import TextStyle
 from tui.kit.pane import FooterBar, Pane
+from tui.results.commands import RESULTS_COMMANDS
 from tui.results.screens.panes import (
     ComparisonPane,
     PastPane,
@@ -50,7 +51,7 @@ class ResultsTab(CommandScreen):
 
     TAB = "results"
     CSS_PATH = "results.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB, *RESULTS_COMMANDS)
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
@@ -63,7 +64,7 @@ class ResultsTab(CommandScreen):
     def compose(self) -> ComposeResult:
         yield self.header()
         yield self.pane
-        yield FooterBar(self.situation)
+        yield FooterBar(self.program.commands, self.situation)
 
     def situation(self) -> Situation:
         """With whether a result is under the cursor, and whether there is a way back."""

@@ -18,6 +18,7 @@ from tui.kit.closing import ClosesOnce
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.lines import Line, paragraph
 from tui.kit.pane import FooterBar, LineBar, LinesView, Pane
+from tui.runs.commands import DEMO_PAGES, RUNS
 from tui.runs.screens.program import RunProgram
 from tui.runs.state.state import RunsState
 from tui.runs.views.demo import (
@@ -158,7 +159,7 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
     TAB = "demo"
     CSS_PATH = "demo.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings_of_screen(TAB),
+        *bindings_of_screen(TAB, *DEMO_PAGES, *RUNS),
         Binding("space", "page_down", show=False),
     ]
 
@@ -183,7 +184,7 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
     def compose(self) -> ComposeResult:
         yield LineBar(self._title, id="title")
         yield self.pane
-        yield FooterBar(self.situation)
+        yield FooterBar(self.program.commands, self.situation)
 
     def on_mount(self) -> None:
         self.pane.body.focus()

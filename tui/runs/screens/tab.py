@@ -16,6 +16,7 @@ from tui.kit import arrangement
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, switch_classes
+from tui.runs.commands import BACKEND, DEMO_PAGES, PANES, RUNS
 from tui.runs.screens.detail_panes import BackendPane, BackendSwitches, DetailPane, LogPane
 from tui.runs.screens.program import RunProgram
 from tui.runs.screens.workloads_pane import WorkloadList, WorkloadsPane
@@ -31,7 +32,9 @@ class WorkbenchScreen(CommandScreen):
 
     TAB = "workbench"
     AUTO_FOCUS = "WorkloadList"
-    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(
+        TAB, *RUNS, *DEMO_PAGES, *BACKEND, *PANES
+    )
     MODES = ("grid", "stack", "fold")
 
     def __init__(self, program: RunProgram) -> None:
@@ -72,7 +75,7 @@ class WorkbenchScreen(CommandScreen):
         yield self.top
         yield self.workloads
         yield PaneRow(self.backend, self.detail, self.log_pane, id="bottom")
-        yield FooterBar(self.situation)
+        yield FooterBar(self.program.commands, self.situation)
         self.call_after_refresh(self._add_panes)
 
     def _add_panes(self) -> None:

@@ -21,6 +21,7 @@ from tui.kit.lines import Line, Span, TextStyle, line
 from tui.kit.lists import NumberedList
 from tui.kit.pane import FooterBar, LineBar
 from tui.kit.terminal.fallbacks import copy
+from tui.snapshots.commands import SNAPSHOT_COMMANDS
 from tui.snapshots.explain.evidence import KnownOfSnapshot
 from tui.snapshots.reader.messages import Export, Exported, Refused
 from tui.snapshots.screens.map import MapPane
@@ -53,7 +54,7 @@ class SnapshotTab(CommandScreen):
 
     TAB = "snapshot"
     CSS_PATH = "snapshot.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB, *SNAPSHOT_COMMANDS)
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class SnapshotTab(CommandScreen):
         for pane in self.panes.values():
             pane.display = False
             yield pane
-        yield FooterBar(self.situation)
+        yield FooterBar(self.program.commands, self.situation)
 
     def on_mount(self) -> None:
         self.catch_up()

@@ -21,10 +21,10 @@ from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
 from tui.devices.views.memory import bar_line, legend, title
 from tui.devices.views.memory_account import account_lines, process_facts
-from tui.kit.commands.tab_commands import KEPT_RUNS
 from tui.kit.lines import Line, Span, TextStyle, fit, line, verbatim
 from tui.kit.lists import KeyedList
 from tui.kit.pane import ROOM, FittedView, LineBar, LinesView, Pane
+from tui.watch.commands import KEPT_RUNS
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.kept_runs import KeptRun
 from tui.watch.state.run import WatchedDevice, WatchedRun

@@ -21,6 +21,7 @@ from tui.devices.screens.program import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, LineBar
+from tui.watch.commands import WATCH_COMMANDS
 from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.runs import StartedRun
 from tui.watch.screens.dialogs import EndScreen, TwoSnapshotsScreen
@@ -117,7 +118,7 @@ class WatchTab(CommandScreen):
 
     TAB = "watch"
     CSS_PATH = "watch.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB)
+    BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB, *WATCH_COMMANDS)
 
     def __init__(self, program: SnapshotOpener, session: RunSession) -> None:
         super().__init__(program)
@@ -144,7 +145,7 @@ class WatchTab(CommandScreen):
         yield self.header()
         yield self.kept
         yield from (self.run_pane, self.memory, self.output)
-        yield FooterBar(self.situation)
+        yield FooterBar(self.program.commands, self.situation)
 
     def situation(self) -> Situation:
         """With whether a run is open, which the pane tells."""

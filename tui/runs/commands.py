@@ -1,33 +1,12 @@
-"""The workbench's commands: runs, switches, devices and memory, its panes."""
+"""The commands of the workbench: runs, flags, the demo, its panes."""
 
 from __future__ import annotations
 
-from tui.kit.commands.command import (
-    DEMO,
-    EVERYWHERE,
-    PROCESSES,
-    RESULTS,
-    TABS,
-    WATCH,
-    WORKBENCH,
-    Command,
-    Situation,
-)
+from tui.kit.commands.command import DEMO, WORKBENCH, Command, Situation
 
 
 def _can_run(now: Situation) -> bool:
     return now.runner_usable and now.has_workloads
-
-
-PROCESS_MEMORY = "process-memory"
-"""The pane that has the place of the processes while one of them is looked at."""
-
-
-def _can_filter(now: Situation) -> bool:
-    if now.tab == "results":
-        return now.pane == "results" and not now.replay
-    listed = now.has_workloads if now.tab == "workbench" else now.tab == "processes"
-    return listed and now.pane != PROCESS_MEMORY
 
 
 RUNS = (
@@ -89,18 +68,6 @@ RUNS = (
         footer=5,
     ),
     Command(
-        "filter",
-        ("slash",),
-        "filter",
-        "Show only workloads whose name, group or title has all the words typed, processes whose "
-        "GPU, user or command has them, or results that fit them, as matmul torch=2.12.",
-        group="Runs",
-        tabs=(*WORKBENCH, *PROCESSES, *RESULTS),
-        now=_can_filter,
-        opens_field=True,
-        footer=7,
-    ),
-    Command(
         "sort_rows",
         ("s",),
         "sort",
@@ -122,6 +89,47 @@ RUNS = (
         tabs=WORKBENCH,
         now=lambda now: now.has_selection,
         footer=13,
+    ),
+)
+
+
+DEMO_PAGES = (
+    Command(
+        "demo",
+        ("D",),
+        "demo",
+        "Step through the selected workload's group, a page and a quick run for each.",
+        group="Demo",
+        tabs=WORKBENCH,
+        now=lambda now: now.has_workloads,
+        footer=17,
+    ),
+    Command(
+        "demo_next",
+        ("n", "right"),
+        "next",
+        "Turn to the next page.",
+        group="Demo",
+        tabs=DEMO,
+        footer=3,
+    ),
+    Command(
+        "demo_previous",
+        ("p", "left"),
+        "previous",
+        "Turn back to the page before.",
+        group="Demo",
+        tabs=DEMO,
+        footer=4,
+    ),
+    Command(
+        "demo_leave",
+        ("q", "escape"),
+        "end",
+        "Leave the demo.",
+        group="Demo",
+        tabs=DEMO,
+        footer=20,
     ),
 )
 
@@ -163,65 +171,7 @@ BACKEND = (
 )
 
 
-DEVICES = (
-    Command(
-        "next_device",
-        ("d",),
-        "device",
-        "Select the next device: the memory pane and the table's GPU column show it.",
-        "Devices and memory",
-        now=lambda now: now.pane != PROCESS_MEMORY,
-        footer=10,
-        target="app",
-    ),
-    Command(
-        "empty_cache",
-        ("e",),
-        "empty cache",
-        "Empty the cache of torch's allocator on the selected device (torch.cuda.empty_cache).",
-        group="Devices and memory",
-        tabs=(*WORKBENCH, "memory"),
-        asks=True,
-        now=lambda now: now.has_worker,
-        footer=9,
-        target="app",
-    ),
-    Command(
-        "reset_peaks",
-        ("p",),
-        "reset peaks",
-        "Reset the selected device's peaks, torch's and the sampled ones.",
-        group="Devices and memory",
-        tabs=(*WORKBENCH, "memory"),
-        asks=True,
-        footer=15,
-        target="app",
-    ),
-    Command(
-        "sort_processes",
-        ("s",),
-        "sort",
-        "Sort the processes by the next column that is shown.",
-        group="Devices and memory",
-        tabs=PROCESSES,
-        now=lambda now: now.pane != PROCESS_MEMORY,
-        footer=2,
-    ),
-    Command(
-        "end_process",
-        ("t",),
-        "terminate",
-        "Send SIGTERM to the process under the cursor, after asking.",
-        group="Devices and memory",
-        tabs=PROCESSES,
-        asks=True,
-        now=lambda now: now.on_process,
-        footer=3,
-    ),
-)
-
-
-SCREEN = (
+PANES = (
     Command(
         "go_to_devices", ("v",), "devices", "Go to the devices.", group="Screen", tabs=WORKBENCH
     ),
@@ -259,16 +209,6 @@ SCREEN = (
         footer=12,
     ),
     Command(
-        "go_back",
-        ("escape",),
-        "back",
-        "Go back to the table or the list from what has its place, undo the zoom, drop the filter.",
-        group="Screen",
-        tabs=(*WORKBENCH, *PROCESSES, *WATCH, *RESULTS),
-        now=lambda now: now.can_go_back,
-        footer=0,
-    ),
-    Command(
         "zoom",
         ("Z",),
         "zoom",
@@ -276,29 +216,5 @@ SCREEN = (
         group="Screen",
         tabs=WORKBENCH,
         footer=16,
-    ),
-    Command(
-        "next_pane", ("tab",), "next pane", "Go to the next pane.", group="Screen", tabs=EVERYWHERE
-    ),
-    Command(
-        "previous_pane",
-        ("shift+tab",),
-        "pane before",
-        "Go to the pane before.",
-        group="Screen",
-        tabs=EVERYWHERE,
-    ),
-    *(
-        Command(
-            f"tab_{tab.id}",
-            (tab.key,),
-            tab.title,
-            tab.help,
-            group="Screen",
-            tabs=EVERYWHERE,
-            target="app",
-            opens=tab.id,
-        )
-        for tab in TABS
     ),
 )

@@ -1,0 +1,116 @@
+"""All commands: the registry that footer, palette, help and docs/keys.md come from."""
+
+from __future__ import annotations
+
+from tui.devices.commands import DEVICES
+from tui.kit.commands.command import DEMO, EVERYWHERE, TABS, Command
+from tui.kit.commands.registry import CommandRegistry
+from tui.kit.commands.shared import SHARED
+from tui.recordings.commands import REPLAY_COMMANDS
+from tui.results.commands import RESULTS_COMMANDS
+from tui.runs.commands import BACKEND, DEMO_PAGES, PANES, RUNS
+from tui.snapshots.commands import SNAPSHOT_COMMANDS
+from tui.watch.commands import WATCH_COMMANDS
+
+PROGRAM = (
+    Command(
+        "change_theme",
+        ("T",),
+        "theme",
+        "Choose how it looks; the choice is remembered.",
+        group="Program",
+        tabs=EVERYWHERE,
+        target="app",
+    ),
+    Command(
+        "refresh_faster",
+        ("plus",),
+        "faster",
+        "Sample the devices more often; the choice is remembered.",
+        "Program",
+        now=lambda now: not now.replay,
+        target="app",
+    ),
+    Command(
+        "refresh_slower",
+        ("minus",),
+        "slower",
+        "Sample the devices less often, which costs less of a slow link; the choice is remembered.",
+        "Program",
+        now=lambda now: not now.replay,
+        target="app",
+    ),
+    Command(
+        "restart_runner",
+        ("N",),
+        "new runner",
+        "End the runner, whatever it does, and start a new one, which reads --workloads again.",
+        group="Program",
+        tabs=EVERYWHERE,
+        asks=True,
+        target="app",
+    ),
+    Command(
+        "show_help",
+        ("question_mark", "f1"),
+        "help",
+        "List all keys and explain the focused pane.",
+        group="Program",
+        tabs=(*EVERYWHERE, *DEMO),
+        footer=19,
+        target="app",
+    ),
+    Command(
+        "command_palette",
+        ("colon",),
+        "palette",
+        "Find a command by name.",
+        group="Program",
+        tabs=EVERYWHERE,
+        target="app",
+    ),
+    Command(
+        "quit",
+        ("q", "ctrl+q"),
+        "quit",
+        "End the workbench and its runner; where runs go on, after asking; a run under the watch "
+        "goes on by itself.",
+        group="Program",
+        tabs=EVERYWHERE,
+        footer=20,
+        target="app",
+    ),
+)
+
+
+TAB_COMMANDS = tuple(
+    Command(
+        f"tab_{tab.id}",
+        (tab.key,),
+        tab.title,
+        tab.help,
+        group="Screen",
+        tabs=EVERYWHERE,
+        target="app",
+        opens=tab.id,
+    )
+    for tab in TABS
+)
+
+
+REGISTRY = CommandRegistry(
+    (
+        *RUNS,
+        *DEMO_PAGES,
+        *BACKEND,
+        *DEVICES,
+        *SNAPSHOT_COMMANDS,
+        *WATCH_COMMANDS,
+        *RESULTS_COMMANDS,
+        *REPLAY_COMMANDS,
+        *PANES,
+        *SHARED,
+        *TAB_COMMANDS,
+        *PROGRAM,
+    )
+)

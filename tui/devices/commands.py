@@ -1,0 +1,62 @@
+"""The commands of devices, their memory, and processes."""
+
+from __future__ import annotations
+
+from tui.kit.commands.command import PROCESS_MEMORY, PROCESSES, WORKBENCH, Command
+
+DEVICES = (
+    Command(
+        "next_device",
+        ("d",),
+        "device",
+        "Select the next device: the memory pane and the table's GPU column show it.",
+        "Devices and memory",
+        now=lambda now: now.pane != PROCESS_MEMORY,
+        footer=10,
+        target="app",
+    ),
+    Command(
+        "empty_cache",
+        ("e",),
+        "empty cache",
+        "Empty the cache of torch's allocator on the selected device (torch.cuda.empty_cache).",
+        group="Devices and memory",
+        tabs=(*WORKBENCH, "memory"),
+        asks=True,
+        now=lambda now: now.has_worker,
+        footer=9,
+        target="app",
+    ),
+    Command(
+        "reset_peaks",
+        ("p",),
+        "reset peaks",
+        "Reset the selected device's peaks, torch's and the sampled ones.",
+        group="Devices and memory",
+        tabs=(*WORKBENCH, "memory"),
+        asks=True,
+        footer=15,
+        target="app",
+    ),
+    Command(
+        "sort_processes",
+        ("s",),
+        "sort",
+        "Sort the processes by the next column that is shown.",
+        group="Devices and memory",
+        tabs=PROCESSES,
+        now=lambda now: now.pane != PROCESS_MEMORY,
+        footer=2,
+    ),
+    Command(
+        "end_process",
+        ("t",),
+        "terminate",
+        "Send SIGTERM to the process under the cursor, after asking.",
+        group="Devices and memory",
+        tabs=PROCESSES,
+        asks=True,
+        now=lambda now: now.on_process,
+        footer=3,
+    ),
+)

@@ -1,0 +1,58 @@
+"""The commands that several tabs have."""
+
+from __future__ import annotations
+
+from tui.kit.commands.command import (
+    EVERYWHERE,
+    PROCESS_MEMORY,
+    PROCESSES,
+    RESULTS,
+    WATCH,
+    WORKBENCH,
+    Command,
+    Situation,
+)
+
+
+def _can_filter(now: Situation) -> bool:
+    if now.tab == "results":
+        return now.pane == "results" and not now.replay
+    listed = now.has_workloads if now.tab == "workbench" else now.tab == "processes"
+    return listed and now.pane != PROCESS_MEMORY
+
+
+SHARED = (
+    Command(
+        "filter",
+        ("slash",),
+        "filter",
+        "Show only workloads whose name, group or title has all the words typed, processes whose "
+        "GPU, user or command has them, or results that fit them, as matmul torch=2.12.",
+        group="Runs",
+        tabs=(*WORKBENCH, *PROCESSES, *RESULTS),
+        now=_can_filter,
+        opens_field=True,
+        footer=7,
+    ),
+    Command(
+        "go_back",
+        ("escape",),
+        "back",
+        "Go back to the table or the list from what has its place, undo the zoom, drop the filter.",
+        group="Screen",
+        tabs=(*WORKBENCH, *PROCESSES, *WATCH, *RESULTS),
+        now=lambda now: now.can_go_back,
+        footer=0,
+    ),
+    Command(
+        "next_pane", ("tab",), "next pane", "Go to the next pane.", group="Screen", tabs=EVERYWHERE
+    ),
+    Command(
+        "previous_pane",
+        ("shift+tab",),
+        "pane before",
+        "Go to the pane before.",
+        group="Screen",
+        tabs=EVERYWHERE,
+    ),
+)

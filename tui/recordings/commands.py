@@ -1,0 +1,41 @@
+"""The commands of a replay."""
+
+from __future__ import annotations
+
+from tui.kit.commands.command import EVERYWHERE, Command
+
+REPLAY_COMMANDS = (
+    Command(
+        "replay_pause",
+        ("P",),
+        "pause",
+        "In a replay, pause or continue; at the end, start again.",
+        group="Replay",
+        tabs=EVERYWHERE,
+        replays=True,
+        footer=-3,
+        target="app",
+    ),
+    Command(
+        "replay_faster",
+        ("right_square_bracket",),
+        "faster",
+        "In a replay, go on twice as fast.",
+        group="Replay",
+        tabs=EVERYWHERE,
+        replays=True,
+        footer=-2,
+        target="app",
+    ),
+    Command(
+        "replay_slower",
+        ("left_square_bracket",),
+        "slower",
+        "In a replay, go on half as fast.",
+        group="Replay",
+        tabs=EVERYWHERE,
+        replays=True,
+        footer=-1,
+        target="app",
+    ),
+)

@@ -1,0 +1,65 @@
+"""The commands of the results tab."""
+
+from __future__ import annotations
+
+from tui.kit.commands.command import RESULTS, Command, Situation
+
+
+def _on_result(now: Situation) -> bool:
+    return now.pane == "results" and now.has_selection
+
+
+RESULTS_COMMANDS = (
+    Command(
+        "mark_result",
+        ("space",),
+        "mark",
+        "Mark the result under the cursor, or take its mark away; two can be marked, A and B.",
+        group="Results",
+        tabs=RESULTS,
+        now=_on_result,
+        footer=1,
+    ),
+    Command(
+        "compare_results",
+        ("c",),
+        "compare",
+        "Compare the environments of the two marked results over all workloads that both have.",
+        group="Results",
+        tabs=RESULTS,
+        now=_on_result,
+        footer=2,
+    ),
+    Command(
+        "tag_results",
+        ("t",),
+        "tag",
+        "Give the marked results, or the one under the cursor, a name.",
+        group="Results",
+        tabs=RESULTS,
+        asks=True,
+        now=_on_result,
+        footer=8,
+    ),
+    Command(
+        "delete_results",
+        ("x",),
+        "delete",
+        "Delete the marked results, or the one under the cursor, after asking.",
+        group="Results",
+        tabs=RESULTS,
+        asks=True,
+        now=_on_result,
+        footer=9,
+    ),
+    Command(
+        "sort_results",
+        ("s",),
+        "sort",
+        "Sort the results by the next of newest, workload and time.",
+        group="Results",
+        tabs=RESULTS,
+        now=_on_result,
+        footer=10,
+    ),
+)
