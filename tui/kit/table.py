@@ -16,7 +16,7 @@ from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line
 from tui.kit.lines import width as cells_of
 
 Row = TypeVar("Row")
-Cell = str | Span | Line
+CellText = str | Span | Line
 """Text of a row in a column; a string is plain."""
 
 REST = sys.maxsize
@@ -31,7 +31,7 @@ class Column(Generic[Row]):
     """Its heading."""
     width: int
     """Cells that it takes at least."""
-    render: Callable[[Row], Cell]
+    render: Callable[[Row], CellText]
     align: Literal["left", "right"] = "right"
     gap: int = 2
     """Blank cells before it."""
@@ -39,7 +39,8 @@ class Column(Generic[Row]):
     """Place among the columns that are dropped where there is no room, the first at the lowest;
     ``None`` for a column that stays."""
     leaves: int = 0
-    """Cells that the growing columns have together beside it; with fewer it is dropped."""
+    """Cells that the growing columns have together beside it and those that are dropped after it;
+    with fewer it is dropped."""
     grows: tuple[int, ...] = ()
     """Cells that it grows to where there is room, turn by turn: in each turn the columns grow from
     the left, one after the other."""
@@ -160,7 +161,7 @@ def row_line(layout: Layout[Row], row: Row) -> Line:
     return tuple(spans)
 
 
-def _add_cell(spans: list[Span], cell: Cell, placed: PlacedColumn[Row], *, fills: bool) -> None:
+def _add_cell(spans: list[Span], cell: CellText, placed: PlacedColumn[Row], *, fills: bool) -> None:
     """Append a cell with the blanks before and, where it fills its column, behind it."""
     parts = (Span(cell),) if isinstance(cell, str) else (cell,) if isinstance(cell, Span) else cell
     parts = fit_line(parts, placed.width)
