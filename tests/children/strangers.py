@@ -18,8 +18,8 @@ from workloads.protocol import messages, wire
 from workloads.protocol.results import (
     Arm,
     Chart,
-    Column,
     Comparison,
+    DataColumn,
     Environment,
     Figure,
     ParameterInfo,
@@ -119,7 +119,7 @@ def _environment() -> Environment:
 
 
 def _result() -> RunResult:
-    columns = (Column("n", ""), Column("kind", "s"))
+    columns = (DataColumn("n", ""), DataColumn("kind", "s"))
     table = Table("sizes", "of sizes", columns, (("one", 2.0), ("three", None)))
     series = (Series("one", "s", (1.0, 2.0)),)
     chart = Chart("steps", "of steps", "step", (1.0, 2.0), series, ("a", "b"), ("a mark",))

@@ -18,6 +18,7 @@ from tests.results.samples import BEGAN, HOUR, kept
 from tui.cli.program import parse
 from tui.kit.command_line.output import UsageError
 from tui.kit.lines import plain
+from tui.kit.table import row_line
 from tui.results.store.compare import compare_with_earlier, earlier_results
 from tui.results.store.database import Database, path
 from tui.results.store.kept import lines_of
@@ -33,7 +34,7 @@ from tui.results.views.comparison import (
     sides_lines,
     sides_title,
 )
-from tui.results.views.result_list import columns_of, ordered, row_line, selected_lines
+from tui.results.views.result_list import ListedRow, columns_of, ordered, selected_lines
 
 NOW = BEGAN + 1000 * HOUR
 FUZZ = settings(
@@ -115,7 +116,7 @@ def see_the_tab(place: Path) -> None:
     for order in ("newest", "workload", "time"):
         rows = ordered(found.rows, order)
         columns = columns_of(found, rows, 120, NOW)
-        lines = [row_line(columns, at, row, "A") for at, row in enumerate(rows)]
+        lines = [row_line(columns, ListedRow(at, row, "A")) for at, row in enumerate(rows)]
         lines += [each for row in rows for each in selected_lines(row, found, 80)]
         assert all(len(plain(line)) < 100_000 for line in lines)
     for row in found.rows:

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.results.samples import BEGAN, kept
+from tui.kit.table import row_line
 from tui.results.cli import results as command
 from tui.results.store import kept as exchange
 from tui.results.store.database import Database
@@ -22,7 +23,7 @@ from tui.results.store.kept import ExchangeError, lines_of, read_file
 from tui.results.store.look import listed
 from tui.results.store.store_file import StoreError
 from tui.results.store.validity import FIRST_S, is_time
-from tui.results.views.result_list import columns_of, row_line, selected_lines
+from tui.results.views.result_list import ListedRow, columns_of, selected_lines
 from tui.results.views.results import list_table
 
 Change = Callable[[dict[str, Any]], None]
@@ -185,7 +186,7 @@ def shown(database: Database) -> str:
     table = list_table(rows, facts, database.tags_of(rows))
     found = listed(database.place, "", time.time(), traceless=False)
     columns = columns_of(found, rows, 120, time.time())
-    lines = [row_line(columns, at, row, "") for at, row in enumerate(rows)]
+    lines = [row_line(columns, ListedRow(at, row, "")) for at, row in enumerate(rows)]
     lines += [each for row in rows for each in selected_lines(row, found, 80)]
     return str(table) + "\n".join("".join(span.text for span in line) for line in lines)
 

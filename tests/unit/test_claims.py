@@ -11,7 +11,7 @@ from workloads.protocol.results import (
     NOT_PASSED,
     Chart,
     Check,
-    Column,
+    DataColumn,
     Figure,
     RunResult,
     Series,
@@ -24,7 +24,9 @@ from workloads.protocol.wire import field_values
 PASSED = Check(True, 1e-7, 1e-4, "float64")
 FAILED = Check(False, 1.0, 1e-4, "float64")
 FIGURES = {"speed_up": Figure(1210.0, "x"), "saved": Figure(4096.0, "byte")}
-TABLES = (Table("t", "t", (Column("n"), Column("rate", "byte/s")), ((1.0, 5e9), (2.0, 6e9))),)
+TABLES = (
+    Table("t", "t", (DataColumn("n"), DataColumn("rate", "byte/s")), ((1.0, 5e9), (2.0, 6e9))),
+)
 CHARTS = (Chart("c", "c", "n", (1.0, 2.0), (Series("cpu", "x", (1.0, 2.0)),), marks=("fast",)),)
 
 

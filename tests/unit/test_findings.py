@@ -23,13 +23,18 @@ from tui.runs.views.chart import (
     missing_lines,
     point_table,
 )
-from workloads.protocol.results import Chart, Column, Figure, Series, Table
+from workloads.protocol.results import Chart, DataColumn, Figure, Series, Table
 
 MIB = 2.0**20
 TABLE = Table(
     "ops",
     "by device time",
-    (Column("name"), Column("calls"), Column("CPU time", "s"), Column("peak", "byte")),
+    (
+        DataColumn("name"),
+        DataColumn("calls"),
+        DataColumn("CPU time", "s"),
+        DataColumn("peak", "byte"),
+    ),
     (("aten::mm", 120.0, 0.0123, 200 * MIB), ("aten::add_ of two", 12345.0, 1e-5, None)),
 )
 CURVES = Chart(
@@ -122,7 +127,9 @@ def test_points_of_a_chart_are_a_table() -> None:
 
 
 def test_a_staircase_is_told_once_where_charts_are_not_drawn() -> None:
-    table = Table("m", "memory", (Column("step"), Column("allocated", "byte"), Column("nvml")))
+    table = Table(
+        "m", "memory", (DataColumn("step"), DataColumn("allocated", "byte"), DataColumn("nvml"))
+    )
     chart = Chart("m", "memory", "step", (1.0,), STEPS.series, ("start",), ("watch it",))
     found = result(tables=(table,), charts=(chart,), figures={}, log=("torch said no",))
     rows = texts([*finding_lines(found, 60, drawn=False)])
@@ -163,7 +170,7 @@ def test_an_absent_figure_says_what_it_would_be_and_then_why_it_is_not() -> None
 def test_parts_are_a_blank_line_apart_and_no_more() -> None:
     chart = Chart("c", "empty", "n", (), (Series("a", "s", ()),))
     told = Chart("t", "told", "step", (1.0,), (Series("a", "s", (1.0,)),), ("start",))
-    tables = (TABLE, Table("t", "t", (Column("step"), Column("a", "s")), (("start", 1.0),)))
+    tables = (TABLE, Table("t", "t", (DataColumn("step"), DataColumn("a", "s")), (("start", 1.0),)))
     found = result(charts=(chart, told, CURVES), tables=tables, log=("a", "b"))
     for drawn in (True, False):
         rows = texts([*finding_lines(found, 60, drawn=drawn)])
@@ -216,7 +223,7 @@ def test_no_line_is_wider_than_the_pane(data: st.DataObject, cells: int, hostile
     names = tuple(f"{hostile}{place}" for place in range(count)) if steps else ()
     chart = Chart("c", hostile, hostile, places, series, names, (hostile,))
     row = (hostile, *(item.values[0] for item in series)) if count else None
-    columns = (Column(hostile), *(Column(hostile, item.unit) for item in series))
+    columns = (DataColumn(hostile), *(DataColumn(hostile, item.unit) for item in series))
     table = Table("t", HOSTILE, columns, (row,) if row else ())
     found = result(charts=(chart,), tables=(table,), log=(hostile,), figures={"a": Figure(hostile)})
     for rows in (finding_lines(found, cells), finding_lines(found, cells, drawn=False)):

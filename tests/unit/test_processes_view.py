@@ -29,7 +29,7 @@ from tui.devices.views.process_rows import (
 )
 from tui.devices.views.processes import (
     heading,
-    order_at,
+    order_of,
     process_line,
     selected_lines,
 )
@@ -242,8 +242,8 @@ def test_what_nobody_is_known_to_hold_has_a_row_where_it_is_much() -> None:
 def test_a_heading_of_the_table_sorts_by_its_column() -> None:
     drawn = plain(heading("memory", 120))
     for word, order in (("memory", "memory"), ("sm", "sm"), ("cpu", "cpu"), ("gpu", "gpu")):
-        assert order_at(drawn.index(word), 120) == order
-    assert order_at(drawn.index("command"), 120) is None
+        assert order_of(drawn.index(word), 120) == order
+    assert order_of(drawn.index("command"), 120) is None
 
 
 @pytest.mark.parametrize("cells", [60, 80, 120])

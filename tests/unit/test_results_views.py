@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.results.samples import HOUR, kept
 from tui.kit.lines import cell_len, plain, width
 from tui.kit.scale import ends_of, interval_line, reach_of
+from tui.kit.table import Layout, row_line
 from tui.results.store.compare import compare
 from tui.results.store.look import Listed, Past, Sides
 from tui.results.store.records import StoredResult, StoredRow, row_of
@@ -24,6 +25,10 @@ def _listed(*ones: StoredResult) -> Listed:
     facts = {one.facts.hash: one.facts for one in ones}
     tags = {place: one.tags for place, one in enumerate(ones) if one.tags}
     return Listed(rows, facts, tags, len(rows), len(rows))
+
+
+def _names(layout: Layout[result_list.ListedRow]) -> set[str]:
+    return {placed.column.name for placed in layout}
 
 
 def _sides(a: list[StoredResult], b: list[StoredResult]) -> Sides:
@@ -42,11 +47,9 @@ def test_no_line_of_a_list_is_wider_than_the_screen(cells: int) -> None:
     found = _listed(*ones)
     rows = result_list.ordered(found.rows, "newest")
     chosen = result_list.columns_of(found, rows, cells, 2000.0)
-    least = 2 + sum(chosen.cells.values()) + 2 * (len(chosen.cells) - 1)
-    assert {"when", "workload", "result"} <= chosen.cells.keys()
+    assert {"when", "workload", "result"} <= _names(chosen)
     for at, row in enumerate(rows):
-        assert width(result_list.row_line(chosen, at, row, "A")) == least
-    assert least <= max(cells, 49)
+        assert width(row_line(chosen, result_list.ListedRow(at, row, "A"))) <= cells
     for row in rows:
         for line in result_list.selected_lines(row, found, cells):
             assert width(line) <= cells
@@ -55,9 +58,9 @@ def test_no_line_of_a_list_is_wider_than_the_screen(cells: int) -> None:
 def test_what_all_share_has_no_column_and_what_differs_has() -> None:
     found = _listed(kept(1, facts=DRIVERS[0]), kept(2, facts=DRIVERS[1]))
     chosen = result_list.columns_of(found, list(found.rows), 120, 2000.0)
-    assert "driver" in chosen.cells
-    assert "torch" not in chosen.cells
-    assert "tags" not in chosen.cells
+    assert "driver" in _names(chosen)
+    assert "torch" not in _names(chosen)
+    assert "tags" not in _names(chosen)
 
 
 def test_a_failed_run_says_why_and_comes_last_by_time() -> None:
@@ -75,7 +78,7 @@ def test_a_failed_run_says_why_and_comes_last_by_time() -> None:
     facts = {row.environment: kept(1).facts for row in rows}
     listed = Listed(tuple(rows), facts, {}, 3, 3)
     chosen = result_list.columns_of(listed, rows, 100, 2000.0)
-    assert "failed: no memory" in plain(result_list.row_line(chosen, 0, rows[0], ""))
+    assert "failed: no memory" in plain(row_line(chosen, result_list.ListedRow(0, rows[0], "")))
 
 
 # ---- two sets ----------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from tests.screens.helpers import make_store
 from tests.screens.results import busy
 from tui.kit.lines import plain, width
+from tui.kit.table import Layout, heading_line
 from tui.runs.state.workbench import WorkbenchState
 from tui.runs.views.workload_columns import (
     DROPPED_FIRST,
@@ -16,15 +19,25 @@ from tui.runs.views.workload_columns import (
     columns,
     columns_for,
     entry_line,
-    heading,
+    hidden_columns,
 )
 from tui.runs.views.workload_table import entries
+
+GPU = {"cpu": "cpu", "cuda:0": "cuda:0"}
+
+
+def widths(layout: Layout[Any]) -> dict[str, int]:
+    return {placed.column.name: placed.width for placed in layout}
+
+
+def hidden(layout: Layout[Any]) -> tuple[str, ...]:
+    return hidden_columns(make_store().runs, layout)
 
 
 def table(state: WorkbenchState, cells: int) -> list[str]:
     found = entries(state.runs)
     chosen = columns_for(state.runs, found, cells)
-    lines = [heading(state.runs, chosen)]
+    lines = [heading_line(chosen)]
     lines += [entry_line(entry, chosen, under_cursor=False) for entry in found]
     return [plain(line).rstrip() for line in lines]
 
@@ -61,9 +74,9 @@ def test_at_79_cells_rate_and_peak_are_left_out(state: WorkbenchState) -> None:
 
 @given(st.integers(min_value=40, max_value=220), st.integers(min_value=0, max_value=80))
 def test_columns_are_dropped_in_the_stated_order(room: int, longest: int) -> None:
-    chosen = columns(("cpu", "cuda:0"), longest, room)
-    assert chosen.hidden == DROPPED_FIRST[: len(chosen.hidden)]
-    assert set(chosen.cells) | set(chosen.hidden) == {"cpu", "cuda:0", *DROPPED_FIRST}
+    chosen = columns(GPU, longest, room)
+    assert hidden(chosen) == DROPPED_FIRST[: len(hidden(chosen))]
+    assert {*widths(chosen)} | {*hidden(chosen)} == {*("", "name", "state"), *GPU, *DROPPED_FIRST}
 
 
 @given(st.integers(min_value=50, max_value=220))
@@ -78,15 +91,15 @@ def test_no_line_is_wider_than_the_table(room: int) -> None:
 
 @given(st.integers(min_value=50, max_value=200))
 def test_more_room_never_hides_a_column(room: int) -> None:
-    now, wider = (columns(("cpu", "cuda:0"), 30, cells) for cells in (room, room + 1))
-    assert set(wider.hidden) <= set(now.hidden)
+    now, wider = (columns(GPU, 30, cells) for cells in (room, room + 1))
+    assert set(hidden(wider)) <= set(hidden(now))
 
 
 @given(st.integers(min_value=0, max_value=40))
 def test_figures_make_room_for_what_says_whose_they_are(shortest: int) -> None:
-    chosen = columns(("cpu", "cuda:0"), 40, 79, shortest)
-    assert chosen.name >= shortest
-    assert chosen.hidden == DROPPED_FIRST[: len(chosen.hidden)]
+    chosen = columns(GPU, 40, 79, shortest)
+    assert widths(chosen)["name"] >= shortest
+    assert hidden(chosen) == DROPPED_FIRST[: len(hidden(chosen))]
 
 
 def test_without_a_gpu_there_is_no_column_for_one() -> None:
@@ -98,21 +111,21 @@ def test_without_a_gpu_there_is_no_column_for_one() -> None:
 def test_no_name_is_cut_beside_an_empty_state() -> None:
     name = 58
     for cells in range(80, 260, 5):
-        found = columns(("cpu", "cuda:0"), name, cells)
-        assert found.name == name or found.state <= 28, cells
-    assert columns(("cpu", "cuda:0"), name, 198).name == name
+        found = widths(columns(GPU, name, cells))
+        assert found["name"] == name or found["state"] <= 28, cells
+    assert widths(columns(GPU, name, 198))["name"] == name
 
 
 def test_a_column_of_figures_is_as_wide_as_what_stands_in_it() -> None:
     wide = {"rate": len("780 k samples/s"), "of limit": len("!124% memory bandwidth")}
     for cells in (118, 198):
-        narrow, found = (columns(("cpu", "cuda:0"), 58, cells, 0, each) for each in ({}, wide))
-        assert found.cells["of limit"] == WIDEST
-        assert ("rate" in found.hidden) or found.cells["rate"] == wide["rate"]
-        assert narrow.cells["rate"] == 12
-        assert narrow.state >= 14  # "sweep 20/20 ok"
+        narrow, found = (columns(GPU, 58, cells, 0, each) for each in ({}, wide))
+        assert widths(found)["of limit"] == WIDEST
+        assert ("rate" in hidden(found)) or widths(found)["rate"] == wide["rate"]
+        assert widths(narrow)["rate"] == 12
+        assert widths(narrow)["state"] >= 14  # "sweep 20/20 ok"
 
 
 def test_figures_stand_near_the_names_where_one_name_is_very_long() -> None:
-    found = columns(("cpu", "cuda:0"), 95, 198)
-    assert 60 <= found.name < 70 <= found.name + found.state
+    found = widths(columns(GPU, 95, 198))
+    assert 60 <= found["name"] < 70 <= found["name"] + found["state"]

@@ -33,11 +33,11 @@ from tui.watch.views.processes import (
     COLUMNS,
     MOST_OF_A_KIND,
     Over,
+    device_line,
     heading,
     key_of,
     missing_lines,
     plot_of,
-    row_line,
 )
 from tui.watch.views.run import (
     banner_lines,
@@ -86,8 +86,8 @@ def test_columns_go_by_their_worth(cells: int, names: str) -> None:
 
 @pytest.mark.parametrize("cells", WIDTHS)
 def test_a_row_stands_under_its_heading_and_fits(cells: int) -> None:
-    head, row = plain(heading(cells)), plain(row_line(device(), cells))
-    assert width(row_line(device(), cells)) <= cells
+    head, row = plain(heading(cells)), plain(device_line(device(), cells))
+    assert width(device_line(device(), cells)) <= cells
     assert row[: head.index("allocated") + len("allocated")].endswith("2.0 GiB")
     assert row[: head.index("reserved") + len("reserved")].endswith("3.5 GiB")
     assert row.split()[-1] == "runs"
@@ -97,7 +97,7 @@ def test_a_row_stands_under_its_heading_and_fits(cells: int) -> None:
 
 @pytest.mark.parametrize("cells", WIDTHS)
 def test_what_is_missing_is_a_word_and_a_reason_and_never_zero(cells: int) -> None:
-    row = plain(row_line(unread(), cells))
+    row = plain(device_line(unread(), cells))
     assert "denied" in row
     assert " 0" not in row.replace(" 5001", "")
     said = words(missing_lines(unread(), cells))
@@ -111,7 +111,7 @@ def test_the_row_of_what_an_oom_ended_has_the_figures_of_then(read: bool) -> Non
     last = an_oom(allocated=130 * GIB, reserved=138 * GIB, requested=129 * GIB)
     row = device(ended="exit code 1", agent=None, at_oom=last)
     row = row if read else replace(row, figures=None)
-    shown = plain(row_line(row, 200)).split()
+    shown = plain(device_line(row, 200)).split()
     assert shown[3:7] == ["130.0", "GiB", "138.0", "GiB"]
     said = words(missing_lines(row, 100))
     assert "those at its OOM: 130.0 GiB allocated, for 129.0 GiB requested" in said
@@ -120,7 +120,7 @@ def test_the_row_of_what_an_oom_ended_has_the_figures_of_then(read: bool) -> Non
 
 def test_the_state_of_a_process_is_told_in_its_row() -> None:
     def state(row: WatchedDevice) -> str:
-        return plain(row_line(row, 200)).split("  ")[-1]
+        return plain(device_line(row, 200)).split("  ")[-1]
 
     assert state(device()) == "runs"
     assert state(device(agent=agent(recording=True))) == "records"
@@ -132,7 +132,7 @@ def test_the_state_of_a_process_is_told_in_its_row() -> None:
 def test_no_row_has_anything_of_a_stranger_that_moves_the_cursor() -> None:
     told = replace(device().process, word=HOSTILE, reason=HOSTILE, unavailable={"rank": HOSTILE})
     row = device(process=told, device=HOSTILE, figures=None, ended=HOSTILE, why_no_agent=HOSTILE)
-    shown = plain(row_line(row, 200)) + words(missing_lines(row, 200))
+    shown = plain(device_line(row, 200)) + words(missing_lines(row, 200))
     assert "\x1b" not in shown
     assert "\n" not in shown
 

@@ -19,7 +19,8 @@ from tui.devices.allocators.discover import absent
 from tui.devices.allocators.messages import Placed, ProcessFigures, TorchProcess, placed_on
 from tui.devices.allocators.process_files import Refusal
 from tui.devices.monitor.messages import Device, GpuProcess
-from tui.watch.cli.output import WHAT_IS_READ, as_plain, reasons, rows_of, table
+from tui.watch.cli.output import WHAT_IS_READ, as_plain, reasons, rows_of
+from tui.watch.cli.process_table import table
 from workloads.protocol.messages import TorchMemory
 
 PID, START = 77, 1_700_000_000.0
@@ -232,13 +233,15 @@ def test_the_table_has_a_line_for_each_device_and_a_reason_for_what_is_not_read(
         (200, set()),
         (100, {"torch"}),
         (80, {"torch", "user", "peak"}),
-        (20, {"torch", "user", "peak", "ooms"}),
+        (74, {"torch", "user", "peak", "ooms"}),
     ],
 )
 def test_where_there_is_no_room_columns_are_left_out(room: int, left_out: set[str]) -> None:
     rows = rows_of([process()], ProcessFigures(5.0, (figures(0),)), devices(2 * GIB))
     whole, narrow = table(rows)[0].split(), table(rows, room)[0].split()
     assert set(whole) - set(narrow) == left_out
+    assert all(len(line) <= room for line in table(rows, room))
+    assert all(len(line) <= 20 for line in table(rows, 20))
 
 
 # ---- the command ----

@@ -29,7 +29,7 @@ from tui.watch.session.kept_runs import KeptRuns
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.processes import MOST_SEEN, WatchedProcesses
 from tui.watch.state.run import WatchedRun
-from tui.watch.views.processes import missing_lines, plot_of, row_line
+from tui.watch.views.processes import device_line, missing_lines, plot_of
 from tui.watch.views.run import banner_lines, snapshots_of, stored_run_lines, told_lines
 
 ROOT = Path(__file__).parents[2]
@@ -125,7 +125,7 @@ def shown(place: Path) -> tuple[WatchedRun | None, list[str]]:
     said = ["".join(span.text for span in line) for line in lines]
     if state is not None:
         for row in state.devices:
-            drawn = [row_line(row, 120), *missing_lines(row, 120), *told_lines(row, 120)]
+            drawn = [device_line(row, 120), *missing_lines(row, 120), *told_lines(row, 120)]
             drawn += [*plot_of(row, "time", 100, 20), *plot_of(row, "steps", 100, 20)]
             said += ["".join(span.text for span in line) for line in drawn]
             said += [str(taken.path) for taken in snapshots_of(row)]
@@ -432,7 +432,7 @@ def test_whatever_lies_in_a_folder_every_view_of_it_stands(
         *stored_run_lines(KeptRuns(runs.kept).look(), 120, BEGAN),
     ]
     for row in state.devices:
-        drawn += [row_line(row, 120), *missing_lines(row, 120), *told_lines(row, 120)]
+        drawn += [device_line(row, 120), *missing_lines(row, 120), *told_lines(row, 120)]
         drawn += [*plot_of(row, "time", 100, 20), *plot_of(row, "steps", 100, 20)]
     assert all(span.text is not None for line in drawn for span in line)
 

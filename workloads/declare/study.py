@@ -20,7 +20,7 @@ from workloads.protocol.results import (
     Ceiling,
     Cell,
     Chart,
-    Column,
+    DataColumn,
     Figure,
     Limit,
     MeasuredSpan,
@@ -236,7 +236,7 @@ class Study:
         """
         self.spans.append(MeasuredSpan(start, time.time(), tuple(devices)))
 
-    def table(self, name: str, title: str, *columns: Column) -> None:
+    def table(self, name: str, title: str, *columns: DataColumn) -> None:
         """Begin a table, whose rows :meth:`row` adds."""
         self._tables[name] = Table(name, title, columns)
         self._changed()
@@ -277,10 +277,10 @@ class Study:
             clock: by which; the main one if not told.
         """
         found = self.compare(calls, clock)
-        columns = [Column("variant"), Column("time", "s")]
-        columns += [Column("rate", per_call[1])] if per_call else []
-        columns += [Column("peak memory", "byte")] if peaks else []
-        columns += [Column("speed-up", "x"), Column("interval"), Column("verdict")]
+        columns = [DataColumn("variant"), DataColumn("time", "s")]
+        columns += [DataColumn("rate", per_call[1])] if per_call else []
+        columns += [DataColumn("peak memory", "byte")] if peaks else []
+        columns += [DataColumn("speed-up", "x"), DataColumn("interval"), DataColumn("verdict")]
         self.table(name, title, *columns)
         for variant in found:
             cells: list[Cell] = [variant.name, variant.median_s]
@@ -345,7 +345,7 @@ class Study:
             A function that takes the step's name, notes what is held now, and returns it.
         """
         words = ("allocated", "reserved", "used", "nvml")
-        self.table(name, title, Column("step"), *(Column(word, "byte") for word in words))
+        self.table(name, title, DataColumn("step"), *(DataColumn(word, "byte") for word in words))
         self.chart(name, title, "step", *((word, "byte") for word in words), steps=True)
 
         def step(label: str) -> HeldMemory:

@@ -231,7 +231,7 @@ Cell = Union[float, str, None]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class DataColumn:
     """One column of a table."""
 
     name: str
@@ -245,7 +245,7 @@ class Table:
 
     name: str
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[DataColumn, ...]
     rows: tuple[tuple[Cell, ...], ...] = ()
 
 

@@ -26,7 +26,7 @@ from tui.devices.views.process_rows import ORDERS, Order, ProcessRow, process_ro
 from tui.devices.views.processes import (
     columns,
     heading,
-    order_at,
+    order_of,
     process_line,
     selected_lines,
     unread_notes,
@@ -100,7 +100,7 @@ class ProcessesHeading(LineBar):
     def on_click(self, event: events.Click) -> None:
         """Sort by the column under the mouse."""
         pane = self._pane
-        order = order_at(event.x, pane.table.cells, of_host=pane.of_host, torch=pane.torch)
+        order = order_of(event.x, pane.table.cells, of_host=pane.of_host, torch=pane.torch)
         if order is not None:
             self._pane.sort_by(order)
 
@@ -200,8 +200,8 @@ class ProcessesPane(AgingPane):
     def next_order(self) -> None:
         """Sort by the next column that is there."""
         shown = [
-            column.order
-            for column in columns(self.table.cells, of_host=self.of_host, torch=self.torch)
+            placed.column.order
+            for placed in columns(self.table.cells, of_host=self.of_host, torch=self.torch)
         ]
         orders = [order for order in ORDERS if order in shown]
         place = orders.index(self.order) if self.order in orders else -1

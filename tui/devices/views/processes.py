@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -12,38 +13,18 @@ from tui.devices.allocators.messages import TorchProcess
 from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, Stale, Value, reading_text
 from tui.devices.state.allocators import Allocators
-from tui.devices.views.process_rows import Order, ProcessRow
+from tui.devices.views.process_rows import ORDERS, Order, ProcessRow
 from tui.kit.lines import (
     Line,
     Span,
     TextStyle,
-    fit_line,
-    left,
+    cell_len,
     paragraph,
-    right,
 )
+from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, order_at, row_line
 
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of the table; another figure of a process is another of these."""
-
-    name: str
-    cells: int
-    order: Order | None
-    """What a click on its heading sorts by."""
-    from_cells: int
-    """Width of a row from which it is there."""
-    say: Callable[[ProcessRow, float], str]
-    """The row's text, at a Unix time."""
-    numeric: bool = True
-    beside_torch: int | None = None
-    """Width from which it is there beside what torch's allocators hold; as ``from_cells`` unless
-    given."""
-    of_torch: bool = False
-    """It is there where torch processes are known alone."""
-    of_host: bool = True
-    """It is there for the processes of the host too."""
+_Row = tuple[ProcessRow, float]
+"""A row and the Unix time now, from which its age counts."""
 
 
 def _percent(value: float | None) -> str:
@@ -58,22 +39,6 @@ def _age(row: ProcessRow, now: float) -> str:
     return _na(row) if row.started_at is None else text.old(max(0.0, now - row.started_at))
 
 
-def _torch_column(
-    name: str,
-    cells: int,
-    order: Order | None,
-    from_cells: int,
-    pick: Callable[[ProcessMemory], Reading[int]],
-    say: Callable[[int], str] = text.size,
-) -> Column:
-    """Return a figure of an allocator; blank where torch is not in the process."""
-
-    def told(row: ProcessRow, _now: float) -> str:
-        return reading_text(_young(pick(row.torch)), say) if row.torch else ""
-
-    return Column(name, cells, order, from_cells, told, of_torch=True, of_host=False)
-
-
 def _young(figure: Reading[int]) -> Reading[int]:
     """Without its age, for which a column has no room; the row below tells it."""
     return Value(figure.value) if isinstance(figure, Stale) else figure
@@ -83,79 +48,129 @@ def _na(row: ProcessRow) -> str:
     return "" if row.process is None else text.NA
 
 
-COLUMNS: tuple[Column, ...] = (
-    Column("pid", 7, "pid", 0, lambda row, _now: str(row.pid or "")),
-    Column("user", 8, "user", 0, lambda row, _now: row.user or _na(row), numeric=False),
-    Column("gpu", 7, "gpu", 0, lambda row, _now: row.gpu, numeric=False, of_host=False),
-    Column("memory", 9, "memory", 0, lambda row, _now: text.size(row.memory)),
-    _torch_column("allocated", 10, "allocated", 60, lambda torch: torch.allocated),
-    _torch_column("cached", 9, "cached", 90, lambda torch: torch.cached),
-    _torch_column("context", 9, None, 104, lambda torch: torch.context),
-    _torch_column("peak", 9, "peak", 114, lambda torch: torch.peak),
-    _torch_column("retries", 7, None, 126, lambda torch: torch.retries, text.count),
-    _torch_column("ooms", 4, None, 126, lambda torch: torch.ooms, text.count),
-    Column("sm", 5, "sm", 66, lambda row, _now: _percent(row.sm_percent), of_host=False),
-    Column("cpu", 6, "cpu", 72, lambda row, _now: _percent(row.cpu_percent)),
-    Column(
-        "host",
-        9,
-        "host",
-        100,
-        lambda row, _now: _size(row.host_memory),
-        beside_torch=150,
-        of_host=False,
-    ),
-    Column("kind", 9, None, 110, lambda row, _now: row.kind, numeric=False, beside_torch=170),
-    Column("age", 6, "age", 86, _age, beside_torch=140),
-)
-"""From the left; what follows them is the command."""
+def _style(row: ProcessRow) -> TextStyle:
+    return TextStyle.PLAIN if row.process or row.pid else TextStyle.QUIET
+
+
+def _figure(say: Callable[[ProcessRow], str]) -> Callable[[_Row], Span]:
+    """Return a cell in the row's style."""
+    return lambda shown: Span(say(shown[0]), _style(shown[0]))
+
+
+def _of_torch(
+    pick: Callable[[ProcessMemory], Reading[int]], say: Callable[[int], str] = text.size
+) -> Callable[[_Row], Span]:
+    """Return a figure of an allocator; blank where torch is not in the process."""
+
+    def cell(shown: _Row) -> Span:
+        row, torch = shown[0], shown[0].torch
+        if torch is None:
+            return Span("", _style(row))
+        read = isinstance(torch.allocated, Value)
+        words = reading_text(_young(pick(torch)), say)
+        return Span(words, _style(row) if read else TextStyle.QUIET)
+
+    return cell
+
+
+def _pid(shown: _Row) -> Span:
+    """Return the number; a process of this workbench stands out."""
+    row = shown[0]
+    ours = row.worker or (row.process is not None and row.process.ours)
+    return Span(str(row.pid or ""), TextStyle.STRONG if ours else _style(row))
+
+
+def _memory(shown: _Row) -> Span:
+    return Span(text.size(shown[0].memory), TextStyle.STRONG)
+
+
+def _old(shown: _Row) -> Span:
+    return Span(_age(*shown), _style(shown[0]))
+
+
+def _command(shown: _Row) -> Span:
+    row = shown[0]
+    return Span(_command_words(row), _style(row))
+
+
+def _command_words(row: ProcessRow) -> str:
+    indent = "  " * (row.depth - 1) + f"{glyphs.GLYPHS.corner} " if row.depth else ""
+    why = _why_unknown(row)
+    return f"{indent}{_rank(row.told)}{row.command}" + (f" ({why})" if why else "")
+
+
 COMMAND = "command"
+_COLUMNS: tuple[Column[_Row], ...] = (
+    Column("pid", 7, _pid, gap=1, order="pid"),
+    Column("user", 8, _figure(lambda row: row.user or _na(row)), "left", gap=1, order="user"),
+    Column("gpu", 7, _figure(lambda row: row.gpu), "left", gap=1, order="gpu"),
+    Column("memory", 9, _memory, gap=1, order="memory"),
+    Column(
+        "allocated", 10, _of_torch(lambda torch: torch.allocated),
+        gap=1, drop_order=10, leaves=12, order="allocated",
+    ),
+    Column(
+        "cached", 9, _of_torch(lambda torch: torch.cached),
+        gap=1, drop_order=7, leaves=19, order="cached",
+    ),
+    Column("context", 9, _of_torch(lambda torch: torch.context), gap=1, drop_order=6, leaves=23),
+    Column(
+        "peak", 9, _of_torch(lambda torch: torch.peak), gap=1, drop_order=5, leaves=23, order="peak"
+    ),
+    Column(
+        "retries", 7, _of_torch(lambda torch: torch.retries, text.count),
+        gap=1, drop_order=4, leaves=27,
+    ),
+    Column(
+        "ooms", 4, _of_torch(lambda torch: torch.ooms, text.count), gap=1, drop_order=3, leaves=22
+    ),
+    Column(
+        "sm", 5, _figure(lambda row: _percent(row.sm_percent)),
+        gap=1, drop_order=9, leaves=22, order="sm",
+    ),
+    Column(
+        "cpu", 6, _figure(lambda row: _percent(row.cpu_percent)),
+        gap=1, drop_order=8, leaves=17, order="cpu",
+    ),
+    Column(
+        "host", 9, _figure(lambda row: _size(row.host_memory)),
+        gap=1, drop_order=1, leaves=33, order="host",
+    ),
+    Column("kind", 9, _figure(lambda row: row.kind), "left", gap=1, drop_order=0, leaves=33),
+    Column("age", 6, _old, gap=1, drop_order=2, leaves=29, order="age"),
+    Column(COMMAND, 1, _command, "left", grows=(REST,)),
+)  # fmt: skip
+"""From the left; another figure of a process is another of these."""
+_TORCH = {"allocated", "cached", "context", "peak", "retries", "ooms"}
+"""Columns that are there only beside processes that are known to use torch."""
+_GPU = _TORCH | {"gpu", "sm", "host"}
+"""Columns that are not there for the processes of the host."""
 _NAMES = {"sm_percent": "sm", "cpu_percent": "cpu", "host_memory": "host"}
 """Fields by the heading of their column."""
 
 
-def columns(cells: int, *, of_host: bool, torch: bool = False) -> list[Column]:
-    """Those that a row of that width has.
+@functools.lru_cache(maxsize=4)
+def columns(cells: int, *, of_host: bool, torch: bool = False) -> Layout[_Row]:
+    """Return the columns that a row of that width has.
 
     Args:
         cells: width of a row.
         of_host: for the host's processes.
         torch: whether any of them is known to use torch.
     """
-    found = []
-    for column in COLUMNS:
-        least = column.from_cells
-        if torch and column.beside_torch is not None:
-            least = column.beside_torch
-        if cells >= least and (column.of_host or not of_host) and (torch or not column.of_torch):
-            found.append(column)
-    return found
-
-
-def placed(column: Column, words: str) -> str:
-    """Return a column's text in its cells, with the blank before it."""
-    place = right if column.numeric else left
-    return f" {place(words, column.cells)}"
+    out = (_GPU if of_host else set()) | (set() if torch else _TORCH)
+    return fit_columns([column for column in _COLUMNS if column.name not in out], cells)
 
 
 def heading(order: Order, cells: int, *, of_host: bool = False, torch: bool = False) -> Line:
     """Return the columns' names; the one that the rows are sorted by is marked."""
-    spans: list[Span] = []
-    for column in columns(cells, of_host=of_host, torch=torch):
-        sorts = column.order == order
-        word = column.name + (glyphs.GLYPHS.unfolded if sorts else "")
-        spans.append(Span(placed(column, word), TextStyle.KEY if sorts else TextStyle.QUIET))
-    return fit_line((*spans, Span(f"  {COMMAND}", TextStyle.QUIET)), cells)
+    return heading_line(columns(cells, of_host=of_host, torch=torch), order)
 
 
-def order_at(cell: int, cells: int, *, of_host: bool = False, torch: bool = False) -> Order | None:
+def order_of(cell: int, cells: int, *, of_host: bool = False, torch: bool = False) -> Order | None:
     """Return the order that the heading in a cell sorts by; ``None`` for none."""
-    end = 0
-    for column in columns(cells, of_host=of_host, torch=torch):
-        end += column.cells + 1
-        if cell < end:
-            return column.order
-    return None
+    found = order_at(columns(cells, of_host=of_host, torch=torch), cell)
+    return next((order for order in ORDERS if order == found), None)
 
 
 def unread_notes(allocators: Allocators) -> list[str]:
@@ -182,24 +197,11 @@ def process_line(
     row: ProcessRow, now: float, cells: int, *, of_host: bool = False, torch: bool = False
 ) -> Line:
     """One row; what belongs to this workbench is named as that."""
-    item = row.process
-    ours = row.worker or (item is not None and item.ours)
-    style = TextStyle.PLAIN if item or row.pid else TextStyle.QUIET
-    spans: list[Span] = []
-    for column in columns(cells, of_host=of_host, torch=torch):
-        own = style
-        if column.of_torch and row.torch and not isinstance(row.torch.allocated, Value):
-            own = TextStyle.QUIET
-        if (column.name == "pid" and ours) or column.name == "memory":
-            own = TextStyle.STRONG
-        spans.append(Span(placed(column, column.say(row, now)), own))
-    indent = "  " * (row.depth - 1) + f"{glyphs.GLYPHS.corner} " if row.depth else ""
-    why = _why_unknown(row)
-    words = f"  {indent}{_rank(row.told)}{row.command}" + (f" ({why})" if why else "")
-    if row.pid is None and len(words) + sum(span.width for span in spans) > cells:
+    layout = columns(cells, of_host=of_host, torch=torch)
+    if row.pid is None and cell_len(_command_words(row)) > layout[-1].width:
         # Nobody's memory: what that is stands below the list, with the cursor on it.
-        words = words.partition(":")[0]
-    return fit_line((*spans, Span(words, style)), cells)
+        row = replace(row, command=row.command.partition(":")[0])
+    return row_line(layout, (row, now))
 
 
 def _rank(told: TorchProcess | None) -> str:

@@ -13,12 +13,13 @@ from textual.widgets import Input
 from tui.kit.lines import Line, LinesOnDemand, TextStyle, paragraph
 from tui.kit.lists import KeyedList, RowFilter
 from tui.kit.pane import LineBar, LinesView, Pane
+from tui.kit.table import Layout, heading_line, row_line
 from tui.results.store.compare import Question
 from tui.results.store.look import Listed, Past, Sides
 from tui.results.store.records import StoredRow
 from tui.results.views import comparison as comparison
 from tui.results.views import result_list as listing
-from tui.results.views.result_list import ORDERS, Order
+from tui.results.views.result_list import ORDERS, ListedRow, Order
 
 LIST, COMPARISON, PAST = "results", "comparison", "past"
 """The ids of the panes."""
@@ -37,7 +38,7 @@ class ResultList(KeyedList):
         super().__init__()
         self._pane = pane
         self._clock = clock
-        self._columns: listing.ResultColumns | None = None
+        self._columns: Layout[ListedRow] | None = None
         self._of: list[StoredRow] = []
         """The results that the columns were worked out for."""
         self._wide = 0
@@ -53,7 +54,7 @@ class ResultList(KeyedList):
         """Return the ids of the results in their order."""
         return [row.id for row in self._pane.rows]
 
-    def columns(self) -> listing.ResultColumns | None:
+    def columns(self) -> Layout[ListedRow] | None:
         """Those that fit; worked out anew where there are other results or another width."""
         pane, cells = self._pane, max(1, self.cells)
         if pane.found is None:
@@ -72,7 +73,8 @@ class ResultList(KeyedList):
         if not rows and pane.pattern.strip() and pane.found.all:
             return listing.no_match(pane.pattern, pane.found.all, cells)
         return LinesOnDemand(
-            len(rows), lambda at: listing.row_line(chosen, at, rows[at], pane.letter(rows[at]))
+            len(rows),
+            lambda at: row_line(chosen, ListedRow(at, rows[at], pane.letter(rows[at]))),
         )
 
 
@@ -204,7 +206,7 @@ class ResultsPane(Pane):
 
     def _heading_line(self, _cells: int) -> Line:
         chosen = self.table.columns()
-        return listing.heading(chosen) if chosen is not None else ()
+        return heading_line(chosen) if chosen is not None else ()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Narrow the list to what was typed."""

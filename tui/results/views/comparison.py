@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tui.core.text import glyphs
@@ -23,6 +23,7 @@ from tui.kit.lines import (
 )
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
 from tui.kit.scale import Scale
+from tui.kit.table import Column, Layout, fit_columns, heading_line, row_line, widest
 from tui.results.store.compare import Question, difference
 from tui.results.store.look import Past, Sides
 from tui.results.store.records import StoredRow
@@ -39,7 +40,6 @@ from tui.results.views.results import (
 )
 from tui.runs.views.backend import between
 
-_GAP = 2
 _MOST_NAME, _LEAST_NAME = 40, 14
 _LEAST_DRAWN = 15
 _MOST_DRAWN = 61
@@ -52,14 +52,9 @@ NONE_SHARED = "A and B have no workload in common that ended well with the same 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonColumns:
-    """Cells of each column; 0 of one that there is no room for."""
+    """The columns that fit."""
 
-    name: int
-    device: int
-    a: int
-    b: int
-    verdict: int
-    drawn: int
+    layout: Layout[Question]
     reach: float
     """The ratio at the right end of every line that is drawn."""
 
@@ -67,43 +62,56 @@ class ComparisonColumns:
 def sides_columns(found: Sides, room: int) -> ComparisonColumns:
     """Return the columns of a comparison that fit the width."""
     questions = found.compared.questions
-    names = [name_of(one.workload, one.parameters) for one in questions]
-    longest = max(map(cell_len, names), default=0)
-    device = max([cell_len("device"), *(cell_len(_device(one)) for one in questions)])
-    a = max([1, *(cell_len(side(one.a)) for one in questions)])
-    b = max([1, *(cell_len(side(one.b)) for one in questions)])
-    said = max([4, *(cell_len(_verdict(one)) for one in questions)])
     reach = scale.reach_of(
         [(one.answer.ratio.value, one.answer.ratio.ci95) for one in questions] or [(1.0, None)]
     )
-    least = max(_LEAST_DRAWN, 2 * max(map(cell_len, scale.ends_of(reach))) + 3)
-    fixed = a + b + said + 3 * _GAP
-    name = min(longest, _MOST_NAME)
-    if name + fixed + least + _GAP + device + _GAP > room:
-        device = 0
-    beside = device + _GAP if device else 0
-    name = max(_LEAST_NAME, min(name, room - fixed - beside - least - _GAP))
-    drawn = min(_MOST_DRAWN, room - name - fixed - beside - _GAP)
-    return ComparisonColumns(name, device, a, b, said, drawn if drawn >= _LEAST_DRAWN else 0, reach)
+    name = max(_LEAST_NAME, widest(map(_name, questions), _MOST_NAME))
+    ends = max(_LEAST_DRAWN, 2 * max(map(cell_len, scale.ends_of(reach))) + 3)
+    columns: list[Column[Question]] = [
+        Column("workload", _LEAST_NAME, _name, "left", gap=0, grows=(_LEAST_NAME, name)),
+        Column(
+            "device", widest(("device", *map(_device, questions))), _device,
+            "left", drop_order=0, leaves=name + ends,
+        ),
+        Column("A", widest(("A", *(side(one.a) for one in questions))), lambda one: side(one.a)),
+        Column("B", widest(("B", *(side(one.b) for one in questions))), lambda one: side(one.b)),
+        Column("B is", widest(("B is", *map(_verdict, questions))), _said, "left"),
+    ]  # fmt: skip
+    drawn = _drawn(reach, _LEAST_DRAWN, ends)
+    fitted = fit_columns([*columns, drawn], room)
+    if fitted and fitted[-1].column is drawn:
+        # Its heading and its cells are as wide as what it has been given.
+        whole = replace(fitted[-1], column=_drawn(reach, fitted[-1].width, ends))
+        fitted = (*fitted[:-1], whole)
+    return ComparisonColumns(fitted, reach)
+
+
+def _drawn(reach: float, cells: int, ends: int) -> Column[Question]:
+    """Return the column of the drawn intervals, with their axis as its heading.
+
+    Args:
+        reach: the ratio at its right end.
+        cells: its width.
+        ends: cells from which both ends of the axis are named in full.
+    """
+
+    def cell(one: Question) -> Line:
+        ratio = one.answer.ratio
+        return scale.interval_line(ratio.value, ratio.ci95, cells, reach, named=False)
+
+    grows = (ends, _MOST_DRAWN)
+    return Column(_axis(reach, cells), cells, cell, "left", drop_order=1, grows=grows)
 
 
 def sides_heading(chosen: ComparisonColumns) -> Line:
     """Draw the names of the columns and the axis of the drawn intervals."""
-    words = left("workload", chosen.name)
-    if chosen.device:
-        words += " " * _GAP + left("device", chosen.device)
-    for name, cells in (("A", chosen.a), ("B", chosen.b)):
-        words += " " * _GAP + right(name, cells)
-    words += " " * _GAP + left("B is", chosen.verdict)
-    if chosen.drawn:
-        words += " " * _GAP + _axis(chosen)
-    return (Span(words, TextStyle.QUIET),)
+    return heading_line(chosen.layout)
 
 
-def _axis(chosen: ComparisonColumns) -> str:
+def _axis(reach: float, cells: int) -> str:
     """Return the axis: the values at the ends of the drawn intervals, and 1 in the middle."""
-    room = chosen.drawn - (1 - chosen.drawn % 2)
-    low, high = scale.ends_of(chosen.reach)
+    room = cells - (1 - cells % 2)
+    low, high = scale.ends_of(reach)
     if len(low) >= room // 2 or len(high) >= room // 2:
         # Which side is faster stands beside it in words.
         low, high = low.rpartition(" ")[2], high.partition(" ")[0]
@@ -112,20 +120,15 @@ def _axis(chosen: ComparisonColumns) -> str:
 
 def question_line(one: Question, chosen: ComparisonColumns) -> Line:
     """Both medians with how many runs, the verdict, and the ratio with its interval drawn."""
-    words = left(name_of(one.workload, one.parameters), chosen.name)
-    if chosen.device:
-        words += " " * _GAP + left(_device(one), chosen.device)
-    for each, cells in ((one.a, chosen.a), (one.b, chosen.b)):
-        words += " " * _GAP + right(side(each), cells)
-    said = Span(
-        " " * _GAP + left(_verdict(one), chosen.verdict),
-        _VERDICT_STYLES.get(one.answer.verdict, TextStyle.PLAIN),
-    )
-    if not chosen.drawn:
-        return (Span(words), said)
-    ratio = one.answer.ratio
-    drawn = scale.interval_line(ratio.value, ratio.ci95, chosen.drawn, chosen.reach, named=False)
-    return (Span(words), said, Span(" " * _GAP), *drawn)
+    return row_line(chosen.layout, one)
+
+
+def _name(one: Question) -> str:
+    return name_of(one.workload, one.parameters)
+
+
+def _said(one: Question) -> Span:
+    return Span(_verdict(one), _VERDICT_STYLES.get(one.answer.verdict, TextStyle.PLAIN))
 
 
 def _device(one: Question) -> str:

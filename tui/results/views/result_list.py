@@ -12,13 +12,12 @@ from tui.kit.lines import (
     Line,
     Span,
     TextStyle,
-    cell_len,
     fit_line,
     flow,
-    left,
     line,
     paragraph,
 )
+from tui.kit.table import REST, Column, Layout, fit_columns, largest_first, widest
 from tui.results.store.look import Listed
 from tui.results.store.records import StoredRow, place
 from tui.results.views.results import date, name_of, outcome, when
@@ -29,15 +28,14 @@ ORDERS: tuple[Order, ...] = ("newest", "workload", "time")
 LETTERS = ("A", "B")
 """Of the two results that are marked."""
 
-_LEAD = 2
-_GAP = 2
-_MOST = {"workload": 44, "result": 30, "tags": 24, "gpu": 24}
-"""Cells that a column may take, where it is not a number's."""
-_LEAST = {"workload": 18, "result": 12}
 _FACTS = ("box", "gpu", "driver", "torch")
 """Facts that have columns where the results differ in them."""
 _DROPPED_FIRST = ("gpu", "tags", "box", "driver", "torch", "device")
 """Left out in this order where there is no room; what is under the cursor is told in full below."""
+_MOST = {"tags": 24, "gpu": 24}
+"""Cells that a column of text takes at most."""
+_WORKLOAD, _RESULT = 18, (12, 30)
+"""Cells of a name at least, and of a result at least and before names that are longer grow."""
 
 
 def ordered(rows: Sequence[StoredRow], order: Order) -> list[StoredRow]:
@@ -45,21 +43,24 @@ def ordered(rows: Sequence[StoredRow], order: Order) -> list[StoredRow]:
     if order == "workload":
         return sorted(rows, key=lambda row: (row.workload, row.parameters, row.device))
     if order == "time":
-        return sorted(rows, key=lambda row: -(row.median_s or 0.0))
+        return largest_first(rows, lambda row: row.median_s)
     return list(rows)
 
 
 @dataclass(frozen=True, slots=True)
-class ResultColumns:
-    """What a list shows of its rows, and in how many cells."""
+class ListedRow:
+    """A result in the list."""
 
-    cells: dict[str, int]
-    """By the names of the columns, in their order."""
-    texts: dict[str, tuple[str, ...]]
-    """Of each row, by the names of the columns."""
+    at: int
+    """Its place among the rows."""
+    row: StoredRow
+    mark: str
+    """Its letter where it is marked; else empty."""
 
 
-def columns_of(found: Listed, rows: Sequence[StoredRow], room: int, now: float) -> ResultColumns:
+def columns_of(
+    found: Listed, rows: Sequence[StoredRow], room: int, now: float
+) -> Layout[ListedRow]:
     """Return the columns of the list that fit the width.
 
     Args:
@@ -80,59 +81,31 @@ def columns_of(found: Listed, rows: Sequence[StoredRow], room: int, now: float) 
             texts[name] = values
     if found.tags:
         texts["tags"] = tuple(", ".join(found.tags.get(row.number, ())) for row in rows)
-    cells = {
-        name: min(
-            max(cell_len(name), *map(cell_len, values)) if values else cell_len(name),
-            _MOST.get(name, 1000),
-        )
-        for name, values in texts.items()
-    }
+    mark: Column[ListedRow] = Column(
+        "", 2, lambda listed: Span(listed.mark, TextStyle.KEY), "left", gap=0
+    )
+    columns = [mark, *(_column(name, values) for name, values in texts.items())]
+    return fit_columns(columns, room)
 
-    def over() -> int:
-        return _LEAD + sum(cells.values()) + _GAP * (len(cells) - 1) - room
 
-    for name in _DROPPED_FIRST:
-        shrunk = sum(max(0, cells[each] - least) for each, least in _LEAST.items())
-        if over() > shrunk and name in cells:
-            del cells[name]
-    for name, least in _LEAST.items():
-        cells[name] = max(least, cells[name] - max(0, over()))
-    # What is left over goes to the names, which tell two settings apart.
-    longest = max((cell_len(name) for name in texts["workload"]), default=0)
-    cells["workload"] = max(cells["workload"], min(longest, cells["workload"] - over()))
-    return ResultColumns(cells, texts)
+def _column(name: str, values: Sequence[str]) -> Column[ListedRow]:
+    def cell(listed: ListedRow) -> Span:
+        return Span(values[listed.at], _style(name, listed.row))
+
+    cells = widest((name, *values), _MOST.get(name, REST))
+    gap = 0 if name == "when" else 2
+    if name == "workload":
+        return Column(name, _WORKLOAD, cell, "left", gap, grows=(_WORKLOAD, cells))
+    if name == "result":
+        least, most = _RESULT
+        return Column(name, least, cell, "left", gap, grows=(min(cells, most),))
+    worth = _DROPPED_FIRST.index(name) if name in _DROPPED_FIRST else None
+    return Column(name, cells, cell, "left", gap, drop_order=worth)
 
 
 def _result(row: StoredRow) -> str:
     mark = f"{glyphs.GLYPHS.warning} " if row.marks else ""
     return f"{mark}{outcome(row)}"
-
-
-def heading(chosen: ResultColumns) -> Line:
-    """Draw the names of the columns."""
-    words = (" " * _GAP).join(left(name, size) for name, size in chosen.cells.items())
-    return (Span(" " * _LEAD + words, TextStyle.QUIET),)
-
-
-def row_line(chosen: ResultColumns, at: int, row: StoredRow, mark: str) -> Line:
-    """One result.
-
-    Args:
-        chosen: the columns.
-        at: its place among the rows.
-        row: the result.
-        mark: its letter where it is marked; else empty.
-    """
-    spans = [Span(left(mark, _LEAD), TextStyle.KEY)]
-    for number, (name, cells) in enumerate(chosen.cells.items()):
-        gap = " " * _GAP if number else ""
-        words = gap + left(chosen.texts[name][at], cells)
-        style = _style(name, row)
-        if spans[-1].style is style:
-            spans[-1] = Span(spans[-1].text + words, style)
-        else:
-            spans.append(Span(words, style))
-    return tuple(spans)
 
 
 def _style(name: str, row: StoredRow) -> TextStyle:

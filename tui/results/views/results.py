@@ -24,7 +24,7 @@ from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, spread
 from tui.results.store.validity import is_time
 from tui.runs.state.parameters import short
 from tui.runs.views.backend import between
-from workloads.protocol.results import Column, Table
+from workloads.protocol.results import DataColumn, Table
 
 SHORT_ID = 8
 """Digits of an id that are shown; as many as are needed name one."""
@@ -103,7 +103,7 @@ def list_table(
     return Table(
         "results",
         ", ".join((many, *shared)),
-        tuple(Column(name) for name, _ in columns),
+        tuple(DataColumn(name) for name, _ in columns),
         tuple(tuple(cell(number) for _, cell in columns) for number in range(len(rows))),
     )
 
@@ -139,7 +139,7 @@ def compare_table(found: StoreComparison) -> Table:
     return Table(
         "compare",
         f"{text.count(len(found.questions), 'workload')} on both sides",
-        tuple(map(Column, (*names, "B is", "speed B/A", "95% interval"))),
+        tuple(map(DataColumn, (*names, "B is", "speed B/A", "95% interval"))),
         tuple(_question(one) for one in found.questions),
     )
 

@@ -15,9 +15,10 @@ from tui.core.events import Topic
 from tui.kit.lines import Line, LinesOnDemand
 from tui.kit.lists import KeyedList, RowFilter
 from tui.kit.pane import LineBar, LinesView, Pane
+from tui.kit.table import heading_line
 from tui.runs.state.state import RunsState
 from tui.runs.views.runner_notes import runner_notes
-from tui.runs.views.workload_columns import columns_for, entry_line, heading
+from tui.runs.views.workload_columns import columns_for, entry_line, hidden_columns
 from tui.runs.views.workload_table import (
     ORDERS,
     Entry,
@@ -110,11 +111,12 @@ class WorkloadList(KeyedList):
         """Return the line above the table, as wide as the table's lines."""
         if not self.found:
             self.read_keys()  # it is drawn before the table is
-        return heading(self._state, columns_for(self._state, self.found, max(1, self.cells)))
+        return heading_line(columns_for(self._state, self.found, max(1, self.cells)))
 
     def hidden_columns(self) -> tuple[str, ...]:
         """Columns for which there is no room."""
-        return columns_for(self._state, self.found, max(1, self.cells)).hidden
+        layout = columns_for(self._state, self.found, max(1, self.cells))
+        return hidden_columns(self._state, layout)
 
     # ---- moving ----
 

@@ -26,7 +26,7 @@ from workloads.protocol.results import (
     Basis,
     Cell,
     Chart,
-    Column,
+    DataColumn,
     RunResult,
     Series,
     Setting,
@@ -389,12 +389,12 @@ def _table(
         if (unit := rate_of(result_of(run)))
     }
     base = base_device(devices)
-    columns = [Column(name) for name in sweep.texts]
+    columns = [DataColumn(name) for name in sweep.texts]
     for device in devices:
-        columns.append(Column(f"{device} time", "s"))
-        columns += [Column(f"{device} rate", rates[device])] if device in rates else []
-        columns += [Column(f"{device} speed-up", "x")] if device != base else []
-    columns.append(Column("state"))
+        columns.append(DataColumn(f"{device} time", "s"))
+        columns += [DataColumn(f"{device} rate", rates[device])] if device in rates else []
+        columns += [DataColumn(f"{device} speed-up", "x")] if device != base else []
+    columns.append(DataColumn("state"))
     rows: list[tuple[Cell, ...]] = []
     for point, runs in points:
         cells: list[Cell] = [

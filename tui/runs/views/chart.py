@@ -40,7 +40,7 @@ from tui.kit.tables import reason_lines, table_lines
 from tui.runs.state.parameters import Sweep
 from tui.runs.sweeps.sweep_result import Swept, progress_text, settings_text
 from tui.runs.views.workload_state import progress_words, running
-from workloads.protocol.results import Cell, Chart, Column, Figure, RunResult, Series, Table
+from workloads.protocol.results import Cell, Chart, DataColumn, Figure, RunResult, Series, Table
 
 MOST_LABEL = 28
 LEAST_BAR = 8
@@ -251,7 +251,7 @@ def mark_lines(chart: Chart, cells: int) -> list[Line]:
 
 def point_table(chart: Chart) -> Table:
     """Return the points of a chart as a table: a row for each place, a column for each series."""
-    columns = (Column(chart.axis), *(Column(item.name, item.unit) for item in chart.series))
+    columns = (DataColumn(chart.axis), *(DataColumn(item.name, item.unit) for item in chart.series))
     rows: list[tuple[Cell, ...]] = []
     for number, value in enumerate(chart.places):
         name: Cell = chart.labels[number] if chart.labels else value

@@ -38,7 +38,7 @@ from tui.runs.sweeps.sweep_result import base_device, speed_up
 from tui.runs.views.chart import bar, beside
 from tui.runs.views.workload_state import median
 from tui.runs.views.workload_table import devices, figures_of
-from workloads.protocol.results import Column, Table
+from workloads.protocol.results import DataColumn, Table
 
 TIME_CELLS = 8
 
@@ -206,11 +206,11 @@ def _limit_lines(found: Roofline, cells: int) -> list[Line]:
 
 def _point_table(found: Roofline, selected: str | None) -> Table:
     columns = (
-        Column("workload"),
-        Column("settings"),
-        Column("FLOP/B"),
-        Column("rate", "FLOP/s"),
-        Column("share of roof", "%"),
+        DataColumn("workload"),
+        DataColumn("settings"),
+        DataColumn("FLOP/B"),
+        DataColumn("rate", "FLOP/s"),
+        DataColumn("share of roof", "%"),
     )
     order = sorted(found.points, key=lambda one: (one.workload != selected, one.flop_per_byte))
     return Table("roofline", "points", columns, tuple(_point_row(found, point) for point in order))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU
-from tui.kit.lines import Line, Span, TextStyle, fit_line, left, right, width
+from tui.kit.lines import Line, Span, TextStyle, left, plain, width
+from tui.kit.table import REST, Column, Layout, PlacedColumn, fit_columns, row_line
 from tui.runs.state.state import RunsState
 from tui.runs.views.workload_table import (
     LIMIT,
@@ -23,22 +24,17 @@ from tui.runs.views.workload_table import (
     devices,
 )
 
+_Shown = tuple[WorkloadRow, bool]
+"""A workload, and that it is under the cursor."""
+
 LEAD = 2
 """Cells for the cursor and for the glyph of a group."""
-GAP = 2
 NAME_CELLS = (20, 40)
 """Of a name: at least, and those that no figure is kept for."""
-STATE_LEAST = 10
-ROOM_FOR: tuple[tuple[str, int], ...] = (
-    (NAME, 26),
-    (STATE, 14),
-    (NAME, 40),
-    (STATE, 28),
-    (NAME, 60),
-    (STATE, 60),
-    (NAME, 1000),
-)
-"""What is given room beyond the least, one after the other, and up to how many cells."""
+NAME_GROWS = (26, 40, 60, 1000)
+STATE_LEAST, STATE_GROWS = 10, (14, 28, 60, REST)
+"""Names and states grow in turns: the name tells two runs apart by its parameters, and the state
+can be a sentence."""
 TIME_CELLS = 8
 CELLS = {SPEED_UP: 8, RATE: 12, LIMIT: 12, PEAK: 11}
 """At least; a rate and a share of a limit have as many as the longest of them takes."""
@@ -48,64 +44,50 @@ DROPPED_FIRST = (PEAK, RATE, LIMIT, SPEED_UP)
 """Left out in this order where there is no room; the detail pane has all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumns:
-    """The columns that fit, with their widths in cells."""
-
-    name: int
-    cells: dict[str, int]
-    state: int
-    hidden: tuple[str, ...]
-
-
 def columns(
-    names: Sequence[str],
+    labels: Mapping[str, str],
     longest: int,
     room: int,
     shortest: int = 0,
     texts: Mapping[str, int] | None = None,
-) -> TableColumns:
+) -> Layout[_Shown]:
     """Choose columns and widths.
 
     Args:
-        names: torch devices of the timing columns.
+        labels: headings of the timing columns, by torch device.
         longest: cells of the longest workload name with its parameters.
         room: cells of a line.
         shortest: cells of the names that figures are not left out for.
         texts: cells of the longest text in a column.
     """
-    cells = {name: max(TIME_CELLS, len(name)) for name in names}
-    if len(names) > 1:
-        cells[SPEED_UP] = CELLS[SPEED_UP]
-    cells |= {name: CELLS[name] for name in (RATE, LIMIT, PEAK)}
+    cells = {name: max(TIME_CELLS, len(name)) for name in labels} | CELLS
     for name, size in (texts or {}).items():
-        if name in cells:
-            cells[name] = max(cells[name], min(size, WIDEST))
-    hidden: list[str] = []
+        cells[name] = max(cells[name], min(size, WIDEST))
+    figures = [*labels, *([SPEED_UP] if len(labels) > 1 else []), RATE, LIMIT, PEAK]
     least = max(NAME_CELLS[0], min(shortest, NAME_CELLS[1]))
-
-    def needed() -> int:
-        return LEAD + least + GAP + STATE_LEAST + sum(GAP + size for size in cells.values())
-
-    for name in DROPPED_FIRST:
-        if needed() > room and name in cells:
-            del cells[name]
-            hidden.append(name)
-    spare = room - needed()
-    if spare < 0:
-        return TableColumns(max(4, least + spare), cells, STATE_LEAST, tuple(hidden))
-    # Of both, the name tells two runs apart by its parameters, and the state can be a sentence.
-    given = {NAME: least, STATE: STATE_LEAST}
-    for name, most in ROOM_FOR:
-        wanted = min(most, longest) if name == NAME else most
-        more = min(spare, max(0, wanted - given[name]))
-        given[name] += more
-        spare -= more
-    return TableColumns(given[NAME], cells, given[STATE] + spare, tuple(hidden))
+    grows = tuple(min(most, longest) for most in NAME_GROWS)
+    return fit_columns(
+        [
+            Column("", LEAD, _mark, "left", gap=0),
+            Column(NAME, least, lambda shown: shown[0].name, "left", gap=0, grows=grows),
+            *(_figure(name, labels.get(name, name), cells[name]) for name in figures),
+            Column(STATE, STATE_LEAST, lambda shown: shown[0].state, "left", grows=STATE_GROWS),
+        ],
+        room,
+    )
 
 
-def columns_for(state: RunsState, found: Sequence[Entry], room: int) -> TableColumns:
-    """Return the columns for these entries."""
+def _mark(shown: _Shown) -> Span:
+    return Span(glyphs.GLYPHS.selected if shown[1] else "", TextStyle.STRONG)
+
+
+def _figure(name: str, label: str, cells: int) -> Column[_Shown]:
+    worth = DROPPED_FIRST.index(name) if name in DROPPED_FIRST else None
+    return Column(label, cells, lambda shown: shown[0].cells.get(name, ""), drop_order=worth)
+
+
+def columns_for(state: RunsState, found: Sequence[Entry], room: int) -> Layout[_Shown]:
+    """Return the columns for these entries; a device has its name of the rest of the screen."""
     rows = [entry for entry in found if isinstance(entry, WorkloadRow)]
     longest = max((row.name.width for row in rows), default=0)
     shortest = max((row.least for row in rows), default=0)
@@ -113,40 +95,36 @@ def columns_for(state: RunsState, found: Sequence[Entry], room: int) -> TableCol
         name: max((row.cells[name].width for row in rows if name in row.cells), default=0)
         for name in (RATE, LIMIT, *devices(state))
     }
-    return columns(devices(state), longest, room, shortest, texts)
-
-
-def heading(state: RunsState, chosen: TableColumns) -> Line:
-    """Return the names of the columns; a device has its name of the rest of the screen."""
     gpu = state.machine.gpu_column
-    labels = {gpu.torch: gpu.label} if gpu and gpu.torch else {}
-    words = " " * LEAD + left("name", chosen.name)
-    for name, cells in chosen.cells.items():
-        words += " " * GAP + right(CPU if name == CPU else labels.get(name, name), cells)
-    return (Span(words + " " * GAP + "state", TextStyle.QUIET),)
+    known = {CPU: CPU, gpu.torch: gpu.label} if gpu and gpu.torch else {}
+    labels = {name: known.get(name, name) for name in devices(state)}
+    return columns(labels, longest, room, shortest, texts)
 
 
-def entry_line(entry: Entry, chosen: TableColumns, *, under_cursor: bool) -> Line:
-    """One line of the table."""
-    mark = Span(
-        left(glyphs.GLYPHS.selected, LEAD) if under_cursor else " " * LEAD, TextStyle.STRONG
+def hidden_columns(state: RunsState, layout: Layout[_Shown]) -> tuple[str, ...]:
+    """Return the names of the columns that there is no room for, in the order they went."""
+    shown = {placed.column.name for placed in layout}
+    compares = len(devices(state)) > 1
+    return tuple(
+        name for name in DROPPED_FIRST if name not in shown and (compares or name != SPEED_UP)
     )
+
+
+def entry_line(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> Line:
+    """Return a line of the table; a state that is too long takes the empty cells before it."""
     if isinstance(entry, Group):
         sign = glyphs.GLYPHS.folded if entry.folded else glyphs.GLYPHS.unfolded
         size = f" ({text.count(entry.size, 'workload')})" if entry.folded else ""
         lead = left(sign, LEAD)
         return (Span(f"{lead}{entry.name}", TextStyle.STRONG), Span(size, TextStyle.QUIET))
-    spans: list[Span] = [mark, Span(left(entry.name.text, chosen.name), entry.name.style)]
-    filled = [name for name in chosen.cells if entry.cells.get(name, Span("")).text]
-    last = list(chosen.cells).index(filled[-1]) if filled else -1
-    spill = width(entry.state) > chosen.state
-    for position, (name, cells) in enumerate(chosen.cells.items()):
-        if spill and position > last:
-            break
-        cell = entry.cells.get(name, Span(""))
-        spans.append(Span(" " * GAP + right(cell.text, cells), cell.style))
-    spans.append(Span(" " * GAP))
-    room = chosen.state + sum(
-        GAP + cells for place, cells in enumerate(chosen.cells.values()) if spill and place > last
-    )
-    return (*spans, *fit_line(entry.state, room))
+    shown = (entry, under_cursor)
+    *others, state = layout
+    while width(entry.state) > layout[-1].width and _is_empty(others[-1], shown):
+        start = others.pop().start
+        state = replace(state, start=start, width=state.end - start)
+    return row_line((*others, state), shown)
+
+
+def _is_empty(placed: PlacedColumn[_Shown], shown: _Shown) -> bool:
+    """Return whether a column is one of figures, without a figure of this row."""
+    return placed.column.align == "right" and not plain(row_line((placed,), shown)).strip()

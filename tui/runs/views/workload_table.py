@@ -10,6 +10,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU
 from tui.kit.lines import Line, Span, TextStyle, paragraph
+from tui.kit.table import largest_first
 from tui.runs.state import parameters
 from tui.runs.state.runs import EarlierResult, RunState, can_be_compared
 from tui.runs.state.state import RunsState
@@ -339,9 +340,7 @@ def ordered(state: RunsState, found: Sequence[Entry], order: Order) -> list[Entr
         return [*sorted(rows, key=lambda row: row.workload)]
     names = devices(state)
     values = {row.workload: _VALUES[order](_results(state, row.workload, names)) for row in rows}
-    known = [row for row in rows if values[row.workload] is not None]
-    known.sort(key=lambda row: values[row.workload] or 0.0, reverse=True)
-    return [*known, *(row for row in rows if values[row.workload] is None)]
+    return [*largest_first(rows, lambda row: values[row.workload])]
 
 
 _Results = tuple[RunResult | None, ...]

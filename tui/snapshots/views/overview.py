@@ -29,11 +29,11 @@ from tui.snapshots.session.snapshot_reader import SnapshotStore, names
 from tui.snapshots.views.explained import account_lines, first_lines
 from tui.snapshots.views.words import (
     FRAME_STYLES,
-    SITE_HEADING,
     bulleted,
     clock_words,
     indented,
     labelled,
+    site_heading,
     site_line,
     stack_lines,
 )
@@ -282,15 +282,10 @@ def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
     rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
     if not top:
         return [*rows, line(Span("   nothing was live", TextStyle.QUIET))]
-    rows.append(fit_line((Span(f"{SITE_HEADING}site", TextStyle.QUIET),), cells))
-    for item in top:
-        style = FRAME_STYLES[item.kind]
-        rows.append(
-            site_line(
-                item.bytes, item.share, item.count, label=item.label, style=style, cells=cells
-            )
-        )
-    return rows
+    rows.append(site_heading("site", cells))
+    return rows + [
+        site_line(item, line(Span(item.label, FRAME_STYLES[item.kind])), cells) for item in top
+    ]
 
 
 def advice_lines(title: str, advice: Sequence[Advice], cells: int) -> list[Line]:

@@ -9,7 +9,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph
 from tui.snapshots.model.results import Difference, DiffRow, Grouping, Order, SiteListing, SiteRow
-from tui.snapshots.views.words import FRAME_STYLES, SITE_HEADING
+from tui.snapshots.views.words import FRAME_STYLES, SITE_FIGURES, site_heading, site_line
 
 Path = tuple[str, ...]
 CHANGE_STYLES = {
@@ -77,28 +77,21 @@ def node_line(node: SiteLine, *, unfolded: bool, cells: int) -> Line:
     row = node.row
     if row is None:
         return fit_line(
-            line(Span(" " * len(SITE_HEADING) + indent + node.words, TextStyle.QUIET)), cells
+            line(Span(" " * SITE_FIGURES + indent + node.words, TextStyle.QUIET)), cells
         )
     mark = " "
     if row.children:
         mark = glyphs.GLYPHS.unfolded if unfolded else glyphs.GLYPHS.folded
-    figures = f"{text.size(row.bytes):>9} {text.share(row.share):>4} {text.count(row.count):>7}  "
     label = Span(f"{indent}{mark} {row.label}", FRAME_STYLES[row.kind])
     folded = Span(
         f"  after {row.folded} folded" if row.folded and node.depth else "", TextStyle.QUIET
     )
-    return fit_line((Span(figures), label, folded), cells)
+    return site_line(row, (label, folded), cells)
 
 
 def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
     """Draw the heading over the columns of sites."""
-    return fit_line(
-        line(
-            Span(SITE_HEADING, TextStyle.QUIET),
-            Span(f"  by {grouping}, by {order}", TextStyle.QUIET),
-        ),
-        cells,
-    )
+    return site_heading(f"  by {grouping}, by {order}", cells)
 
 
 def after(options: tuple[str, ...], present: str) -> str:

@@ -23,7 +23,7 @@ from tui.kit.lines import (
 from tui.snapshots.analysis.frames import frame_kind, frame_label
 from tui.snapshots.explain.frames import base_name
 from tui.snapshots.model.pictures import Timeline
-from tui.snapshots.model.results import FrameKind, Part, State, Summary
+from tui.snapshots.model.results import FrameKind, Part, SiteRow, State, Summary, Top
 from tui.snapshots.model.snapshot import Frame
 from tui.snapshots.reader.messages import Answer, Refused, Request
 from tui.snapshots.session.snapshot_reader import SnapshotStore
@@ -36,8 +36,8 @@ FRAME_STYLES: dict[FrameKind | None, TextStyle] = {
     "native": TextStyle.QUIET,
     None: TextStyle.QUIET,
 }
-SITE_HEADING = f"{'bytes':>9} {'%':>4} {'count':>7}  "
-"""Over a list of sites: the share is of what was live, the count is of allocations."""
+SITE_FIGURES = 24
+"""Cells of the figures of a site and of the gap behind them."""
 TITLES: tuple[tuple[View, str, str], ...] = (
     ("verdict", "v", "Verdict"),
     ("timeline", "t", "Timeline"),
@@ -141,12 +141,16 @@ def labelled(name: str, value: str) -> Line:
     return line(Span(f"{name} ", TextStyle.QUIET), Span(value))
 
 
-def site_line(
-    size: int, share: float, count: int, label: str, style: TextStyle, cells: int
-) -> Line:
-    """Bytes, share, count and who: the columns of every list of sites."""
-    figures = f"{text.size(size):>9} {text.share(share):>4} {text.count(count):>7}  "
-    return fit_line((Span(figures), Span(label, style)), cells)
+def site_heading(name: str, cells: int) -> Line:
+    """Draw the heading over sites: shares are of what was live, counts are of allocations."""
+    words = f"{'bytes':>9} {'%':>4} {'count':>7}  {name}"
+    return fit_line((Span(words, TextStyle.QUIET),), cells)
+
+
+def site_line(site: SiteRow | Top, label: Line, cells: int) -> Line:
+    """Draw bytes, share, count and who: the columns of every list of sites."""
+    figures = f"{text.size(site.bytes):>9} {text.share(site.share):>4} {text.count(site.count):>7}"
+    return fit_line((Span(f"{figures}  "), *label), cells)
 
 
 # ---- the views -----------------------------------------------------------------------------------
@@ -257,11 +261,8 @@ def part_lines(part: Part, cells: int) -> list[Line]:
         amount = "" if len(part.categories) == 1 else f"{text.size(size)} "
         rows += bulleted(f"{amount}{name}: {told_by}", cells)
     if len(part.top) > 1:
-        rows.append(fit_line((Span(f"{SITE_HEADING}site", TextStyle.QUIET),), cells))
-        rows += [
-            site_line(top.bytes, top.share, top.count, top.label, TextStyle.PLAIN, cells)
-            for top in part.top
-        ]
+        rows.append(site_heading("site", cells))
+        rows += [site_line(top, line(top.label), cells) for top in part.top]
         rows.append(line(Span("the stack of most bytes:", TextStyle.QUIET)))
     return rows + (stack_lines(part.stack, cells) if part.count else [])
 

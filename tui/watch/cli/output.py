@@ -27,7 +27,7 @@ WHAT_IS_READ = (
     "read from outside, read-only: the statistics of torch's allocator in the memory of each "
     "process; nothing runs in it, and nothing stops it"
 )
-_FIGURES = (
+FIGURES = (
     "allocated",
     "allocated_peak",
     "reserved",
@@ -38,27 +38,6 @@ _FIGURES = (
     "alloc_retries",
     "ooms",
 )
-_COLUMNS = {
-    "pid": "pid",
-    "user": "user",
-    "rank": "rank",
-    "torch": "torch",
-    "device": "device",
-    "allocated": "allocated",
-    "allocated_peak": "peak",
-    "reserved": "reserved",
-    "reserved_peak": "peak",
-    "process": "process",
-    "alloc_retries": "retries",
-    "ooms": "ooms",
-    "command": "command",
-}
-"""Headings by what stands below them."""
-_LEFT = ("user", "torch", "device", "command")
-_LEFT_OUT = ("torch", "user", "reserved_peak", "allocated_peak", "ooms")
-"""Columns, in the order in which they are left out where there is no room."""
-_LEAST_COMMAND = 16
-"""Cells that the command keeps before another column does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +117,8 @@ def _process(row: WatchedProcessRow, unavailable: dict[str, str]) -> dict[str, A
 def _plain_device(
     ordinal: int | None, identity: str | None, figures: Mapping[str, int | None], held: int | None
 ) -> dict[str, Any]:
-    first = {name: figures.get(name) for name in _FIGURES[:-2]}
-    counts = {name: figures.get(name) for name in _FIGURES[-2:]}
+    first = {name: figures.get(name) for name in FIGURES[:-2]}
+    counts = {name: figures.get(name) for name in FIGURES[-2:]}
     return {"ordinal": ordinal, "id": identity, **first, "process": held, **counts}
 
 
@@ -152,13 +131,13 @@ def _device(
         unavailable[f"{here}.id"] = placed.why_no_id
     if placed.process is None:
         unavailable[f"{here}.process"] = placed.why_no_process
-    values = {name: getattr(figures, name) for name in _FIGURES}
+    values = {name: getattr(figures, name) for name in FIGURES}
     return _plain_device(ordinal, placed.id, values, placed.process)
 
 
 def _silent(ordinal: int, why: str, path: str, unavailable: dict[str, str]) -> dict[str, Any]:
     here = f"{path}.devices.{ordinal}"
-    unavailable |= {f"{here}.{name}": why for name in (*_FIGURES, "id", "process")}
+    unavailable |= {f"{here}.{name}": why for name in (*FIGURES, "id", "process")}
     return _plain_device(ordinal, None, {}, None)
 
 
@@ -171,7 +150,7 @@ def _of_nvml(
     unavailable: dict[str, str],
 ) -> dict[str, Any]:
     here = f"{path}.devices.{identity}"
-    unavailable |= {f"{here}.{name}": reason for name in (*_FIGURES, "ordinal")}
+    unavailable |= {f"{here}.{name}": reason for name in (*FIGURES, "ordinal")}
     if memory is None:
         unavailable[f"{here}.process"] = why
     return _plain_device(None, identity, {}, memory)
@@ -180,63 +159,9 @@ def _of_nvml(
 # ---- text ----
 
 
-def table(rows: Sequence[WatchedProcessRow], room: int | None = None) -> list[str]:
-    """Return a line for each device of each process, headings first; nothing where there is none.
-
-    Args:
-        rows: what is shown.
-        room: cells of a line; columns that have none are left out. ``None`` for any number.
-    """
-    lines = [_COLUMNS, *(cells for row in rows for cells in _cells(row))] if rows else []
-    widths = {name: max(len(line[name]) for line in lines) for name in _COLUMNS} if rows else {}
-    left_out = list(_LEFT_OUT)
-    while room is not None and left_out and _total(widths) > room:
-        del widths[left_out.pop(0)]
-    told = []
-    for cells in lines:
-        parts = [
-            cells[name].ljust(width) if name in _LEFT else cells[name].rjust(width)
-            for name, width in widths.items()
-        ]
-        told.append("  ".join(parts).rstrip())
-    return told
-
-
-def _total(widths: Mapping[str, int]) -> int:
-    """Cells of a line, of its command no more than it has to keep."""
-    needed = {**widths, "command": min(widths.get("command", 0), _LEAST_COMMAND)}
-    return sum(needed.values()) + 2 * (len(needed) - 1)
-
-
 def reasons(rows: Sequence[WatchedProcessRow]) -> list[str]:
     """Why there are no figures, and what would help, a line each."""
     return [line for row in rows for line in _why_not(row)]
-
-
-def _cells(row: WatchedProcessRow) -> list[dict[str, str]]:
-    process = row.process
-    ranks = fmt.NA if process.rank is None else str(process.rank)
-    if process.rank is not None and process.world_size is not None:
-        ranks = f"{process.rank}/{process.world_size}"
-    same = dict.fromkeys(_COLUMNS, fmt.NA) | {
-        "pid": str(process.pid),
-        "user": process.user or fmt.NA,
-        "rank": ranks,
-        "torch": process.torch or fmt.NA,
-        "command": process.command or fmt.NA,
-    }
-    lines = []
-    for each in row.figures:
-        held = row.placed[each.device].process
-        sizes = {name: getattr(each, name) for name in _FIGURES} | {"process": held}
-        texts = {name: fmt.size(sizes[name]) for name in sizes.keys() & _COLUMNS.keys()}
-        counts = {"alloc_retries": fmt.count(each.alloc_retries), "ooms": fmt.count(each.ooms)}
-        lines.append({**same, "device": each.device, **texts, **counts})
-    if not lines:
-        known = [memory for memory, _ in row.listed.values() if memory is not None]
-        held = sum(known) if known and len(known) == len(row.listed) else None
-        lines.append({**same, "process": fmt.size(held)})
-    return lines
 
 
 def _why_not(row: WatchedProcessRow) -> list[str]:

@@ -39,8 +39,8 @@ from tui.watch.cli.output import (
     rows_of,
     stored_run_lines,
     stored_runs_as_plain,
-    table,
 )
+from tui.watch.cli.process_table import table
 from tui.watch.runs import runs
 from tui.watch.runs.agents import (
     Agents,
@@ -288,11 +288,7 @@ def _fitted(rows: Sequence[WatchedProcessRow]) -> list[str]:
     """Return the table as wide as the terminal; whole where it is not for one."""
     if not sys.stdout.isatty():
         return table(rows)
-    # Here, because it measures with rich, which a pipe has no use for.
-    from tui.kit.lines import fit
-
-    columns = shutil.get_terminal_size().columns
-    return [fit(line, columns) for line in table(rows, columns)]
+    return table(rows, shutil.get_terminal_size().columns)
 
 
 def _wrapped(sentences: Sequence[str]) -> list[str]:

@@ -32,11 +32,11 @@ from tui.watch.views.processes import (
     AROUND_PLOT,
     LEAST_PLOT,
     Over,
+    device_line,
     heading,
     key_of,
     missing_lines,
     plot_of,
-    row_line,
 )
 from tui.watch.views.run import (
     banner_lines,
@@ -141,7 +141,7 @@ class WatchedDeviceList(KeyedList):
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Their figures."""
-        return [row_line(row, cells) for row in self._devices()]
+        return [device_line(row, cells) for row in self._devices()]
 
 
 class RunPane(Pane):

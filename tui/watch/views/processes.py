@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
-from tui.kit.lines import Line, Span, TextStyle, fit_line, left, paragraph, right
+from tui.kit.lines import Line, Span, TextStyle, paragraph
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines
 from tui.kit.scale import Scale, below, scale_for
+from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, row_line
 from tui.watch.runs.ooms import Oom
 from tui.watch.state.run import Mark, StepPoint, WatchedDevice
 from workloads.protocol.messages import TorchMemory
 
 RATE_DIGITS = 0.005
 """Half of the width to which steps a second are told, as a share: three digits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column; another figure is another of these."""
-
-    name: str
-    cells: int
-    from_cells: int
-    """Width of a row from which it is there: those that tell less go first."""
-    say: Callable[[WatchedDevice], str]
-    numeric: bool = True
 
 
 _Say = Callable[[WatchedDevice], str]
@@ -86,27 +76,54 @@ def _rate(row: WatchedDevice) -> str:
     return "0" if not value else plain(significant(value, RATE_DIGITS * value))
 
 
-COLUMNS: tuple[Column, ...] = (
-    Column("rank", 4, 0, _rank),
-    Column("pid", 7, 0, lambda row: str(row.process.pid)),
-    Column("device", 7, 0, lambda row: clean(row.device) or text.NA, numeric=False),
-    Column("allocated", 10, 0, _allocated),
-    Column("reserved", 9, 0, _at_oom(lambda found: found.reserved)),
-    Column("peak", 9, 66, _of(lambda found: found.allocated_peak)),
-    Column("process", 9, 90, lambda row: text.size(row.placed.process)),
-    Column("cached", 9, 100, _at_oom(lambda found: found.reserved - found.allocated)),
-    Column("retries", 7, 108, _of(lambda found: found.alloc_retries, text.count)),
-    Column("host", 9, 124, lambda row: text.size(row.host_rss)),
-    Column("step", 8, 48, _steps),
-    Column("steps/s", 7, 74, _rate),
-)
-"""From the left; what follows them is how the process is."""
-STATE = "state"
+def _figure(say: _Say) -> Callable[[WatchedDevice], Span]:
+    """Return a cell; a row that has ended, or has no figures, is quiet."""
+
+    def cell(row: WatchedDevice) -> Span:
+        quiet = bool(row.ended) or row.figures is None
+        return Span(say(row), TextStyle.QUIET if quiet else TextStyle.PLAIN)
+
+    return cell
 
 
-def columns(cells: int) -> list[Column]:
-    """Those that a row of that width has."""
-    return [column for column in COLUMNS if cells >= column.from_cells]
+def _state(row: WatchedDevice) -> Span:
+    return Span(*state_words(row))
+
+
+COLUMNS: tuple[Column[WatchedDevice], ...] = (
+    Column("rank", 4, _figure(_rank), gap=1),
+    Column("pid", 7, _figure(lambda row: str(row.process.pid)), gap=1),
+    Column("device", 7, _figure(lambda row: clean(row.device) or text.NA), "left", gap=1),
+    Column("allocated", 10, _figure(_allocated), gap=1),
+    Column("reserved", 9, _figure(_at_oom(lambda found: found.reserved)), gap=1),
+    Column(
+        "peak", 9, _figure(_of(lambda found: found.allocated_peak)), gap=1, drop_order=5, leaves=3
+    ),
+    Column(
+        "process", 9, _figure(lambda row: text.size(row.placed.process)),
+        gap=1, drop_order=3, leaves=9,
+    ),
+    Column(
+        "cached", 9, _figure(_at_oom(lambda found: found.reserved - found.allocated)),
+        gap=1, drop_order=2, leaves=9,
+    ),
+    Column(
+        "retries", 7, _figure(_of(lambda found: found.alloc_retries, text.count)),
+        gap=1, drop_order=1, leaves=9,
+    ),
+    Column(
+        "host", 9, _figure(lambda row: text.size(row.host_rss)), gap=1, drop_order=0, leaves=15
+    ),
+    Column("step", 8, _figure(_steps), gap=1, drop_order=6, leaves=3),
+    Column("steps/s", 7, _figure(_rate), gap=1, drop_order=4, leaves=3),
+    Column("state", 1, _state, "left", grows=(REST,)),
+)  # fmt: skip
+"""From the left; another figure is another of these."""
+
+
+@functools.lru_cache(maxsize=4)
+def _columns(cells: int) -> Layout[WatchedDevice]:
+    return fit_columns(COLUMNS, cells)
 
 
 def key_of(row: WatchedDevice) -> str:
@@ -116,24 +133,12 @@ def key_of(row: WatchedDevice) -> str:
 
 def heading(cells: int) -> Line:
     """Return the columns' names."""
-    names = "".join(_placed(column, column.name) for column in columns(cells))
-    return fit_line((Span(f"{names}  {STATE}", TextStyle.QUIET),), cells)
+    return heading_line(_columns(cells))
 
 
-def row_line(row: WatchedDevice, cells: int) -> Line:
-    """One device of a process."""
-    figures = "".join(_placed(column, column.say(row)) for column in columns(cells))
-    words, style = state_words(row)
-    quiet = bool(row.ended) or row.figures is None
-    return fit_line(
-        (Span(figures, TextStyle.QUIET if quiet else TextStyle.PLAIN), Span(f"  {words}", style)),
-        cells,
-    )
-
-
-def _placed(column: Column, words: str) -> str:
-    place = right if column.numeric else left
-    return f" {place(words, column.cells)}"
+def device_line(row: WatchedDevice, cells: int) -> Line:
+    """Return the line of one device of a process."""
+    return row_line(_columns(cells), row)
 
 
 def state_words(row: WatchedDevice) -> tuple[str, TextStyle]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +20,11 @@ from tui.kit.lines import (
     TextStyle,
     cell_len,
     fit,
-    fit_line,
-    left,
     line,
     paragraph,
-    right,
 )
-from tui.snapshots.views.explained import row_line
+from tui.kit.table import REST, Column, fit_columns, heading_line, row_line
+from tui.snapshots.views import explained
 from tui.watch.runs.ooms import Oom, size_words
 from tui.watch.runs.run_end import unseen_end_words
 from tui.watch.runs.runs import StartedRun
@@ -146,7 +144,7 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.BAD
         explanation = explain_without_snapshot(oom.oom, circumstances_of_row(oom.row))
         found += paragraph(explanation.line, cells, style, indent="  ")
-        account = [row_line(row, cells) for row in explanation.account[:MOST_ROWS]]
+        account = [explained.row_line(row, cells) for row in explanation.account[:MOST_ROWS]]
     if state.frozen_at is not None:
         words = f"frozen at {clock_words(state.frozen_at)}: the run goes on; f follows it again"
         found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
@@ -267,9 +265,6 @@ NONE_KEPT = (
     "No run is kept. This runs a training, which is not changed, under the watch: its memory is "
     "shown here, and where it runs out of memory a snapshot tells why."
 )
-_BEGAN, _END, _LASTED, _COUNT = 11, 24, 12, 6
-LASTED_FROM, COUNTS_FROM = 100, 66
-"""Cells from which it is told how long a run took, and what it counted."""
 
 
 def none_lines(cells: int) -> list[Line]:
@@ -277,35 +272,50 @@ def none_lines(cells: int) -> list[Line]:
     return [*paragraph(NONE_KEPT, cells), (), line(" ", Span(EXAMPLE, TextStyle.KEY))]
 
 
+def _cell(say: Callable[[KeptRun, float], str]) -> Callable[[tuple[KeptRun, float]], Span]:
+    """Return a cell; a run that goes on stands out, and one that had an OOM."""
+
+    def cell(shown: tuple[KeptRun, float]) -> Span:
+        kept = shown[0]
+        ended = TextStyle.BAD if kept.ooms else TextStyle.PLAIN
+        return Span(say(*shown), TextStyle.GOOD if kept.goes_on else ended)
+
+    return cell
+
+
+def _took(kept: KeptRun, now: float) -> str:
+    return lasted_words(kept.run, now, goes_on=kept.goes_on)
+
+
+def _steps(kept: KeptRun, _now: float) -> str:
+    return text.NA if kept.steps is None else text.count(kept.steps)
+
+
+def began_words(run: StartedRun) -> str:
+    """``11-24 03:17``, of this machine's clock."""
+    return time.strftime("%m-%d %H:%M", time.localtime(run.began))
+
+
+_COLUMNS: tuple[Column[tuple[KeptRun, float]], ...] = (
+    Column("began", 11, _cell(lambda kept, _now: began_words(kept.run)), "left", gap=1),
+    Column("end", 24, _cell(lambda kept, _now: end_words(kept.run, goes_on=kept.goes_on)), "left"),
+    Column("took", 12, _cell(_took), "left", drop_order=0, leaves=22),
+    Column("steps", 6, _cell(_steps), drop_order=3, leaves=2),
+    Column("OOMs", 6, _cell(lambda kept, _now: text.count(kept.ooms)), drop_order=2, leaves=2),
+    Column(
+        "snaps", 6, _cell(lambda kept, _now: text.count(kept.snapshots)), drop_order=1, leaves=2
+    ),
+    Column("command", 1, _cell(lambda kept, _now: command_words(kept.run)), "left", grows=(REST,)),
+)
+"""Of the list of runs, from the left, at a Unix time."""
+
+
 def stored_run_heading(cells: int) -> Line:
     """Return the columns' names."""
-    words = _stored_run_row("began", "end", "took", ("steps", "OOMs", "snaps"), "command", cells)
-    return fit_line((Span(words, TextStyle.QUIET),), cells)
+    return heading_line(fit_columns(_COLUMNS, cells))
 
 
 def stored_run_lines(runs: Sequence[KeptRun], cells: int, now: float) -> list[Line]:
     """Return a line for each run."""
-    return [_stored_run_line(kept, cells, now) for kept in runs]
-
-
-def _stored_run_line(kept: KeptRun, cells: int, now: float) -> Line:
-    run, goes_on = kept.run, kept.goes_on
-    steps = text.NA if kept.steps is None else text.count(kept.steps)
-    counts = (steps, text.count(kept.ooms), text.count(kept.snapshots))
-    began = time.strftime("%m-%d %H:%M", time.localtime(run.began))
-    end = end_words(run, goes_on=goes_on)
-    lasted = lasted_words(run, now, goes_on=goes_on)
-    words = _stored_run_row(began, end, lasted, counts, command_words(run), cells)
-    ended = TextStyle.BAD if kept.ooms else TextStyle.PLAIN
-    return fit_line((Span(words, TextStyle.GOOD if goes_on else ended),), cells)
-
-
-def _stored_run_row(
-    began: str, end: str, lasted: str, counts: Sequence[str], command: str, cells: int
-) -> str:
-    parts = [left(began, _BEGAN), left(end, _END)]
-    if cells >= LASTED_FROM:
-        parts.append(left(lasted, _LASTED))
-    if cells >= COUNTS_FROM:
-        parts += [right(each, _COUNT) for each in counts]
-    return " " + "  ".join([*parts, command])
+    layout = fit_columns(_COLUMNS, cells)
+    return [row_line(layout, (kept, now)) for kept in runs]

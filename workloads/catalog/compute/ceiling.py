@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, one_of, workload
 from workloads.limits import limits
-from workloads.protocol.results import COPY, Cell, Column, first_line
+from workloads.protocol.results import COPY, Cell, DataColumn, first_line
 
 if TYPE_CHECKING:
     from workloads.declare.place import Place
@@ -55,14 +55,18 @@ def ceiling(
 
     def study(found: Study) -> None:
         described = on.described()
-        columns = [Column("hardware's", ""), Column("share", "%")] if on.type != "cpu" else []
+        columns = (
+            [DataColumn("hardware's", ""), DataColumn("share", "%")] if on.type != "cpu" else []
+        )
         for kind in wanted():
             unit = "byte/s" if kind == COPY else "FLOP/s"
             table = "traffic" if kind == COPY else "products"
             if kind in (COPY, PRECISIONS[0]):
                 title = "read and written by a copy" if kind == COPY else "matrix products"
-                measured_column = Column("highest rate", unit)
-                found.table(table, title, Column("kind"), measured_column, *columns, Column("how"))
+                measured_column = DataColumn("highest rate", unit)
+                found.table(
+                    table, title, DataColumn("kind"), measured_column, *columns, DataColumn("how")
+                )
             try:
                 measured = found.ceiling(kind)
             except RuntimeError as error:

@@ -12,7 +12,7 @@ from workloads.declare.study import Study
 from workloads.declare.tools import Within
 from workloads.declare.workload import Case, Skip, one_of, whole, workload
 from workloads.measure import estimates
-from workloads.protocol.results import Check, Column, first_line
+from workloads.protocol.results import Check, DataColumn, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -287,8 +287,10 @@ def reductions(
             ),
         }
         found.table(
-            "operations", f"{rows} x {columns}, {dtype}; bytes of one pass", Column("operation"),
-            Column("time", "s"), Column("rate", "byte/s"), Column("of the copy's rate", "%"),
+            "operations", f"{rows} x {columns}, {dtype}; bytes of one pass",
+            DataColumn("operation"),
+            DataColumn("time", "s"), DataColumn("rate", "byte/s"),
+            DataColumn("of the copy's rate", "%"),
         )  # fmt: skip
         variants = found.compare({name: call for name, (_, call) in calls.items()})
         copy_rate = calls["copy"][0] / variants[0].median_s
@@ -385,8 +387,8 @@ def _linalg_operations(
 ) -> None:
     """Each operation's time, its rate where its work is known, and its time in products."""
     found.table(
-        "operations", f"n={n}, float32", Column("operation"), Column("time", "s"),
-        Column("rate", "FLOP/s"), Column("time of a product", "x"),
+        "operations", f"n={n}, float32", DataColumn("operation"), DataColumn("time", "s"),
+        DataColumn("rate", "FLOP/s"), DataColumn("time of a product", "x"),
     )  # fmt: skip
     found.unavailable["tables.operations.rate"] = NO_COUNT
     product_s = 0.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study, Variant
 from workloads.declare.workload import Case, ParameterError, Skip, whole, workload
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -63,9 +63,9 @@ def tf32(
 
     def study(found: Study) -> None:
         found.table(
-            "precision", "float32, at full precision and rounded", Column("operation"),
-            Column("setting"), Column("time", "s"), Column("rate", "FLOP/s"),
-            Column("error against float64"), Column("speed-up", "x"), Column("verdict"),
+            "precision", "float32, at full precision and rounded", DataColumn("operation"),
+            DataColumn("setting"), DataColumn("time", "s"), DataColumn("rate", "FLOP/s"),
+            DataColumn("error against float64"), DataColumn("speed-up", "x"), DataColumn("verdict"),
         )  # fmt: skip
         reference = a[:CHECKED_ROWS].cpu().double() @ b.cpu().double()
         settings: dict[str, Callable[[], torch.Tensor]] = {
@@ -240,8 +240,9 @@ def matmul_float8(
         }
         reference = wide_a[:CHECKED_ROWS].cpu().double() @ wide_b.cpu().double()
         found.table(
-            "types", f"n={n}", Column("type"), Column("time", "s"), Column("rate", "FLOP/s"),
-            Column("error against float64"), Column("speed-up", "x"), Column("verdict"),
+            "types", f"n={n}", DataColumn("type"), DataColumn("time", "s"),
+            DataColumn("rate", "FLOP/s"),
+            DataColumn("error against float64"), DataColumn("speed-up", "x"), DataColumn("verdict"),
         )  # fmt: skip
         for variant in found.compare(ways):
             result = ways[variant.name]()[:CHECKED_ROWS].cpu().double()

@@ -11,7 +11,7 @@ from workloads.declare.tools import ClockName
 from workloads.declare.workload import Case, one_of, whole, workload
 from workloads.limits import limits
 from workloads.measure import estimates
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -170,8 +170,8 @@ def matmul_shapes(
 
 def _facts(found: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
     found.table(
-        "facts", "the result", Column("fact"), Column("of plain factors"),
-        Column("where x requires a gradient"),
+        "facts", "the result", DataColumn("fact"), DataColumn("of plain factors"),
+        DataColumn("where x requires a gradient"),
     )  # fmt: skip
     facts: dict[str, Callable[[torch.Tensor], object]] = {
         "shape": lambda result: tuple(result.shape),
@@ -205,9 +205,10 @@ def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, prec
     about = "FLOP per byte: the best rate in the table over the memory's; below it memory decides"
     found.figure("ridge", ridge, "", about)
     found.table(
-        "shapes", "products in float32", Column("product"), Column("shape"), Column("time", "s"),
-        Column("rate", "FLOP/s"), Column("traffic", "byte/s"), Column("FLOP per byte"),
-        Column("waits for"),
+        "shapes", "products in float32", DataColumn("product"), DataColumn("shape"),
+        DataColumn("time", "s"),
+        DataColumn("rate", "FLOP/s"), DataColumn("traffic", "byte/s"), DataColumn("FLOP per byte"),
+        DataColumn("waits for"),
     )  # fmt: skip
     cache = environment.last_cache(on.device)
     for shape, time in zip(shapes, seconds, strict=True):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from workloads.catalog.convolution.layers import BATCH, CHANNELS, SIZE, Batch, Channels, Size
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -77,8 +77,9 @@ def varying_shapes(
         as_found = cudnn.benchmark
         settings = {"benchmark off": False, "benchmark on": True} if on.type == "cuda" else {}
         found.table(
-            "sizes", "first and later calls", Column("setting"), Column("size"),
-            Column("first call", "s"), Column("later calls", "s"), Column("first over later", "x"),
+            "sizes", "first and later calls", DataColumn("setting"), DataColumn("size"),
+            DataColumn("first call", "s"), DataColumn("later calls", "s"),
+            DataColumn("first over later", "x"),
         )  # fmt: skip
         try:
             for index, name in enumerate(settings or {"oneDNN": None}):
@@ -228,8 +229,10 @@ def deterministic(
                 _choose(backend, algorithms)
                 bits[name] = differing()
             found.table(
-                "settings", "forward and backward pass", Column("setting"), Column("time", "s"),
-                Column("speed-up", "x"), Column("verdict"), Column("repeats that differ"),
+                "settings", "forward and backward pass", DataColumn("setting"),
+                DataColumn("time", "s"),
+                DataColumn("speed-up", "x"), DataColumn("verdict"),
+                DataColumn("repeats that differ"),
             )  # fmt: skip
             for variant in found.compare({name: under(name) for name in settings}):
                 found.row(

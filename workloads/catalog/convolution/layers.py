@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, by_device, one_of, whole, workload
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -133,7 +133,7 @@ def conv2d(
 OTHER = {NCHW: NHWC, NHWC: NCHW}
 
 
-VERDICT = Column("verdict")
+VERDICT = DataColumn("verdict")
 LAYERS_BATCH = (1, 32)
 """On the CPU and on a GPU, where one image would time the launch."""
 
@@ -241,11 +241,13 @@ def resnet50_layers(
 
     def study(found: Study) -> None:
         other = OTHER[layout]
-        beside = [] if found.quick else [Column(other, "s"), Column("speed-up", "x"), VERDICT]
+        beside = (
+            [] if found.quick else [DataColumn(other, "s"), DataColumn("speed-up", "x"), VERDICT]
+        )
         found.table(
-            "layers", f"kernel/stride, channels, input size; {layout}", Column("layer"),
-            Column("count"), Column("time", "s"), Column("rate", "FLOP/s"),
-            Column("in the network", "s"), *beside,
+            "layers", f"kernel/stride, channels, input size; {layout}", DataColumn("layer"),
+            DataColumn("count"), DataColumn("time", "s"), DataColumn("rate", "FLOP/s"),
+            DataColumn("in the network", "s"), *beside,
         )  # fmt: skip
         total, ratios = 0.0, []
         for layer, image, weight in zip(RESNET50, inputs, kernels, strict=True):

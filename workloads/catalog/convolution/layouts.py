@@ -21,7 +21,7 @@ from workloads.catalog.convolution.layers import (
 from workloads.catalog.shared.tools import tf32_set
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, by_device, whole, workload
-from workloads.protocol.results import Check, Column, first_line
+from workloads.protocol.results import Check, DataColumn, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -99,9 +99,10 @@ def conv_layouts(
 
     def study(found: Study) -> None:
         found.table(
-            "grid", f"{batch} images, {channels} channels, {size}²", Column("type"),
-            Column(NCHW, "s"), Column(NHWC, "s"), Column("speed-up", "x"), Column("interval"),
-            Column("verdict"), Column("best rate", "FLOP/s"),
+            "grid", f"{batch} images, {channels} channels, {size}²", DataColumn("type"),
+            DataColumn(NCHW, "s"), DataColumn(NHWC, "s"), DataColumn("speed-up", "x"),
+            DataColumn("interval"),
+            DataColumn("verdict"), DataColumn("best rate", "FLOP/s"),
         )  # fmt: skip
         for name, (dtype, allow_tf32) in types(on).items():
             calls = {layout: partial(timed, *laid_out(layout, dtype)) for layout in (NCHW, NHWC)}
@@ -190,8 +191,9 @@ def conv_block(
 
     def study(found: Study) -> None:
         found.table(
-            "primitives", f"{batch} images, {channels} channels, {size}²", Column("primitive"),
-            Column("time", "s"), Column("rate", "FLOP/s"), Column("in and out", "byte/s"),
+            "primitives", f"{batch} images, {channels} channels, {size}²", DataColumn("primitive"),
+            DataColumn("time", "s"), DataColumn("rate", "FLOP/s"),
+            DataColumn("in and out", "byte/s"),
         )  # fmt: skip
         found.unavailable["tables.primitives.rate"] = FEW_OPERATIONS
         for name, (flop, values, call) in calls.items():

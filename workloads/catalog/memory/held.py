@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import Column
+from workloads.protocol.results import DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -67,10 +67,10 @@ def inference_modes(
         ways = {"grad": with_grad, "no_grad": without_grad, "inference_mode": timed}
         found.variants("modes", "one forward pass", ways, per_call=(batch, "samples/s"), peaks=True)
         columns = (
-            Column("mode"),
-            Column("requires_grad"),
-            Column("is_inference"),
-            Column("grad_fn"),
+            DataColumn("mode"),
+            DataColumn("requires_grad"),
+            DataColumn("is_inference"),
+            DataColumn("grad_fn"),
         )
         found.table("results", "what comes out of each", *columns)
         for name, way in ways.items():
@@ -234,11 +234,11 @@ def fragmentation(
         found.table(
             "orders",
             f"after the {pieces} short-lived tensors of {mib} MiB are gone",
-            Column("order"),
-            Column("allocated", "byte"),
-            Column("reserved", "byte"),
-            Column("largest free", "byte"),
-            Column("new for a request of four", "byte"),
+            DataColumn("order"),
+            DataColumn("allocated", "byte"),
+            DataColumn("reserved", "byte"),
+            DataColumn("largest free", "byte"),
+            DataColumn("new for a request of four", "byte"),
         )
         for name, make in {"in turns": in_turns, "what stays first": stays_first}.items():
             segment()

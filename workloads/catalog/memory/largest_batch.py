@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from workloads.declare.study import Study
 from workloads.declare.tools import HeldMemory
 from workloads.declare.workload import Case, Skip, whole, workload
-from workloads.protocol.results import Column, first_line
+from workloads.protocol.results import DataColumn, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -173,8 +173,8 @@ def _by_size(found: Study, trials: Sequence[tuple[int, Trial]]) -> None:
     words = ("allocated", "reserved", "used", "nvml")
     found.table(
         "held", "what is held after a step of each batch, and what the step needed",
-        Column("batch"), Column("peak of the step", "byte"),
-        *(Column(word, "byte") for word in words),
+        DataColumn("batch"), DataColumn("peak of the step", "byte"),
+        *(DataColumn(word, "byte") for word in words),
     )  # fmt: skip
     for size, trial in trials:
         held = trial.held

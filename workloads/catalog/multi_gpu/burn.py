@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, by_device, one_of, whole, workload
-from workloads.protocol.results import Check, Column, Setting
+from workloads.protocol.results import Check, DataColumn, Setting
 
 if TYPE_CHECKING:
     import torch
@@ -220,12 +220,12 @@ def _sum_up(found: Study, burners: Sequence[Burner], rates: Rates) -> None:
     found.table(
         "devices",
         "each device under load",
-        Column("device"),
-        Column("median", "FLOP/s"),
-        Column("first second", "FLOP/s"),
-        Column("last second", "FLOP/s"),
-        Column("change", "%"),
-        Column("wrong entries"),
+        DataColumn("device"),
+        DataColumn("median", "FLOP/s"),
+        DataColumn("first second", "FLOP/s"),
+        DataColumn("last second", "FLOP/s"),
+        DataColumn("change", "%"),
+        DataColumn("wrong entries"),
     )
     falls, medians, wrong = [], [], []
     for index, burner in enumerate(burners):

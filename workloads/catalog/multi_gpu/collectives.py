@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -198,10 +198,10 @@ def ddp_training(
         found.table(
             "scaling",
             f"what {world} ranks make of the work of one",
-            Column("way"),
-            Column("step", "s"),
-            Column("rate", "samples/s"),
-            Column("efficiency", "%"),
+            DataColumn("way"),
+            DataColumn("step", "s"),
+            DataColumn("rate", "samples/s"),
+            DataColumn("efficiency", "%"),
         )
         one = ways[0].median_s
         for way, ranks in zip(ways, (1, world, world), strict=True):

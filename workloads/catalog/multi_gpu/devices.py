@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -47,11 +47,11 @@ def device_list(on: Place) -> Case:
         found.table(
             "devices",
             "devices that torch sees",
-            Column("device"),
-            Column("name"),
-            Column("capability"),
-            Column("multiprocessors"),
-            Column("memory", "byte"),
+            DataColumn("device"),
+            DataColumn("name"),
+            DataColumn("capability"),
+            DataColumn("multiprocessors"),
+            DataColumn("memory", "byte"),
         )
         absent: dict[str, str] = {}
         found.unavailable["tables.devices"] = "torch does not tell it of every kind of device"
@@ -134,8 +134,8 @@ def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tenso
             found.hold(f"cuda:{source} to cuda:{target}", found_rate)
         return found_rate
 
-    names = [Column(f"to cuda:{index}", "byte/s") for index in range(count)]
-    found.table("matrix", "rate of copies", Column("from"), *names)
+    names = [DataColumn(f"to cuda:{index}", "byte/s") for index in range(count)]
+    found.table("matrix", "rate of copies", DataColumn("from"), *names)
     found.unavailable["tables.matrix"] = "a GPU is not timed against itself"
     for source in range(count):
         found.row("matrix", f"cuda:{source}", *(held(source, each) for each in range(count)))

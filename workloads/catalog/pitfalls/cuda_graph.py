@@ -11,7 +11,7 @@ from workloads.catalog.pitfalls.captures import REFUSED, TRIES, outcomes
 from workloads.catalog.shared.tools import NO_DEVICE_ROWS, kernels_of
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -260,8 +260,8 @@ def _frozen(found: Study, on: Place) -> None:
         return f"{float(y.item()):g}"
 
     found.table(
-        "changes", "y = x * factor, captured with x = 1 and factor = 2", Column("then changed"),
-        Column("the replay gives"), Column("launched it is"),
+        "changes", "y = x * factor, captured with x = 1 and factor = 2", DataColumn("then changed"),
+        DataColumn("the replay gives"), DataColumn("launched it is"),
     )  # fmt: skip
     found.row("changes", "factor = 3.0 (a Python number)", replayed(), "3")
     found.row("changes", "x = torch.tensor([5.0]) (another tensor)", replayed(), "10")
@@ -272,8 +272,8 @@ def _frozen(found: Study, on: Place) -> None:
 
 def _refused(found: Study, on: Place) -> None:
     found.table(
-        "captures", "tried in a capture", Column("in the captured code"), Column("outcome"),
-        Column("instead, or what it does"),
+        "captures", "tried in a capture", DataColumn("in the captured code"), DataColumn("outcome"),
+        DataColumn("instead, or what it does"),
     )  # fmt: skip
     words = []
     for outcome in outcomes(on.device, found.look):

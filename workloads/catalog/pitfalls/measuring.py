@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -29,8 +29,8 @@ def _clocks(
 ) -> None:
     """Each clock's time, the rate it implies, and that rate's share of what is possible."""
     found.table(
-        "clocks", "one product by each clock", Column("clock"), Column("time", "s"),
-        Column("implied rate", "FLOP/s"), Column("of the limit", "%"),
+        "clocks", "one product by each clock", DataColumn("clock"), DataColumn("time", "s"),
+        DataColumn("implied rate", "FLOP/s"), DataColumn("of the limit", "%"),
     )  # fmt: skip
     for name, taken in seconds.items():
         rate = operations / taken if taken else None
@@ -187,7 +187,9 @@ def comparing_results(
 
     def study(found: Study) -> None:
         other = "another order" if on.type == "cpu" else str(on.device)
-        found.table("errors", "the largest error of an entry", Column("result"), Column("error"))
+        found.table(
+            "errors", "the largest error of an entry", DataColumn("result"), DataColumn("error")
+        )
         found.row("errors", "cpu, against float64", error(on_cpu))
         found.row("errors", f"{other}, against float64", error(result))
         found.row("errors", f"cpu against {other}", float((on_cpu - result).abs().max()))
@@ -211,7 +213,10 @@ def _verdicts(
     import torch
 
     found.table(
-        "verdicts", "the CPU's result against others", Column("comparison"), *map(Column, results)
+        "verdicts",
+        "the CPU's result against others",
+        DataColumn("comparison"),
+        *map(DataColumn, results),
     )
     # Both results may be off by as much.
     fits = 2 * allowed

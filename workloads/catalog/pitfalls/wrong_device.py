@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import Check, Column, first_line
+from workloads.protocol.results import Check, DataColumn, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -88,7 +88,7 @@ def device_mismatch(
                 here + on.host_randn(batch, width).to(on.device)
             ),
         }
-        found.table("mixtures", "what torch says", Column("operation"), Column("outcome"))
+        found.table("mixtures", "what torch says", DataColumn("operation"), DataColumn("outcome"))
         raised = 0
         for name, call in rows.items():
             said = outcome(call)
@@ -196,7 +196,12 @@ def model_on_cpu(
         before = found.held().allocated
         left = Training(cpu, width, data)
         after = found.held().allocated
-        columns = (Column("parameter"), Column("elements"), Column("left"), Column("moved"))
+        columns = (
+            DataColumn("parameter"),
+            DataColumn("elements"),
+            DataColumn("left"),
+            DataColumn("moved"),
+        )
         found.table("places", "where the parameters lie", *columns)
         for (name, parameter), twin in zip(
             left.model.named_parameters(), moved.model.parameters(), strict=True

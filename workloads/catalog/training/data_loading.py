@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, Skip, one_of, whole, workload
 from workloads.protocol import process
-from workloads.protocol.results import Column
+from workloads.protocol.results import DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -206,8 +206,9 @@ def _try_workers(
     title: str,
 ) -> None:
     found.table(
-        "workers", title, Column("num_workers"), Column("host memory"),
-        Column("rate", "samples/s"), Column("waiting for data", "%"), Column("first epoch", "s"),
+        "workers", title, DataColumn("num_workers"), DataColumn("host memory"),
+        DataColumn("rate", "samples/s"), DataColumn("waiting for data", "%"),
+        DataColumn("first epoch", "s"),
     )  # fmt: skip
     found.chart(
         "workers", "throughput over workers, pageable memory", "num_workers",

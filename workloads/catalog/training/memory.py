@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, Skip, whole, workload
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -85,10 +85,10 @@ def gradient_accumulation(
         calls = {str(one): partial(timed, one) for one in sizes}
         variants = found.compare(calls)
         found.table(
-            "micro_batches", f"a batch of {batch} in parts", Column("micro-batch"),
-            Column("parts"), Column("time", "s"), Column("rate", "samples/s"),
-            Column("peak memory", "byte"), Column("speed-up", "x"), Column("verdict"),
-            Column("gradient difference"),
+            "micro_batches", f"a batch of {batch} in parts", DataColumn("micro-batch"),
+            DataColumn("parts"), DataColumn("time", "s"), DataColumn("rate", "samples/s"),
+            DataColumn("peak memory", "byte"), DataColumn("speed-up", "x"), DataColumn("verdict"),
+            DataColumn("gradient difference"),
         )  # fmt: skip
         for variant, (one, parts) in zip(variants, sizes.items(), strict=True):
             peak = peak_memory(on, found, calls[variant.name])
@@ -179,9 +179,9 @@ def checkpointing(
         }
         variants = found.compare(calls)
         found.table(
-            "segments", f"{layers} layers, a batch of {batch}", Column("variant"),
-            Column("time", "s"), Column("more time", "%"), Column("verdict"),
-            Column("peak memory", "byte"), Column("less memory", "%"),
+            "segments", f"{layers} layers, a batch of {batch}", DataColumn("variant"),
+            DataColumn("time", "s"), DataColumn("more time", "%"), DataColumn("verdict"),
+            DataColumn("peak memory", "byte"), DataColumn("less memory", "%"),
         )  # fmt: skip
         most: int | None = None
         for variant in variants:
@@ -271,8 +271,8 @@ def batch_scaling(
         rates = ("samples/s", "samples/s"), ("peak memory", "byte"), ("step", "s")
         found.chart("scaling", "throughput and memory over the batch", "batch", *rates)
         found.table(
-            "scaling", "batch after batch", Column("batch"),
-            *(Column(name, unit) for name, unit in rates),
+            "scaling", "batch after batch", DataColumn("batch"),
+            *(DataColumn(name, unit) for name, unit in rates),
         )  # fmt: skip
         measured: dict[int, float] = {}
         count, ended = 1, f"largest={largest}: not tried beyond it"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from workloads.catalog.shared.tools import tf32_set
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, one_of, whole, workload
-from workloads.protocol.results import Column
+from workloads.protocol.results import DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -129,9 +129,11 @@ def amp(
         calls = {way.name: prepared(way)[0] for way in all_ways}
         variants = found.compare(calls)
         found.table(
-            "precisions", "speed and memory of a step", Column("precision"), Column("time", "s"),
-            Column("rate", "samples/s"), Column("peak memory", "byte"), Column("speed-up", "x"),
-            Column("verdict"),
+            "precisions", "speed and memory of a step", DataColumn("precision"),
+            DataColumn("time", "s"),
+            DataColumn("rate", "samples/s"), DataColumn("peak memory", "byte"),
+            DataColumn("speed-up", "x"),
+            DataColumn("verdict"),
         )  # fmt: skip
         for found_way in variants:
             peak = peak_memory(on, found, calls[found_way.name])
@@ -168,9 +170,9 @@ def _follow(
     """Train each way from the same start, and lay the losses side by side."""
     losses: dict[str, list[float]] = {}
     found.table(
-        "training", f"the first {steps} steps from the same weights", Column("precision"),
-        Column("loss after"), Column("against the first", "%"), Column("skipped steps"),
-        Column("scale at the end"),
+        "training", f"the first {steps} steps from the same weights", DataColumn("precision"),
+        DataColumn("loss after"), DataColumn("against the first", "%"), DataColumn("skipped steps"),
+        DataColumn("scale at the end"),
     )  # fmt: skip
     for name, (step, scaler) in prepared.items():
         losses[name], skipped = [], 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, one_of, whole, workload
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -215,8 +215,8 @@ def cnn_training(
         with found.watched():
             seconds = split(on, marked, PHASES, SPLIT_STEPS)
         found.table(
-            "split", "where a step's time goes", Column("phase"), Column("time", "s"),
-            Column("share", "%"),
+            "split", "where a step's time goes", DataColumn("phase"), DataColumn("time", "s"),
+            DataColumn("share", "%"),
         )  # fmt: skip
         whole_step = sum(seconds.values())
         for phase, taken in seconds.items():

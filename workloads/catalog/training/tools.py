@@ -14,7 +14,7 @@ from workloads.catalog.shared.tools import (
 )
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, one_of, whole, workload
-from workloads.protocol.results import Check, Column
+from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -183,9 +183,9 @@ def profiler(
         chosen = operators(averages, device_time=bool(ran), device_memory=on.type == "cuda")
         clock = "device" if ran else "CPU"
         found.table(
-            "operators", f"{steps} steps by self {clock} time", Column("operator"),
-            Column("calls"), Column("self time", "s"), Column("share", "%"),
-            Column("total time", "s"), Column("self memory", "byte"),
+            "operators", f"{steps} steps by self {clock} time", DataColumn("operator"),
+            DataColumn("calls"), DataColumn("self time", "s"), DataColumn("share", "%"),
+            DataColumn("total time", "s"), DataColumn("self memory", "byte"),
         )  # fmt: skip
         everything = sum(row.self_s for row in chosen)
         for row in chosen:
@@ -205,8 +205,8 @@ def profiler(
 def _kernels(found: Study, ran: list[ProfilerRow], steps: int) -> None:
     everything = sum(row.self_s for row in ran)
     found.table(
-        "kernels", "the kernels and copies that they launched", Column("kernel"),
-        Column("calls"), Column("time", "s"), Column("share", "%"),
+        "kernels", "the kernels and copies that they launched", DataColumn("kernel"),
+        DataColumn("calls"), DataColumn("time", "s"), DataColumn("share", "%"),
     )  # fmt: skip
     for row in ran:
         share = 100 * row.self_s / everything

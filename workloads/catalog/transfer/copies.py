@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, by_device, one_of, whole, workload
-from workloads.protocol.results import Column
+from workloads.protocol.results import DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -153,8 +153,9 @@ def _where(found: Study, model: torch.nn.Module, before: dict[str, str]) -> None
     found.table(
         "tensors",
         "the model's tensors before and after model.to(device)",
-        Column("name"), Column("kind"), Column("shape"), Column("dtype"), Column("size", "byte"),
-        Column("before"), Column("after"),
+        DataColumn("name"), DataColumn("kind"), DataColumn("shape"), DataColumn("dtype"),
+        DataColumn("size", "byte"),
+        DataColumn("before"), DataColumn("after"),
     )  # fmt: skip
     parameters = {name for name, _ in model.named_parameters()}
     for name, tensor in model.state_dict().items():

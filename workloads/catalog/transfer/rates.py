@@ -10,7 +10,7 @@ from workloads.declare.study import Study
 from workloads.declare.tools import Call
 from workloads.declare.workload import Case, by_device, one_of, whole, workload
 from workloads.measure import estimates
-from workloads.protocol.results import Column
+from workloads.protocol.results import DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -195,8 +195,9 @@ def device_copy(
             "read: sum(a)": (1, source.sum),
         }
         found.table(
-            "operations", f"tensors of {mib} MiB", Column("operation"), Column("traffic", "byte"),
-            Column("time", "s"), Column("rate", "byte/s"),
+            "operations", f"tensors of {mib} MiB", DataColumn("operation"),
+            DataColumn("traffic", "byte"),
+            DataColumn("time", "s"), DataColumn("rate", "byte/s"),
         )  # fmt: skip
         calls = {name: call for name, (_, call) in operations.items()}
         for variant in found.compare(calls):
@@ -305,7 +306,7 @@ def _in_turn(
 
 
 def _parts(found: Study, title: str, calls: dict[str, Call]) -> None:
-    found.table("parts", title, Column("part"), Column("time", "s"))
+    found.table("parts", title, DataColumn("part"), DataColumn("time", "s"))
     seconds = {}
     for variant in found.compare(calls, "wall"):
         seconds[variant.name] = variant.median_s

@@ -1,0 +1,198 @@
+"""Tables: columns that fit a width, a heading to sort by, and a line for each row. Pure.
+
+Describe a table as columns, fit them to the width once for all rows, then render the heading and
+the rows. The last column is not filled up with blanks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from tui.core.text import glyphs
+from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line
+from tui.kit.lines import width as cells_of
+
+Row = TypeVar("Row")
+CellText = str | Span | Line
+"""Text of a row in a column; a string is plain."""
+
+REST = sys.maxsize
+"""Cells up to which a column grows that takes all that is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """One column of a table: another figure of a row is another of these."""
+
+    name: str
+    """Its heading."""
+    width: int
+    """Cells that it takes at least."""
+    render: Callable[[Row], CellText]
+    align: Literal["left", "right"] = "right"
+    gap: int = 2
+    """Blank cells before it."""
+    drop_order: int | None = None
+    """Place among the columns that are dropped where there is no room, the first at the lowest;
+    ``None`` for a column that stays."""
+    leaves: int = 0
+    """Cells that the growing columns have together beside it and those that are dropped after it;
+    with fewer it is dropped."""
+    grows: tuple[int, ...] = ()
+    """Cells that it grows to where there is room, turn by turn: in each turn the columns grow from
+    the left, one after the other."""
+    order: str | None = None
+    """Name of the order that a click on its heading sorts the rows by."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedColumn(Generic[Row]):
+    """A column that is shown, with its place."""
+
+    column: Column[Row]
+    start: int
+    """First cell of its text."""
+    width: int
+    """Cells of its text."""
+
+    @property
+    def end(self) -> int:
+        """First cell behind it."""
+        return self.start + self.width
+
+
+Layout = tuple[PlacedColumn[Row], ...]
+"""The columns that fit, from the left."""
+
+
+def widest(texts: Iterable[str], most: int = REST) -> int:
+    """Return the cells of the longest text, ``most`` at most; 0 without a text."""
+    return min(max(map(cell_len, texts), default=0), most)
+
+
+# ---- columns that fit ----------------------------------------------------------------------------
+
+
+def fit_columns(columns: Sequence[Column[Row]], room: int) -> Layout[Row]:
+    """Drop columns until the rest fits, then let the growing ones share the room that is left.
+
+    Where even the columns that stay are too wide, the widest of the growing ones shrink, then the
+    columns from the right: the layout is never wider than the room.
+
+    Args:
+        columns: all there are, from the left.
+        room: cells of a line.
+    """
+    shown = _shown(columns, room)
+    widths = {place: columns[place].width for place in shown}
+    spare = room - sum(columns[place].gap + cells for place, cells in widths.items())
+    for turn in range(max((len(columns[place].grows) for place in shown), default=0)):
+        for place in shown:
+            grows = columns[place].grows
+            if turn < len(grows):
+                more = max(0, min(spare, grows[turn] - widths[place]))
+                widths[place] += more
+                spare -= more
+    while spare < 0:
+        growing = [place for place in widths if columns[place].grows and widths[place] > 1]
+        place = max(growing, key=lambda each: widths[each]) if growing else max(widths)
+        if widths[place]:
+            widths[place] -= 1
+            spare += 1
+        else:
+            del widths[place]
+            spare += columns[place].gap
+    return _placed(columns, widths)
+
+
+def _shown(columns: Sequence[Column[Row]], room: int) -> list[int]:
+    """Return the places of the columns there is room for: those that stay, then by their worth."""
+    shown = [place for place, column in enumerate(columns) if column.drop_order is None]
+    others = [place for place, column in enumerate(columns) if column.drop_order is not None]
+    for place in sorted(others, key=lambda each: columns[each].drop_order or 0, reverse=True):
+        more = sorted([*shown, place])
+        spare = room - sum(columns[each].gap + columns[each].width for each in more)
+        flexible = spare + sum(columns[each].width for each in more if columns[each].grows)
+        if spare < 0 or flexible < columns[place].leaves:
+            break
+        shown = more
+    return shown
+
+
+def _placed(columns: Sequence[Column[Row]], widths: dict[int, int]) -> Layout[Row]:
+    found: list[PlacedColumn[Row]] = []
+    end = 0
+    for place, cells in sorted(widths.items()):
+        start = end + columns[place].gap
+        found.append(PlacedColumn(columns[place], start, cells))
+        end = start + cells
+    return tuple(found)
+
+
+# ---- lines ---------------------------------------------------------------------------------------
+
+
+def heading_line(layout: Layout[Row], order: str | None = None) -> Line:
+    """Return the columns' names; the first column that sorts by ``order`` is marked."""
+    spans: list[Span] = []
+    marked = False
+    for placed in layout:
+        sorts = order is not None and placed.column.order == order and not marked
+        marked = marked or sorts
+        name = placed.column.name + (glyphs.GLYPHS.unfolded if sorts else "")
+        style = TextStyle.KEY if sorts else TextStyle.QUIET
+        _add_cell(spans, Span(name, style), placed, fills=placed is not layout[-1])
+    return tuple(spans)
+
+
+def order_at(layout: Layout[Row], cell: int) -> str | None:
+    """Return the order that the heading in a cell sorts by; ``None`` where there is none."""
+    return next((placed.column.order for placed in layout if cell < placed.end), None)
+
+
+def row_line(layout: Layout[Row], row: Row) -> Line:
+    """Return a row's line: its cells under their headings, cut where they are too long."""
+    spans: list[Span] = []
+    for placed in layout:
+        _add_cell(spans, placed.column.render(row), placed, fills=placed is not layout[-1])
+    return tuple(spans)
+
+
+def _add_cell(spans: list[Span], cell: CellText, placed: PlacedColumn[Row], *, fills: bool) -> None:
+    """Append a cell with the blanks before and, where it fills its column, behind it."""
+    parts = (Span(cell),) if isinstance(cell, str) else (cell,) if isinstance(cell, Span) else cell
+    parts = fit_line(parts, placed.width)
+    blank = placed.width - cells_of(parts)
+    right = placed.column.align == "right"
+    style = parts[0].style if parts else TextStyle.PLAIN
+    _add(spans, " " * (placed.column.gap + (blank if right else 0)), style)
+    for part in parts:
+        _add(spans, part.text, part.style)
+    if fills and not right:
+        _add(spans, " " * blank, parts[-1].style if parts else style)
+
+
+def _add(spans: list[Span], text: str, style: TextStyle) -> None:
+    """Append text, to the last span where that has the same style: fewer spans draw faster."""
+    if not text:
+        return
+    if spans and spans[-1].style is style:
+        spans[-1] = Span(spans[-1].text + text, style)
+    else:
+        spans.append(Span(text, style))
+
+
+# ---- order ---------------------------------------------------------------------------------------
+
+
+def largest_first(rows: Iterable[Row], value: Callable[[Row], float | None]) -> list[Row]:
+    """Sort by a figure from the highest down; rows without one come last, in their order."""
+
+    def place(row: Row) -> tuple[bool, float]:
+        found = value(row)
+        return found is None, -(found or 0.0)
+
+    return sorted(rows, key=place)

@@ -1,0 +1,92 @@
+"""Torch's processes as a table of text: a line for each device of each process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tui.core.text import numbers as fmt
+from tui.kit.lines import plain
+from tui.kit.table import REST, Column, fit_columns, heading_line, row_line, widest
+from tui.watch.cli.output import WatchedProcessRow
+from workloads.protocol.messages import TorchMemory
+
+_LEAST_COMMAND = 16
+"""Cells that the command keeps before another column does."""
+
+_Row = tuple[WatchedProcessRow, TorchMemory | None]
+"""A process and its figures on one device; ``None`` where none were read."""
+_Say = Callable[[_Row], str]
+
+
+def table(rows: Sequence[WatchedProcessRow], room: int = REST) -> list[str]:
+    """Return a line for each device of each process, headings first; nothing where there is none.
+
+    Args:
+        rows: what is shown.
+        room: cells of a line; columns that have none are left out.
+    """
+    shown: list[_Row] = [(row, each) for row in rows for each in row.figures or (None,)]
+    if not shown:
+        return []
+    columns = [
+        _column("pid", lambda row: str(row[0].process.pid), shown),
+        _column("user", lambda row: row[0].process.user or fmt.NA, shown, drop_order=1, left=True),
+        _column("rank", _rank, shown),
+        _column(
+            "torch", lambda row: row[0].process.torch or fmt.NA, shown, drop_order=0, left=True
+        ),
+        _column("device", lambda row: row[1].device if row[1] else fmt.NA, shown, left=True),
+        _column("allocated", _figure(lambda found: found.allocated), shown),
+        _column("peak", _figure(lambda found: found.allocated_peak), shown, drop_order=3),
+        _column("reserved", _figure(lambda found: found.reserved), shown),
+        _column("peak", _figure(lambda found: found.reserved_peak), shown, drop_order=2),
+        _column("process", _process, shown),
+        _column("retries", _figure(lambda found: found.alloc_retries, fmt.count), shown),
+        _column("ooms", _figure(lambda found: found.ooms, fmt.count), shown, drop_order=4),
+        _command_column(shown),
+    ]
+    layout = fit_columns(columns, room)
+    lines = [heading_line(layout), *(row_line(layout, row) for row in shown)]
+    return [plain(line).rstrip() for line in lines]
+
+
+def _column(
+    name: str, say: _Say, rows: Sequence[_Row], drop_order: int | None = None, *, left: bool = False
+) -> Column[_Row]:
+    """Return a column as wide as its longest text."""
+    cells = widest((name, *map(say, rows)))
+    gap = 0 if name == "pid" else 2
+    return Column(name, cells, say, "left" if left else "right", gap, drop_order)
+
+
+def _command_column(rows: Sequence[_Row]) -> Column[_Row]:
+    whole = widest(("command", *map(_command, rows)))
+    return Column("command", min(whole, _LEAST_COMMAND), _command, "left", grows=(whole,))
+
+
+def _command(row: _Row) -> str:
+    return row[0].process.command or fmt.NA
+
+
+def _torch(row: _Row) -> str:
+    return row[0].process.torch or fmt.NA
+
+
+def _rank(row: _Row) -> str:
+    process = row[0].process
+    if process.rank is None:
+        return fmt.NA
+    return f"{process.rank}" + (f"/{process.world_size}" if process.world_size is not None else "")
+
+
+def _figure(pick: Callable[[TorchMemory], int], say: Callable[[int], str] = fmt.size) -> _Say:
+    return lambda row: fmt.NA if row[1] is None else say(pick(row[1]))
+
+
+def _process(row: _Row) -> str:
+    """Return what NVML says: of the device, or of all devices where torch is not read."""
+    process, figures = row
+    if figures is not None:
+        return fmt.size(process.placed[figures.device].process)
+    known = [memory for memory, _ in process.listed.values() if memory is not None]
+    return fmt.size(sum(known) if known and len(known) == len(process.listed) else None)
