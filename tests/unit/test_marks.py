@@ -23,9 +23,9 @@ HOT = Conditions(
     ("throttled: hw_thermal_slowdown",),
 )  # fmt: skip
 KINDS: list[tuple[Basis, str]] = [
-    ("published", "impossible"),
-    ("derived", "impossible"),
-    ("measured", "above"),
+    ("published", "impossible rate"),
+    ("derived", "impossible rate"),
+    ("measured", "above its ceiling"),
 ]
 
 
@@ -44,8 +44,9 @@ def test_a_rate_above_its_limit_is_called_so_in_detail_text_and_json(
     basis: Basis, word: str
 ) -> None:
     state = make_store("one gpu", *ran(limit=Limit("float32", 1e12, 1.9, "told", basis)))
+    kind = "ceiling" if basis == "measured" else "peak"
     text = results_text(state.runs, list(state.runs.book.values()))
-    assert f"190% of float32 ({word}" in text
+    assert f"! 190% of float32 {kind}, {word}" in text
     assert f"! {word}" in _detail(state)
     assert _json(state)["limit"]["exceeded"] is True
 

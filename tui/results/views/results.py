@@ -23,6 +23,7 @@ from tui.results.store.sessions import GAP_S
 from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, spread
 from tui.results.store.validity import is_time
 from tui.runs.state.parameters import short
+from tui.runs.state.result_words import end_words, time_words
 from tui.runs.views.backend import between
 from workloads.protocol.results import DataColumn, Table
 
@@ -115,16 +116,9 @@ def _warned(row: StoredRow) -> str:
 def outcome(row: StoredRow) -> str:
     """Its time with its interval, or why it has none."""
     if row.median_s is None:
-        return row.said if row.kind == "comparison" else f"{row.status}: {row.said}"
-    words = _time(row)
+        return row.said if row.kind == "comparison" else end_words(row.status, row.said)
+    words = time_words(row)
     return words if row.status == "ok" else f"{words} {row.status}"
-
-
-def _time(row: StoredRow) -> str:
-    if row.ci95_s is None or not row.median_s:
-        return text.seconds(row.median_s)
-    half = (row.ci95_s[1] - row.ci95_s[0]) / 2 / row.median_s
-    return f"{text.seconds(row.median_s, half)} {text.spread(half)}"
 
 
 # ---- two sets ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tui.runs.state.result_words import rates_of
 from workloads.protocol import messages
 from workloads.protocol.results import (
     Arm,
@@ -299,13 +300,7 @@ def rate_of(result: RunResult | None) -> tuple[float, str] | None:
     """Return the rate that the workload is about: floating point, else bytes, else items."""
     if result is None:
         return None
-    rates = result.rates
-    known = (
-        (rates.flop_per_s, "FLOP/s"),
-        (rates.byte_per_s, "byte/s"),
-        (rates.item_per_s, "samples/s"),
-    )
-    return next(((value, unit) for value, unit in known if value is not None), None)
+    return next(iter(rates_of(result.rates)), None)
 
 
 def rate_at_limit(result: RunResult) -> tuple[float, str] | None:

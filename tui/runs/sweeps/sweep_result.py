@@ -12,6 +12,7 @@ from tui.core.text.numbers import quantity
 from tui.devices.state.devices import CPU
 from tui.runs.state import parameters
 from tui.runs.state.parameters import Sweep
+from tui.runs.state.result_words import end_words
 from tui.runs.state.runs import (
     RunState,
     can_be_compared,
@@ -422,8 +423,8 @@ def _state(run: RunState | None) -> str:
 def _gaps(sweep: Sweep, points: Sequence[tuple[dict[str, Setting], Runs]]) -> dict[str, str]:
     """Why points have no time, by device and setting."""
     return {
-        f"charts.time.{device} {settings_text(sweep, point)}": (
-            f"{run.result.status}: {run.result.reason}"
+        f"charts.time.{device} {settings_text(sweep, point)}": end_words(
+            run.result.status, run.result.reason
         )
         for point, runs in points
         for device, run in runs.items()

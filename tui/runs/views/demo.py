@@ -12,14 +12,13 @@ from tui.core.text import numbers as text
 from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import Line, Span, TextStyle, flow, left, line, paragraph, verbatim, width
 from tui.runs.state import parameters
+from tui.runs.state.result_words import end_words, half_width, median
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
 from tui.runs.views.chart import bar, finding_lines
 from tui.runs.views.detail import present_settings
 from tui.runs.views.workload_state import (
     flags_that_act,
-    half_width,
-    median,
     progress_words,
     warnings_of,
 )
@@ -199,7 +198,7 @@ def _status(state: RunsState, info: WorkloadInfo, run: RunState | None, tick: in
         spans.append(Span(words, TextStyle.KEY))
     elif run.result.status != "ok":
         style = TextStyle.BAD if run.result.status == "failed" else TextStyle.NOTE
-        spans.append(Span(f"{run.result.status}: {run.result.reason}", style))
+        spans.append(Span(end_words(run.result.status, run.result.reason), style))
     return tuple(spans)
 
 

@@ -11,11 +11,11 @@ from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
 from tui.runs.state import parameters
 from tui.runs.state.parameters import Sweep
+from tui.runs.state.result_words import time_words
 from tui.runs.state.runs import EarlierResult, RunState
 from tui.runs.state.state import RunsState
 from tui.runs.views.workload_state import (
     AGAINST_STYLES,
-    half_width,
     latest_of,
     other_flags,
     progress_words,
@@ -214,11 +214,8 @@ def earlier_in_full(state: RunsState, one: EarlierResult) -> str:
     now = state.machine.sample.at if state.machine.sample else state.earlier.at
     software = [f"driver {one.driver}"] if one.driver else []
     software += [f"torch {one.torch}"] if one.torch else []
-    width = half_width(one)
-    time = text.seconds(one.median_s, width)
-    spread = f" {text.spread(width)}" if width is not None else ""
     used = f" with {', '.join(software)}" if software else ""
-    return f"{time}{spread}, {text.age(now - one.at)}{used}"
+    return f"{time_words(one)}, {text.age(now - one.at)}{used}"
 
 
 def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:

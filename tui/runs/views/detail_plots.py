@@ -31,12 +31,12 @@ from tui.kit.plot import (
 from tui.kit.scale import Scale, above, below
 from tui.kit.tables import table_lines
 from tui.runs.state.parameters import short
+from tui.runs.state.result_words import median
 from tui.runs.state.runs import RunState, median_of, result_of
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.roofline import Roof, Roofline, RooflinePoint, roofline
 from tui.runs.sweeps.sweep_result import base_device, speed_up
 from tui.runs.views.chart import bar, beside
-from tui.runs.views.workload_state import median
 from tui.runs.views.workload_table import devices, figures_of
 from workloads.protocol.results import DataColumn, Table
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.core.text.numbers import RATES, quantity
+from tui.core.text.numbers import quantity
 from tui.kit.lines import (
     Line,
     Span,
@@ -22,10 +22,18 @@ from tui.kit.lines import (
 )
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Level, Plot, plot_lines
 from tui.kit.scale import Scale
-from tui.runs.state.runs import NOT_SAMPLED, Conditions, RunState, rate_at_limit, rate_of, result_of
+from tui.runs.state.result_words import (
+    end_words,
+    excess_words,
+    half_width,
+    limit_words,
+    median,
+    rate_words,
+)
+from tui.runs.state.runs import NOT_SAMPLED, Conditions, RunState, rate_at_limit, result_of
 from tui.runs.sweeps.sweep_result import base_device, speed_up
 from tui.runs.views.chart import bar, finding_lines, missing_lines
-from tui.runs.views.workload_state import half_width, median, progress_words, warnings_of
+from tui.runs.views.workload_state import progress_words, warnings_of
 from workloads.protocol.results import Check, Limit, RunResult, Timing
 
 DEVICE_CELLS = 8
@@ -97,7 +105,7 @@ def state_words(run: RunState) -> Span:
     if result.status == "ok":
         return Span("")
     style = TextStyle.BAD if result.status == "failed" else TextStyle.NOTE
-    return Span(f"{result.status}: {result.reason}" if result.reason else result.status, style)
+    return Span(end_words(result.status, result.reason), style)
 
 
 def _figure_lines(
@@ -110,10 +118,7 @@ def _figure_lines(
         (median(time), TIME_CELLS, TextStyle.STRONG),
         (spread, spread_cells, TextStyle.QUIET),
     ]
-    rate = rate_of(result)
-    if rate is not None:
-        words = text.rate(rate[0], RATES.get(rate[1], rate[1]), half)
-        figures.append((words, RATE_CELLS, TextStyle.STRONG))
+    figures += [(words, RATE_CELLS, TextStyle.STRONG) for words in rate_words(result)[:1]]
     padded = " ".join(right(words, size) for words, size, _ in figures)
     if label.width + cell_len(padded) > cells:
         parts = [line(Span(words, style)) for words, _, style in figures if words]
@@ -149,20 +154,6 @@ def share_bar(limit: Limit, cells: int) -> Line:
     track = glyphs.GLYPHS.zero * (cells - cell_len(drawn))
     style = TextStyle.BAD if limit.exceeded else TextStyle.ALLOCATED
     return line(Span(drawn, style), Span(track, TextStyle.QUIET))
-
-
-def limit_words(limit: Limit) -> str:
-    """``76% of float32 peak``; what cannot be is said to be so."""
-    words = f"{text.share(limit.fraction)} of {limit_name(limit)}"
-    if not limit.exceeded:
-        return words
-    why = "above its ceiling" if limit.basis == "measured" else "impossible"
-    return f"{glyphs.GLYPHS.warning} {words}, {why}"
-
-
-def limit_name(limit: Limit) -> str:
-    """Return a ceiling was measured here, a peak is the hardware's: ``float32 peak``."""
-    return f"{limit.name} {'ceiling' if limit.basis == 'measured' else 'peak'}"
 
 
 def check_mark(check: Check) -> list[Line]:
@@ -209,7 +200,7 @@ def result_lines(
         cells: width of a line.
         doing: what goes on, of a run that is not finished.
     """
-    words = doing or result.status + (f": {result.reason}" if result.reason else "")
+    words = doing or end_words(result.status, result.reason)
     style = TextStyle.KEY if doing else STATUS_STYLES[result.status]
     rows = paragraph(words, cells, style, indent="  ")
     for warning in warnings:
@@ -217,7 +208,7 @@ def result_lines(
     if result.time is not None:
         rows += _pair_lines(time_pairs(result.time, result.unavailable), cells)
         rows += block_lines(result.time, cells)
-        rows += _pair_lines(rate_pairs(result), cells)
+        rows += _pair_lines([("rate", words) for words in rate_words(result)], cells)
         rows += limit_lines(result, cells)
     rows += _pair_lines(memory_pairs(result), cells)
     rows += check_lines(result, cells)
@@ -291,17 +282,6 @@ def block_lines(time: Timing, cells: int) -> list[Line]:
     return plot_lines(plot, min(cells, BLOCKS_MOST), BLOCKS_HEIGHT)
 
 
-def rate_pairs(result: RunResult) -> list[tuple[str, str]]:
-    """Return the rates that there are."""
-    width = half_width(result.time) if result.time else None
-    rates = (
-        (result.rates.flop_per_s, "FLOP/s"),
-        (result.rates.byte_per_s, "B/s"),
-        (result.rates.item_per_s, "samples/s"),
-    )
-    return [("rate", text.rate(value, unit, width)) for value, unit in rates if value is not None]
-
-
 def limit_lines(result: RunResult, cells: int) -> list[Line]:
     """Return the limit of the rate and its source."""
     limit = result.limit
@@ -311,9 +291,8 @@ def limit_lines(result: RunResult, cells: int) -> list[Line]:
     of = rate_at_limit(result)
     value = quantity(limit.value, of[1] if of else "byte/s")
     words = f"{text.share(limit.fraction)} of {limit.name}: {value}, {limit.source}"
-    if limit.exceeded:
-        above = "above what was measured" if limit.basis == "measured" else "impossible"
-        words = f"{glyphs.GLYPHS.warning} {above}: {words}"
+    if excess := excess_words(limit):
+        words = f"{glyphs.GLYPHS.warning} {excess}: {words}"
     return paragraph(
         words, cells, TextStyle.BAD if limit.exceeded else TextStyle.PLAIN, indent="  "
     )

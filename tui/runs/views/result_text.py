@@ -13,15 +13,16 @@ from tui.kit.lines import Line, plain
 from tui.kit.scale import ratio_line
 from tui.kit.tables import table_lines
 from tui.runs.state.parameters import Sweep, autos, short
+from tui.runs.state.result_words import end_words, limit_words, peak_of, rate_words, time_words
 from tui.runs.state.runs import CompareState, RunState
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import Swept, progress_text, swept
 from tui.runs.views.backend import on_off, unfinished, verdict
 from tui.runs.views.chart import crossing_lines, finding_lines, gap_lines, plot_rows
 from tui.runs.views.outcome import check_lines
-from tui.runs.views.workload_state import half_width, warnings_of
+from tui.runs.views.workload_state import warnings_of
 from workloads.protocol import wire
-from workloads.protocol.results import Comparison, Environment, Limit, RunResult
+from workloads.protocol.results import Comparison, Environment, RunResult
 
 INDENT = "    "
 RATIO_CELLS = 72
@@ -62,37 +63,18 @@ def _plain(rows: Sequence[Line]) -> list[str]:
 
 
 def result_summary(result: RunResult) -> str:
-    """Median, interval, rate, share of a limit and peak; or why there are none."""
+    """Median, interval, rates, share of a limit and peak; or why there are none."""
     if result.time is None:
-        return f"{result.status}: {result.reason}"
-    half = half_width(result.time)
-    parts = [fmt.seconds(result.time.median_s, half)]
-    if half is not None:
-        parts.append(fmt.spread(half))
-    for value, unit in (
-        (result.rates.flop_per_s, "FLOP/s"),
-        (result.rates.byte_per_s, "B/s"),
-        (result.rates.item_per_s, "samples/s"),
-    ):
-        if value is not None:
-            parts.append(fmt.rate(value, unit))
+        return end_words(result.status, result.reason)
+    parts = [time_words(result.time), *rate_words(result)]
     if result.limit is not None:
-        parts.append(_of_limit(result.limit))
-    if result.memory.allocated_peak is not None:
-        parts.append(f"peak {fmt.size(result.memory.allocated_peak)}")
-    elif result.memory.process_peak is not None:
-        parts.append(f"peak {fmt.size(result.memory.process_peak)}")
+        parts.append(limit_words(result.limit))
+    peak = peak_of(result.memory)
+    if peak is not None:
+        parts.append(f"peak {fmt.size(peak)}")
     if result.status != "ok":
-        parts.append(f"{result.status}: {result.reason}")
+        parts.append(end_words(result.status, result.reason))
     return "  ".join(parts)
-
-
-def _of_limit(limit: Limit) -> str:
-    """Return the share of the limit, and whether that can be."""
-    words = f"{fmt.share(limit.fraction)} of {limit.name}"
-    if not limit.exceeded:
-        return words
-    return f"{words} ({'above its ceiling' if limit.basis == 'measured' else 'impossible'})"
 
 
 def _result_notes(entry: RunState, result: RunResult, cells: int) -> list[str]:

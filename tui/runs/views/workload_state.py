@@ -11,28 +11,17 @@ from tui.devices.monitor.messages import HARMFUL_REASONS
 from tui.kit.lines import Span, TextStyle
 from tui.runs.state import parameters
 from tui.runs.state.parameters import Sweep
-from tui.runs.state.runs import EarlierResult, RunState
+from tui.runs.state.result_words import end_words, excess_words, half_width
+from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
 from workloads.protocol.messages import Progress
-from workloads.protocol.results import FlagInfo, Setting, Timing, Verdict
+from workloads.protocol.results import FlagInfo, Setting, Verdict
 
 if TYPE_CHECKING:
     from tui.runs.sweeps.sweep_result import Swept
 
 STYLES = {"failed": TextStyle.BAD, "skipped": TextStyle.QUIET, "cancelled": TextStyle.NOTE}
 AGAINST_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD}
-
-
-def half_width(time: Timing | EarlierResult) -> float | None:
-    """Half of the 95 % interval over the median."""
-    if time.ci95_s is None or not time.median_s:
-        return None
-    return (time.ci95_s[1] - time.ci95_s[0]) / 2 / time.median_s
-
-
-def median(time: Timing) -> str:
-    """Return the median with the digits that its interval supports."""
-    return text.seconds(time.median_s, half_width(time))
 
 
 def progress_words(progress: Progress) -> str:
@@ -116,7 +105,7 @@ def _phrase(state: RunsState, run: RunState) -> tuple[Span, ...]:
     result = run.result
     if result.status == "ok":
         return _all_ok(state, [run])
-    words = f"{result.status}: {result.reason}" if result.reason else result.status
+    words = end_words(result.status, result.reason)
     return (Span(words, STYLES[result.status]), *_marks(state, [run]))
 
 
@@ -185,9 +174,7 @@ def warnings_of(run: RunState) -> tuple[str, ...]:
 def above_limit(run: RunState) -> str:
     """Return a word for a rate that lies above its limit; none where it does not."""
     limit = run.result.limit if run.result else None
-    if limit is None or not limit.exceeded:
-        return ""
-    return "above its ceiling" if limit.basis == "measured" else "impossible rate"
+    return "" if limit is None else excess_words(limit)
 
 
 def throttled(run: RunState) -> bool:

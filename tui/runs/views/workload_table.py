@@ -12,9 +12,10 @@ from tui.devices.state.devices import CPU
 from tui.kit.lines import Line, Span, TextStyle, paragraph
 from tui.kit.table import largest_first
 from tui.runs.state import parameters
+from tui.runs.state.result_words import half_width, median, peak_of, rate_words
 from tui.runs.state.runs import EarlierResult, RunState, can_be_compared
 from tui.runs.state.state import RunsState
-from tui.runs.views.workload_state import half_width, median, state_of, sweep_name, sweep_state
+from tui.runs.views.workload_state import state_of, sweep_name, sweep_state
 from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 
@@ -285,14 +286,7 @@ def rate(result: RunResult | None) -> str:
     """Return the rate that the workload is about: floating point, else bytes, else items."""
     if result is None or result.time is None:
         return ""
-    width, rates = half_width(result.time), result.rates
-    if rates.flop_per_s is not None:
-        return text.rate(rates.flop_per_s, "FLOP/s", width)
-    if rates.byte_per_s is not None:
-        return text.rate(rates.byte_per_s, "B/s", width)
-    if rates.item_per_s is not None:
-        return text.rate(rates.item_per_s, "samples/s", width)
-    return text.NA
+    return next(iter(rate_words(result)), text.NA)
 
 
 def of_limit(result: RunResult | None) -> str:
@@ -310,10 +304,7 @@ def of_limit(result: RunResult | None) -> str:
 def _peak(result: RunResult | None) -> str:
     if result is None or result.time is None:
         return ""
-    memory = result.memory
-    return text.size(
-        memory.allocated_peak if memory.allocated_peak is not None else memory.process_peak
-    )
+    return text.size(peak_of(result.memory))
 
 
 # ---- order -------------------------------------------------------------------------------------
@@ -377,8 +368,7 @@ def _peak_bytes(results: _Results) -> float | None:
     main = results[-1]
     if main is None:
         return None
-    memory = main.memory
-    peak = memory.allocated_peak if memory.allocated_peak is not None else memory.process_peak
+    peak = peak_of(main.memory)
     return None if peak is None else float(peak)
 
 

@@ -40,7 +40,6 @@ from tui.watch.cli.output import (
     stored_run_lines,
     stored_runs_as_plain,
 )
-from tui.watch.cli.process_table import table
 from tui.watch.runs import runs
 from tui.watch.runs.agents import (
     Agents,
@@ -286,6 +285,9 @@ class Watching:
 
 def _fitted(rows: Sequence[WatchedProcessRow]) -> list[str]:
     """Return the table as wide as the terminal; whole where it is not for one."""
+    # Here, because it measures with rich, which --help has no use for.
+    from tui.watch.cli.process_table import table
+
     if not sys.stdout.isatty():
         return table(rows)
     return table(rows, shutil.get_terminal_size().columns)

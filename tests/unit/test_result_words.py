@@ -1,0 +1,62 @@
+"""A result is worded once: table, detail, stored list and command line say the same of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.screens.helpers import make_store
+from tests.screens.results import ran, result
+from tui.kit.lines import plain
+from tui.runs.state.result_words import end_words, peak_of, rate_words, time_words
+from tui.runs.views.outcome import outcome_lines
+from tui.runs.views.result_text import result_summary
+from tui.runs.views.workload_table import row
+from workloads.protocol.results import Limit, PeakMemory, Rates
+
+LIMITS = [
+    (Limit("float32", 67e12, 0.76, "told", "published"), "76% of float32 peak"),
+    (Limit("float32", 67e12, 0.76, "told", "measured"), "76% of float32 ceiling"),
+    (Limit("float32", 67e12, 1.9, "told", "derived"), "! 190% of float32 peak, impossible rate"),
+    (Limit("memory", 1e12, 1.9, "told", "measured"), "! 190% of memory ceiling, above its ceiling"),
+]
+
+
+def shown(**changes: Any) -> str:
+    """The detail's first lines of a result, blanks between its parts made one."""
+    state = make_store("one gpu", *ran(**changes))
+    lines = outcome_lines({"cuda:0": state.runs.latest_run("matmul", "cuda:0")}, 120)
+    return " ".join(" ".join(map(plain, lines)).split())
+
+
+@pytest.mark.parametrize(("limit", "words"), LIMITS)
+def test_screen_and_command_word_a_limit_alike(limit: Limit, words: str) -> None:
+    assert words in shown(limit=limit)
+    assert words in result_summary(result(limit=limit)).split("  ")
+
+
+def test_screen_and_command_give_time_and_rate_the_same_digits() -> None:
+    done = result(rates=Rates(50.7123e12, 26.0123e9, None))
+    assert time_words(done.time) == "2.71 ms ±0.4%"  # type: ignore[arg-type]
+    first, second = rate_words(done)
+    assert (first, second) == ("50.7 TFLOP/s", "26.0 GB/s")
+    assert result_summary(done).split("  ")[:3] == ["2.71 ms ±0.4%", first, second]
+    assert f"2.71 ms ±0.4% {first}" in shown(rates=done.rates)
+    state = make_store("one gpu", *ran(rates=done.rates))
+    (info,) = (each for each in state.runs.catalogue if each.name == "matmul")
+    assert row(state.runs, info).cells["rate"].text == first
+
+
+def test_a_run_that_ended_without_a_reason_has_only_its_status() -> None:
+    done = replace(result(), status="cancelled", reason=None, time=None)
+    assert result_summary(done) == end_words("cancelled", None) == "cancelled"
+    assert result_summary(replace(done, reason="by the user")) == "cancelled: by the user"
+
+
+def test_the_peak_is_the_allocators_and_without_one_the_process_s() -> None:
+    assert peak_of(PeakMemory(3, None, 5)) == 3
+    assert peak_of(PeakMemory(0, None, 5)) == 0
+    assert peak_of(PeakMemory(None, None, 5)) == 5
+    assert peak_of(PeakMemory(None, None, None)) is None
