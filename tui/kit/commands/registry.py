@@ -6,6 +6,8 @@ its method: the screens of its tabs, or the app.
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from tui.kit.commands import tab_commands
 from tui.kit.commands import workbench_commands as workbench
 from tui.kit.commands.command import DEMO, EVERYWHERE, WORKBENCH, Command, Situation
@@ -159,12 +161,21 @@ REPLAY = (
 )
 
 
+def _collected(module: str) -> tuple[Command, ...]:
+    """Return the commands that a feature declares beside their actions.
+
+    By its name: the blocks of screens stand below all features, which import them.
+    """
+    found: tuple[Command, ...] = import_module(module).COMMANDS
+    return found
+
+
 COMMANDS: tuple[Command, ...] = (
     *workbench.RUNS,
     *DEMO_PAGES,
     *workbench.BACKEND,
     *workbench.DEVICES,
-    *tab_commands.SNAPSHOT_COMMANDS,
+    *_collected("tui.snapshots.commands"),
     *tab_commands.WATCH_COMMANDS,
     *tab_commands.RESULTS_COMMANDS,
     *REPLAY,
