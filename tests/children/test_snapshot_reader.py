@@ -98,12 +98,9 @@ async def test_every_question_has_its_answer() -> None:
             assert "\n" not in answer.reason
     shown = await session.call(calls.MAP, calls.MapArguments(0, None, 0, 1, 30))
     row = shown.rows[0].row
-    stretch = await session.call(
-        calls.STRETCH,
-        calls.StretchArguments(
-            0, None, row.index, row.address, row.address + row.size, 30, row.address
-        ),
-    )
+    end = row.address + row.size
+    arguments = calls.StretchArguments(0, None, row.index, row.address, end, 30, row.address)
+    stretch = await session.call(calls.STRETCH, arguments)
     assert_type(stretch, Stretch)
     assert len(stretch.states) == len(stretch.used) == 30
     assert session.store.status == "ready"
@@ -121,10 +118,11 @@ async def test_a_call_returns_the_declared_type_or_raises_in_one_line() -> None:
     newer = asyncio.create_task(session.call(calls.STATE, StateArguments(0, 7)))
     assert (await newer).event == 7
     # The older one was replaced, or was computed before the newer one came.
-    try:
-        assert (await waiting).event == 6
-    except CallError as error:
-        assert "another state was asked for" in str(error)
+    (older,) = await asyncio.gather(waiting, return_exceptions=True)
+    if isinstance(older, State):
+        assert older.event == 6
+    else:
+        assert str(older) == "another state was asked for"
     await session.stop()
 
 
@@ -165,11 +163,16 @@ async def test_a_call_that_fits_no_method_is_refused_in_one_line(
     await session.stop()
 
 
-async def test_a_report_longer_than_a_line_arrives_whole() -> None:
-    session = await opened(TRAINING)
-    made = await session.call(calls.REPORT, calls.ReportArguments("json", top=10_000))
+async def test_a_report_longer_than_a_line_arrives_whole(tmp_path: Path) -> None:
+    long = segment(0x1000000, [("allocated", 1)] * 90)
+    for number, block in enumerate(long["blocks"]):
+        block["frames"] = [{"filename": "a.py", "line": number, "name": "f" * 10_000}]
+    path = tmp_path / "long.pickle"
+    path.write_bytes(pickle.dumps({"segments": [long], "device_traces": [[]]}))
+    session = await opened(str(path))
+    made = await session.call(calls.REPORT, calls.ReportArguments("json", top=90))
     assert len(made) > PART
-    assert json.loads(made)["devices"][0]["reserved"] == 1_897_922_560
+    assert len(json.loads(made)["devices"][0]["top"]) == 90
     await session.stop()
 
 

@@ -178,9 +178,8 @@ def serve(parent: ParentChannel, source: int | None) -> None:
         line = encode(event)
         if len(line) > LONGEST_ANSWER:
             number = 0 if isinstance(event, messages.ReaderHello) else event.id
-            line = encode(
-                Answer(number, error="the answer is too long: the names in this file are")
-            )
+            reason = "the answer is too long: the names in this file are"
+            line = encode(Answer(number, error=reason))
         parent.write(line)
 
     files: Files | None = None
@@ -194,16 +193,10 @@ def serve(parent: ParentChannel, source: int | None) -> None:
     while True:
         request = waiting.take(free_some)
         try:
-            if isinstance(request, Load):
-                if files is not None:
-                    raise SnapshotError(
-                        "a file is read already: start another reader for another file"
-                    )
+            if isinstance(request, Load) and files is None:
                 files = _load(request, source, say, spent)
-            elif files is None:
-                raise SnapshotError("no file is read yet")
             else:
-                for part in _parts(request.id, compute(files, request)):
+                for part in _answers(files, request):
                     say(part)
         except SnapshotError as error:
             say(Answer(request.id, error=str(error)))
@@ -215,13 +208,22 @@ def serve(parent: ParentChannel, source: int | None) -> None:
             say(Answer(request.id, error=reason))
 
 
-def _parts(number: int, value: object) -> Iterator[Answer]:
-    """Yield the answer to a call, a long text in pieces."""
+def _answers(files: Files | None, request: Request) -> Iterator[Answer]:
+    """Yield the answer to a call, a long text in pieces.
+
+    Raises:
+        SnapshotError: there is none; one line that says why.
+    """
+    if files is None:
+        raise SnapshotError("no file is read yet")
+    if isinstance(request, Load):
+        raise SnapshotError("a file is read already: start another reader for another file")
+    value = compute(files, request)
     if not isinstance(value, str):
-        yield Answer(number, value)
+        yield Answer(request.id, value)
         return
     for start in range(0, max(1, len(value)), PART):
-        yield Answer(number, value[start : start + PART], more=start + PART < len(value))
+        yield Answer(request.id, value[start : start + PART], more=start + PART < len(value))
 
 
 def _load(request: Load, source: int | None, say: Say, spent: list[object]) -> Files:

@@ -110,7 +110,7 @@ class MapPane(SnapshotPane):
         self._retitle()
 
     def needs(self) -> Sequence[Need[Any, Any]]:
-        """The rows in view, the segment under the cursor, and what pins it."""
+        """Return the rows in view, the segment under the cursor, and what pins it."""
         found = (self._rows_need(), self._stretch_need(), self._pinning_need())
         return [need for need in found if need is not None]
 
@@ -195,12 +195,13 @@ class MapPane(SnapshotPane):
             return []
         rows: list[Line] = []
         answer = self.arrived(stretch)
-        if answer is not None and isinstance(answer.value, Refused):
-            rows += refused_lines(answer.value, cells)
-        elif answer is not None:
+        drawn = None if answer is None else answer.value
+        if isinstance(drawn, Refused):
+            rows += refused_lines(drawn, cells)
+        elif drawn is not None:
             start, end = stretch.arguments.start, stretch.arguments.end
             cursor = min(self._cell, cells - 1)
-            rows += view.stretch_lines(answer.value, start, end, cursor, cells)
+            rows += view.stretch_lines(drawn, start, end, cursor, cells)
         pinned = self.arrived(pinning)
         if pinned is not None and not isinstance(pinned.value, Refused):
             rows += view.pinning_lines(pinned.value, cells)

@@ -111,7 +111,7 @@ class SitesPane(SnapshotPane):
     # ---- what is needed ----
 
     def needs(self) -> Sequence[Need[Any, Any]]:
-        """The children of each node that is unfolded, and the stack under the cursor."""
+        """Return the children of each node that is unfolded, and the stack under the cursor."""
         paths: list[view.Path] = []
 
         def listing(path: view.Path) -> SiteListing | None:

@@ -166,7 +166,7 @@ class TimelinePane(SnapshotPane):
     # ---- what is needed ----
 
     def needs(self) -> Sequence[Need[Any, Any]]:
-        """The timeline, the state at the cursor, and what the chosen layer held there."""
+        """Return the timeline, the state at the cursor, and what the chosen layer held there."""
         found = (self._timeline_need(), self._state_need(), self._part_need())
         return [need for need in found if need is not None]
 
