@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pickle
 import signal
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
+from typing_extensions import assert_type
 
 from tests.snapshots.scenes import MIB, oom, segment
-from tui.snapshots.reader.messages import (
-    AskDifference,
-    AskMap,
-    AskPart,
-    AskPinning,
-    AskSites,
-    AskStack,
-    AskState,
-    AskStretch,
-    AskTimeline,
-    AskVerdict,
-    DifferenceIs,
-    Export,
-    Exported,
-    MapIs,
-    PartIs,
-    PinningIs,
-    Refused,
-    Request,
-    SitesAre,
-    StackIs,
-    StateIs,
-    StretchIs,
-    TimelineIs,
-    VerdictIs,
-)
-from tui.snapshots.session.snapshot_reader import SnapshotReader
+from tui.snapshots.model.pictures import Pinning, Timeline
+from tui.snapshots.model.results import Changes, MapPage, Part, SiteListing, State, Stretch, Verdict
+from tui.snapshots.reader import methods as calls
+from tui.snapshots.reader.messages import Call, Method, Need
+from tui.snapshots.reader.methods import StateArguments, VerdictArguments
+from tui.snapshots.reader.serve import PART
+from tui.snapshots.session.snapshot_reader import CallError, Refused, SnapshotReader
 
 FILES = Path(__file__).parents[1] / "snapshots" / "files"
 TRAINING = str(FILES / "training.pickle")
@@ -64,10 +48,15 @@ async def opened(*paths: str, text: str = "") -> SnapshotReader:
     return session
 
 
-async def asked(session: SnapshotReader, request: Request) -> object:
-    session.want(request)
-    await until(lambda: session.store.exactly(request) is not None or session.store.reason)
-    return session.store.exactly(request)
+async def asked(session: SnapshotReader, need: Need[Any, Any]) -> object:
+    session.request(need)
+    await until(lambda: session.store.exactly(need) is not None or session.store.reason)
+    done = session.store.exactly(need)
+    return None if done is None else done.value
+
+
+def state_at(event: int | None) -> Need[StateArguments, State]:
+    return Need(calls.STATE, StateArguments(0, event))
 
 
 def oom_file(folder: Path) -> str:
@@ -86,48 +75,124 @@ async def test_every_question_has_its_answer() -> None:
     assert loaded is not None
     assert loaded.devices[0].reserved == 1_897_922_560
     peak = loaded.devices[0].live_peak_event
-    kinds: list[tuple[Request, type]] = [
-        (AskState(0, 0, peak), StateIs),
-        (AskTimeline(0, 0, 40), TimelineIs),
-        (AskPart(0, 0, peak, "category", "parameters"), PartIs),
-        (AskPart(0, 0, peak, "site", "nowhere"), Refused),
-        (AskSites(0, 0, peak), SitesAre),
-        (AskStack(0, 1), StackIs),
-        (AskMap(0, 0, None, 0, 5, 30), MapIs),
-        (AskPinning(0, 0, None, 0), PinningIs),
-        (Export(0, "markdown", 0), Exported),
-        (AskVerdict(0, 0, 0), Refused),
-        (AskState(0, 0, 10**9), Refused),
-        (AskSites(0, 7, None), Refused),
-        (AskSites(0, 0, None, search="(a+)+", regex=True), Refused),
-        (AskDifference(0, 0), Refused),
+    kinds: list[tuple[Need[Any, Any], type]] = [
+        (state_at(peak), State),
+        (Need(calls.TIMELINE, calls.TimelineArguments(0, 40)), Timeline),
+        (Need(calls.PART, calls.PartArguments(0, peak, "category", "parameters")), Part),
+        (Need(calls.PART, calls.PartArguments(0, peak, "site", "nowhere")), Refused),
+        (Need(calls.SITES, calls.SitesArguments(0, peak)), SiteListing),
+        (Need(calls.STACK, calls.StackArguments(1)), tuple),
+        (Need(calls.MAP, calls.MapArguments(0, None, 0, 5, 30)), MapPage),
+        (Need(calls.PINNING, calls.PinningArguments(0, None, 0)), Pinning),
+        (Need(calls.REPORT, calls.ReportArguments("markdown", 0)), str),
+        (Need(calls.VERDICT, VerdictArguments(0, 0)), Refused),
+        (state_at(10**9), Refused),
+        (Need(calls.SITES, calls.SitesArguments(7, None)), Refused),
+        (Need(calls.SITES, calls.SitesArguments(0, None, search="(a+)+", regex=True)), Refused),
+        (Need(calls.DIFFERENCE, calls.DifferenceArguments(0)), Refused),
     ]
-    for request, kind in kinds:
-        answer = await asked(session, request)
-        assert isinstance(answer, kind), request
+    for need, kind in kinds:
+        answer = await asked(session, need)
+        assert isinstance(answer, kind), need
         if isinstance(answer, Refused):
             assert "\n" not in answer.reason
-    shown = await asked(session, AskMap(0, 0, None, 0, 1, 30))
-    assert isinstance(shown, MapIs)
+    shown = await session.call(calls.MAP, calls.MapArguments(0, None, 0, 1, 30))
     row = shown.rows[0].row
-    stretch = AskStretch(0, 0, None, 0, row.address, row.address + row.size, 30, row.address)
-    answer = await asked(session, stretch)
-    assert isinstance(answer, StretchIs)
-    assert len(answer.states) == len(answer.used) == 30
+    end = row.address + row.size
+    arguments = calls.StretchArguments(0, None, row.index, row.address, end, 30, row.address)
+    stretch = await session.call(calls.STRETCH, arguments)
+    assert_type(stretch, Stretch)
+    assert len(stretch.states) == len(stretch.used) == 30
     assert session.store.status == "ready"
     await session.stop()
 
 
+async def test_a_call_returns_the_declared_type_or_raises_in_one_line() -> None:
+    session = await opened(TRAINING)
+    assert_type(await session.call(calls.STATE, StateArguments(0, 5)), State)
+    pinning = await session.call(calls.PINNING, calls.PinningArguments(0, None, 0))
+    assert_type(pinning, Pinning | None)
+    with pytest.raises(CallError, match="no device 7"):
+        await session.call(calls.STATE, StateArguments(7, 5))
+    waiting = asyncio.create_task(session.call(calls.STATE, StateArguments(0, 6)))
+    newer = asyncio.create_task(session.call(calls.STATE, StateArguments(0, 7)))
+    assert (await newer).event == 7
+    # The older one was replaced, or was computed before the newer one came.
+    (older,) = await asyncio.gather(waiting, return_exceptions=True)
+    if isinstance(older, State):
+        assert older.event == 6
+    else:
+        assert str(older) == "another state was asked for"
+    await session.stop()
+
+
+async def test_a_call_fails_when_its_reader_dies() -> None:
+    session = await opened(TRAINING)
+    assert session.child is not None
+    assert session.child.pid is not None
+    os.kill(session.child.pid, signal.SIGSTOP)
+    waiting = asyncio.create_task(session.call(calls.STATE, StateArguments(0, 6)))
+    await until(lambda: session.store.waiting)
+    os.kill(session.child.pid, signal.SIGKILL)
+    with pytest.raises(CallError, match="it was killed"):
+        await waiting
+    await session.stop()
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "words"),
+    [
+        ("nothing", {}, "no method nothing"),
+        ("state", {"device": "x", "event": 1}, "does not fit this reader"),
+        ("state", {}, "does not fit this reader"),
+    ],
+)
+async def test_a_call_that_fits_no_method_is_refused_in_one_line(
+    method: str, arguments: dict[str, object], words: str
+) -> None:
+    session = await opened(TRAINING)
+    assert session.child is not None
+    need = state_at(1)
+    session.store.sent(99, need)
+    session.child.send(Call(99, method, arguments, (method,)))
+    await until(lambda: session.store.exactly(need))
+    done = session.store.exactly(need)
+    assert done is not None
+    assert isinstance(done.value, Refused)
+    assert words in done.value.reason
+    await session.stop()
+
+
+async def test_a_report_longer_than_a_line_arrives_whole(tmp_path: Path) -> None:
+    long = segment(0x1000000, [("allocated", 1)] * 90)
+    for number, block in enumerate(long["blocks"]):
+        block["frames"] = [{"filename": "a.py", "line": number, "name": "f" * 10_000}]
+    path = tmp_path / "long.pickle"
+    path.write_bytes(pickle.dumps({"segments": [long], "device_traces": [[]]}))
+    session = await opened(str(path))
+    made = await session.call(calls.REPORT, calls.ReportArguments("json", top=90))
+    assert len(made) > PART
+    assert len(json.loads(made)["devices"][0]["top"]) == 90
+    await session.stop()
+
+
+def test_every_method_is_declared_once_under_its_own_name() -> None:
+    declared = [value for value in vars(calls).values() if isinstance(value, Method)]
+    assert sorted(method.name for method in declared) == sorted(calls.METHODS)
+    for method in declared:
+        assert is_dataclass(get_type_hints(method.compute)["arguments"]), method.name
+
+
 async def test_the_text_of_the_exception_adds_the_total_to_the_verdict(tmp_path: Path) -> None:
     session = await opened(oom_file(tmp_path))
-    request = AskVerdict(0, 0, 0)
-    before = await asked(session, request)
-    assert isinstance(before, VerdictIs)
-    assert before.verdict.total is None
+    need = Need(calls.VERDICT, VerdictArguments(0, 0))
+    before = await asked(session, need)
+    assert isinstance(before, Verdict)
+    assert before.total is None
     session.set_text(MESSAGE)
-    after = await asked(session, request)
-    assert isinstance(after, VerdictIs)
-    assert after.verdict.total == 1024 * MIB
+    after = await asked(session, need)
+    assert isinstance(after, Verdict)
+    assert after.total == 1024 * MIB
     await session.stop()
 
 
@@ -142,8 +207,8 @@ async def test_a_text_without_a_message_is_said(tmp_path: Path, text: str, said:
 
 async def test_two_files_are_compared() -> None:
     session = await opened(TRAINING, TRAINING)
-    answer = await asked(session, AskDifference(0, 0))
-    assert isinstance(answer, DifferenceIs)
+    answer = await session.call(calls.DIFFERENCE, calls.DifferenceArguments(0))
+    assert_type(answer, Changes)
     assert answer.difference.rows == ()
     await session.stop()
 
@@ -173,16 +238,16 @@ async def test_a_reader_that_dies_is_one_line_and_the_answers_stay(
     number: signal.Signals,
 ) -> None:
     session = await opened(TRAINING)
-    request = AskState(0, 0, None)
-    await asked(session, request)
+    need = state_at(None)
+    await asked(session, need)
     assert session.child is not None
     assert session.child.pid is not None
     os.kill(session.child.pid, number)
     await until(lambda: session.store.status == "failed")
     assert "training.pickle" in session.store.reason
     assert "\n" not in session.store.reason
-    assert session.store.exactly(request) is not None
-    session.want(AskState(0, 0, 5))
+    assert session.store.exactly(need) is not None
+    session.request(state_at(5))
     session.open([TRAINING])
     await until(lambda: session.store.status == "ready")
     await session.stop()
@@ -204,11 +269,11 @@ async def test_cancel_ends_the_reader_and_another_file_can_be_read() -> None:
 async def test_of_many_questions_of_a_kind_the_last_is_answered() -> None:
     session = await opened(TRAINING)
     for event in range(300):
-        session.want(AskState(0, 0, event))
-    answer = await asked(session, AskState(0, 0, 299))
-    assert isinstance(answer, StateIs)
-    assert answer.state.event == 299
-    assert not session.store.needs(AskState(0, 0, 299))
+        session.request(state_at(event))
+    answer = await asked(session, state_at(299))
+    assert isinstance(answer, State)
+    assert answer.event == 299
+    assert not session.store.needs(state_at(299))
     await session.stop()
 
 

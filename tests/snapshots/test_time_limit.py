@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tui.snapshots.read import time_limit
 from tui.snapshots.read.memory_limit import estimated
-from tui.snapshots.session.snapshot_reader import death_in_words
+from tui.snapshots.session.reader_child import death_in_words
 from workloads import ENTRY
 
 MODULUS = sys.hash_info.modulus

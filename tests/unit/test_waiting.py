@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from tui.snapshots.reader.messages import AskState, Export
+from tui.snapshots.reader.messages import Call
 from tui.snapshots.reader.serve import Waiting
 
 
 def test_the_one_that_waited_longest_comes_first() -> None:
     waiting = Waiting()
-    first, second = AskState(1, 0, None), Export(2, "json")
+    first, second = Call(1, "state", {}, ("state",)), Call(2, "report", {}, ("report",))
     waiting.put(first)
     waiting.put(second)
     assert [waiting.take(), waiting.take()] == [first, second]
 
 
 def test_pieces_of_work_are_done_until_a_request_comes() -> None:
-    waiting, request, done = Waiting(), Export(1, "json"), 0
+    waiting, request, done = Waiting(), Call(1, "report", {}, ("report",)), 0
 
     def piece() -> bool:
         nonlocal done
@@ -29,6 +29,6 @@ def test_pieces_of_work_are_done_until_a_request_comes() -> None:
 
 
 def test_a_request_that_waits_comes_before_any_work() -> None:
-    waiting, request = Waiting(), Export(1, "json")
+    waiting, request = Waiting(), Call(1, "report", {}, ("report",))
     waiting.put(request)
     assert waiting.take(lambda: 1 / 0 > 0) == request

@@ -1,6 +1,11 @@
-"""The commands of the snapshot tab."""
+"""The views of the snapshot tab and all of its keys; the registry of commands collects them.
+
+No Textual: the footer, the help and docs/keys.md need them before the tab is opened.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from tui.kit.commands.command import SNAPSHOT, Command, Situation
 
@@ -8,6 +13,77 @@ from tui.kit.commands.command import SNAPSHOT, Command, Situation
 def _has_snapshot(now: Situation) -> bool:
     return now.snapshot
 
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One view of the snapshot tab."""
+
+    id: str
+    key: str
+    title: str
+    """In the bar of views."""
+    help: str
+    """One sentence."""
+    pane: str
+    """The class that draws it, as ``module:Class`` below :mod:`tui.snapshots.screens`. It states
+    which methods of the reader it needs in its present state."""
+    files: int = 1
+    """How many files it needs: two where it compares."""
+
+    @property
+    def command(self) -> Command:
+        """The command that shows it."""
+        return Command(
+            f"snapshot_{self.id}",
+            (self.key,),
+            self.title.lower(),
+            self.help,
+            group="Snapshot",
+            tabs=SNAPSHOT,
+            now=_has_snapshot,
+            call=f"snapshot_view('{self.id}')",
+        )
+
+
+VIEWS = (
+    View(
+        "verdict",
+        "v",
+        "Verdict",
+        "Show why the snapshot's device ran out of memory, and what held it.",
+        "panes:VerdictPane",
+    ),
+    View(
+        "timeline",
+        "t",
+        "Timeline",
+        "Show the snapshot's memory over its events.",
+        "timeline:TimelinePane",
+    ),
+    View(
+        "sites",
+        "s",
+        "Sites",
+        "Show who held the memory at the moment that is looked at.",
+        "sites:SitesPane",
+    ),
+    View(
+        "map",
+        "m",
+        "Map",
+        "Show the blocks of each segment at that moment.",
+        "map:MapPane",
+    ),
+    View(
+        "difference",
+        "D",
+        "Diff",
+        "Show what changed from this snapshot to another.",
+        "sites:DifferencePane",
+        files=2,
+    ),
+)
+"""In the order of the bar; the first is shown when a file is opened."""
 
 SNAPSHOT_COMMANDS = (
     Command(
@@ -29,51 +105,7 @@ SNAPSHOT_COMMANDS = (
         now=lambda now: now.snapshot_loading,
         footer=1,
     ),
-    Command(
-        "snapshot_verdict",
-        ("v",),
-        "verdict",
-        "Show why the snapshot's device ran out of memory, and what held it.",
-        group="Snapshot",
-        tabs=SNAPSHOT,
-        now=_has_snapshot,
-    ),
-    Command(
-        "snapshot_timeline",
-        ("t",),
-        "timeline",
-        "Show the snapshot's memory over its events.",
-        group="Snapshot",
-        tabs=SNAPSHOT,
-        now=_has_snapshot,
-    ),
-    Command(
-        "snapshot_sites",
-        ("s",),
-        "sites",
-        "Show who held the memory at the moment that is looked at.",
-        group="Snapshot",
-        tabs=SNAPSHOT,
-        now=_has_snapshot,
-    ),
-    Command(
-        "snapshot_map",
-        ("m",),
-        "map",
-        "Show the blocks of each segment at that moment.",
-        group="Snapshot",
-        tabs=SNAPSHOT,
-        now=_has_snapshot,
-    ),
-    Command(
-        "snapshot_difference",
-        ("D",),
-        "diff",
-        "Show what changed from this snapshot to another.",
-        group="Snapshot",
-        tabs=SNAPSHOT,
-        now=_has_snapshot,
-    ),
+    *(view.command for view in VIEWS),
     Command(
         "snapshot_compare",
         ("c",),

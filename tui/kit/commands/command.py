@@ -140,13 +140,15 @@ class Command:
     """Place in the footer; ``None`` for commands that are not shown there."""
     target: Literal["screen", "app"] = "screen"
     """What has the method of the action: the screen of each of its tabs, or the program."""
+    call: str = ""
+    """The action of the target where it is not the id, as where several commands share a method."""
     opens: str = ""
     """The tab that it opens, by an action of the framework's, which all tabs share."""
 
     @property
     def action(self) -> str:
         """The action as Textual's bindings name it."""
-        called = f"{SWITCH}('{self.opens}')" if self.opens else self.id
+        called = f"{SWITCH}('{self.opens}')" if self.opens else self.call or self.id
         return f"{self.target}.{called}"
 
     def offered(self, now: Situation) -> bool:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tui.core.text.numbers import count, share
 from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
+from tui.snapshots.analysis.facts import (
+    Fact,
+    facts_for_people,
+    summary_facts,
+    used_words,
+    verdict_facts,
+)
 from tui.snapshots.analysis.frames import frame_kind, frame_label
 from tui.snapshots.analysis.report import chosen_devices
 from tui.snapshots.explain.evidence import Circumstances
@@ -15,7 +24,6 @@ from tui.snapshots.model.results import (
     Advice,
     Difference,
     OomText,
-    Summary,
     Top,
     Verdict,
 )
@@ -58,7 +66,7 @@ def _device(
     lines = [f"## Device {facts.device}", "", f"{facts.headline}.", ""]
     for event in facts.ooms:
         lines += _verdict(analysis.verdict(event, texts, top=top, circumstances=circumstances))
-    lines += _figures(facts)
+    lines += _figures(summary_facts(facts))
     lines += [f"### Who held the memory at the {facts.top_at}", "", *_top(facts.top)]
     if at is not None and at < analysis.replay.events:
         state = analysis.state(at)
@@ -78,25 +86,10 @@ def _device(
 
 def _verdict(verdict: Verdict) -> list[str]:
     state = verdict.state
-    rows = (
-        ("asked", text(verdict.asked)),
-        ("live", text(state.live)),
-        ("rounding", text(state.rounding)),
-        ("cached", text(state.cached)),
-        ("reserved", text(state.reserved)),
-        (
-            "largest usable free block",
-            text(verdict.serving_free_block),
-        ),
-        ("in private pools", f"{text(state.private_reserved)}, {text(state.private_cached)} free"),
-        ("device free", text(verdict.device_free)),
-        ("device total", text(verdict.total)),
-        ("other processes", text(verdict.others)),
-    )
     lines = [f"### OOM at event {verdict.event}: {verdict.cause}", ""]
     lines += [f"**{_plain(verdict.explanation.line)}**", "", f"{verdict.headline}.", ""]
     lines += _account(verdict.explanation)
-    lines += ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
+    lines += _figures(verdict_facts(verdict))
     lines += [f"- {_plain(reason)}" for reason in (*verdict.reasons, *state.doubts)]
     lines += ["", "Held by:", "", *_top(verdict.top), *_advice(AGAINST_OOM, verdict.advice)]
     if verdict.stack:
@@ -109,28 +102,19 @@ def _account(explanation: Explanation) -> list[str]:
         f"| {text(row.bytes)} | {share(row.share)} | {row.name} | {_plain(row.words)} |"
         for row in explanation.account
     ]
-    heading = f"Used of the device ({explanation.device_words}): {text(explanation.used)}"
-    return [heading, "", "| bytes | share | cause | whose |", "|---:|---:|---|---|", *rows, ""]
+    return [
+        used_words(explanation),
+        "",
+        "| bytes | share | cause | whose |",
+        "|---:|---:|---|---|",
+        *rows,
+        "",
+    ]
 
 
-def _figures(facts: Summary) -> list[str]:
-    rows = (
-        ("segments", f"{facts.segments}, {count(facts.blocks, 'block')}"),
-        ("reserved", text(facts.reserved)),
-        ("allocated", text(facts.allocated)),
-        ("requested", text(facts.requested)),
-        ("largest free block", text(facts.largest_free_block)),
-        (
-            "cached",
-            f"{text(facts.fragmentation.free)}, {count(facts.fragmentation.pieces, 'piece')}",
-        ),
-        ("unused share of reserved", share(facts.fragmentation.unused)),
-        ("trace", count(facts.events, "event")),
-        ("live before the trace", text(facts.live_at_start)),
-        ("live at the peak", text(facts.live_peak)),
-        ("live at the end", text(facts.live_at_end)),
-    )
-    return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows), ""]
+def _figures(facts: Sequence[Fact]) -> list[str]:
+    rows = [f"| {fact.name} | {fact.words} |" for fact in facts_for_people(facts, detail=True)]
+    return ["| | |", "|---|---|", *rows, ""]
 
 
 def _top(sites: tuple[Top, ...]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
+from tui.snapshots.analysis.facts import facts_as_data, summary_facts, verdict_facts
 from tui.snapshots.analysis.frames import frame_key
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
@@ -119,31 +120,11 @@ def _device(
 
 
 def _summary(facts: Summary) -> Json:
-    scattered = facts.fragmentation
     return {
         "index": facts.device,
-        "segments": facts.segments,
-        "blocks": facts.blocks,
-        "reserved": facts.reserved,
-        "allocated": facts.allocated,
-        "requested": facts.requested,
-        "pending": facts.pending,
-        "largest_free_block": facts.largest_free_block,
-        "private_pools": {"reserved": facts.private_reserved, "free": facts.private_free},
-        "fragmentation": {
-            "free": scattered.free,
-            "pieces": scattered.pieces,
-            "unused": scattered.unused,
-            "clumped": scattered.clumped,
-        },
-        "events": facts.events,
-        "skipped": facts.skipped,
-        "live_at_start": facts.live_at_start,
-        "live_peak": facts.live_peak,
+        **facts_as_data(summary_facts(facts)),
         "live_peak_event": facts.live_peak_event,
         "live_peak_time_us": facts.live_peak_time_us,
-        "live_at_end": facts.live_at_end,
-        "reserved_peak": facts.reserved_peak,
         "reserved_peak_event": facts.reserved_peak_event,
         "headline": facts.headline,
         "remarks": list(facts.remarks),
@@ -156,19 +137,7 @@ def _verdict(verdict: Verdict) -> Json:
     return {
         "event": verdict.event,
         "time_us": verdict.time_us,
-        "asked": verdict.asked,
-        "device_free": verdict.device_free,
-        "total": verdict.total,
-        "others": verdict.others,
-        "live": verdict.state.live,
-        "reserved": verdict.state.reserved,
-        "cached": verdict.state.cached,
-        "rounding": verdict.state.rounding,
-        "largest_free_block": verdict.serving_free_block,
-        "private_pools": {
-            "reserved": verdict.state.private_reserved,
-            "free": verdict.state.private_cached,
-        },
+        **facts_as_data(verdict_facts(verdict)),
         "cause": verdict.cause,
         "headline": verdict.headline,
         "explanation": explanation_report(verdict.explanation),

@@ -9,16 +9,16 @@ from tui.kit.command_line.output import Failure
 from tui.kit.lines import Line, Span, TextStyle, line, plain
 from tui.snapshots.cli.reading import Reader
 from tui.snapshots.model.results import Summary
-from tui.snapshots.reader.messages import (
-    AskDifference,
-    AskSites,
-    AskState,
-    AskVerdict,
-    DifferenceIs,
-    Loaded,
-    SitesAre,
-    StateIs,
-    VerdictIs,
+from tui.snapshots.reader.messages import Loaded
+from tui.snapshots.reader.methods import (
+    DIFFERENCE,
+    SITES,
+    STATE,
+    VERDICT,
+    DifferenceArguments,
+    SitesArguments,
+    StateArguments,
+    VerdictArguments,
 )
 from tui.snapshots.views.overview import file_lines, summary_lines, verdict_lines
 from tui.snapshots.views.sites import (
@@ -80,8 +80,8 @@ async def _verdicts(child: Reader, summary: Summary, cells: int, top: int) -> li
     # The last one is what ended the program; a library that retries leaves others before it.
     told = summary.ooms[-MOST_VERDICTS:][::-1]
     for event in told:
-        answer = await child.ask(AskVerdict(0, summary.device, event, top), VerdictIs)
-        rows += [*verdict_lines(answer.verdict, summary, cells), ()]
+        verdict = await child.call(VERDICT, VerdictArguments(summary.device, event, top))
+        rows += [*verdict_lines(verdict, summary, cells), ()]
     others = len(summary.ooms) - len(told)
     if others:
         rows += [line(f"{fmt.count(others, 'earlier OOM')}: --json tells them all"), ()]
@@ -101,10 +101,11 @@ async def _at_event(child: Reader, loaded: Loaded, event: int, cells: int, top: 
         raise Failure(f"--at {event}: the file has {have}")
     rows: list[Line] = []
     for summary in having:
-        entry = (await child.ask(AskState(0, summary.device, event), StateIs)).state
+        entry = await child.call(STATE, StateArguments(summary.device, event))
         rows.append(line(Span(f"device {summary.device}", TextStyle.STRONG)))
         rows += state_lines(entry, summary.events, None, cells)
-        listing = (await child.ask(AskSites(0, summary.device, event, limit=top), SitesAre)).listing
+        wanted = SitesArguments(summary.device, event, limit=top)
+        listing = await child.call(SITES, wanted)
         rows += [(), line(Span("Held the memory then", TextStyle.STRONG))]
         rows += [
             node_line(SiteLine((row.key,), row), unfolded=False, cells=cells)
@@ -129,7 +130,8 @@ async def _difference(
         raise Failure("the two files have no device in common: there is nothing to compare")
     rows: list[Line] = []
     for device in loaded.common:
-        answer = await child.ask(AskDifference(0, device, at_peak, limit=top), DifferenceIs)
+        wanted = DifferenceArguments(device, at_peak, limit=top)
+        answer = await child.call(DIFFERENCE, wanted)
         rows += difference_head(answer.difference, cells)
         if found := answer.difference.rows:
             rows += [(), difference_heading(cells), *(difference_line(row, cells) for row in found)]

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
 from tui.core.child.launch import too_many_files
 from tui.core.child.process import ChildProcess, MalformedMessage
@@ -15,25 +14,23 @@ from tui.snapshots import STANDARD_INPUT
 from tui.snapshots.reader.messages import (
     VERSION,
     Answer,
+    Arguments,
     Estimated,
-    Export,
-    Exported,
     Load,
     Loaded,
+    Method,
+    Need,
     Progress,
     ReaderEvent,
     ReaderHello,
-    Refused,
-    Request,
-    numbered,
+    Value,
 )
-from tui.snapshots.session.snapshot_reader import death_in_words, names, reader
-
-A = TypeVar("A", bound=Answer)
+from tui.snapshots.session.reader_child import death_in_words, names, reader
+from workloads.protocol.wire import WireError
 
 
 class Reader:
-    """A reader child that is asked one thing after the other."""
+    """A reader child whose methods are called one after the other."""
 
     def __init__(self, child: ChildProcess[ReaderEvent], paths: tuple[str, ...]) -> None:
         self._child = child
@@ -46,7 +43,7 @@ class Reader:
 
     def load(self, request: Load) -> None:
         """Have it read the files, which takes a while."""
-        self._send(request)
+        self._child.send(request)
 
     async def loaded(self, words: Callable[[Progress], str]) -> Loaded:
         """Return the loaded snapshot.
@@ -58,54 +55,48 @@ class Reader:
             Failure: the files cannot be read, or the reader died of them.
         """
         self._words = words
-        loaded = await self._answer(Loaded)
+        loaded = await self._next()
+        if not isinstance(loaded, Loaded):
+            raise Failure(loaded.error or "the reader answered before it had read the file")
         self._loaded = True
-        self._line.clear()
         return loaded
 
-    async def ask(self, request: Request, kind: type[A]) -> A:
-        """One answer.
+    async def call(self, method: Method[Arguments, Value], arguments: Arguments) -> Value:
+        """Return the value of a method.
 
         Raises:
             Failure: there is none.
         """
-        self._send(request)
-        return await self._answer(kind)
-
-    def _send(self, request: Request) -> None:
         self._number += 1
-        self._child.send(numbered(request, self._number))
+        self._child.send(Need(method, arguments).call(self._number))
+        texts: list[str] = []
+        while True:
+            answer = await self._next()
+            if not isinstance(answer, Answer):
+                raise Failure("the reader said what is no answer: the file was read twice")
+            if answer.error is not None:
+                raise Failure(answer.error)
+            if answer.more or texts:
+                texts.append(str(answer.value))
+            if not answer.more:
+                break
+        try:
+            return method.parse_value("".join(texts) if texts else answer.value)
+        except WireError as error:
+            raise Failure(f"the reader said what is no answer: {error}") from error
 
-    async def _answer(self, kind: type[A]) -> A:
+    async def _next(self) -> Loaded | Answer:
         async for event in self._events:
             if isinstance(event, MalformedMessage):
                 raise Failure(f"the reader said what is no answer: {event.reason}")
-            if isinstance(event, Refused):
+            if isinstance(event, (Loaded, Answer)):
                 self._line.clear()
-                raise Failure(event.reason)
-            if isinstance(event, kind):
                 return event
             self._tell(event)
         self._line.clear()
         how = await self._child.ended()
         last = next(iter(self._child.stderr.last(1)), "")
         raise Failure(death_in_words(self._paths, how, last, loaded=self._loaded))
-
-    async def export(self, request: Export) -> str:
-        """Return a whole report.
-
-        Raises:
-            Failure: there is none.
-        """
-        part = await self.ask(request, Exported)
-        parts = [part.text]
-        while part.more:
-            event = await self._events.__anext__()
-            if not isinstance(event, Exported):
-                raise Failure("the reader broke off in the middle of its report")
-            part = event
-            parts.append(part.text)
-        return "".join(parts)
 
     def _tell(self, event: ReaderEvent) -> None:
         if isinstance(event, ReaderHello) and event.version != VERSION:

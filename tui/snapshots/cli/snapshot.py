@@ -14,8 +14,8 @@ from tui.kit.command_line.values import size_of
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.cli.reading import reading
 from tui.snapshots.options import memory_of, oom_text
-from tui.snapshots.reader.messages import Export, Load
-from tui.snapshots.session.snapshot_reader import LONGEST_TEXT
+from tui.snapshots.reader.messages import Load
+from tui.snapshots.session.reader_child import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from tui.kit.command_line.options import Parser
@@ -151,13 +151,16 @@ async def _tell(
         child.load(load)
         # The door to the views, which are imported while the reader reads.
         from tui.snapshots.cli.output import snapshot_text
+        from tui.snapshots.reader.methods import REPORT, ReportArguments
         from tui.snapshots.views.overview import progress_words
 
         loaded = await child.loaded(progress_words)
+        event, top, at_peak = options.at, options.top, options.peak
         if options.json or options.markdown:
-            told = await child.export(_export(options))
+            form: Literal["json", "markdown"] = "json" if options.json else "markdown"
+            arguments = ReportArguments(form, event=event, top=top, at_peak=at_peak)
+            told = await child.call(REPORT, arguments)
         else:
-            event, top, at_peak = options.at, options.top, options.peak
             told = await snapshot_text(
                 child, loaded, event=event, top=top, at_peak=at_peak, compares=compares
             )
@@ -200,11 +203,6 @@ def _device(wanted: Sequence[str]) -> int | None:
     if len(wanted) > 1 or not wanted[0].isdigit():
         raise UsageError(f"--device {' '.join(wanted)}: give one number, such as 0")
     return int(wanted[0])
-
-
-def _export(options: SnapshotOptions) -> Export:
-    kind: Literal["json", "markdown"] = "json" if options.json else "markdown"
-    return Export(0, kind, event=options.at, top=options.top, at_peak=options.peak)
 
 
 SUBCOMMAND = Subcommand(

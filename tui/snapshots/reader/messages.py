@@ -1,32 +1,25 @@
-"""What the reader child is asked and what it answers, one JSON line each.
+"""The messages between the reader child and its parent, one JSON line each, and what a call is.
 
-Every request has an ``id`` of the asker's choice that its answer repeats. A request that still
-waits is replaced by a newer one of the same :func:`slot`: the cursor moves faster than some
-queries. Sizes are bytes, an *event* the number of a trace entry; ``None`` is the end.
+The parent sends one :class:`Load`, then any number of :class:`Call`; each is answered under its id.
+The methods that can be called are declared in :mod:`tui.snapshots.reader.methods`. Sizes are bytes,
+an *event* the number of a trace entry; ``None`` is the end.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar, Union, get_args
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, Union, cast, get_args, get_type_hints
 
 from tui.snapshots.explain.evidence import Circumstances
-from tui.snapshots.model.pictures import Piece, Pinning, RowPicture, Stacking, Timeline
-from tui.snapshots.model.results import (
-    Difference,
-    FileInfo,
-    Grouping,
-    Order,
-    Part,
-    SiteListing,
-    State,
-    Summary,
-    Verdict,
-)
-from tui.snapshots.model.snapshot import Frame
+from tui.snapshots.model.results import FileInfo, Summary
+from workloads.protocol.wire import from_plain
 
-VERSION = 1
-R = TypeVar("R", bound="Request")
+VERSION = 2
+Slot = tuple[str, ...]
+Arguments = TypeVar("Arguments")
+Value = TypeVar("Value")
 
 # ---- requests ----------------------------------------------------------------------------------
 
@@ -56,167 +49,21 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class SetOomText:
-    """Messages of exceptions, in place of those known so far; the answer tells how many."""
+class Call:
+    """Compute one method of the files that are read."""
 
     id: int
-    text: str
+    """Chosen by the caller; the answer repeats it."""
+    method: str
+    arguments: Any
+    """The method's dataclass of arguments; plain data once it has passed the pipe."""
+    slot: Slot
+    """A call that still waits is dropped for a newer one of the same slot: the cursor moves faster
+    than some methods."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskVerdict:
-    id: int
-    device: int
-    event: int
-    top: int = 10
-
-
-@dataclass(frozen=True, slots=True)
-class AskState:
-    id: int
-    device: int
-    event: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class AskTimeline:
-    id: int
-    device: int
-    width: int
-    first: int = 0
-    last: int | None = None
-    stacking: Stacking = "site"
-
-
-@dataclass(frozen=True, slots=True)
-class AskPart:
-    """What one layer of the timeline held at an event."""
-
-    id: int
-    device: int
-    event: int | None
-    stacking: Stacking
-    layer: str
-    """Its key; empty for the rest."""
-
-
-@dataclass(frozen=True, slots=True)
-class AskSites:
-    """The children of one node of the tree of what was live at an event."""
-
-    id: int
-    device: int
-    event: int | None
-    path: tuple[str, ...] = ()
-    grouping: Grouping = "site"
-    order: Order = "bytes"
-    search: str = ""
-    regex: bool = False
-    limit: int = 200
-
-
-@dataclass(frozen=True, slots=True)
-class AskStack:
-    id: int
-    stack: int
-
-
-@dataclass(frozen=True, slots=True)
-class AskMap:
-    """Some rows of the segment map, each drawn as ``width`` cells."""
-
-    id: int
-    device: int
-    event: int | None
-    first: int
-    count: int
-    width: int
-
-
-@dataclass(frozen=True, slots=True)
-class AskStretch:
-    """A stretch of one segment: its cells, and the piece at one address."""
-
-    id: int
-    device: int
-    event: int | None
-    row: int
-    start: int
-    end: int
-    width: int
-    address: int
-
-
-@dataclass(frozen=True, slots=True)
-class AskPinning:
-    """The ``most`` blocks of a segment whose release would free the longest span."""
-
-    id: int
-    device: int
-    event: int | None
-    row: int
-    most: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class AskDifference:
-    """What changed from the first file to the second, on one device."""
-
-    id: int
-    device: int
-    at_peak: bool = False
-    grouping: Grouping = "site"
-    limit: int = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Export:
-    """A report on the file, or where two are read on their difference."""
-
-    id: int
-    form: Literal["json", "markdown"]
-    device: int | None = None
-    event: int | None = None
-    """A state to report on besides; ``None`` for none."""
-    top: int = 10
-    at_peak: bool = True
-    """Two files are compared at their peaks, else at their ends."""
-
-
-Request = Union[
-    Load,
-    SetOomText,
-    AskVerdict,
-    AskState,
-    AskTimeline,
-    AskPart,
-    AskSites,
-    AskStack,
-    AskMap,
-    AskStretch,
-    AskPinning,
-    AskDifference,
-    Export,
-]
+Request = Union[Load, Call]
 REQUESTS: tuple[type[Request], ...] = get_args(Request)
-Slot = tuple[str, ...]
-
-
-def slot(request: Request) -> Slot:
-    """Return the slot of a request: of two with the same one, only the newer matters."""
-    name = type(request).__name__
-    return (name, *request.path) if isinstance(request, AskSites) else (name,)
-
-
-def same(one: Request, other: Request) -> bool:
-    """Return whether two requests ask for the same, whatever their ids."""
-    return type(one) is type(other) and replace(one, id=0) == replace(other, id=0)
-
-
-def numbered(request: R, number: int) -> R:
-    """Return the request with an id."""
-    return replace(request, id=number)
-
 
 # ---- events ------------------------------------------------------------------------------------
 
@@ -271,120 +118,72 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class TextTaken:
-    id: int
-    texts: int
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictIs:
-    id: int
-    verdict: Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class StateIs:
-    id: int
-    state: State
-
-
-@dataclass(frozen=True, slots=True)
-class TimelineIs:
-    id: int
-    timeline: Timeline
-
-
-@dataclass(frozen=True, slots=True)
-class PartIs:
-    id: int
-    part: Part
-
-
-@dataclass(frozen=True, slots=True)
-class SitesAre:
-    id: int
-    listing: SiteListing
-
-
-@dataclass(frozen=True, slots=True)
-class StackIs:
-    id: int
-    frames: tuple[Frame, ...]
-    """The frames of the stack, innermost first."""
-
-
-@dataclass(frozen=True, slots=True)
-class MapIs:
-    id: int
-    rows: tuple[RowPicture, ...]
-    total: int
-    """Rows of the whole map."""
-
-
-@dataclass(frozen=True, slots=True)
-class StretchIs:
-    id: int
-    states: str
-    used: str
-    begins: str
-    """The stretch drawn as cells, in the letters and digits of :class:`RowPicture`."""
-    piece: Piece | None
-    """What lies at the address asked for; ``None`` where nothing is mapped."""
-    frames: tuple[Frame, ...]
-    """The stack of the piece, innermost first, without frames of C++."""
-
-
-@dataclass(frozen=True, slots=True)
-class PinningIs:
-    id: int
-    pinning: Pinning | None
-    """``None`` where nothing of the segment is in use."""
-
-
-@dataclass(frozen=True, slots=True)
-class DifferenceIs:
-    id: int
-    difference: Difference
-    more: int
-    """Rows that were left off."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """A report, or a part of one that is too long for a line."""
+class Answer:
+    """The value of a call, or why there is none; also why a file cannot be read."""
 
     id: int
-    text: str
+    value: Any = None
+    """What the method returns; plain data once it has passed the pipe."""
+    error: str | None = None
+    """One line that says what, why and what to do; ``None`` where there is a value."""
     more: bool = False
-    """Whether another part of the report follows."""
+    """The value is a text that is too long for one line, and the next answer continues it."""
+
+
+ReaderEvent = Union[ReaderHello, Estimated, Progress, Loaded, Answer]
+READER_EVENTS: tuple[type[ReaderEvent], ...] = get_args(ReaderEvent)
+
+# ---- calls -------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _types(compute: Callable[..., Any]) -> tuple[Any, Any]:
+    """Return the types of a function's arguments and of its value, from its signature."""
+    hints = get_type_hints(compute)
+    return hints["arguments"], hints["return"]
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A request that cannot be done: one line that says what, why and what to do."""
+class Method(Generic[Arguments, Value]):
+    """Something that can be computed of the files: its name, its types, and the function.
 
-    id: int
-    reason: str
-    fatal: bool = False
-    """Whether nothing can be asked of this child any more."""
-    asked: str = field(default="")
-    """The name of the request's type."""
+    The function takes the files and ``arguments``; its signature declares the types of both sides.
+    """
+
+    name: str
+    compute: Callable[[Any, Arguments], Value]
+    apart: Callable[[Arguments], Slot] = lambda _arguments: ()
+    """What of the arguments makes a call one of its own, which no newer call replaces."""
+
+    def parse_arguments(self, plain: Any) -> Arguments:
+        """Return the arguments of a call that came over the pipe.
+
+        Raises:
+            WireError: they do not fit.
+        """
+        return cast(Arguments, from_plain(_types(self.compute)[0], plain, self.name))
+
+    def parse_value(self, plain: Any) -> Value:
+        """Return the value of an answer that came over the pipe.
+
+        Raises:
+            WireError: it does not fit.
+        """
+        return cast(Value, from_plain(_types(self.compute)[1], plain, self.name))
 
 
-Answer = Union[
-    Loaded,
-    TextTaken,
-    VerdictIs,
-    StateIs,
-    TimelineIs,
-    PartIs,
-    SitesAre,
-    StackIs,
-    MapIs,
-    StretchIs,
-    PinningIs,
-    DifferenceIs,
-    Exported,
-]
-ReaderEvent = Union[ReaderHello, Estimated, Progress, Refused, Answer]
-READER_EVENTS: tuple[type[ReaderEvent], ...] = get_args(ReaderEvent)
+@dataclass(frozen=True, slots=True)
+class Need(Generic[Arguments, Value]):
+    """A method with its arguments: what a pane shows in its present state."""
+
+    method: Method[Arguments, Value]
+    arguments: Arguments
+
+    @property
+    def slot(self) -> Slot:
+        """The slot of its calls: of two with the same one, only the newer matters."""
+        return (self.method.name, *self.method.apart(self.arguments))
+
+    def call(self, number: int) -> Call:
+        """Return the message that asks for it, under an id."""
+        return Call(number, self.method.name, self.arguments, self.slot)

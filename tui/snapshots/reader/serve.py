@@ -22,8 +22,8 @@ from tui.snapshots.read.memory_limit import Estimate
 from tui.snapshots.read.normalise import Keep
 from tui.snapshots.read.time_limit import allowed_s, time_limit
 from tui.snapshots.reader import messages
-from tui.snapshots.reader.answers import Answers
-from tui.snapshots.reader.messages import Request, Slot, slot
+from tui.snapshots.reader.messages import Answer, Call, Load, Request, Slot
+from tui.snapshots.reader.methods import Files, compute
 from workloads.protocol.wire import encode, to_plain
 
 
@@ -89,9 +89,10 @@ class Waiting:
         The newer one takes the end of the queue and not the older one's place: who asks quickly
         must not keep others from their turn.
         """
+        slot = request.slot if isinstance(request, Call) else ()
         with self._filled:
-            self._requests.pop(slot(request), None)
-            self._requests[slot(request)] = request
+            self._requests.pop(slot, None)
+            self._requests[slot] = request
             self._filled.notify()
 
     def take(self, meanwhile: Callable[[], bool] = lambda: False) -> Request:
@@ -178,10 +179,10 @@ def serve(parent: ParentChannel, source: int | None) -> None:
         if len(line) > LONGEST_ANSWER:
             number = 0 if isinstance(event, messages.ReaderHello) else event.id
             reason = "the answer is too long: the names in this file are"
-            line = encode(messages.Refused(number, reason))
+            line = encode(Answer(number, error=reason))
         parent.write(line)
 
-    answers: Answers | None = None
+    files: Files | None = None
     spent: list[object] = []
     """What a file was read from, to be freed while nobody waits for an answer."""
 
@@ -191,37 +192,41 @@ def serve(parent: ParentChannel, source: int | None) -> None:
 
     while True:
         request = waiting.take(free_some)
-        name = type(request).__name__
         try:
-            if isinstance(request, messages.Load) and answers is None:
-                answers = _load(request, source, say, spent)
-            elif answers is None:
-                raise SnapshotError("no file is read yet")
+            if isinstance(request, Load) and files is None:
+                files = _load(request, source, say, spent)
             else:
-                for part in _parts(answers.answer(request)):
+                for part in _answers(files, request):
                     say(part)
         except SnapshotError as error:
-            fatal = isinstance(request, messages.Load)
-            say(messages.Refused(request.id, str(error), fatal, name))
+            say(Answer(request.id, error=str(error)))
         except MemoryError:
             reason = (
                 "needs more memory than is allowed: read the file with a filter on it, or allow it"
                 f" more ({MEMORY_OPTION} SIZE)"
             )
-            say(messages.Refused(request.id, reason, isinstance(request, messages.Load), name))
+            say(Answer(request.id, error=reason))
 
 
-def _parts(answer: messages.Answer) -> Iterator[messages.Answer]:
-    """Yield the answer, a long report in pieces."""
-    if not isinstance(answer, messages.Exported):
-        yield answer
+def _answers(files: Files | None, request: Request) -> Iterator[Answer]:
+    """Yield the answer to a call, a long text in pieces.
+
+    Raises:
+        SnapshotError: there is none; one line that says why.
+    """
+    if files is None:
+        raise SnapshotError("no file is read yet")
+    if isinstance(request, Load):
+        raise SnapshotError("a file is read already: start another reader for another file")
+    value = compute(files, request)
+    if not isinstance(value, str):
+        yield Answer(request.id, value)
         return
-    text = answer.text
-    for start in range(0, max(1, len(text)), PART):
-        yield replace(answer, text=text[start : start + PART], more=start + PART < len(text))
+    for start in range(0, max(1, len(value)), PART):
+        yield Answer(request.id, value[start : start + PART], more=start + PART < len(value))
 
 
-def _load(request: messages.Load, source: int | None, say: Say, spent: list[object]) -> Answers:
+def _load(request: Load, source: int | None, say: Say, spent: list[object]) -> Files:
     """Read the files, replay them and say what is in them, within limits of memory and time.
 
     Args:
@@ -241,9 +246,7 @@ def _load(request: messages.Load, source: int | None, say: Say, spent: list[obje
         return _read(request, source, say, spent, began)
 
 
-def _read(
-    request: messages.Load, source: int | None, say: Say, spent: list[object], began: float
-) -> Answers:
+def _read(request: Load, source: int | None, say: Say, spent: list[object], began: float) -> Files:
     pace = ProgressPace(request.id, say)
     keep = Keep(request.device, request.first, request.last, request.minimal_size)
     *others, last = request.paths
@@ -270,24 +273,24 @@ def _read(
         read, text = _redacted_files(read, text)
     files = tuple(Analysis(snapshot) for snapshot in read)
     pace.tell(0, len(read), "checking")
-    answers = Answers(files, tuple(file.faults for file in files), text, request.circumstances)
-    devices = answers.files[0].devices
+    analysed = Files(files, tuple(file.faults for file in files), text, request.circumstances)
+    devices = analysed.files[0].devices
     summaries = []
     for number, device in enumerate(devices.values()):
         pace.tell(number, len(devices), "replaying")
         summaries.append(device.summary(top=request.top))
-    common = set(devices).intersection(*(other.devices for other in answers.files))
+    common = set(devices).intersection(*(other.devices for other in analysed.files))
     say(
         messages.Loaded(
             id=request.id,
-            files=tuple(map(_info, read, answers.warnings)),
+            files=tuple(map(_info, read, analysed.warnings)),
             devices=tuple(summaries),
             common=tuple(sorted(common)),
-            texts=len(answers.texts),
+            texts=len(analysed.texts),
             took_s=time.monotonic() - began,
         )
     )
-    return answers
+    return analysed
 
 
 def _where(path: str, source: int | None) -> Where:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -12,17 +13,19 @@ from tui.core.text import glyphs
 from tui.kit.lines import Line, line
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LineBar, LinesView
-from tui.snapshots.model.pictures import RowPicture
-from tui.snapshots.reader.messages import (
-    AskMap,
-    AskPinning,
-    AskStretch,
-    MapIs,
-    PinningIs,
-    Refused,
-    StretchIs,
+from tui.snapshots.model.pictures import Pinning, RowPicture
+from tui.snapshots.model.results import MapPage, Stretch
+from tui.snapshots.reader.messages import Need
+from tui.snapshots.reader.methods import (
+    MAP,
+    PINNING,
+    STRETCH,
+    MapArguments,
+    PinningArguments,
+    StretchArguments,
 )
 from tui.snapshots.screens.panes import SnapshotPane
+from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import map as view
 from tui.snapshots.views.words import moment_words, refused_lines
@@ -57,6 +60,7 @@ class MapRows(NumberedList):
         super().watch_scroll_y(old, new)
         if int(old) != int(new):
             self.call_after_refresh(self.rebuild)
+            self._pane.change_needs()
 
 
 class MapPane(SnapshotPane):
@@ -75,8 +79,8 @@ class MapPane(SnapshotPane):
         "lower part to scroll it."
     )
 
-    def __init__(self, session: SnapshotSession) -> None:
-        super().__init__(session, id="map")
+    def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(session, id=id)
         self.rows = MapRows(self)
         self.body = LinesView(self._detail, id="piece")
         self._pictures: dict[int, RowPicture] = {}
@@ -105,34 +109,36 @@ class MapPane(SnapshotPane):
         self.body.rebuild()
         self._retitle()
 
+    def needs(self) -> Sequence[Need[Any, Any]]:
+        """Return the rows in view, the segment under the cursor, and what pins it."""
+        found = (self._rows_need(), self._stretch_need(), self._pinning_need())
+        return [need for need in found if need is not None]
+
     # ---- rows ----
 
-    def _request(self) -> AskMap | None:
+    def _rows_need(self) -> Need[MapArguments, MapPage] | None:
         focus = self.session.focus
         height = max(1, self.rows.size.height)
         cells = self.rows.cells - view.LABEL_CELLS
         if focus is None or cells < 1:
             return None
-        # By whole screens, so that a small move asks for nothing new.
+        # By whole screens, so that a small move needs nothing new.
         first = max(0, self.rows.scroll_offset.y // height - 1) * height
-        return AskMap(
-            id=0, device=focus.device, event=focus.event, first=first, count=3 * height, width=cells
-        )
+        return Need(MAP, MapArguments(focus.device, focus.event, first, 3 * height, cells))
 
     def row_lines(self, cells: int) -> list[Line]:
         """Draw a line for each segment, with an ellipsis until it is known."""
-        request = self._request()
-        if request is None:
+        need = self._rows_need()
+        if need is None:
             return []
-        answer = self.ask(request)
-        exact = self.session.main.store.exactly(request)
-        if isinstance(answer, Refused):
-            return refused_lines(answer, cells)
-        if not isinstance(answer, MapIs):
+        answer = self.arrived(need)
+        if answer is None:
             return [line(glyphs.GLYPHS.ellipsis)]
-        if exact is not None or not self._pictures:
-            self._total = answer.total
-            self._pictures = {item.row.index: item for item in answer.rows}
+        if isinstance(answer.value, Refused):
+            return refused_lines(answer.value, cells)
+        if answer.need == need or not self._pictures:
+            self._total = answer.value.total
+            self._pictures = {item.row.index: item for item in answer.value.rows}
         return [self._row(index, cells) for index in range(self._total)]
 
     def _row(self, index: int, cells: int) -> Line:
@@ -161,21 +167,44 @@ class MapPane(SnapshotPane):
     def _address(self, start: int, end: int) -> int:
         return start + (end - start) * min(self._cell, self._cells - 1) // self._cells
 
-    def _detail(self, cells: int) -> list[Line]:
+    def _stretch_need(self) -> Need[StretchArguments, Stretch] | None:
         focus, ends, found = self.session.focus, self._ends(), self.selected
         if focus is None or ends is None or found is None:
-            return []
+            return None
         start, end = ends
-        where = (focus.device, focus.event, found.row.index)
-        answer = self.ask(AskStretch(0, *where, start, end, cells, self._address(start, end)))
+        arguments = StretchArguments(
+            focus.device,
+            focus.event,
+            found.row.index,
+            start,
+            end,
+            width=self._cells,
+            address=self._address(start, end),
+        )
+        return Need(STRETCH, arguments)
+
+    def _pinning_need(self) -> Need[PinningArguments, Pinning | None] | None:
+        focus, found = self.session.focus, self.selected
+        if focus is None or found is None:
+            return None
+        return Need(PINNING, PinningArguments(focus.device, focus.event, found.row.index))
+
+    def _detail(self, cells: int) -> list[Line]:
+        stretch, pinning = self._stretch_need(), self._pinning_need()
+        if stretch is None or pinning is None:
+            return []
         rows: list[Line] = []
-        if isinstance(answer, Refused):
-            rows += refused_lines(answer, cells)
-        elif isinstance(answer, StretchIs):
-            rows += view.stretch_lines(answer, start, end, min(self._cell, cells - 1), cells)
-        pinned = self.ask(AskPinning(0, *where))
-        if isinstance(pinned, PinningIs):
-            rows += view.pinning_lines(pinned.pinning, cells)
+        answer = self.arrived(stretch)
+        drawn = None if answer is None else answer.value
+        if isinstance(drawn, Refused):
+            rows += refused_lines(drawn, cells)
+        elif drawn is not None:
+            start, end = stretch.arguments.start, stretch.arguments.end
+            cursor = min(self._cell, cells - 1)
+            rows += view.stretch_lines(drawn, start, end, cursor, cells)
+        pinned = self.arrived(pinning)
+        if pinned is not None and not isinstance(pinned.value, Refused):
+            rows += view.pinning_lines(pinned.value, cells)
         return rows
 
     @on(NumberedList.Moved)
@@ -184,6 +213,7 @@ class MapPane(SnapshotPane):
         self.body.scroll_to(y=0, animate=False)
         self.body.rebuild()
         self._retitle()
+        self.change_needs()
 
     def along(self, by: int) -> None:
         """Move along the segment; at an edge of a closer look the look moves."""
@@ -200,6 +230,7 @@ class MapPane(SnapshotPane):
             shift = max(low - start, min(high - end, shift))
             self._stretch = (start + shift, end + shift)
         self.body.rebuild()
+        self.change_needs()
 
     def zoom(self, factor: float) -> None:
         """Look closer at the cursor's address, or from further away."""
@@ -219,6 +250,7 @@ class MapPane(SnapshotPane):
             self._stretch = (first, first + length)
             self._cell = (address - first) * self._cells // length
         self.body.rebuild()
+        self.change_needs()
 
     def _retitle(self) -> None:
         focus, summary, found = self.session.focus, self.session.summary, self.selected

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
@@ -9,8 +12,11 @@ from textual.message import Message
 from tui.core.text import glyphs
 from tui.kit.lines import Line, Span, TextStyle, line
 from tui.kit.pane import LineBar, LinesView, Pane
-from tui.snapshots.reader.messages import Answer, AskVerdict, Refused, Request, VerdictIs
-from tui.snapshots.session.snapshot_session import SnapshotSession, View
+from tui.snapshots.model.results import Verdict
+from tui.snapshots.reader.messages import Arguments, Need, Value
+from tui.snapshots.reader.methods import VERDICT, VerdictArguments
+from tui.snapshots.session.snapshot_reader import Answered, Refused, SnapshotReader
+from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views.overview import (
     exception_lines,
     file_lines,
@@ -21,7 +27,6 @@ from tui.snapshots.views.overview import (
 from tui.snapshots.views.words import (
     bar_line,
     refused_lines,
-    state_or_reason,
     view_at,
     waiting_mark,
 )
@@ -33,7 +38,7 @@ class SnapshotBar(LineBar):
     class Picked(Message):
         """A view was clicked."""
 
-        def __init__(self, view: View) -> None:
+        def __init__(self, view: str) -> None:
             super().__init__()
             self.view = view
 
@@ -52,20 +57,42 @@ class SnapshotBar(LineBar):
 
 
 class SnapshotPane(Pane):
-    """One view of the file on the session: asks for what it shows and draws what it has."""
+    """One view of the file on the session: states what it needs and draws what has arrived."""
+
+    class NeedsChanged(Message):
+        """The pane may need something else than before: another row, another width."""
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
         self.session = session
 
-    def ask(self, request: Request) -> Answer | Refused | None:
-        """Ask, and give the answer, or while it is not there the newest of its kind."""
-        self.session.want(request)
-        return state_or_reason(self.session.main.store, request)
+    @property
+    def reader(self) -> SnapshotReader:
+        """The reader that the pane needs something of."""
+        return self.session.main
 
-    def waiting(self, request: Request) -> str:
+    def needs(self) -> Sequence[Need[Any, Any]]:
+        """Return what the pane shows in its present state; the screen requests it."""
+        return ()
+
+    def change_needs(self) -> None:
+        """Have the screen request what is needed now, once the parts have their sizes."""
+        self.call_after_refresh(self.post_message, self.NeedsChanged())
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Another size shows another number of rows and columns."""
+        self.change_needs()
+
+    def arrived(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
+        """Return the answer, or while it is not there the newest of its kind."""
+        return self.reader.store.newest(need)
+
+    def waiting(self, need: Need[Any, Any]) -> str:
         """Return the mark for the title while the answer is not there."""
-        return waiting_mark(self.session.main.store, request)
+        return waiting_mark(self.reader.store, need)
+
+    def zoom(self, factor: float) -> None:
+        """Show a shorter or longer stretch, where the pane shows one."""
 
     def focus_first(self) -> None:
         """Have keys arrive in the pane's main part."""
@@ -89,8 +116,8 @@ class VerdictPane(SnapshotPane):
         "text of the exception, which tells them. y copies a report as Markdown."
     )
 
-    def __init__(self, session: SnapshotSession) -> None:
-        super().__init__(session, id="verdict")
+    def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(session, id=id)
         self.body = LinesView(self._lines_of)
         self._shown: object = None
 
@@ -135,18 +162,28 @@ class VerdictPane(SnapshotPane):
             rows += file_lines(info, cells)
         return rows
 
+    def _need(self) -> Need[VerdictArguments, Verdict] | None:
+        event, focus = self.oom, self.session.focus
+        if event is None or focus is None:
+            return None
+        return Need(VERDICT, VerdictArguments(focus.device, event))
+
+    def needs(self) -> Sequence[Need[Any, Any]]:
+        need = self._need()
+        return () if need is None else (need,)
+
     def _verdict(self, cells: int) -> list[Line]:
-        event, focus, summary = self.oom, self.session.focus, self.session.summary
-        if event is None or focus is None or summary is None:
+        need, summary = self._need(), self.session.summary
+        if need is None or summary is None:
             return []
-        answer = self.ask(AskVerdict(0, focus.device, event))
-        if isinstance(answer, Refused):
-            return refused_lines(answer, cells)
-        if not isinstance(answer, VerdictIs):
+        answer = self.arrived(need)
+        if answer is None:
             return [line(f"judging the OOM {glyphs.GLYPHS.ellipsis}")]
+        if isinstance(answer.value, Refused):
+            return refused_lines(answer.value, cells)
         text, source = self.session.main.store.oom_text, self.session.text_source
         return [
-            *verdict_lines(answer.verdict, summary, cells),
+            *verdict_lines(answer.value, summary, cells),
             *(exception_lines(text, source, cells) if text and source else ()),
         ]
 

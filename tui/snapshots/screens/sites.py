@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,21 +15,23 @@ from tui.kit.fields import FieldInput
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LineBar, LinesView
-from tui.snapshots.model.results import Difference, DiffRow, SiteListing
-from tui.snapshots.reader.messages import (
-    AskDifference,
-    AskSites,
-    AskStack,
-    DifferenceIs,
-    Refused,
-    SitesAre,
-    StackIs,
+from tui.snapshots.model.results import Changes, Difference, DiffRow, SiteListing
+from tui.snapshots.model.snapshot import Frame
+from tui.snapshots.reader.messages import Need
+from tui.snapshots.reader.methods import (
+    DIFFERENCE,
+    SITES,
+    STACK,
+    DifferenceArguments,
+    SitesArguments,
+    StackArguments,
 )
 from tui.snapshots.screens.panes import SnapshotPane
+from tui.snapshots.session.snapshot_reader import Refused, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import sites as view
 from tui.snapshots.views.overview import loading_lines
-from tui.snapshots.views.words import moment_words, refused_lines, stack_lines, state_or_reason
+from tui.snapshots.views.words import moment_words, refused_lines, stack_lines
 
 
 class SitesTree(NumberedList):
@@ -70,8 +73,8 @@ class SitesPane(SnapshotPane):
         "C++ are counted. tab goes there to scroll it."
     )
 
-    def __init__(self, session: SnapshotSession) -> None:
-        super().__init__(session, id="sites")
+    def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(session, id=id)
         self.search = FieldInput(
             "text, /regex/ or 0xaddress", lambda keep: self.end_search(keep=keep), id="search"
         )
@@ -105,15 +108,26 @@ class SitesPane(SnapshotPane):
         self.stack.rebuild()
         self._retitle()
 
-    # ---- what is asked ----
+    # ---- what is needed ----
 
-    def _request(self, path: view.Path) -> AskSites | None:
+    def needs(self) -> Sequence[Need[Any, Any]]:
+        """Return the children of each node that is unfolded, and the stack under the cursor."""
+        paths: list[view.Path] = []
+
+        def listing(path: view.Path) -> SiteListing | None:
+            paths.append(path)
+            return self._listing(path)
+
+        view.nodes(listing, self._open)
+        found: list[Need[Any, Any] | None] = [self._need(path) for path in paths]
+        return [need for need in (*found, self._stack_need()) if need is not None]
+
+    def _need(self, path: view.Path) -> Need[SitesArguments, SiteListing] | None:
         focus = self.session.focus
         if focus is None:
             return None
         search, regex = view.search_of(self.session.search)
-        return AskSites(
-            id=0,
+        arguments = SitesArguments(
             device=focus.device,
             event=focus.event,
             path=path,
@@ -122,28 +136,26 @@ class SitesPane(SnapshotPane):
             search=search,
             regex=regex,
         )
+        return Need(SITES, arguments)
 
     def _listing(self, path: view.Path) -> SiteListing | None:
-        request = self._request(path)
-        answer = None if request is None else self.ask(request)
-        if not isinstance(answer, SitesAre):
-            return None
-        newest = self.session.main.store.newest(request) if request else None
-        if newest is None or not isinstance(newest.request, AskSites) or request is None:
+        need = self._need(path)
+        answer = None if need is None else self.arrived(need)
+        if need is None or answer is None or isinstance(answer.value, Refused):
             return None
         # Rows of another grouping under the heading of this one would mislead.
-        alike = newest.request.grouping == request.grouping
-        return answer.listing if alike else None
+        alike = answer.need.arguments.grouping == need.arguments.grouping
+        return answer.value if alike else None
 
     def tree_lines(self, cells: int) -> list[Line]:
         """Draw the tree as far as it is unfolded and known."""
-        request = self._request(())
-        if request is None:
+        need = self._need(())
+        if need is None:
             return []
-        answer = self.ask(request)
-        if isinstance(answer, Refused):
+        answer = self.arrived(need)
+        if answer is not None and isinstance(answer.value, Refused):
             self._lines_shown = []
-            return refused_lines(answer, cells)
+            return refused_lines(answer.value, cells)
         self._lines_shown = view.nodes(self._listing, self._open)
         return [
             view.node_line(node, unfolded=bool(self._open.get(node.path)), cells=cells)
@@ -159,26 +171,32 @@ class SitesPane(SnapshotPane):
         index = self.tree_list.index
         return self._lines_shown[index] if index < len(self._lines_shown) else None
 
-    def _stack_lines(self, cells: int) -> list[Line]:
+    def _stack_need(self) -> Need[StackArguments, tuple[Frame, ...]] | None:
         node = self.node
         if node is None or node.row is None:
+            return None
+        return Need(STACK, StackArguments(node.row.stack))
+
+    def _stack_lines(self, cells: int) -> list[Line]:
+        need = self._stack_need()
+        if need is None:
             return []
-        answer = self.ask(AskStack(0, node.row.stack))
-        if isinstance(answer, Refused):
-            return refused_lines(answer, cells)
-        if not isinstance(answer, StackIs):
+        answer = self.arrived(need)
+        if answer is None:
             return [line(glyphs.GLYPHS.ellipsis)]
-        return stack_lines(answer.frames, cells)
+        if isinstance(answer.value, Refused):
+            return refused_lines(answer.value, cells)
+        return stack_lines(answer.value, cells)
 
     def _retitle(self) -> None:
-        focus, summary, request = self.session.focus, self.session.summary, self._request(())
-        if focus is None or summary is None or request is None:
+        focus, summary, need = self.session.focus, self.session.summary, self._need(())
+        if focus is None or summary is None or need is None:
             self.retitle("Sites")
             return
         words = f"Sites   {moment_words(focus, summary)}"
         if self.session.search:
             words += f"   search: {self.session.search}"
-        self.retitle(words + self.waiting(request))
+        self.retitle(words + self.waiting(need))
 
     # ---- keys ----
 
@@ -198,11 +216,13 @@ class SitesPane(SnapshotPane):
             self.tree_list.go_to(paths.index(node.path[:-1]))
             return
         self.state_changed()
+        self.change_needs()
 
     @on(NumberedList.Moved)
     def _moved(self) -> None:
         self.stack.scroll_to(y=0, animate=False)
         self.stack.rebuild()
+        self.change_needs()
 
     def begin_search(self) -> None:
         """Show the search and type into it."""
@@ -235,8 +255,8 @@ class DifferencePane(SnapshotPane):
         "and new; group by function to see past that."
     )
 
-    def __init__(self, session: SnapshotSession) -> None:
-        super().__init__(session, id="difference")
+    def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(session, id=id)
         self.head = LinesView(self._head, id="head")
         self.head.can_focus = False
         self.rows = NumberedList(self._rows, id="changes")
@@ -264,20 +284,30 @@ class DifferencePane(SnapshotPane):
         at = "at their peaks" if self.session.compared_at_peak else "at their ends"
         self.retitle(f"Difference   {at}   by {self.session.grouping}" if known else "Difference")
 
-    def _answer(self) -> DifferenceIs | Refused | None:
+    @property
+    def reader(self) -> SnapshotReader:
+        """The one that has read both files."""
+        return self.session.both
+
+    def _need(self) -> Need[DifferenceArguments, Changes] | None:
         focus = self.session.focus
         if focus is None:
             return None
-        request = AskDifference(
-            0, focus.device, self.session.compared_at_peak, self.session.grouping
-        )
-        self.session.both.want(request)
-        answer = state_or_reason(self.session.both.store, request)
-        return answer if isinstance(answer, (DifferenceIs, Refused)) else None
+        at_peak, grouping = self.session.compared_at_peak, self.session.grouping
+        return Need(DIFFERENCE, DifferenceArguments(focus.device, at_peak, grouping))
+
+    def needs(self) -> Sequence[Need[Any, Any]]:
+        need = self._need()
+        return () if need is None else (need,)
+
+    def _answer(self) -> Changes | Refused | None:
+        need = self._need()
+        answer = None if need is None else self.arrived(need)
+        return None if answer is None else answer.value
 
     def _difference(self) -> Difference | None:
         answer = self._answer()
-        return answer.difference if isinstance(answer, DifferenceIs) else None
+        return answer.difference if isinstance(answer, Changes) else None
 
     def _head(self, cells: int) -> list[Line]:
         store = self.session.both.store
@@ -286,7 +316,7 @@ class DifferencePane(SnapshotPane):
         if store.status == "loading":
             return loading_lines(store, cells)
         answer = self._answer()
-        if isinstance(answer, DifferenceIs):
+        if isinstance(answer, Changes):
             return view.difference_head(answer.difference, cells)
         if isinstance(answer, Refused):
             return refused_lines(answer, cells)
@@ -294,7 +324,7 @@ class DifferencePane(SnapshotPane):
 
     def _rows(self, cells: int) -> list[Line]:
         answer = self._answer()
-        if not isinstance(answer, DifferenceIs):
+        if not isinstance(answer, Changes):
             return []
         rows = [view.difference_line(row, cells) for row in answer.difference.rows]
         if answer.more:

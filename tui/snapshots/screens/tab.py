@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,16 +22,14 @@ from tui.kit.lines import Line, Span, TextStyle, line
 from tui.kit.lists import NumberedList
 from tui.kit.pane import FooterBar, LineBar
 from tui.kit.terminal.fallbacks import copy
-from tui.snapshots.commands import SNAPSHOT_COMMANDS
+from tui.snapshots.commands import SNAPSHOT_COMMANDS, VIEWS, View
 from tui.snapshots.explain.evidence import KnownOfSnapshot
-from tui.snapshots.reader.messages import Export, Exported, Refused
-from tui.snapshots.screens.map import MapPane
+from tui.snapshots.reader.methods import REPORT, ReportArguments
 from tui.snapshots.screens.oom_text import OomTextScreen
-from tui.snapshots.screens.panes import SnapshotBar, SnapshotPane, StartPane, VerdictPane
-from tui.snapshots.screens.sites import DifferencePane, SitesPane
-from tui.snapshots.screens.timeline import TimelinePane
-from tui.snapshots.session.snapshot_reader import SnapshotReader
-from tui.snapshots.session.snapshot_session import SnapshotSession, View
+from tui.snapshots.screens.panes import SnapshotBar, SnapshotPane, StartPane
+from tui.snapshots.screens.sites import SitesPane
+from tui.snapshots.session.snapshot_reader import CallError, SnapshotReader
+from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views.overview import (
     FoundFile,
     completed_path,
@@ -68,18 +67,8 @@ class SnapshotTab(CommandScreen):
         )
         session.listen(self._changed)
         self.start = StartPane(session)
-        self.timeline = TimelinePane(session)
-        self.sites = SitesPane(session)
-        self.map_view = MapPane(session)
-        self.panes: dict[View, SnapshotPane] = {
-            "verdict": VerdictPane(session),
-            "timeline": self.timeline,
-            "sites": self.sites,
-            "map": self.map_view,
-            "difference": DifferencePane(session),
-        }
+        self.panes = {view.id: _pane_of(view, session) for view in VIEWS}
         self._shown: SnapshotPane | None = None
-        self._copying: Export | None = None
         self._due = False
 
     def compose(self) -> ComposeResult:
@@ -133,9 +122,18 @@ class SnapshotTab(CommandScreen):
             # A pane that was not displayed has no size yet.
             self.call_after_refresh(shown.state_changed)
         shown.state_changed()
+        self._request_needs()
+        # What was drawn may have changed the sizes of the parts, as a scrollbar does.
+        shown.change_needs()
         for bar in self.query(LineBar):
             bar.rebuild()
-        self._copy_if_there()
+
+    @on(SnapshotPane.NeedsChanged)
+    def _request_needs(self) -> None:
+        """Request what the pane that is shown needs and does not have."""
+        shown = self.shown
+        for need in shown.needs():
+            shown.reader.request(need)
 
     @on(SnapshotBar.Picked)
     def _picked(self, event: SnapshotBar.Picked) -> None:
@@ -180,20 +178,15 @@ class SnapshotTab(CommandScreen):
 
     # ---- views ----
 
-    def action_snapshot_verdict(self) -> None:
-        self.session.show("verdict")
+    def action_snapshot_view(self, view: str) -> None:
+        """Show another view."""
+        self.session.show(view)
 
-    def action_snapshot_timeline(self) -> None:
-        self.session.show("timeline")
-
-    def action_snapshot_sites(self) -> None:
-        self.session.show("sites")
-
-    def action_snapshot_map(self) -> None:
-        self.session.show("map")
-
-    def action_snapshot_difference(self) -> None:
-        self.session.show("difference")
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Check the action of a view by that view's own command."""
+        if action == "snapshot_view":
+            return super().check_action(f"snapshot_{parameters[0]}", ())
+        return super().check_action(action, parameters)
 
     # ---- the moment ----
 
@@ -220,7 +213,7 @@ class SnapshotTab(CommandScreen):
 
     def action_snapshot_search(self) -> None:
         self.session.show("sites")
-        self.sites.begin_search()
+        self.query_one(SitesPane).begin_search()
 
     def action_snapshot_zoom_in(self) -> None:
         self._zoom(CLOSER)
@@ -229,32 +222,30 @@ class SnapshotTab(CommandScreen):
         self._zoom(WIDER)
 
     def _zoom(self, factor: float) -> None:
-        if self.shown is self.timeline:
-            self.timeline.zoom(factor)
-        elif self.shown is self.map_view:
-            self.map_view.zoom(factor)
+        self.shown.zoom(factor)
 
     # ---- the report ----
 
     def action_snapshot_copy(self) -> None:
-        """Ask for a report; it is copied when it is there."""
+        """Copy a report as soon as it is there."""
         focus = self.session.focus
         if focus is not None:
-            self._copying = Export(0, "markdown", focus.device)
-            self.session.want(self._copying)
-            self._copy_if_there()
+            self.run_worker(self._copy_report(focus.device), group="report", exclusive=True)
 
-    def _copy_if_there(self) -> None:
-        if self._copying is None:
-            return
-        answer = self.session.main.store.exactly(self._copying)
-        if answer is None:
-            return
-        self._copying = None
-        if isinstance(answer, Exported):
-            copy(self.app, "report", answer.text)
-        elif isinstance(answer, Refused):
-            self.notify(answer.reason, markup=False)
+    async def _copy_report(self, device: int) -> None:
+        try:
+            report = await self.session.main.call(REPORT, ReportArguments("markdown", device))
+        except CallError as error:
+            self.notify(str(error), markup=False)
+        else:
+            copy(self.app, "report", report)
+
+
+def _pane_of(view: View, session: SnapshotSession) -> SnapshotPane:
+    """Return a new pane of the class that a view names."""
+    module, _, name = view.pane.partition(":")
+    kind: type[SnapshotPane] = getattr(import_module(f"{__package__}.{module}"), name)
+    return kind(session, id=view.id)
 
 
 class PathInput(Input):

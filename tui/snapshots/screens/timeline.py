@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -15,17 +16,18 @@ from tui.kit.lines import Line, Span, line
 from tui.kit.pane import LinesView
 from tui.kit.styles import strip_of
 from tui.snapshots.model.pictures import Stacking, Timeline
-from tui.snapshots.model.results import Part
-from tui.snapshots.reader.messages import (
-    AskPart,
-    AskState,
-    AskTimeline,
-    PartIs,
-    Refused,
-    StateIs,
-    TimelineIs,
+from tui.snapshots.model.results import Part, State
+from tui.snapshots.reader.messages import Need
+from tui.snapshots.reader.methods import (
+    PART,
+    STATE,
+    TIMELINE,
+    PartArguments,
+    StateArguments,
+    TimelineArguments,
 )
 from tui.snapshots.screens.panes import SnapshotPane
+from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import layers
 from tui.snapshots.views.words import (
@@ -78,6 +80,7 @@ class TimelineChart(Widget, can_focus=True):
     def on_resize(self, _event: events.Resize) -> None:
         """Another width shows the events in another number of columns."""
         self._pane.state_changed()
+        self._pane.change_needs()
 
     def action_step(self, columns: int) -> None:
         self._pane.step(columns)
@@ -122,8 +125,8 @@ class TimelinePane(SnapshotPane):
         "called activations, and what zero_grad freed gradients."
     )
 
-    def __init__(self, session: SnapshotSession) -> None:
-        super().__init__(session, id="timeline")
+    def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(session, id=id)
         self.drawn = TimelineChart(self)
         self.legend = LinesView(self._legend_lines, id="legend")
         self.legend.can_focus = False
@@ -160,25 +163,39 @@ class TimelinePane(SnapshotPane):
         self.state.rebuild()
         self._retitle()
 
-    # ---- what is asked ----
+    # ---- what is needed ----
 
-    def _request(self) -> AskTimeline | None:
+    def needs(self) -> Sequence[Need[Any, Any]]:
+        """Return the timeline, the state at the cursor, and what the chosen layer held there."""
+        found = (self._timeline_need(), self._state_need(), self._part_need())
+        return [need for need in found if need is not None]
+
+    def _timeline_need(self) -> Need[TimelineArguments, Timeline] | None:
         focus = self.session.focus
         cells = self.drawn.size.width - layers.GUTTER
         if focus is None or cells < 1:
             return None
         first, last = self._window or (0, None)
-        return AskTimeline(0, focus.device, cells, first, last, self.session.stacking)
+        stacking = self.session.stacking
+        return Need(TIMELINE, TimelineArguments(focus.device, cells, first, last, stacking))
+
+    def _state_need(self) -> Need[StateArguments, State] | None:
+        focus = self.session.focus
+        return None if focus is None else Need(STATE, StateArguments(focus.device, focus.event))
+
+    def _part_need(self) -> Need[PartArguments, Part] | None:
+        focus, layer = self.session.focus, self._chosen
+        if focus is None or layer is None:
+            return None
+        return Need(PART, PartArguments(focus.device, focus.event, self.session.stacking, layer))
 
     def timeline(self) -> Timeline | None:
         """Return the newest timeline of this device, if there is one."""
-        request = self._request()
-        if request is None:
+        need = self._timeline_need()
+        answer = None if need is None else self.arrived(need)
+        if answer is None or isinstance(answer.value, Refused):
             return None
-        answer = self.ask(request)
-        if isinstance(answer, TimelineIs) and answer.timeline.device == request.device:
-            return answer.timeline
-        return None
+        return answer.value
 
     @property
     def _letters(self) -> bool:
@@ -210,34 +227,31 @@ class TimelinePane(SnapshotPane):
 
     def _part(self) -> Part | None:
         """Return what the chosen layer held at the cursor, or ``None`` if not yet known."""
-        focus = self.session.focus
-        if focus is None or self._chosen is None:
+        need = self._part_need()
+        answer = None if need is None else self.arrived(need)
+        if answer is None or isinstance(answer.value, Refused):
             return None
-        request = AskPart(0, focus.device, focus.event, self.session.stacking, self._chosen)
-        answer = self.ask(request)
-        return answer.part if isinstance(answer, PartIs) else None
+        return answer.value
 
     def _state_lines(self, cells: int) -> list[Line]:
-        focus, summary = self.session.focus, self.session.summary
-        if focus is None or summary is None:
+        need, summary = self._state_need(), self.session.summary
+        if need is None or summary is None:
             return []
-        answer = self.ask(AskState(0, focus.device, focus.event))
-        if isinstance(answer, Refused):
-            return refused_lines(answer, cells)
-        if not isinstance(answer, StateIs):
+        answer = self.arrived(need)
+        if answer is None:
             return [line(glyphs.GLYPHS.ellipsis)]
+        if isinstance(answer.value, Refused):
+            return refused_lines(answer.value, cells)
         shown = self.timeline()
         begin = shown.begin_us if shown else None
-        return state_lines(answer.state, summary.events, begin, cells, part=self._part())
+        return state_lines(answer.value, summary.events, begin, cells, part=self._part())
 
     def _retitle(self) -> None:
-        focus, summary, shown = self.session.focus, self.session.summary, self.timeline()
-        if focus is None or summary is None or shown is None:
+        focus, need, shown = self.session.focus, self._state_need(), self.timeline()
+        if focus is None or need is None or shown is None:
             self.retitle("Timeline")
             return
-        waiting = self.waiting(AskState(0, focus.device, focus.event))
-        words = timeline_heading(shown, focus.device)
-        self.retitle(f"Timeline   {words}{waiting}")
+        self.retitle(f"Timeline   {timeline_heading(shown, focus.device)}{self.waiting(need)}")
 
     # ---- the cursor ----
 
@@ -275,6 +289,7 @@ class TimelinePane(SnapshotPane):
         if shown is not None and focus is not None:
             self._choose(layers.next_layer(shown, focus.event, self._chosen, by))
             self.state_changed()
+            self.change_needs()
 
     def _choose(self, layer: str | None) -> None:
         self._chosen = layer
@@ -290,6 +305,7 @@ class TimelinePane(SnapshotPane):
         if self._window == (0, summary.events - 1):
             self._window = None
         self.state_changed()
+        self.change_needs()
 
     def _follow(self) -> None:
         """Have the cursor in view."""

@@ -1,7 +1,7 @@
-"""A reader child: how it starts and dies, what it is asked, what it has said. No Textual.
+"""A reader child of one file or two: how it starts and dies, what is called, what it answered.
 
-Panes say what they want to show; the newest answer to each kind of question stays here, also while
-a newer question of its kind waits, so that something is there to be drawn.
+The newest answer of each slot stays here, also while a newer call waits, so that something is there
+to be drawn. No Textual.
 """
 
 from __future__ import annotations
@@ -11,92 +11,51 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Generic, Literal
 
-from tui.core.child.launch import FOLDER, own_command
 from tui.core.child.process import ChildProcess, MalformedMessage
-from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.explain.evidence import KnownOfSnapshot
 from tui.snapshots.model.results import Summary
-from tui.snapshots.read import time_limit
-from tui.snapshots.read.naming import clean
 from tui.snapshots.reader.messages import (
-    READER_EVENTS,
     VERSION,
     Answer,
+    Arguments,
     Estimated,
     Load,
     Loaded,
+    Method,
+    Need,
     Progress,
     ReaderEvent,
     ReaderHello,
-    Refused,
-    Request,
-    SetOomText,
     Slot,
-    numbered,
-    same,
-    slot,
+    Value,
 )
-
-
-def reader(source: int | None = None) -> ChildProcess[ReaderEvent]:
-    """Return a reader that is not started yet.
-
-    Args:
-        source: descriptor that it reads where it is asked for ``-``.
-    """
-    named = () if source is None else ("--input", str(source))
-    inherit = () if source is None else (source,)
-    command = own_command("tui.snapshots", *named)
-    return ChildProcess(command, READER_EVENTS, folder=FOLDER, inherit=inherit)
-
-
-def names(paths: Sequence[str]) -> str:
-    """Return the names of the files, for a message."""
-    return " and ".join("standard input" if p == STANDARD_INPUT else clean(p) for p in paths)
-
-
-def death_in_words(paths: Sequence[str], how: str, last_words: str, *, loaded: bool) -> str:
-    """One line for a reader that died: what, why, what to do.
-
-    Args:
-        paths: what it was reading.
-        how: as :meth:`tui.core.child.process.ChildProcess.ended` says.
-        last_words: the last line of its standard error.
-        loaded: it had read the file and died over a question.
-    """
-    doing = "over a question about" if loaded else "reading"
-    if "SIGKILL" in how:
-        why = "it was killed, most likely because memory ran out"
-        remedy = "free memory, or read the file on a machine with more"
-    elif time_limit.SIGNAL.name in how:
-        why = (
-            f"it took more than {time_limit.WORDS}, far more than a snapshot: the file is damaged"
-            " or hostile"
-        )
-        remedy = "copy the file again, or take the snapshot again"
-    elif "SIG" in how:
-        why = f"it died of {how}: the file is damaged or hostile"
-        remedy = "copy the file again, or take the snapshot again"
-    elif "MemoryError" in last_words:
-        why = "it needs more memory than is allowed"
-        remedy = f"allow it more ({MEMORY_OPTION} SIZE), or read the file on a machine with more"
-    else:
-        why = f"{how}{': ' if last_words else ''}{clean(last_words)[:200]}"
-        remedy = "open it again, and report this if it comes back"
-    return f"the reader ended {doing} {names(paths)}: {why}; {remedy}"
-
+from tui.snapshots.reader.methods import SET_OOM_TEXT, VERDICT, OomTextArguments
+from tui.snapshots.session.reader_child import LONGEST_TEXT, death_in_words, names, reader
+from workloads.protocol.wire import WireError
 
 Status = Literal["empty", "loading", "ready", "failed", "cancelled"]
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A question and what came of it."""
+class CallError(Exception):
+    """A call has no value; the text is one line that says why."""
 
-    request: Request
-    answer: Answer | Refused
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a call has no value, in one line."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[Arguments, Value]):
+    """A call and what came of it."""
+
+    need: Need[Arguments, Value]
+    id: int
+    value: Value | Refused
 
 
 class SnapshotStore:
@@ -118,84 +77,107 @@ class SnapshotStore:
         self.estimate: Estimated | None = None
         self.progress: Progress | None = None
         self.loaded: Loaded | None = None
-        self.answers: dict[Slot, Answered] = {}
-        self._sent: dict[int, Request] = {}
+        self.answers: dict[Slot, Answered[Any, Any]] = {}
+        self._sent: dict[int, Need[Any, Any]] = {}
+        self._texts: dict[int, str] = {}
+        """The parts of long texts that have come so far, by the ids of their calls."""
 
     def end(self, status: Status, reason: str) -> None:
         """Nothing can be asked any more; what is known stays on the screen."""
         self.status, self.reason = status, reason
         self._sent.clear()
 
-    # ---- questions ----
+    # ---- calls ----
 
-    def needs(self, request: Request) -> bool:
-        """Return whether a question must be sent: it is neither answered nor waiting."""
+    def needs(self, need: Need[Any, Any]) -> bool:
+        """Return whether a call must be sent: it is neither answered nor waiting."""
         if self.status != "ready":
             return False
-        waiting = self._waiting(slot(request))
-        if waiting is not None:
-            return not same(waiting, request)
-        done = self.answers.get(slot(request))
-        return done is None or not same(done.request, request)
+        newest = self._waiting(need.slot)
+        if newest is None:
+            done = self.answers.get(need.slot)
+            newest = None if done is None else done.need
+        return newest != need
 
-    def sent(self, request: Request) -> None:
-        """Store a request that was sent, under its id."""
-        self._sent[request.id] = request
+    def is_coming(self, need: Need[Any, Any]) -> bool:
+        """Return whether this very call waits for its answer."""
+        return self._waiting(need.slot) == need
+
+    def sent(self, number: int, need: Need[Any, Any]) -> None:
+        """Store a call that was sent, under its id."""
+        self._sent[number] = need
 
     @property
     def waiting(self) -> bool:
-        """A question is not answered yet."""
+        """A call is not answered yet."""
         return bool(self._sent)
 
-    def forget(self, kind: str) -> None:
-        """Drop the answers to one kind of question: they no longer hold."""
-        self.answers = {key: held for key, held in self.answers.items() if key[0] != kind}
+    def forget(self, method: Method[Any, Any]) -> None:
+        """Drop the answers of one method: they no longer hold."""
+        self.answers = {
+            slot: done for slot, done in self.answers.items() if done.need.method != method
+        }
 
-    def exactly(self, request: Request) -> Answer | Refused | None:
-        """Return the answer to this exact request, if it is there."""
-        done = self.answers.get(slot(request))
-        return done.answer if done is not None and same(done.request, request) else None
+    def exactly(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
+        """Return the answer to this exact call, if it is there."""
+        done = self.answers.get(need.slot)
+        return done if done is not None and done.need == need else None
 
-    def newest(self, request: Request) -> Answered | None:
-        """Return the newest answer to any request of this kind."""
-        return self.answers.get(slot(request))
+    def newest(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
+        """Return the exact answer, else the newest of its slot and device that has a value."""
+        done = self.answers.get(need.slot)
+        if done is None or done.need == need:
+            return done
+        # Of another device even an old figure would be a wrong one.
+        alike = _device(done.need) == _device(need) and not isinstance(done.value, Refused)
+        return done if alike else None
 
-    def _waiting(self, key: Slot) -> Request | None:
+    def _waiting(self, slot: Slot) -> Need[Any, Any] | None:
         found = None
-        for request in self._sent.values():
-            if slot(request) == key:
-                found = request
+        for need in self._sent.values():
+            if need.slot == slot:
+                found = need
         return found
 
     # ---- events ----
 
     def apply(self, event: ReaderEvent) -> None:
-        """Take in one event of the reader."""
-        if isinstance(event, ReaderHello):
-            return
+        """Apply one event of the reader.
+
+        Raises:
+            WireError: the value of an answer is not of its method's type.
+        """
         if isinstance(event, Estimated):
             self.estimate = event
         elif isinstance(event, Progress):
             self.progress = event
         elif isinstance(event, Loaded):
             self.loaded, self.status, self.progress = event, "ready", None
-        elif isinstance(event, Refused) and event.fatal:
-            self.end("failed", event.reason)
-        else:
+        elif isinstance(event, Answer) and self.status == "loading":
+            # The file comes before all calls: this is why it cannot be read.
+            self.end("failed", event.error or "the reader answered before it had read the file")
+        elif isinstance(event, Answer):
             self._answer(event)
 
-    def _answer(self, event: Answer | Refused) -> None:
-        request = self._sent.pop(event.id, None)
-        if request is None:
+    def _answer(self, event: Answer) -> None:
+        if event.more:
+            self._texts[event.id] = self._texts.get(event.id, "") + str(event.value)
             return
-        key = slot(request)
-        # The reader drops a question that a newer one replaced: it will not be answered.
+        need = self._sent.pop(event.id, None)
+        begun = self._texts.pop(event.id, "")
+        if need is None:
+            return
+        # The reader drops a call that a newer one replaced: it will not be answered.
         for number, older in list(self._sent.items()):
-            if number < event.id and slot(older) == key:
+            if number < event.id and older.slot == need.slot:
                 del self._sent[number]
-        held = self.answers.get(key)
-        if held is None or held.request.id < event.id:
-            self.answers[key] = Answered(request, event)
+        value: object = Refused(event.error) if event.error is not None else None
+        if event.error is None:
+            plain = begun + str(event.value) if begun else event.value
+            value = need.method.parse_value(plain)
+        done = self.answers.get(need.slot)
+        if done is None or done.id < event.id:
+            self.answers[need.slot] = Answered(need, event.id, value)
 
     # ---- look ----
 
@@ -206,8 +188,8 @@ class SnapshotStore:
         return next((item for item in self.loaded.devices if item.device == device), None)
 
 
-LONGEST_TEXT = 1 << 18
-"""Characters of exceptions' text that are sent on, the last ones."""
+def _device(need: Need[Any, Any]) -> int | None:
+    return getattr(need.arguments, "device", None)
 
 
 class SnapshotReader:
@@ -233,6 +215,8 @@ class SnapshotReader:
         self._numbers = itertools.count(1)
         self._task: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[str]] = set()
+        self._news = asyncio.Event()
+        """Set, and replaced, at each change."""
 
     def listen(self, changed: Callable[[], None]) -> None:
         """Have another function called after each event."""
@@ -251,27 +235,43 @@ class SnapshotReader:
         self.child = reader()
         self._task = asyncio.create_task(self._live(self.child, absolute))
         self._task.add_done_callback(self._ended)
-        self._changed()
+        self._report_change()
 
-    def want(self, request: Request) -> None:
-        """See to it that a question is or will be answered."""
-        if self.store.needs(request):
-            self._send(request)
+    def request(self, need: Need[Any, Any]) -> None:
+        """See to it that a call is or will be answered."""
+        if self.store.needs(need):
+            self._send(need)
+
+    async def call(self, method: Method[Arguments, Value], arguments: Arguments) -> Value:
+        """Return the value of a method.
+
+        Raises:
+            CallError: there is none: it was refused or replaced, or the reader has ended.
+        """
+        need = Need(method, arguments)
+        self.request(need)
+        while (done := self.store.exactly(need)) is None:
+            if not self.store.is_coming(need):
+                raise CallError(self.store.reason or f"another {method.name} was asked for")
+            await self._news.wait()
+        if isinstance(done.value, Refused):
+            raise CallError(done.value.reason)
+        return done.value
 
     def set_text(self, text: str) -> None:
         """Give the reader the messages of exceptions; verdicts are judged anew."""
         text = text[-LONGEST_TEXT:]
         self.store.oom_text = text
-        self.store.forget("AskVerdict")
-        self._send(SetOomText(0, text))
-        self._changed()
+        self.store.forget(VERDICT)
+        self._send(Need(SET_OOM_TEXT, OomTextArguments(text)))
+        self._report_change()
 
     def cancel(self) -> None:
         """End the reader, whatever it does."""
         if self.store.status == "loading":
             self._end_child()
             self.store.end("cancelled", f"reading {names(self.store.paths)} was cancelled")
-            self._changed()
+            self._report_change()
 
     async def stop(self) -> None:
         """End the reader for good."""
@@ -279,12 +279,15 @@ class SnapshotReader:
         if self._ending:
             await asyncio.gather(*self._ending)
 
-    def _send(self, request: Request) -> None:
-        if self.child is None:
-            return
-        asked = numbered(request, next(self._numbers))
-        if self.child.send(asked):
-            self.store.sent(asked)
+    def _send(self, need: Need[Any, Any]) -> None:
+        number = next(self._numbers)
+        if self.child is not None and self.child.send(need.call(number)):
+            self.store.sent(number, need)
+
+    def _report_change(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+        self._changed()
 
     def _end_child(self) -> None:
         if self._task is not None:
@@ -303,14 +306,14 @@ class SnapshotReader:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.store.end("failed", f"reading failed: {type(error).__name__}: {error}")
-            self._changed()
+            self._report_change()
 
     async def _live(self, child: ChildProcess[ReaderEvent], paths: tuple[str, ...]) -> None:
         try:
             await child.start()
         except OSError as error:
             self.store.end("failed", f"the reader cannot be started: {error}")
-            self._changed()
+            self._report_change()
             return
         known = self._known(Path(paths[0]))
         text = self.store.oom_text or (known.text if known is not None else "")
@@ -333,11 +336,16 @@ class SnapshotReader:
                 )
                 child.kill()
                 break
-            self.store.apply(event)
-            self._changed()
+            try:
+                self.store.apply(event)
+            except WireError as error:
+                self.store.end("failed", f"the reader said what is no answer: {error}")
+                child.kill()
+                break
+            self._report_change()
         how = await child.ended()
         if self.store.status in ("loading", "ready"):
             last = next(iter(child.stderr.last(1)), "")
             loaded = self.store.status == "ready"
             self.store.end("failed", death_in_words(paths, how, last, loaded=loaded))
-        self._changed()
+        self._report_change()

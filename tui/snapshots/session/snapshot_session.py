@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
+from tui.snapshots.commands import VIEWS
 from tui.snapshots.model.pictures import Stacking
 from tui.snapshots.model.results import Grouping, Order, Summary
-from tui.snapshots.reader.messages import Request
 from tui.snapshots.session.snapshot_reader import SnapshotReader
 
 GROUPINGS: tuple[Grouping, ...] = (
@@ -56,10 +55,6 @@ def oom_after(summary: Summary, event: int | None) -> int | None:
     return later[0] if later else summary.ooms[0]
 
 
-View = Literal["verdict", "timeline", "sites", "map", "difference"]
-VIEWS: tuple[View, ...] = ("verdict", "timeline", "sites", "map", "difference")
-
-
 class SnapshotSession:
     """The state behind the snapshot screen.
 
@@ -71,7 +66,8 @@ class SnapshotSession:
     def __init__(self, main: SnapshotReader, both: SnapshotReader) -> None:
         self.main = main
         self.both = both
-        self.view: View = "verdict"
+        self.view = VIEWS[0].id
+        """Id of the view that is shown."""
         self.focus: Focus | None = None
         self.grouping: Grouping = "site"
         self.stacking: Stacking = "site"
@@ -113,7 +109,7 @@ class SnapshotSession:
         self.focus = None
         self.text_source = text_source
         self.search = ""
-        self.view = "verdict"
+        self.view = VIEWS[0].id
         self.main.open([path], oom_text)
 
     def compare_with(self, path: str) -> None:
@@ -191,7 +187,7 @@ class SnapshotSession:
 
     # ---- how it is shown ----
 
-    def show(self, view: View) -> None:
+    def show(self, view: str) -> None:
         """Show another view."""
         self.view = view
         self._changed()
@@ -214,7 +210,3 @@ class SnapshotSession:
         """Show only what matches."""
         self.search = typed
         self._changed()
-
-    def want(self, request: Request) -> None:
-        """See to it that a question on the file is answered."""
-        self.main.want(request)

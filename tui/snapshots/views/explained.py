@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph, wrap
+from tui.snapshots.analysis.facts import used_words
 from tui.snapshots.explain.explanation import AccountRow, Explanation, Remedy
 
 _NAME, _BAR = 18, 12
@@ -26,8 +27,7 @@ def first_lines(explanation: Explanation, cells: int) -> list[Line]:
 
 def account_lines(explanation: Explanation, cells: int) -> list[Line]:
     """Draw what holds the device's used memory, each cause with bytes, share and bar."""
-    used = f"Used {text.size(explanation.used)} of {explanation.device_words}"
-    rows: list[Line] = [(), line(Span(used, TextStyle.STRONG))]
+    rows: list[Line] = [(), line(Span(used_words(explanation), TextStyle.STRONG))]
     shown, small = _apart(explanation.account)
     rows += [row_line(row, cells) for row in shown]
     if small:

@@ -8,7 +8,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line
 from tui.snapshots.model.pictures import MapRow, Piece, Pinning, RowPicture
-from tui.snapshots.reader.messages import StretchIs
+from tui.snapshots.model.results import Stretch
 from tui.snapshots.views.words import bulleted, stack_lines
 
 LABEL_CELLS = 21
@@ -109,7 +109,7 @@ def row_words(row: MapRow, total: int) -> str:
     )
 
 
-def stretch_lines(answer: StretchIs, start: int, end: int, cursor: int, cells: int) -> list[Line]:
+def stretch_lines(answer: Stretch, start: int, end: int, cursor: int, cells: int) -> list[Line]:
     """Draw a stretch of a segment, the cursor's cell and the piece in it."""
     shown = picture(answer.states, answer.used, answer.begins)
     rows: list[Line] = [

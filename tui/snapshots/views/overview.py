@@ -15,6 +15,7 @@ from tui.core.text import numbers as text
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import clean
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, wrap
+from tui.snapshots.analysis.facts import Fact, facts_for_people, summary_facts, verdict_facts
 from tui.snapshots.model.results import (
     AGAINST_OOM,
     OF_CACHED,
@@ -25,7 +26,8 @@ from tui.snapshots.model.results import (
     Verdict,
 )
 from tui.snapshots.reader.messages import Progress
-from tui.snapshots.session.snapshot_reader import SnapshotStore, names
+from tui.snapshots.session.reader_child import names
+from tui.snapshots.session.snapshot_reader import SnapshotStore
 from tui.snapshots.views.explained import account_lines, first_lines
 from tui.snapshots.views.words import (
     FRAME_STYLES,
@@ -207,7 +209,7 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
     rows += first_lines(verdict.explanation, cells)
     rows += account_lines(verdict.explanation, cells)
     rows += [(), *paragraph(verdict.headline, cells, TextStyle.PLAIN)]
-    rows += flow([labelled(name, value) for name, value in _verdict_figures(verdict)], cells)
+    rows += _figure_lines(verdict_facts(verdict), cells)
     rows += paragraph(verdict.cause, cells, label="cause: ")
     for reason in verdict.reasons:
         rows += bulleted(reason, cells)
@@ -224,51 +226,15 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
     return rows + (asked + advice + held if blamed else advice + held + asked)
 
 
-def _verdict_figures(verdict: Verdict) -> list[tuple[str, str]]:
-    state = verdict.state
-    figures = [
-        ("asked", text.size(verdict.asked)),
-        ("live", text.size(state.live)),
-        ("reserved", text.size(state.reserved)),
-        ("cached", text.size(state.cached)),
-        ("device free", text.size(verdict.device_free)),
-        ("largest free block", text.size(state.largest_free_block)),
-        ("largest usable free block", text.size(verdict.serving_free_block)),
-    ]
-    if state.private_reserved:
-        figures.append(("in private pools", text.size(state.private_reserved)))
-    figures += [
-        ("others", text.size(verdict.others)),
-        ("device total", text.size(verdict.total)),
-    ]
-    return figures
+def _figure_lines(facts: Sequence[Fact], cells: int) -> list[Line]:
+    shown = facts_for_people(facts, detail=False)
+    return flow([labelled(fact.name, fact.words) for fact in shown], cells)
 
 
 def summary_lines(summary: Summary, cells: int) -> list[Line]:
     """One device without an OOM, or what else there is to know of it."""
     rows = paragraph(summary.headline, cells, label=f"device {summary.device}: ")
-    scattered = summary.fragmentation
-    figures = [
-        ("live at start", text.size(summary.live_at_start)),
-        ("peak", text.size(summary.live_peak)),
-        ("at end", text.size(summary.live_at_end)),
-        ("reserved", text.size(summary.reserved)),
-        ("peak reserved", text.size(summary.reserved_peak)),
-        ("allocated", text.size(summary.allocated)),
-        ("largest free block", text.size(summary.largest_free_block)),
-        ("free in", text.count(scattered.pieces, "piece")),
-        ("unallocated", text.share(scattered.unused)),
-        ("segments", text.count(summary.segments)),
-        ("blocks", text.count(summary.blocks)),
-        ("events", text.count(summary.events)),
-    ]
-    if summary.pending:
-        figures.append(("pending", text.size(summary.pending)))
-    if summary.private_reserved:
-        figures.append(("private pools", text.size(summary.private_reserved)))
-    if summary.skipped:
-        figures.append(("left out", text.count(summary.skipped, "event")))
-    rows += flow([labelled(name, value) for name, value in figures], cells)
+    rows += _figure_lines(summary_facts(summary), cells)
     for remark in summary.remarks:
         rows += bulleted(remark, cells, TextStyle.NOTE, "!")
     held = "Held the memory at the peak" if summary.top_at == "peak" else "Hold the memory"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -21,13 +22,14 @@ from tui.kit.lines import (
     wrap,
 )
 from tui.snapshots.analysis.frames import frame_kind, frame_label
+from tui.snapshots.commands import VIEWS
 from tui.snapshots.explain.frames import base_name
 from tui.snapshots.model.pictures import Timeline
 from tui.snapshots.model.results import FrameKind, Part, SiteRow, State, Summary, Top
 from tui.snapshots.model.snapshot import Frame
-from tui.snapshots.reader.messages import Answer, Refused, Request
-from tui.snapshots.session.snapshot_reader import SnapshotStore
-from tui.snapshots.session.snapshot_session import Focus, SnapshotSession, View
+from tui.snapshots.reader.messages import Need
+from tui.snapshots.session.snapshot_reader import Refused, SnapshotStore
+from tui.snapshots.session.snapshot_session import Focus, SnapshotSession
 
 FRAME_STYLES: dict[FrameKind | None, TextStyle] = {
     "user": TextStyle.PLAIN,
@@ -38,14 +40,6 @@ FRAME_STYLES: dict[FrameKind | None, TextStyle] = {
 }
 SITE_FIGURES = 24
 """Cells of the figures of a site and of the gap behind them."""
-TITLES: tuple[tuple[View, str, str], ...] = (
-    ("verdict", "v", "Verdict"),
-    ("timeline", "t", "Timeline"),
-    ("sites", "s", "Sites"),
-    ("map", "m", "Map"),
-    ("difference", "D", "Diff"),
-)
-"""The views with their keys."""
 
 
 def moment_words(focus: Focus, summary: Summary) -> str:
@@ -74,25 +68,9 @@ def clock_words(time_us: int | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def state_or_reason(store: SnapshotStore, request: Request) -> Answer | Refused | None:
-    """Return the exact answer, else the newest of its kind, else nothing."""
-    exact = store.exactly(request)
-    if exact is not None:
-        return exact
-    newest = store.newest(request)
-    if newest is None or isinstance(newest.answer, Refused):
-        return None
-    # Of another device even an old figure would be a wrong one.
-    return newest.answer if _device(newest.request) == _device(request) else None
-
-
-def _device(request: Request) -> int | None:
-    return getattr(request, "device", None)
-
-
-def waiting_mark(store: SnapshotStore, request: Request) -> str:
+def waiting_mark(store: SnapshotStore, need: Need[Any, Any]) -> str:
     """Return an ellipsis until the exact answer is there."""
-    return "" if store.exactly(request) is not None else f" {glyphs.GLYPHS.ellipsis}"
+    return "" if store.exactly(need) is not None else f" {glyphs.GLYPHS.ellipsis}"
 
 
 def refused_lines(answer: Refused, cells: int) -> list[Line]:
@@ -174,18 +152,21 @@ def bar_line(session: SnapshotSession, cells: int) -> Line:
 def views_line(session: SnapshotSession) -> Line:
     """Draw the titles of the views, with the open one marked."""
     return tuple(
-        Span(f" {key} {title} ", TextStyle.CURSOR if view == session.view else TextStyle.QUIET)
-        for view, key, title in TITLES
+        Span(
+            f" {view.key} {view.title} ",
+            TextStyle.CURSOR if view.id == session.view else TextStyle.QUIET,
+        )
+        for view in VIEWS
     )
 
 
-def view_at(x: int) -> View | None:
-    """Return the view whose title is at a column."""
+def view_at(x: int) -> str | None:
+    """Return the id of the view whose title is at a column."""
     start = 0
-    for view, key, title in TITLES:
-        end = start + len(f" {key} {title} ")
+    for view in VIEWS:
+        end = start + len(f" {view.key} {view.title} ")
         if start <= x < end:
-            return view
+            return view.id
         start = end
     return None
 

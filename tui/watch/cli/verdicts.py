@@ -11,7 +11,7 @@ from tui.kit.command_line.output import Failure, say
 from tui.snapshots.cli.reading import reading
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.reader.messages import AskVerdict, Export, Load, VerdictIs
+from tui.snapshots.reader.messages import Load
 from tui.watch.runs.log_texts import texts_of
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog
@@ -75,18 +75,24 @@ async def _by_snapshot(
             child.load(Load(0, (path,), oom_text=oom_text, top=TOP, circumstances=known))
             # The door to the views, which are imported while the reader reads.
             from tui.snapshots.cli.output import snapshot_text
+            from tui.snapshots.reader.methods import (
+                REPORT,
+                VERDICT,
+                ReportArguments,
+                VerdictArguments,
+            )
             from tui.snapshots.views.overview import progress_words
 
             loaded = await child.loaded(progress_words)
             ooms = {summary.device: summary.ooms for summary in loaded.devices}
             explanation = None
             if ooms.get(device):
-                request = AskVerdict(0, device, ooms[device][-1], TOP)
-                explanation = (await child.ask(request, VerdictIs)).verdict.explanation
+                arguments = VerdictArguments(device, ooms[device][-1], TOP)
+                explanation = (await child.call(VERDICT, arguments)).explanation
             if form == "none":
                 return explanation, ()
             if form == "markdown":
-                told = await child.export(Export(0, "markdown", top=TOP))
+                told = await child.call(REPORT, ReportArguments("markdown", top=TOP))
             else:
                 told = await snapshot_text(
                     child, loaded, event=None, top=TOP, at_peak=False, compares=False

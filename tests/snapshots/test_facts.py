@@ -1,0 +1,79 @@
+"""One figure has one wording: on the screen, in Markdown and in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+
+from tests.snapshots.generator import Options
+from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
+from tests.snapshots.scenes import oom, scene, segment
+from tui.kit.lines import Line, plain
+from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.analysis.facts import (
+    Fact,
+    facts_as_data,
+    facts_for_people,
+    summary_facts,
+    verdict_facts,
+)
+from tui.snapshots.analysis.markdown import snapshot_markdown
+from tui.snapshots.analysis.report import snapshot_report
+from tui.snapshots.views.overview import summary_lines, verdict_lines
+
+WIDE = 400
+
+
+def at(data: Any, path: str) -> Any:
+    for key in path.split("."):
+        data = data[key]
+    return data
+
+
+def check(facts: Sequence[Fact], screen: Sequence[Line], markdown: str, data: Any) -> None:
+    text = "\n".join(plain(row) for row in screen)
+    for fact in facts_for_people(facts, detail=False):
+        assert f"{fact.name} {fact.words}" in text
+    for fact in facts_for_people(facts, detail=True):
+        assert f"| {fact.name} | {fact.words} |" in markdown
+    for fact in facts:
+        if fact.path:
+            assert at(data, fact.path) == fact.value
+
+
+def check_device(analysis: Analysis, index: int) -> None:
+    device = analysis.devices[index]
+    summary = device.summary()
+    markdown = snapshot_markdown(analysis, (), device=index)
+    (data,) = snapshot_report(analysis, (), device=index)["devices"]
+    check(summary_facts(summary), summary_lines(summary, WIDE), markdown, data)
+    for place, event in enumerate(summary.ooms):
+        verdict = device.verdict(event)
+        screen = verdict_lines(verdict, summary, WIDE)
+        check(verdict_facts(verdict), screen, markdown, data["ooms"][place])
+
+
+def test_a_verdict_has_one_wording() -> None:
+    check_device(scene([segment(1 << 30, [("allocated", 300)])], oom(100, 50)), 0)
+
+
+@given(SEEDS, OPTIONS)
+@settings(max_examples=10, deadline=None)
+def test_any_device_has_one_wording(seed: int, options: Options) -> None:
+    analysis = analysed(seed, options)[2]
+    for index in analysis.devices:
+        check_device(analysis, index)
+
+
+def test_what_is_zero_is_left_out_only_where_its_presence_is_the_news() -> None:
+    facts = (
+        Fact("a", "a", 0),
+        Fact("b", "b", 0, shown="if any"),
+        Fact("c.d", "c", None, "count", "in detail"),
+        Fact("c.e", "e", 0.25, "share", "as data"),
+    )
+    assert [fact.words for fact in facts_for_people(facts, detail=True)] == ["0 B", "n/a"]
+    assert [fact.name for fact in facts_for_people(facts, detail=False)] == ["a"]
+    assert facts_as_data(facts) == {"a": 0, "b": 0, "c": {"d": None, "e": 0.25}}

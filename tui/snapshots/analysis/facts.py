@@ -1,0 +1,121 @@
+"""The figures of a device and of a verdict, once and in order, for screens, Markdown and JSON.
+
+Each fact has its JSON path, its name for people and its unit, so that one figure has one wording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tui.core.text import numbers
+from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.model.results import Summary, Verdict
+
+Unit = Literal["bytes", "share", "count", "piece", "event"]
+Shown = Literal["always", "if any", "in detail", "as data"]
+"""Where people see a fact: on the screen and in Markdown, there unless it is 0, in Markdown alone,
+or in JSON alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One figure."""
+
+    path: str
+    """The keys that lead to it in JSON, parted by dots; empty where JSON has it elsewhere."""
+    name: str
+    value: float | None
+    """In its unit, a share from 0 to 1; ``None`` where it is not known."""
+    unit: Unit = "bytes"
+    shown: Shown = "always"
+
+    @property
+    def words(self) -> str:
+        """The value as people read it."""
+        if self.unit == "share":
+            return numbers.share(self.value)
+        whole = None if self.value is None else int(self.value)
+        if self.unit == "bytes":
+            return numbers.size(whole)
+        return numbers.count(whole, "" if self.unit == "count" else self.unit)
+
+
+def summary_facts(summary: Summary) -> tuple[Fact, ...]:
+    """Return the figures of one device of a file."""
+    scattered = summary.fragmentation
+    return (
+        Fact("live_at_start", "live at start", summary.live_at_start),
+        Fact("live_peak", "live at peak", summary.live_peak),
+        Fact("live_at_end", "live at end", summary.live_at_end),
+        Fact("reserved", "reserved", summary.reserved),
+        Fact("reserved_peak", "peak reserved", summary.reserved_peak),
+        Fact("allocated", "allocated", summary.allocated),
+        Fact("requested", "requested", summary.requested, shown="in detail"),
+        Fact("largest_free_block", "largest free block", summary.largest_free_block),
+        Fact("fragmentation.free", "cached", scattered.free, shown="in detail"),
+        Fact("fragmentation.pieces", "free in", scattered.pieces, "piece"),
+        Fact("fragmentation.unused", "unallocated", scattered.unused, "share"),
+        Fact("fragmentation.clumped", "clumped", scattered.clumped, "share", "as data"),
+        Fact("segments", "segments", summary.segments, "count"),
+        Fact("blocks", "blocks", summary.blocks, "count"),
+        Fact("events", "events", summary.events, "count"),
+        Fact("pending", "pending", summary.pending, shown="if any"),
+        Fact("private_pools.reserved", "private pools", summary.private_reserved, shown="if any"),
+        Fact("private_pools.free", "free in them", summary.private_free, shown="as data"),
+        Fact("skipped", "left out", summary.skipped, "event", "if any"),
+    )
+
+
+def verdict_facts(verdict: Verdict) -> tuple[Fact, ...]:
+    """Return the figures of one failed allocation, at that moment."""
+    state = verdict.state
+    return (
+        Fact("asked", "asked", verdict.asked),
+        Fact("live", "live", state.live),
+        Fact("rounding", "rounding", state.rounding, shown="in detail"),
+        Fact("reserved", "reserved", state.reserved),
+        Fact("cached", "cached", state.cached),
+        Fact("device_free", "device free", verdict.device_free),
+        Fact("", "largest free block", state.largest_free_block),
+        Fact("largest_free_block", "largest usable free block", verdict.serving_free_block),
+        Fact("private_pools.reserved", "in private pools", state.private_reserved, shown="if any"),
+        Fact("private_pools.free", "free in them", state.private_cached, shown="as data"),
+        Fact("others", "other processes", verdict.others),
+        Fact("total", "device total", verdict.total),
+    )
+
+
+def used_words(explanation: Explanation) -> str:
+    """Return the heading over the account of the used memory."""
+    return f"Used {numbers.size(explanation.used)} of {explanation.device_words}"
+
+
+def facts_for_people(facts: Iterable[Fact], *, detail: bool) -> list[Fact]:
+    """Return the facts that people see.
+
+    Args:
+        facts: all of them.
+        detail: with those that a screen has no room for.
+    """
+    return [
+        fact
+        for fact in facts
+        if fact.shown == "always"
+        or (fact.shown == "if any" and fact.value)
+        or (fact.shown == "in detail" and detail)
+    ]
+
+
+def facts_as_data(facts: Iterable[Fact]) -> dict[str, Any]:
+    """Return the facts as nested plain data, by their paths."""
+    data: dict[str, Any] = {}
+    for fact in facts:
+        if fact.path:
+            *parents, key = fact.path.split(".")
+            place = data
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[key] = fact.value
+    return data
