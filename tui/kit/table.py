@@ -31,7 +31,8 @@ class Column(Generic[Row]):
     """Its heading."""
     width: int
     """Cells that it takes at least."""
-    render: Callable[[Row], CellText]
+    render: Callable[[Row], CellText] = lambda _row: ""
+    """The row's text; blank where a list draws its rows itself."""
     align: Literal["left", "right"] = "right"
     gap: int = 2
     """Blank cells before it."""
@@ -96,7 +97,7 @@ def fit_columns(columns: Sequence[Column[Row]], room: int) -> Layout[Row]:
                 more = max(0, min(spare, grows[turn] - widths[place]))
                 widths[place] += more
                 spare -= more
-    while spare < 0:
+    while spare < 0 and widths:
         growing = [place for place in widths if columns[place].grows and widths[place] > 1]
         place = max(growing, key=lambda each: widths[each]) if growing else max(widths)
         if widths[place]:
