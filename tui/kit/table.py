@@ -31,7 +31,8 @@ class Column(Generic[Row]):
     """Its heading."""
     width: int
     """Cells that it takes at least."""
-    render: Callable[[Row], CellText]
+    render: Callable[[Row], CellText] = lambda _row: ""
+    """The row's text; blank where a list draws its rows itself."""
     align: Literal["left", "right"] = "right"
     gap: int = 2
     """Blank cells before it."""
@@ -96,7 +97,7 @@ def fit_columns(columns: Sequence[Column[Row]], room: int) -> Layout[Row]:
                 more = max(0, min(spare, grows[turn] - widths[place]))
                 widths[place] += more
                 spare -= more
-    while spare < 0:
+    while spare < 0 and widths:
         growing = [place for place in widths if columns[place].grows and widths[place] > 1]
         place = max(growing, key=lambda each: widths[each]) if growing else max(widths)
         if widths[place]:
@@ -137,15 +138,15 @@ def _placed(columns: Sequence[Column[Row]], widths: dict[int, int]) -> Layout[Ro
 
 def heading_line(layout: Layout[Row], order: str | None = None) -> Line:
     """Return the columns' names; the first column that sorts by ``order`` is marked."""
-    spans: list[Span] = []
+    pieces: list[_Piece] = []
     marked = False
     for placed in layout:
         sorts = order is not None and placed.column.order == order and not marked
         marked = marked or sorts
         name = placed.column.name + (glyphs.GLYPHS.unfolded if sorts else "")
         style = TextStyle.KEY if sorts else TextStyle.QUIET
-        _add_cell(spans, Span(name, style), placed, fills=placed is not layout[-1])
-    return tuple(spans)
+        pieces += _cell_pieces(Span(name, style), placed, fills=placed is not layout[-1])
+    return _joined(pieces)
 
 
 def order_at(layout: Layout[Row], cell: int) -> str | None:
@@ -155,34 +156,41 @@ def order_at(layout: Layout[Row], cell: int) -> str | None:
 
 def row_line(layout: Layout[Row], row: Row) -> Line:
     """Return a row's line: its cells under their headings, cut where they are too long."""
-    spans: list[Span] = []
+    pieces: list[_Piece] = []
     for placed in layout:
-        _add_cell(spans, placed.column.render(row), placed, fills=placed is not layout[-1])
-    return tuple(spans)
+        cell = placed.column.render(row)
+        pieces += _cell_pieces(cell, placed, fills=placed is not layout[-1])
+    return _joined(pieces)
 
 
-def _add_cell(spans: list[Span], cell: CellText, placed: PlacedColumn[Row], *, fills: bool) -> None:
-    """Append a cell with the blanks before and, where it fills its column, behind it."""
+_Piece = tuple[TextStyle, str]
+
+
+def _cell_pieces(cell: CellText, placed: PlacedColumn[Row], *, fills: bool) -> list[_Piece]:
+    """Return a cell with the blanks before and, where it fills its column, behind it."""
     parts = (Span(cell),) if isinstance(cell, str) else (cell,) if isinstance(cell, Span) else cell
-    parts = fit_line(parts, placed.width)
-    blank = placed.width - cells_of(parts)
+    taken = cells_of(parts)
+    if taken > placed.width:
+        parts = fit_line(parts, placed.width)
+        taken = cells_of(parts)
     right = placed.column.align == "right"
-    style = parts[0].style if parts else TextStyle.PLAIN
-    _add(spans, " " * (placed.column.gap + (blank if right else 0)), style)
-    for part in parts:
-        _add(spans, part.text, part.style)
-    if fills and not right:
-        _add(spans, " " * blank, parts[-1].style if parts else style)
+    blank = " " * (placed.width - taken)
+    before = " " * placed.column.gap + (blank if right else "")
+    if not parts:
+        return [(TextStyle.PLAIN, before + (blank if fills and not right else ""))]
+    pieces = [(parts[0].style, before), *((part.style, part.text) for part in parts)]
+    return [*pieces, (parts[-1].style, blank)] if fills and not right else pieces
 
 
-def _add(spans: list[Span], text: str, style: TextStyle) -> None:
-    """Append text, to the last span where that has the same style: fewer spans draw faster."""
-    if not text:
-        return
-    if spans and spans[-1].style is style:
-        spans[-1] = Span(spans[-1].text + text, style)
-    else:
-        spans.append(Span(text, style))
+def _joined(pieces: Sequence[_Piece]) -> Line:
+    """Return the pieces with those of one style side by side in one span, which draws faster."""
+    found: list[tuple[TextStyle, list[str]]] = []
+    for style, text in pieces:
+        if found and found[-1][0] is style:
+            found[-1][1].append(text)
+        elif text:
+            found.append((style, [text]))
+    return tuple(Span("".join(texts), style) for style, texts in found)
 
 
 # ---- order ---------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from tui.devices.session.actions import DeviceActions
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.history import MEAN_S, ORDERS, Order, figure, in_order
 from tui.devices.state.machine import MachineState
-from tui.devices.views.device_columns import DeviceColumns, columns, heading, order_at
+from tui.devices.views.device_columns import DeviceColumns, columns, heading, order_of
 from tui.devices.views.devices import devices_title, row
 from tui.devices.views.history import block_lines, block_rows
 from tui.devices.views.memory import bar_line, body, title
@@ -125,7 +125,7 @@ class DevicesHeading(LineBar):
 
     def on_click(self, event: events.Click) -> None:
         """Sort by the column under the mouse."""
-        order = order_at(self._plan(), event.x)
+        order = order_of(self._plan(), event.x)
         if order is not None:
             self._sort(order)
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.history import Order
-from tui.kit.lines import Line, Span, TextStyle, left, right
+from tui.devices.state.history import ORDERS, Order
+from tui.kit.lines import Line
+from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, order_at
 
 MARK = 2
 UTILISATION = 4
@@ -48,122 +49,106 @@ class DeviceColumns:
     clocks: int
     status: int
     history: int
-
-
-_STEPS = (
-    # The column, the cells that it takes then, and what each bar must keep.
-    ("temperature", TEMPERATURE, 4),
-    ("power", POWER, 5),
-    ("name", 0, 6),
-    ("power", POWER_OF, 10),
-    ("memory", MEMORY_LONG, 12),
-    ("history", HISTORY_LEAST, 12),
-    ("status", STATUS, 14),
-    ("clocks", CLOCKS, 16),
-)
-"""What a wider row has besides, in this order; the bars take all that is left."""
+    layout: Layout[None]
+    """With the headings; the rows are drawn cell by cell, as some stand in several columns."""
 
 
 def columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
-    """Choose the columns that fit, by :data:`_STEPS`; the bars fill the width.
+    """Choose the columns that fit; the bars fill the width.
 
     Args:
         views: all devices, since the columns of all rows stand under each other.
         width: cells of a row.
     """
-    # No less than the heading above it.
-    label = max((len(view.label) for view in views), default=0)
-    label = max(label, len("gpu") + 1)
-    names = 0
-    if shared_name(views) is None:
-        longest = max((len(short_name(view)) for view in views), default=0)
-        names = max(NAME[0], min(longest, NAME[1]))
-    taken = {"memory": MEMORY}
-    fixed = MARK + label + 1 + UTILISATION
-
-    def bars(columns: dict[str, int]) -> int:
-        """Return the cells left for both bars, each with the blank before it."""
-        return width - fixed - sum(cells + 1 for cells in columns.values()) - 2
-
-    for column, cells, least in _STEPS:
-        wanted = {"name": names, "history": max(cells, width // 4)}.get(column, cells)
-        more = {**taken, column: wanted}
-        if not wanted:
-            continue
-        if bars(more) < 2 * least or (column == "history" and width < HISTORY_FROM):
-            break
-        taken = more
-    left_over = max(0, bars(taken))
-    if left_over < 2:
-        left_over = 0
+    layout = fit_columns(_columns(views, width), width)
+    cells = {placed.column.name: placed.width for placed in layout}
+    power, memory = cells.get("power", 0), cells.get("memory", 0) - _BAR_GAP - MEMORY
     return DeviceColumns(
-        label=label,
-        name=taken.get("name", 0),
-        load=(left_over + 1) // 2,
-        filled=left_over // 2,
-        memory=taken["memory"],
-        temperature=taken.get("temperature", 0),
-        power=taken.get("power", 0),
-        clocks=taken.get("clocks", 0),
-        status=taken.get("status", 0),
-        history=taken.get("history", 0),
+        label=cells.get(_GPU, MARK) - MARK,
+        name=cells.get("name", 0),
+        load=max(0, cells.get("util", 0) - _BAR_GAP - UTILISATION),
+        filled=max(0, memory),
+        memory=MEMORY + cells.get(_UNIT, 0),
+        temperature=cells.get("temp", 0),
+        power=power + cells.get(_LIMIT, 0),
+        clocks=cells.get("SM/mem clock", 0),
+        status=cells.get("throttled", 0),
+        history=cells.get(_history(), 0),
+        layout=layout,
     )
 
 
-def fields(plan: DeviceColumns) -> tuple[tuple[str, int, Order | None], ...]:
-    """Return the columns from the left: heading, cells with the blank, sort order."""
-    # A bar and its figure are one column to who looks at it.
-    found: list[tuple[str, int, Order | None]] = [
-        ("gpu", MARK + plan.label, "index"),
-        ("name", plan.name, "index"),
-        ("util", plan.load + (plan.load > 0) + UTILISATION, "load"),
-        ("memory", plan.filled + (plan.filled > 0) + plan.memory, "memory"),
-        ("temp", plan.temperature, "heat"),
-        ("power", plan.power, None),
-        ("SM/mem clock", plan.clocks, None),
-        ("throttled", plan.status, None),
-        (
-            "util, 0\u2013100 %" if not glyphs.GLYPHS.ascii else "util, 0-100 %",
-            plan.history,
-            "load",
+_GPU = " " * MARK + "gpu"
+_UNIT, _LIMIT = "", " "
+"""Columns without a heading: the rest of a unit, behind the memory, and of a limit, before the
+power."""
+_BAR_GAP = 1
+"""Between a bar and its figure, which are one column to who looks at it."""
+
+
+def _history() -> str:
+    return "util, 0-100 %" if glyphs.GLYPHS.ascii else "util, 0\u2013100 %"
+
+
+def _beside_bars(least: int) -> int:
+    """Return the cells that both columns with bars have where each bar has ``least``."""
+    return 2 * (least + _BAR_GAP) + UTILISATION + MEMORY
+
+
+def _columns(views: tuple[DeviceView, ...], width: int) -> list[Column[None]]:
+    # No less than the heading above it.
+    label = max(max((len(view.label) for view in views), default=0), len("gpu") + 1)
+    util, memory = 1 + _BAR_GAP + UTILISATION, 1 + _BAR_GAP + MEMORY
+    found: list[Column[None]] = [
+        Column(_GPU, MARK + label, align="left", gap=0, order="index"),
+        Column(
+            "util", util, align="left", gap=1, grows=tuple(range(util, util + width)), order="load"
         ),
-    ]
-    shown = [(name, cells, order) for name, cells, order in found if cells]
-    first, *others = shown
-    return (first, *((name, cells + 1, order) for name, cells, order in others))
+        Column(
+            "memory", memory, align="left", gap=1,
+            grows=tuple(range(memory, memory + width)), order="memory",
+        ),
+        Column(
+            _UNIT, MEMORY_LONG - MEMORY, gap=0, drop_order=3, leaves=_beside_bars(12),
+            order="memory",
+        ),
+        Column(
+            "temp", TEMPERATURE, gap=1, drop_order=7, leaves=_beside_bars(4), order="heat"
+        ),
+        Column(_LIMIT, POWER_OF - POWER, gap=0, drop_order=4, leaves=_beside_bars(10)),
+        Column("power", POWER, gap=1, drop_order=6, leaves=_beside_bars(5)),
+        Column("SM/mem clock", CLOCKS, gap=1, drop_order=0, leaves=_beside_bars(16)),
+        Column("throttled", STATUS, align="left", gap=1, drop_order=1, leaves=_beside_bars(14)),
+        Column(
+            _history(), max(HISTORY_LEAST, width // 4), align="left", gap=1, drop_order=2,
+            leaves=_beside_bars(12) if width >= HISTORY_FROM else REST, order="load",
+        ),
+    ]  # fmt: skip
+    if shared_name(views) is None:
+        longest = max((len(short_name(view)) for view in views), default=0)
+        cells = max(NAME[0], min(longest, NAME[1]))
+        leaves = _beside_bars(6)
+        found.insert(
+            1,
+            Column("name", cells, align="left", gap=1, drop_order=5, leaves=leaves, order="index"),
+        )
+    return found
 
 
 def width_of(plan: DeviceColumns) -> int:
     """Cells of a row."""
-    return sum(cells for _, cells, _ in fields(plan))
+    return plan.layout[-1].end if plan.layout else 0
 
 
 def heading(plan: DeviceColumns, by: Order) -> Line:
     """Return the names of the columns; the one that the rows are sorted by is marked."""
-    spans: list[Span] = []
-    marked = False
-    for name, cells, order in fields(plan):
-        sorts = order == by and not marked
-        marked = marked or sorts
-        word = f"{name}{glyphs.GLYPHS.unfolded}" if sorts else name
-        if name == "gpu":
-            placed = left(" " * MARK + word, cells)
-        elif name in ("name", "throttled", "memory") or name.startswith("util"):
-            placed = left(f" {word}", cells)
-        else:
-            placed = right(word, cells)
-        spans.append(Span(placed, TextStyle.KEY if sorts else TextStyle.QUIET))
-    return tuple(spans)
+    return heading_line(plan.layout, by)
 
 
-def order_at(plan: DeviceColumns, cell: int) -> Order | None:
+def order_of(plan: DeviceColumns, cell: int) -> Order | None:
     """Return the order that the heading in a cell sorts by; ``None`` for none."""
-    end = 0
-    for _, cells, order in fields(plan):
-        end += cells
-        if cell < end:
-            return order
-    return None
+    found = order_at(plan.layout, cell)
+    return next((order for order in ORDERS if order == found), None)
 
 
 # ---- names -------------------------------------------------------------------------------------

@@ -198,7 +198,7 @@ def process_line(
 ) -> Line:
     """One row; what belongs to this workbench is named as that."""
     layout = columns(cells, of_host=of_host, torch=torch)
-    if row.pid is None and cell_len(_command_words(row)) > layout[-1].width:
+    if row.pid is None and layout and cell_len(_command_words(row)) > layout[-1].width:
         # Nobody's memory: what that is stands below the list, with the cursor on it.
         row = replace(row, command=row.command.partition(":")[0])
     return row_line(layout, (row, now))

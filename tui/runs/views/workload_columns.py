@@ -118,8 +118,10 @@ def entry_line(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> L
         lead = left(sign, LEAD)
         return (Span(f"{lead}{entry.name}", TextStyle.STRONG), Span(size, TextStyle.QUIET))
     shown = (entry, under_cursor)
+    if not layout:
+        return ()
     *others, state = layout
-    while width(entry.state) > layout[-1].width and _is_empty(others[-1], shown):
+    while width(entry.state) > layout[-1].width and others and _is_empty(others[-1], shown):
         start = others.pop().start
         state = replace(state, start=start, width=state.end - start)
     return row_line((*others, state), shown)
