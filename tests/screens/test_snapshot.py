@@ -19,12 +19,15 @@ from tests.children.test_snapshot_reader import MESSAGE, TRAINING, oom_file
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
 from tests.snapshots.scenes import segment
-from tui.snapshots.session.snapshot_session import SnapshotSession
+from tui.snapshots.commands import VIEWS as SNAPSHOT_VIEWS
+from tui.snapshots.session.snapshot_session import Focus, SnapshotSession
 from tui.snapshots.views.layers import GUTTER
+from tui.snapshots.views.words import view_at
 
 FOLDER = Path(__file__).with_name("golden_snapshot")
 UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))
 SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
+VIEWS_OF_ONE_FILE = [view for view in SNAPSHOT_VIEWS if view.files == 1]
 VIEWS: dict[str, tuple[str, ...]] = {
     "sites": ("s", "right", "down"),
     "map": ("m", "down", "right", "plus"),
@@ -45,13 +48,16 @@ def event(on: Running) -> int | None:
     return focus.event
 
 
+def waits(session: SnapshotSession) -> bool:
+    """A call is not answered yet."""
+    return session.main.store.waiting or session.both.store.waiting
+
+
 async def settle(on: Running) -> None:
     """Until every question is answered and drawn."""
 
     def answered() -> bool:
-        return not (
-            snapshot_session(on).main.store.waiting or snapshot_session(on).both.store.waiting
-        )
+        return not waits(snapshot_session(on))
 
     await on.settle()
     while not answered():
@@ -197,6 +203,48 @@ async def test_two_files_are_compared() -> None:
         await on.until(lambda: snapshot_session(on).both.store.status == "ready")
         await settle(on)
         assert "+7.1 GiB new" in on.text
+
+
+async def test_drawing_sends_nothing_and_the_screen_requests_what_is_needed(
+    tmp_path: Path,
+) -> None:
+    async with running((120, 40)) as on:
+        await open_file(on, oom_file(tmp_path))
+        session, tab = snapshot_session(on), on.app.snapshot
+        assert tab is not None
+        first = session.focus
+        for view in VIEWS_OF_ONE_FILE:
+            await press(on, view.key)
+            pane = tab.panes[view.id]
+            assert tab.shown is pane
+            assert pane.needs()
+            # As the tab's own keys do, but without a word to the screen.
+            session.main.store.answers.clear()
+            session.focus = Focus(0, -1)
+            pane.state_changed()
+            assert pane.needs()
+            assert not waits(session), view.id
+            tab.catch_up()
+            assert waits(session), view.id
+            await settle(on)
+            session.focus = first
+
+
+async def test_each_view_has_its_pane_its_key_and_its_place_in_the_bar() -> None:
+    async with running() as on:
+        await open_file(on, TRAINING)
+        tab = on.app.snapshot
+        assert tab is not None
+        assert list(tab.panes) == [view.id for view in SNAPSHOT_VIEWS]
+        column = 0
+        for view in SNAPSHOT_VIEWS:
+            assert on.row(SNAPSHOT_VIEWS[0].title)[column:].startswith(f" {view.key} {view.title} ")
+            assert view_at(column) == view.id
+            column += len(f" {view.key} {view.title} ")
+            await press(on, view.key)
+            assert tab.session.view == view.id
+            assert tab.shown is tab.panes[view.id]
+            assert tab.shown.reader is (tab.session.both if view.files == 2 else tab.session.main)
 
 
 async def test_a_file_is_chosen_by_typing(tmp_path: Path) -> None:

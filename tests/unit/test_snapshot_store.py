@@ -1,0 +1,98 @@
+"""What a reader has answered: obsolete answers are dropped, long texts are joined."""
+
+from __future__ import annotations
+
+import pytest
+
+from tui.snapshots.model.results import FileInfo
+from tui.snapshots.model.snapshot import Frame
+from tui.snapshots.reader.messages import Answer, Loaded, Need
+from tui.snapshots.reader.methods import (
+    REPORT,
+    SITES,
+    STACK,
+    ReportArguments,
+    SitesArguments,
+    StackArguments,
+)
+from tui.snapshots.session.snapshot_reader import Refused, SnapshotStore
+from workloads.protocol.wire import WireError
+
+
+def store_of_a_file() -> SnapshotStore:
+    store = SnapshotStore()
+    store.begin(("a.pickle",), "")
+    info = FileInfo("a.pickle", "pickle", "snapshot", 1, {}, (), 0)
+    store.apply(Loaded(1, (info,), (), (), 0, 0.1))
+    return store
+
+
+def stack(number: int) -> Need[StackArguments, tuple[Frame, ...]]:
+    return Need(STACK, StackArguments(number))
+
+
+def test_an_answer_that_a_newer_one_has_overtaken_is_dropped() -> None:
+    store = store_of_a_file()
+    older, newer = stack(1), stack(2)
+    store.sent(2, older)
+    store.sent(3, newer)
+    frame = {"filename": "a.py", "line": 1, "name": "f"}
+    store.apply(Answer(3, [frame]))
+    assert not store.waiting
+    store.apply(Answer(2, []))
+    assert store.exactly(older) is None
+    done = store.newest(older)
+    assert done is not None
+    assert done.need == newer
+
+
+def test_an_answer_of_another_file_is_dropped() -> None:
+    store = store_of_a_file()
+    store.sent(2, stack(1))
+    store.begin(("b.pickle",), "")
+    store.apply(Loaded(3, (), (), (), 0, 0.1))
+    store.apply(Answer(2, []))
+    assert store.newest(stack(1)) is None
+
+
+def test_nodes_of_a_tree_are_answered_beside_each_other() -> None:
+    store = store_of_a_file()
+    root, node = (Need(SITES, SitesArguments(0, None, path)) for path in ((), ("a",)))
+    store.sent(2, root)
+    assert store.needs(node)
+    store.sent(3, node)
+    assert not store.needs(root)
+    assert store.is_coming(root)
+    assert store.is_coming(node)
+    assert store.needs(Need(SITES, SitesArguments(0, 5)))
+
+
+def test_a_long_text_is_joined_and_a_refusal_in_it_is_told() -> None:
+    store = store_of_a_file()
+    need = Need(REPORT, ReportArguments("json"))
+    store.sent(2, need)
+    store.apply(Answer(2, "first, ", more=True))
+    assert store.waiting
+    store.apply(Answer(2, "last"))
+    done = store.exactly(need)
+    assert done is not None
+    assert done.value == "first, last"
+    store.sent(3, need)
+    store.apply(Answer(3, error="why"))
+    done = store.exactly(need)
+    assert done is not None
+    assert done.value == Refused("why")
+
+
+def test_a_value_of_another_type_is_an_error_of_the_wire() -> None:
+    store = store_of_a_file()
+    store.sent(2, stack(1))
+    with pytest.raises(WireError, match="stack"):
+        store.apply(Answer(2, {"frames": 3}))
+
+
+def test_a_file_that_cannot_be_read_is_why_all_ends() -> None:
+    store = SnapshotStore()
+    store.begin(("a.pickle",), "")
+    store.apply(Answer(1, error="a.pickle is empty"))
+    assert (store.status, store.reason) == ("failed", "a.pickle is empty")
