@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import math
 import os
+import select
 import signal
 import sys
 import threading
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
+from tui.core.child.keep_alive import Alive, KeepAlive
 from workloads.protocol.process import die_with_parent, separate_protocol, write_whole
 from workloads.protocol.wire import WireError, decode, encode
 
@@ -35,6 +37,7 @@ class ParentChannel:
 
     def __init__(self) -> None:
         self._reading, self._writing = separate_protocol()
+        self._write_lock = threading.Lock()
 
     def send(self, event: object) -> None:
         """Write one event whole."""
@@ -43,11 +46,17 @@ class ParentChannel:
     def write(self, line: bytes) -> None:
         """Write one encoded event whole."""
         try:
-            write_whole(self._writing, line)
+            with self._write_lock:
+                write_whole(self._writing, line)
         except ConnectionError:
             quit_now()
 
-    def listen(self, kinds: tuple[type[T], ...], take: Callable[[T], None]) -> None:
+    def listen(
+        self,
+        kinds: tuple[type[T], ...],
+        take: Callable[[T], None],
+        silence_s: float | None = None,
+    ) -> None:
         """Pass on each request, and end the process when the parent closes the pipe.
 
         In a thread: the main loop may be writing to a parent that does not read. A line that is no
@@ -56,15 +65,23 @@ class ParentChannel:
         Args:
             kinds: the requests that may come.
             take: called in that thread with each of them.
+            silence_s: seconds without a request after which the parent counts as gone, as over a
+                link that was cut; ``None`` where a closed pipe tells.
         """
         listening = threading.Thread(
-            target=self._listen, args=(kinds, take), name="requests", daemon=True
+            target=self._listen, args=(kinds, take, silence_s), name="requests", daemon=True
         )
         listening.start()
 
-    def _listen(self, kinds: tuple[type[T], ...], take: Callable[[T], None]) -> None:
+    def _listen(
+        self, kinds: tuple[type[T], ...], take: Callable[[T], None], silence_s: float | None
+    ) -> None:
+        accepted: tuple[type[T | KeepAlive], ...] = (*kinds, KeepAlive)
         rest = b""
         while True:
+            readable, _, _ = select.select([self._reading], [], [], silence_s)
+            if not readable:
+                quit_now()
             try:
                 chunk = os.read(self._reading, _CHUNK)
             except OSError:
@@ -75,9 +92,12 @@ class ParentChannel:
             rest = rest[:_LONGEST_REQUEST]
             for line in filter(bytes.strip, lines):
                 try:
-                    request = decode(line, kinds)
+                    request = decode(line, accepted)
                 except WireError as error:
                     complain(f"not a request: {error}")
+                    continue
+                if isinstance(request, KeepAlive):
+                    self.send(Alive(request.number))
                 else:
                     take(request)
 

@@ -82,6 +82,7 @@ class ChildProcess(Generic[E]):
         inherit: descriptors that it gets under their own numbers.
         sent: is called with each message that was sent to it.
         launched: the process of that program, where it has been started already.
+        preamble: bytes that it reads before the first message.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class ChildProcess(Generic[E]):
         inherit: Sequence[int] = (),
         sent: Callable[[object], object] | None = None,
         launched: Launched | None = None,
+        preamble: bytes = b"",
     ) -> None:
         self._argv = list(argv)
         self._kinds = kinds
@@ -101,6 +103,7 @@ class ChildProcess(Generic[E]):
         self._inherit = tuple(inherit)
         self._sent = sent
         self._process = launched
+        self._preamble = preamble
         self._requests: asyncio.WriteTransport | None = None
         self._events: asyncio.StreamReader | None = None
         self._reading: list[asyncio.ReadTransport] = []
@@ -130,6 +133,8 @@ class ChildProcess(Generic[E]):
         assert process.stdout is not None
         assert process.stderr is not None
         self._requests, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+        if self._preamble:
+            self._requests.write(self._preamble)
         self._events = await self._read_from(process.stdout)
         # Unread, a full stderr would stop the child, and waiting for it would never return.
         self._draining = asyncio.create_task(

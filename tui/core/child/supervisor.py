@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from tui.core.child.process import ChildProcess, MalformedMessage
@@ -13,9 +14,9 @@ BACK_OFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Seconds between the end of a child and its next start; the last one from then on."""
 
 
-def back_off(failures: int) -> float:
+def back_off(failures: int, waits: Sequence[float] = BACK_OFF_S) -> float:
     """Return the seconds to wait after so many ends in a row of a child that was no use."""
-    return BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)]
+    return waits[min(failures, len(waits) - 1)]
 
 
 class ChildSupervisor(ABC, Generic[E]):
@@ -24,6 +25,9 @@ class ChildSupervisor(ABC, Generic[E]):
     A subclass says what is started and what becomes of its events; it sets :attr:`is_useful` once
     a child has done what it is for, after which the next end is followed by a short wait.
     """
+
+    waits_s: Sequence[float] = BACK_OFF_S
+    """Seconds before each further start, by the number of useless starts before."""
 
     def __init__(self) -> None:
         self.child: ChildProcess[E] | None = None
@@ -37,7 +41,7 @@ class ChildSupervisor(ABC, Generic[E]):
             self.is_useful = False
             reason = await self._run_once()
             failures = 0 if self.is_useful else failures + 1
-            await self.wait_for_next_start(reason, back_off(failures))
+            await self.wait_for_next_start(reason, back_off(failures, self.waits_s))
 
     def send(self, message: object) -> bool:
         """Send a request; return ``False`` if no child is there to read it."""

@@ -1,4 +1,4 @@
-"""``gpu-workbench devices``: one look at the devices and the host."""
+"""``gpu-workbench devices``: the devices of this machine once, or those of several hosts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
+from tui.devices.cli.hosts import HostsOptions, host_python_of, print_hosts, until_of
 from tui.devices.cli.sample import read_sample
 from tui.devices.monitor.messages import Sample
 from tui.devices.state.devices import CPU, NOT_ASKED, DeviceView, pair
-from tui.kit.command_line.options import Subcommand, add_common
-from tui.kit.command_line.output import print_json, print_text, run_to_exit
-from tui.kit.command_line.values import python_to_use
+from tui.kit.command_line.options import Parser, Subcommand, add_common
+from tui.kit.command_line.output import UsageError, print_json, print_text, run_to_exit
+from tui.kit.command_line.values import duration_of, python_to_use
 from tui.runs.session.query import query_runner
 from workloads.protocol import messages, wire
 from workloads.protocol.results import TorchDevice
@@ -23,15 +24,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class DevicesOptions:
-    """Whose torch names them, and how they are printed."""
+class DevicesOptions(HostsOptions):
+    """Whose devices, whose torch names them, and how they are printed."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
-    json: bool = False
 
 
 def devices(options: DevicesOptions) -> int:
-    """Print one sample; returns the exit code."""
+    """Print one sample, or what several hosts have; return the exit code.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
+    if options.json and options.jsonl:
+        raise UsageError("--json and --jsonl: give one of them")
+    if options.names_hosts or options.lasts:
+        return run_to_exit(print_hosts(options))
     python = python_to_use(options.given).path
 
     async def work() -> int:
@@ -116,6 +124,50 @@ def _gpu_line(view: DeviceView) -> str:
     return "  ".join(parts)
 
 
+def _add_options(parser: Parser) -> None:
+    add_common(parser)
+    parser.add_argument(
+        "--host",
+        metavar="A,B",
+        help="show these hosts too: names for ssh, docker:CONTAINER or kubectl:POD",
+    )
+    parser.add_argument("--no-here", action="store_true", help="leave out this machine")
+    parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
+    parser.add_argument(
+        "--transport",
+        metavar="CMD",
+        help="reach the hosts with this command instead of ssh; {host} stands for the name",
+    )
+    parser.add_argument(
+        "--host-python",
+        dest="host_pythons",
+        type=host_python_of,
+        action="append",
+        metavar="HOST=PATH",
+        help="use this Python on a host (default: python3); repeat for more hosts",
+    )
+    parser.add_argument(
+        "--jsonl", action="store_true", help="print one JSON object per sample, until stopped"
+    )
+    parser.add_argument(
+        "--for",
+        dest="seconds",
+        type=duration_of,
+        metavar="TIME",
+        help="watch for this long, such as 90s, 5m or 1h",
+    )
+    parser.add_argument(
+        "--until",
+        type=until_of,
+        metavar="'free SIZE'",
+        help="exit once an idle GPU has this much memory free, such as 'free 20G'",
+    )
+
+
 SUBCOMMAND = Subcommand(
-    "Show the devices once and exit.", DevicesOptions, add_common, devices, place=10
+    "Show the devices of this machine, or of several hosts, and exit.",
+    DevicesOptions,
+    _add_options,
+    devices,
+    place=10,
 )

@@ -31,6 +31,9 @@ def _arguments() -> argparse.Namespace:
     modes = parser.add_subparsers(dest="mode", required=True)
     serving = modes.add_parser("serve", help="a sample at each tick, until standard input closes")
     serving.add_argument("--interval", type=interval_s, default=1.0, metavar="S", help="seconds")
+    serving.add_argument(
+        "--keep-alive", type=float, metavar="S", help="end after so many seconds without a request"
+    )
     modes.add_parser("once", help="one sample")
     return parser.parse_args()
 
@@ -52,7 +55,7 @@ def main() -> None:
         parent.send(MonitorHello(version=VERSION, pid=os.getpid()))
         from tui.devices.monitor.monitor import serve
 
-        serve(parent, arguments.interval)
+        serve(parent, arguments.interval, arguments.keep_alive)
     else:
         from tui.devices.monitor.monitor import once
 

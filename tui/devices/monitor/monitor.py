@@ -319,15 +319,16 @@ class Monitor:
         )
 
 
-def serve(parent: ParentChannel, interval: float) -> None:
+def serve(parent: ParentChannel, interval: float, keep_alive_s: float | None = None) -> None:
     """Write a sample at each tick until the front end goes away.
 
     Args:
         parent: The front end.
         interval: Seconds between samples.
+        keep_alive_s: Seconds without a request after which the front end counts as gone.
     """
     monitor = Monitor(interval)
-    parent.listen(MONITOR_REQUESTS, monitor.apply_request)
+    parent.listen(MONITOR_REQUESTS, monitor.apply_request, keep_alive_s)
     patience = _FIRST_WAIT
     while True:
         began = time.monotonic()

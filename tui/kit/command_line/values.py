@@ -97,6 +97,22 @@ def size_of(text: str, flag: str) -> int:
     return int(float(found[1]) * 1024 ** " KMGT".index((found[2] or " ").upper()))
 
 
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def duration_of(text: str) -> float:
+    """Return the seconds of ``90``, ``90s``, ``5m`` or ``1.5h``.
+
+    Raises:
+        UsageError: it is no time above zero.
+    """
+    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([smhd]?)\s*", text)
+    seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
+    if seconds <= 0:
+        raise UsageError(f"{text}: give a time such as 90s, 5m or 1h")
+    return seconds
+
+
 def resolve(given: Mapping[str, Value]) -> tuple[Settings, tuple[str, ...]]:
     """Read the file and put the sources together.
 

@@ -1,0 +1,1 @@
+"""Tests of hosts: addresses, our modules in memory, and what may go wrong with a connection."""

@@ -1,0 +1,118 @@
+"""``gpu-workbench devices --host``, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.hosts.conftest import Boxes
+from tests.nvml.fixtures import ScriptedNvml
+from tests.nvml.scenario import Gpu, Scenario, busy_box, uuid
+from tui.devices.cli.hosts import free_devices, until_of
+from tui.hosts.monitor import HostLost
+from tui.kit.command_line.output import UsageError
+from tui.kit.command_line.values import duration_of
+
+GIB = 2**30
+NAMES = ("LD_LIBRARY_PATH", "SCRIPTED_NVML", "SCRIPTED_NVML_LOG")
+
+
+def _devices(boxes: Boxes, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tui", "devices", "--transport", boxes.transport, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def _add_gpus(boxes: Boxes, name: str, nvml: ScriptedNvml, scenario: Scenario) -> None:
+    variables = nvml.env(scenario)
+    boxes.add(name, variables={key: variables[key] for key in NAMES})
+
+
+def test_hosts_are_listed_in_their_order_with_what_is_free(
+    boxes: Boxes, scripted_nvml: ScriptedNvml
+) -> None:
+    _add_gpus(boxes, "gpu1", scripted_nvml, busy_box(2))
+    boxes.add("gpu2", "exit 127")
+    done = _devices(boxes, "--host", "gpu2,gpu1", "--no-here")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "0 of 2 GPUs free (20.0 GiB or more, under 5 % busy)"
+    assert lines[2].startswith("gpu2  not reached: no python3 there")
+    assert lines[4].startswith("gpu1  ")
+    assert lines[5].startswith("  gpu1:0  ")
+    assert "  cpu  " in lines[7]
+
+
+def test_json_has_an_object_for_each_host(boxes: Boxes, scripted_nvml: ScriptedNvml) -> None:
+    _add_gpus(boxes, "gpu1", scripted_nvml, busy_box(3))
+    done = _devices(boxes, "--host", "gpu1", "--json")
+    here, there = json.loads(done.stdout)["hosts"]
+    assert here["host"] == "here"
+    assert there["host"] == "gpu1"
+    assert len(there["sample"]["devices"]) == 3
+
+
+def test_it_ends_once_a_gpu_is_free(boxes: Boxes, scripted_nvml: ScriptedNvml) -> None:
+    idle = Scenario(devices=(Gpu(uuid=uuid(1), util=0, used=GIB),))
+    _add_gpus(boxes, "gpu1", scripted_nvml, idle)
+    options = ("--host", "gpu1", "--no-here", "--until", "free 20G", "--for", "60s")
+    done = _devices(boxes, *options)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 of 1 GPU free")
+
+
+def test_it_fails_where_no_gpu_becomes_free_in_time(boxes: Boxes) -> None:
+    boxes.add("gpu1")
+    done = _devices(boxes, "--host", "gpu1", "--no-here", "--until", "free 20G", "--for", "1s")
+    assert done.returncode == 1
+    assert "no GPU had 20.0 GiB free and was idle within 1 s" in done.stderr
+
+
+def test_samples_come_as_lines_until_the_reader_has_enough(boxes: Boxes) -> None:
+    boxes.add("gpu1")
+    done = _devices(boxes, "--host", "gpu1", "--no-here", "--jsonl", "--for", "3s")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {each["host"] for each in found} <= {"gpu1"}
+    assert done.returncode == (0 if found else 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--host=-x",), "-x begins with a dash"),
+        (("--host", "here"), "the name is given twice"),
+        (("--no-here",), "name other hosts"),
+        (("--slurm",), "no allocation here"),
+        (("--host", "a", "--host-python", "b=python3"), "no such host"),
+        (("--host", "a", "--host-python", "a"), "give a host and a Python"),
+        (("--host", "a", "--until", "20G"), "free 20G"),
+        (("--host", "a", "--until", "free lots"), "give bytes"),
+        (("--host", "a", "--for", "soon"), "90s, 5m or 1h"),
+        (("--host", "a", "--json", "--jsonl"), "give one of them"),
+    ],
+)
+def test_options_that_cannot_be_carried_out_are_refused(
+    boxes: Boxes, arguments: tuple[str, ...], reason: str
+) -> None:
+    done = _devices(boxes, *arguments)
+    assert done.returncode == 2
+    assert reason in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_times_and_sizes_are_read_as_they_are_typed() -> None:
+    assert [duration_of(text) for text in ("90", "90s", "1.5m", "1h")] == [90, 90, 90, 3600]
+    assert until_of("free 20G") == 20 * GIB
+    with pytest.raises(UsageError):
+        duration_of("0s")
+
+
+def test_a_host_that_is_not_reached_has_no_free_gpu() -> None:
+    assert list(free_devices((HostLost("a", "why", 1.0),), 1, 5.0)) == []

@@ -1,0 +1,188 @@
+"""A host's monitor: what arrives, what is said when nothing does, and what is left."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.hosts.conftest import BARE_PYTHON, Boxes
+from tests.nvml.fixtures import ScriptedNvml
+from tests.nvml.scenario import busy_box
+from tests.waiting import assert_gone
+from tui.hosts import monitor as monitor_module
+from tui.hosts.address import HostAddress
+from tui.hosts.archive import build_archive
+from tui.hosts.boot import FIRST_LINE, boot_command, preamble
+from tui.hosts.monitor import HostEvent, HostLost, HostSample
+from tui.hosts.watching import first_samples, watch_hosts
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
+
+
+async def _first(host: HostAddress) -> HostEvent:
+    (event,) = await first_samples((host,), within_s=60)
+    return event
+
+
+async def _why_lost(host: HostAddress) -> str:
+    event = await _first(host)
+    assert isinstance(event, HostLost), event
+    return event.reason
+
+
+def test_the_first_words_are_safe_in_any_shell() -> None:
+    assert len(FIRST_LINE) < 400
+    assert not set("'\n!\\$`%") & set(FIRST_LINE)
+
+
+def test_the_same_modules_make_the_same_archive_of_bounded_size() -> None:
+    archive = build_archive()
+    build_archive.cache_clear()
+    assert build_archive() == archive
+    assert len(archive) < 400_000
+
+
+async def test_a_bare_python_reads_eight_gpus_and_writes_nothing(
+    boxes: Boxes, scripted_nvml: ScriptedNvml
+) -> None:
+    variables = scripted_nvml.env(busy_box(8))
+    names = ("LD_LIBRARY_PATH", "SCRIPTED_NVML", "SCRIPTED_NVML_LOG")
+    host = boxes.add("gpu1", variables={name: variables[name] for name in names})
+    event = await _first(host)
+    assert isinstance(event, HostSample), event
+    assert len(event.sample.devices) == 8
+    assert event.sample.devices[0].memory.used
+    assert event.sample.host.memory.total == psutil.virtual_memory().total
+    assert list((boxes.folder / "gpu1.home").iterdir()) == []
+
+
+async def test_a_login_banner_is_no_message(boxes: Boxes) -> None:
+    greeting = 'echo "Welcome to gpu1"; echo \'{"type": "sample"}\'; printf "\\033[2J\\n"\n'
+    assert isinstance(await _first(boxes.add("gpu1", greeting + BARE_PYTHON)), HostSample)
+
+
+async def test_a_banner_of_a_megabyte_is_read_past(boxes: Boxes) -> None:
+    greeting = "head -c 1000000 /dev/zero | tr '\\0' x; echo\n"
+    assert isinstance(await _first(boxes.add("gpu1", greeting + BARE_PYTHON)), HostSample)
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("exit 127", "no python3 there: name a Python with --host-python gpu1=PATH"),
+        ("exit 3", "the connection ended: exit status 3"),
+        ("echo You shall not pass; exit 3", "it said 'You shall not pass'"),
+        ("echo 'Host key verification failed.' >&2; exit 255", "unknown: run `reach gpu1` once"),
+        ("echo 'me@gpu1: Permission denied (publickey).' >&2; exit 255", "run `reach gpu1` once"),
+        (
+            "echo 'ssh: connect to host gpu1 port 22: Connection refused' >&2; exit 255",
+            "ssh: connect to host gpu1 port 22: Connection refused",
+        ),
+        ("printf 'bad \\033[31mred\\n' >&2; exit 1", "bad ?[31mred"),
+        ("echo 'Python 3.6 is too old' >&2; exit 66", "Python 3.6 is too old: name a Python"),
+        (
+            'read line; echo \'{"type":"monitor_hello","version":99,"pid":1}\'; sleep 60',
+            "speaks version 99",
+        ),
+        (
+            'echo \'{"type":"monitor_hello","version":1,"pid":1}\'; echo rubbish; sleep 60',
+            "an unreadable line",
+        ),
+        (
+            'echo \'{"type":"monitor_hello","version":1,"pid":1}\'; printf half; exit 0',
+            "an unreadable line",
+        ),
+        (
+            'echo \'{"type":"monitor_hello","version":1,"pid":1}\'; head -c 9000000 /dev/zero',
+            "an unreadable line",
+        ),
+    ],
+)
+async def test_a_host_that_fails_says_why_in_one_line(
+    boxes: Boxes, script: str, reason: str
+) -> None:
+    said = await _why_lost(boxes.add("gpu1", script))
+    assert reason in said
+    assert said.isprintable()
+
+
+async def test_a_program_that_is_not_there_is_named() -> None:
+    said = await _why_lost(HostAddress("gpu1", ("/nowhere/srun",)))
+    assert said == "/nowhere/srun cannot be started: No such file or directory"
+
+
+async def test_one_host_that_fails_leaves_the_others_alone(boxes: Boxes) -> None:
+    good, bad = boxes.add("good"), boxes.add("bad", "exit 127")
+    events = await first_samples((bad, good), within_s=60)
+    assert [event.host for event in events] == ["bad", "good"]
+    assert isinstance(events[0], HostLost)
+    assert isinstance(events[1], HostSample)
+
+
+async def test_a_silent_host_is_given_up_and_connected_again(
+    boxes: Boxes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(monitor_module, "SILENT_AFTER_S", 0.3)
+    monkeypatch.setattr(monitor_module, "EVERY_S", 0.05)
+    hello = '{"type":"monitor_hello","version":1,"pid":1}'
+    # It is silent the first time, and answers the second time.
+    mark = boxes.folder / "mark"
+    script = f"if [ ! -e {mark} ]; then : > {mark}; echo '{hello}'; sleep 600; fi\n{BARE_PYTHON}"
+    host = boxes.add("gpu1", script)
+    events: list[HostEvent] = []
+
+    def apply(event: HostEvent) -> bool:
+        events.append(event)
+        monkeypatch.setattr(monitor_module, "SILENT_AFTER_S", 60.0)
+        return isinstance(event, HostSample)
+
+    assert await watch_hosts((host,), apply, within_s=60)
+    assert isinstance(events[0], HostLost)
+    assert "not answering" in events[0].reason
+    assert events[0].retry_s == 1.0
+
+
+async def test_a_keep_alive_gives_the_round_trip_time(boxes: Boxes) -> None:
+    def apply(event: HostEvent) -> bool:
+        return isinstance(event, HostSample) and event.round_trip_s is not None
+
+    host = boxes.add("gpu1")
+    assert await watch_hosts((host,), apply, interval=0.1, within_s=60)
+
+
+async def test_nothing_is_left_once_the_watching_ends(boxes: Boxes) -> None:
+    seen: list[psutil.Process] = []
+
+    def apply(_event: HostEvent) -> bool:
+        seen.extend(psutil.Process().children(recursive=True))
+        return True
+
+    await watch_hosts((boxes.add("gpu1"),), apply, within_s=60)
+    assert seen
+    await asyncio.to_thread(assert_gone, seen)
+
+
+@pytest.mark.parametrize("requests", [0, 3])
+def test_a_child_ends_itself_when_its_keep_alive_is_missed(requests: int) -> None:
+    """The pipe stays open, as that of a link that was cut."""
+    command = boot_command(sys.executable)
+    arguments = ("serve", "--interval", "1", "--keep-alive", "0.5")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(preamble(build_archive(), "tui.devices.monitor", arguments))
+        child.stdin.flush()
+        assert b"monitor_hello" in child.stdout.readline()
+        began = time.monotonic()
+        for number in range(requests):
+            child.stdin.write(b'{"type":"keep_alive","number":%d}\n' % number)
+            child.stdin.flush()
+        output = child.stdout.read()
+        assert child.wait() == 0
+        assert output.count(b'"alive"') == requests
+        assert time.monotonic() > began

@@ -1,0 +1,255 @@
+"""``gpu-workbench devices --host``: the devices of several hosts, once or until a condition."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tui.core.text import numbers as fmt
+from tui.core.text.glyphs import rows_of_text
+from tui.devices.monitor.messages import Device, Sample
+from tui.hosts.address import HostAddress, HostError, parse_hosts
+from tui.hosts.monitor import HostEvent, HostLost, HostSample
+from tui.hosts.watching import HERE, first_samples, slurm_hosts, watch_hosts
+from tui.kit.command_line.output import Failure, Rows, UsageError, print_json, print_text
+from tui.kit.command_line.values import size_of
+from workloads.protocol import wire
+
+FREE_BYTES = 20 * 2**30
+"""Free memory from which a GPU counts as free, unless ``--until`` names another."""
+FREE_BELOW_PERCENT = 5.0
+"""Utilization under which it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostsOptions:
+    """Which hosts, how long, and how they are printed."""
+
+    host: str | None = None
+    no_here: bool = False
+    slurm: bool = False
+    transport: str | None = None
+    json: bool = False
+    jsonl: bool = False
+    seconds: float | None = None
+    until: int | None = None
+    """Bytes that are to be free on an idle GPU."""
+    host_pythons: Sequence[tuple[str, str]] = field(default=())
+
+    @property
+    def lasts(self) -> bool:
+        """Whether more than one sample of each host is wanted."""
+        return self.jsonl or self.seconds is not None or self.until is not None
+
+    @property
+    def names_hosts(self) -> bool:
+        """Whether other hosts than this one are named."""
+        return self.host is not None or self.slurm or self.no_here
+
+
+def find_hosts(options: HostsOptions) -> tuple[HostAddress, ...]:
+    """Return the hosts of the options, this one first.
+
+    Raises:
+        UsageError: a name cannot be one, there is no allocation, or no host is left.
+    """
+    here = () if options.no_here else (HERE,)
+    try:
+        named = parse_hosts(options.host, options.transport) if options.host else ()
+        hosts = (*here, *(slurm_hosts() if options.slurm else ()), *named)
+    except HostError as error:
+        raise UsageError(f"{error}") from error
+    names = [host.name for host in hosts]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"--host {name}: the name is given twice")
+    if not hosts:
+        raise UsageError("--no-here: name other hosts with --host or --slurm")
+    for name, _ in options.host_pythons:
+        if name not in names:
+            raise UsageError(f"--host-python {name}: no such host is given")
+    return hosts
+
+
+async def print_hosts(options: HostsOptions) -> int:
+    """Print the devices of several hosts; return the exit code.
+
+    Returns:
+        0, or 1 where no host has answered.
+
+    Raises:
+        Failure: ``--until`` was not met in time.
+        UsageError: the options name no hosts.
+    """
+    hosts = find_hosts(options)
+    pythons = dict(options.host_pythons)
+    if options.lasts:
+        return await _follow(hosts, pythons, options)
+    events = await first_samples(hosts, pythons)
+    if options.json:
+        print_json({"hosts": [event_json(event) for event in events]})
+    else:
+        print_text(hosts_text(events))
+    return 0 if any(isinstance(event, HostSample) for event in events) else 1
+
+
+async def _follow(
+    hosts: Sequence[HostAddress], pythons: Mapping[str, str], options: HostsOptions
+) -> int:
+    newest: dict[str, HostEvent] = {}
+    rows = Rows("devices.jsonl")
+    wanted = options.until
+
+    def apply(event: HostEvent) -> bool:
+        newest[event.host] = event
+        if options.jsonl:
+            rows.add(json.dumps(event_json(event), allow_nan=False))
+        met = wanted is not None and any(
+            True for _ in free_devices((event,), wanted, FREE_BELOW_PERCENT)
+        )
+        return met or rows.reader_gone
+
+    met = await watch_hosts(hosts, apply, pythons=pythons, within_s=options.seconds)
+    rows.end()
+    ordered = tuple(newest[host.name] for host in hosts if host.name in newest)
+    if options.json:
+        print_json({"hosts": [event_json(event) for event in ordered]})
+    elif not options.jsonl:
+        print_text(hosts_text(ordered, wanted or FREE_BYTES))
+    if wanted is not None and not met:
+        raise Failure(
+            f"no GPU had {fmt.size(wanted)} free and was idle within"
+            f" {fmt.duration(options.seconds)}"
+        )
+    return 0 if any(isinstance(event, HostSample) for event in ordered) else 1
+
+
+def event_json(event: HostEvent) -> dict[str, Any]:
+    """Return an event of a host as an object of ``--json`` and ``--jsonl``."""
+    if isinstance(event, HostLost):
+        return {"host": event.host, "error": event.reason, "retry_s": event.retry_s}
+    sample = wire.to_plain(event.sample)
+    del sample["watched"]
+    return {"host": event.host, "round_trip_s": event.round_trip_s, "sample": sample}
+
+
+def free_devices(
+    events: Sequence[HostEvent], least_bytes: int, below_percent: float
+) -> Iterator[tuple[str, Device]]:
+    """Yield the GPUs that have memory free and do no work, with the names of their hosts.
+
+    A MIG instance counts as a GPU, and the GPU that it is a part of does not. A GPU whose
+    memory or utilization is unknown is not free.
+
+    Args:
+        events: the newest of each host.
+        least_bytes: that are to be free.
+        below_percent: utilization.
+    """
+    for event in events:
+        if isinstance(event, HostLost):
+            continue
+        for device in whole_devices(event.sample):
+            free, busy = device.memory.free, device.utilization.gpu
+            if free is None or busy is None or device.lost is not None:
+                continue
+            if free >= least_bytes and busy < below_percent:
+                yield event.host, device
+
+
+def whole_devices(sample: Sample) -> tuple[Device, ...]:
+    """Return the devices that a program can use: MIG instances in place of their GPU."""
+    split = {device.parent for device in sample.devices if device.parent is not None}
+    return tuple(device for device in sample.devices if device.id not in split)
+
+
+def hosts_text(events: Sequence[HostEvent], least_bytes: int = FREE_BYTES) -> str:
+    """Return the hosts as text: how many GPUs are free, then each host with its devices."""
+    devices = [
+        device
+        for event in events
+        if isinstance(event, HostSample)
+        for device in whole_devices(event.sample)
+    ]
+    free = sum(1 for _ in free_devices(events, least_bytes, FREE_BELOW_PERCENT))
+    criteria = f"{fmt.size(least_bytes)} or more, under {FREE_BELOW_PERCENT:g} % busy"
+    found = f"{free} of {fmt.count(len(devices), 'GPU')} free ({criteria})"
+    lines = [found if devices else "no GPU found"]
+    for event in events:
+        lines += ["", *_host_lines(event)]
+    return rows_of_text(lines)
+
+
+def _host_lines(event: HostEvent) -> list[str]:
+    if isinstance(event, HostLost):
+        return [f"{event.host}  not reached: {event.reason}"]
+    sample, driver = event.sample, event.sample.driver
+    parts = [event.host, sample.host.name] if sample.host.name != event.host else [event.host]
+    parts.append(_models(sample))
+    if driver.version:
+        parts.append(f"driver {driver.version}")
+    if event.round_trip_s is not None:
+        parts.append(f"{1000 * event.round_trip_s:.0f} ms away")
+    lines = ["  ".join(parts)]
+    if driver.error:
+        lines.append(f"  {driver.error}")
+    lines += [f"  {device_line(event.host, device)}" for device in sample.devices]
+    cpu, memory = sample.host.cpu, sample.host.memory
+    lines.append(
+        f"  cpu  {cpu.model}, {cpu.cores_usable} cores usable  {fmt.percent(cpu.load_percent)}"
+        f"  {fmt.size_pair(memory.used, memory.total)}"
+    )
+    return lines
+
+
+def _models(sample: Sample) -> str:
+    names = [device.name for device in sample.devices if device.parent is None]
+    counts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
+    return ", ".join(counts) or "no GPU"
+
+
+def device_line(host: str, device: Device) -> str:
+    """Return one device of a host in one line."""
+    label = f"{host}:{device.nvml_index}"
+    if device.lost is not None:
+        return f"{label}  {device.name}  lost: {device.lost}"
+    parts = [
+        label,
+        fmt.percent(device.utilization.gpu),
+        fmt.size_pair(device.memory.used, device.memory.total),
+        fmt.temperature(device.temperature_c),
+        fmt.power(device.power_w, device.power_limit_w),
+        fmt.megahertz(device.clocks_mhz.sm),
+    ]
+    users = dict.fromkeys(row.user for row in device.processes or () if row.user)
+    parts += [*users]
+    if device.throttle:
+        parts.append(", ".join(device.throttle))
+    return "  ".join(parts)
+
+
+def until_of(text: str) -> int:
+    """Return the bytes of ``--until 'free 20G'``.
+
+    Raises:
+        UsageError: it is not of that form.
+    """
+    found = re.fullmatch(r"\s*free\s+(\S.*)", text)
+    if found is None:
+        raise UsageError(f"--until {text}: give what is to be free, such as 'free 20G'")
+    return size_of(found[1], "--until free")
+
+
+def host_python_of(text: str) -> tuple[str, str]:
+    """Return the host and the Python of ``--host-python HOST=PATH``.
+
+    Raises:
+        UsageError: it is not of that form.
+    """
+    name, equals, python = text.partition("=")
+    if not (name and equals and python) or python.startswith("-"):
+        raise UsageError(f"--host-python {text}: give a host and a Python, such as gpu1=python3.11")
+    return name, python

@@ -1,0 +1,151 @@
+"""Where a host is, and the command that runs a program there."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SSH_OPTIONS = (
+    *("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
+    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=2"),
+)
+"""No terminal and no question: nobody could answer one. A link that is cut ends within 10 s."""
+SHARED_CONNECTION = ("-o", "ControlMaster=auto", "-o", "ControlPersist=60")
+"""The children of one host share one connection, and so does the next start."""
+HOST_FIELD = "{host}"
+"""Stands for the host in ``--transport``."""
+_REMOTE_SHELLS = ("ssh", "autossh", "gsissh")
+"""Programs that join the words of a command and have a shell read them again."""
+_MOST_HOSTS = 64
+
+
+class HostError(ValueError):
+    """No host can be reached by this name; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostAddress:
+    """One host."""
+
+    name: str
+    """As the user gave it; it heads the host's rows."""
+    prefix: tuple[str, ...]
+    """Program and arguments that run the command which follows, on the host."""
+    quoted: bool = False
+    """A shell there reads the command again, so it goes as one quoted word."""
+    login: str = ""
+    """Command that shows the user why a connection fails, such as ``ssh gpu3``."""
+
+    def command(self, program: Sequence[str]) -> tuple[str, ...]:
+        """Return the command, for this machine, that runs a program on the host.
+
+        Args:
+            program: and its arguments.
+        """
+        return (*self.prefix, *((shlex.join(program),) if self.quoted else program))
+
+
+def parse_hosts(text: str, transport: str | None = None) -> tuple[HostAddress, ...]:
+    """Return the hosts of ``--host``: names with commas between them.
+
+    Args:
+        text: such as ``gpu1,user@gpu2,docker:train,kubectl:pod/x``.
+        transport: command in which ``{host}`` stands for the name, in place of ssh.
+
+    Raises:
+        HostError: a name or the transport is unusable.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if len(names) > _MOST_HOSTS:
+        raise HostError(f"{len(names)} hosts are too many: at most {_MOST_HOSTS}")
+    for name in names:
+        _check(name, text)
+        if names.count(name) > 1:
+            raise HostError(f"{name} is given twice")
+    return tuple(parse_host(name, transport) for name in names)
+
+
+def parse_host(name: str, transport: str | None = None) -> HostAddress:
+    """Return one host.
+
+    Args:
+        name: for ssh, or ``docker:CONTAINER``, or ``kubectl:POD``.
+        transport: command in which ``{host}`` stands for the name, in place of ssh.
+
+    Raises:
+        HostError: the name or the transport is unusable.
+    """
+    _check(name, name)
+    if transport is not None:
+        return _over_transport(name, transport)
+    kind, colon, target = name.partition(":")
+    if colon and kind in ("docker", "podman", "kubectl"):
+        _check(target, name)
+        end = ("--",) if kind == "kubectl" else ()
+        prefix = (kind, "exec", "-i", target, *end)
+        return HostAddress(name, prefix, login=shlex.join((*prefix, "sh")))
+    return HostAddress(name, ("ssh", *SSH_OPTIONS, "--", name), True, shlex.join(("ssh", name)))
+
+
+def share_connection(host: HostAddress, configuration: str, folder: Path) -> HostAddress:
+    """Return a host of ssh with one connection for all its children.
+
+    A user who has configured ``ControlMaster`` or ``ControlPath`` keeps that.
+
+    Args:
+        host: any; one of another transport is returned as it is.
+        configuration: what ``ssh -G`` prints for it.
+        folder: for the sockets, private to the user.
+    """
+    if host.prefix[:1] != ("ssh",) or SSH_OPTIONS[0] not in host.prefix:
+        return host
+    found = dict(line.split(" ", 1) for line in configuration.splitlines() if " " in line)
+    if found.get("controlmaster", "false") != "false" or "controlpath" in found:
+        return host
+    sharing = (*SHARED_CONNECTION, "-o", f"ControlPath={folder}/%C")
+    prefix = ("ssh", *sharing, *host.prefix[1:])
+    return HostAddress(host.name, prefix, host.quoted, host.login)
+
+
+def socket_folder() -> Path | None:
+    """Return a folder for sockets that nobody else can write to; ``None`` where there is none.
+
+    It is kept short: the path of a socket has at most 107 bytes (unix(7)).
+    """
+    base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    folder = base / f"gpu-workbench-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+    return folder if private and found.st_uid == os.getuid() else None
+
+
+def _over_transport(name: str, transport: str) -> HostAddress:
+    try:
+        words = shlex.split(transport)
+    except ValueError as error:
+        raise HostError(f"the transport {transport!r} cannot be read: {error}") from error
+    if not any(HOST_FIELD in word for word in words):
+        raise HostError(f"the transport {transport!r} does not say where {HOST_FIELD} goes")
+    if HOST_FIELD in words[0]:
+        raise HostError(f"the transport {transport!r} begins with the host and not with a program")
+    prefix = tuple(word.replace(HOST_FIELD, name) for word in words)
+    return HostAddress(name, prefix, Path(words[0]).name in _REMOTE_SHELLS, shlex.join(prefix))
+
+
+def _check(name: str, text: str) -> None:
+    if not name:
+        raise HostError(f"a host has no name in {text!r}")
+    if name.startswith("-"):
+        # ssh would read it as an option (CVE-2017-1000117).
+        raise HostError(f"{name} begins with a dash, which no host does")
+    if not name.isprintable() or any(character.isspace() for character in name):
+        raise HostError(f"{name!r} has a character that no host has")

@@ -1,0 +1,61 @@
+"""Our modules as one zip file, which a Python elsewhere imports from memory."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+import tui
+import workloads
+
+FALLBACK = "fallback"
+"""Folder in the archive that is searched last: for what the host may have itself."""
+_SENT = (
+    "core/__init__.py",
+    "core/child",
+    "core/text/__init__.py",
+    "core/text/secrets.py",
+    "devices/__init__.py",
+    "devices/monitor",
+)
+"""Of ``tui``: what the monitor imports. A test compares it with the monitor's imports."""
+_SENT_WORKLOADS = ("__init__.py", "protocol")
+_ENTRY = "gpu_workbench_entry.py"
+_LEVEL = 9
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The earliest time in a zip file: equal modules make equal archives."""
+
+
+@cache
+def build_archive() -> bytes:
+    """Return the zip file: the monitor's modules, NVML's bindings, and psutil's stand-in."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
+        for name, data in _members():
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def _members() -> Iterator[tuple[str, bytes]]:
+    root = Path(tui.__path__[0])
+    yield "tui/__init__.py", (root / "__init__.py").read_bytes()
+    yield from _modules(root, "tui", _SENT)
+    yield from _modules(Path(workloads.__path__[0]), "workloads", _SENT_WORKLOADS)
+    yield _ENTRY, Path(workloads.ENTRY).read_bytes()
+    bindings = find_spec("pynvml")
+    if bindings is not None and bindings.origin is not None:
+        yield "pynvml.py", Path(bindings.origin).read_bytes()
+    stand_in = files("tui.hosts").joinpath("procfs.py").read_bytes()
+    yield f"{FALLBACK}/psutil.py", stand_in
+
+
+def _modules(root: Path, package: str, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+    for name in names:
+        found = root / name
+        for file in sorted(found.glob("*.py")) if found.is_dir() else [found]:
+            yield f"{package}/{file.relative_to(root)}", file.read_bytes()

@@ -1,0 +1,48 @@
+"""Why a host cannot be reached, in one line that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui.core.text.glyphs import clean
+from tui.hosts.address import HostAddress
+from tui.hosts.boot import OLDEST, TOO_OLD
+
+NOT_FOUND = 127
+"""Exit status of a shell, and of docker and kubectl, for a command that is not there."""
+_LONGEST = 200
+_OLDEST = ".".join(map(str, OLDEST))
+
+
+def explain_failure(
+    host: HostAddress, ended: str, errors: Sequence[str], banner: Sequence[str] = ()
+) -> str:
+    """Return why the connection to a host ended.
+
+    Args:
+        host: the host.
+        ended: how the program that connects ended, such as ``exit status 255``.
+        errors: its lines on standard error, oldest first.
+        banner: lines of the login before the child there said anything.
+    """
+    lines = [line for line in (clean(each).strip() for each in errors) if line]
+    text = "\n".join(lines)
+    last = lines[-1][:_LONGEST] if lines else ""
+    other = f"name a Python with --host-python {host.name}=PATH"
+    login = f"run `{host.login}` once"
+    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in text:
+        return f"its host key has changed: make sure that it is the same host, then {login}"
+    if "Host key verification failed" in text:
+        return f"its host key is unknown: {login} and accept the key"
+    if "Permission denied (" in text:
+        denied = next(line for line in reversed(lines) if "Permission denied (" in line)
+        method = denied[denied.index("Permission denied (") :].rstrip(".")[:_LONGEST]
+        return f"{method}: {login} to see which key or password it wants"
+    if ended == f"exit status {TOO_OLD}":
+        return f"{last or 'its Python is too old'}: {other}, {_OLDEST} or newer"
+    if ended == f"exit status {NOT_FOUND}" or "executable file not found" in text:
+        return f"no python3 there: {other}"
+    if last:
+        return last
+    said = f"; it said {clean(banner[-1]).strip()[:_LONGEST]!r}" if banner else ""
+    return f"the connection ended: {ended}{said}"

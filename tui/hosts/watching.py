@@ -1,0 +1,128 @@
+"""Several hosts watched at once, for commands: the newest of each, until a condition or a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from tui.hosts.address import HostAddress, HostError
+from tui.hosts.monitor import HostEvent, HostLost, HostMonitor, HostSample
+
+HERE = HostAddress("here", (), login="")
+"""This machine, by the same way as any host but without a program in between."""
+ANSWER_WITHIN_S = 25.0
+"""Seconds for the first answer of every host."""
+_SCONTROL_WITHIN_S = 10.0
+
+
+async def watch_hosts(
+    hosts: Sequence[HostAddress],
+    apply: Callable[[HostEvent], bool],
+    *,
+    interval: float = 1.0,
+    pythons: Mapping[str, str] | None = None,
+    within_s: float | None = None,
+) -> bool:
+    """Pass each event of the hosts on until one is the last; then end their children.
+
+    Args:
+        hosts: to connect to, at the same time.
+        apply: gets each event; returns ``True`` where no other is wanted.
+        interval: seconds between two samples of a host.
+        pythons: names or paths of Pythons, by the names of their hosts.
+        within_s: seconds after which it ends in any case; ``None`` for never.
+
+    Returns:
+        Whether ``apply`` ended it, and not the time.
+    """
+    done = asyncio.Event()
+
+    def publish(event: HostEvent) -> None:
+        if not done.is_set() and apply(event):
+            done.set()
+
+    given = pythons or {}
+    monitors = [
+        HostMonitor(host, publish, interval, given.get(host.name) or _default_python(host))
+        for host in hosts
+    ]
+    watching = [asyncio.create_task(monitor.watch()) for monitor in monitors]
+    try:
+        finished, _ = await asyncio.wait(
+            {asyncio.create_task(done.wait()), *watching},
+            timeout=within_s,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        for task in finished:
+            task.result()
+        return done.is_set()
+    finally:
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
+        await asyncio.gather(*(monitor.close() for monitor in monitors))
+
+
+async def first_samples(
+    hosts: Sequence[HostAddress],
+    pythons: Mapping[str, str] | None = None,
+    within_s: float = ANSWER_WITHIN_S,
+) -> tuple[HostEvent, ...]:
+    """Return a sample of each host, or why there is none, in the hosts' order.
+
+    Args:
+        hosts: to connect to, at the same time.
+        pythons: names or paths of Pythons, by the names of their hosts.
+        within_s: seconds to wait for all of them.
+    """
+    newest: dict[str, HostEvent] = {}
+    answered: set[str] = set()
+
+    def apply(event: HostEvent) -> bool:
+        if isinstance(event, HostSample) or event.host not in newest:
+            newest[event.host] = event
+        # While NVML starts, a sample has no devices.
+        if isinstance(event, HostLost) or event.sample.nvml_silent_s is None:
+            answered.add(event.host)
+        return len(answered) == len(hosts)
+
+    await watch_hosts(hosts, apply, pythons=pythons, within_s=within_s)
+    silent = f"no answer within {within_s:g} s"
+    return tuple(newest.get(host.name, HostLost(host.name, silent, 0.0)) for host in hosts)
+
+
+def slurm_hosts(variables: Mapping[str, str] = os.environ) -> tuple[HostAddress, ...]:
+    """Return the hosts of the Slurm allocation that this process runs in, reached with ``srun``.
+
+    Args:
+        variables: environment variables.
+
+    Raises:
+        HostError: there is no allocation, or Slurm does not name its hosts.
+    """
+    job, nodes = variables.get("SLURM_JOB_ID"), variables.get("SLURM_JOB_NODELIST")
+    if not job or not nodes:
+        raise HostError("--slurm: no allocation here (SLURM_JOB_ID is not set): use salloc first")
+    try:
+        answer = subprocess.run(
+            ("scontrol", "show", "hostnames", nodes),
+            capture_output=True,
+            text=True,
+            timeout=_SCONTROL_WITHIN_S,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise HostError(f"--slurm: scontrol does not name the hosts: {error}") from error
+    step = ("srun", "--jobid", job, "-N1", "-n1", "--overlap")
+    return tuple(
+        HostAddress(name, (*step, "-w", name), login=" ".join((*step, "-w", name, "true")))
+        for name in answer.stdout.split()
+    )
+
+
+def _default_python(host: HostAddress) -> str:
+    return sys.executable if not host.prefix else "python3"
