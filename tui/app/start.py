@@ -80,7 +80,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     from tui.app.workbench import WorkbenchApp
     from tui.core.events import LogLine
     from tui.kit.command_line.values import with_theme
-    from tui.results.store.keeper import ResultHistory, ResultRecorder
+    from tui.results.store.recorder import ResultHistory, ResultRecorder
     from tui.runs.session.session import Session
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
