@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from tui.core.events import EventLog
-from tui.devices.screens.program import DeviceProgram
+from tui.devices.screens.panes import DeviceProgram
 from tui.runs.session.actions import RunActions
 from tui.runs.state.state import RunsState
 
