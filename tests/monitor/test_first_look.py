@@ -113,7 +113,7 @@ def test_it_ends_with_a_program_that_ends_while_it_starts(end: str) -> None:
     code = (
         "import json, os, sys\n"
         "from tui.core.child.launch import FOLDER, launch\n"
-        "from tui.devices.monitor import serving\n"
+        "from tui.devices.monitor import serve_command\n"
         f"child = launch(serve_command(0.2), {{'PYTHONPATH': {str(ROOT)!r}}}, FOLDER)\n"
         "print(json.dumps(child.pid), flush=True)\n"
         f"{end}\n"
