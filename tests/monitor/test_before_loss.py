@@ -15,7 +15,7 @@ from tui.devices.views.device_detail import device_detail, holders
 from tui.devices.views.devices import row
 from tui.devices.views.process_rows import process_rows
 from tui.kit.lines import TextStyle, plain
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 
 REASON = "GPU is lost: reset it or reboot"
 LOST_AT = NOW + 10

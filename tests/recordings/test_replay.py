@@ -24,7 +24,7 @@ from tui.recordings.lines import AnyEvent, scan_recording
 from tui.recordings.recorder import Recorder
 from tui.recordings.replay import AT_ONCE, ReplaySession
 from tui.runs.session.session import Session
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.messages import nothing_measured
 

@@ -22,7 +22,7 @@ from tui.results.store.keeper import ResultHistory
 from tui.results.store.records import StoredResult
 from tui.runs.state.events import EarlierRead, HeldAgainst, ParametersSet
 from tui.runs.state.runs import Against, EarlierResult
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from tui.runs.views.detail import detail_lines, earlier_in_full
 from tui.runs.views.workload_columns import columns_for, entry_line
 from tui.runs.views.workload_table import entries, row

@@ -20,7 +20,7 @@ from tui.results.store.records import StoredResult
 from tui.runs.session.session import Session
 from tui.runs.state.events import CompareQueued, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.results import Arm, Comparison, MeasuredSpan, RunResult, Setting, Status
 

@@ -9,7 +9,7 @@ from tui.devices.state.events import DeviceSelected
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.events import FlagSet, ParametersSet, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep, defaults
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import Setting

@@ -31,7 +31,7 @@ from tui.devices.state.devices import CPU
 from tui.devices.state.events import DeviceSelected
 from tui.kit.lines import Span, TextStyle
 from tui.kit.styles import strip_of
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 
 
 def app_of(

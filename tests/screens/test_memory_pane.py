@@ -26,7 +26,7 @@ from tui.devices.screens.panes import MemoryPane
 from tui.devices.state.devices import CPU
 from tui.devices.state.events import DeviceSelected
 from tui.recordings.lines import AnyEvent
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 
 

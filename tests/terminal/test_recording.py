@@ -21,7 +21,7 @@ from tui.devices.state.machine import SIMULATED
 from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT
 from tui.recordings.lines import Recording, event_of, events, scan_recording
 from tui.recordings.replay import OUT_OF_MEMORY, ReplaySession
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 
 WITHOUT_TORCH = (
     "import sys; sys.modules.update(torch=None, pynvml=None, psutil=None);"

@@ -31,7 +31,7 @@ from tui.devices.monitor.messages import Device, DeviceMemory, HostMemory, Watch
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.events import DeviceSelected
 from tui.devices.state.history import MemoryPoint
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 
 NOTHING = MemoryPoint(0.0)

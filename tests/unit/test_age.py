@@ -25,7 +25,7 @@ from tui.devices.state.history import LATE_S, stale_after
 from tui.devices.views.device_detail import device_detail, holders
 from tui.devices.views.devices import status
 from tui.devices.views.notices import notice
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 
 INTERVALS = (0.25, 1.0, 5.0, 60.0)

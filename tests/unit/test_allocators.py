@@ -42,7 +42,7 @@ from tui.devices.views.memory_account import process_history, process_lines
 from tui.devices.views.process_rows import ProcessRow, process_rows
 from tui.devices.views.processes import columns, heading, process_line, selected_lines, unread_notes
 from tui.kit.lines import plain
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 
 KEY = (STRANGER, START, "cuda:0")
 

@@ -32,7 +32,7 @@ from tui.kit.lines import plain, width
 from tui.results.screens.tab import ResultsTab
 from tui.runs.screens.demo import DemoScreen
 from tui.runs.screens.tab import WorkbenchScreen
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from tui.snapshots.screens.tab import SnapshotTab
 from tui.watch.screens.tab import WatchTab
 

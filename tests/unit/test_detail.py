@@ -12,7 +12,7 @@ from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import plain, width
 from tui.runs.state.events import ConditionsSeen, FlagSet, ParametersSet, RunQueued
 from tui.runs.state.runs import TOO_SHORT, Conditions
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from tui.runs.views.detail import copy_text, detail_lines
 from workloads.protocol.results import Chart, Check, Figure, Series
 

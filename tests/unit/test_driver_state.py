@@ -31,7 +31,7 @@ from tui.devices.state.devices import CPU, NOT_ASKED, WITHOUT_NVML, DeviceView, 
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.notices import notice
 from tui.kit.lines import plain
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 
 MISSING = Driver(None, None, "no NVIDIA driver: libnvidia-ml.so.1 is not found", missing=True)

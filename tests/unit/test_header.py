@@ -13,7 +13,7 @@ from tui.core.events import ChildStatus, RunnerStatus
 from tui.devices.state.machine import SIMULATED
 from tui.kit.commands.command import TABS
 from tui.kit.lines import plain, width
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 
 

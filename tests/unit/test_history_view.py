@@ -25,7 +25,7 @@ from tui.devices.views.history import (
     whole_rows,
 )
 from tui.kit.lines import TextStyle, plain, width
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 
 LOAD = PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD)
 EVEN = 1_750_000_000.0

@@ -30,7 +30,7 @@ from tui.devices.state.devices import KEPT_S, SILENT_S, ConsistentReadings
 from tui.devices.views.memory import absences
 from tui.kit.lines import plain
 from tui.runs.state.events import CompareQueued, RunQueued
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 
 TOTAL, DRIVER, BASE = 80 * GIB, 600 * MIB, 4 * MIB

@@ -34,7 +34,7 @@ from tui.devices.views.processes import (
     selected_lines,
 )
 from tui.kit.lines import plain, width
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 
 
 def _views(seen: Sample) -> tuple[DeviceView, ...]:

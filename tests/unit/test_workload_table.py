@@ -12,7 +12,7 @@ from tui.devices.state.events import DeviceSelected
 from tui.kit.lines import plain
 from tui.runs.state.events import ConditionsSeen, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from tui.runs.views.workload_columns import WIDEST
 from tui.runs.views.workload_table import Group, WorkloadRow, entries, row
 from workloads.protocol.results import Basis, Check, Limit, Rates

@@ -14,7 +14,7 @@ from tui.devices.state.devices import CPU, NOT_ASKED, DeviceView, pair
 from tui.kit.command_line.options import Subcommand, add_common
 from tui.kit.command_line.output import print_json, print_text, run_to_exit
 from tui.kit.command_line.values import python_to_use
-from tui.runs.session.query import query_runner
+from tui.runs.session.runner_supervisor import query_runner
 from workloads.protocol import messages, wire
 from workloads.protocol.results import TorchDevice
 

@@ -46,7 +46,7 @@ from tui.devices.monitor.messages import Device, GpuProcess, Sample
 from tui.kit.command_line.options import Subcommand, add_common
 from tui.kit.command_line.output import SCHEMA, Failure, print_json, print_text, run_to_exit, say
 from tui.kit.command_line.values import PythonChoice, python_to_use
-from tui.runs.session.query import query_runner
+from tui.runs.session.runner_supervisor import query_runner
 from workloads.protocol import messages, wire
 from workloads.protocol.results import Environment
 

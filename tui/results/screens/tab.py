@@ -235,7 +235,7 @@ class ResultsTab(CommandScreen):
         self.query_one(FooterBar).rebuild()
 
     def action_tag_results(self) -> None:
-        """Give the marked results, or the one under the cursor, a name."""
+        """Tag the marked results, or the one under the cursor."""
         rows = self.pane.chosen()
 
         def answered(name: str | None) -> None:

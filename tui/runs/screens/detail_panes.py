@@ -11,10 +11,10 @@ from textual.message import Message
 
 from tui.core.events import EventLog, Topic
 from tui.kit.lines import Line
-from tui.kit.log_lines import log_lines
 from tui.kit.pane import LinesView, Pane
 from tui.runs.state.state import RunsState
 from tui.runs.views.backend import backend, newest, switches, view
+from tui.runs.views.runner_notes import log_lines
 
 
 class BackendSwitches(LinesView):

@@ -30,7 +30,7 @@ from tui.runs.state.events import (
     SweepSet,
 )
 from tui.runs.state.parameters import Sweep
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import Setting
