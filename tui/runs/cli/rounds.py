@@ -20,8 +20,8 @@ from tui.kit.command_line.output import (
 )
 from tui.kit.lines import plain
 from tui.results.cli.store import Earlier, comparison_text, opened
-from tui.results.store.keeper import ResultRecorder
-from tui.results.store.look import compared
+from tui.results.store.queries import compared
+from tui.results.store.recorder import ResultRecorder
 from tui.results.store.selection import Selection
 from tui.runs.cli.headless import (
     INTERVAL_S,
@@ -148,13 +148,13 @@ class Round:
         # The monitor reads the clocks of GPUs; it would disturb timings of the CPU.
         cpu_only = set(options.devices) == {"cpu"}
         interval = None if cpu_only else INTERVAL_S
-        self._keeper = ResultRecorder() if options.store else None
+        self._recorder = ResultRecorder() if options.store else None
         self._arm = arm
         self._session = Session(
             python,
             interval,
             options.files,
-            [self._keeper] if self._keeper else [],
+            [self._recorder] if self._recorder else [],
             variables=arm.variables if arm else None,
         )
         self._options = options
@@ -175,12 +175,12 @@ class Round:
     @property
     def problems(self) -> Sequence[str]:
         """Reasons why results were not stored."""
-        return self._keeper.problems if self._keeper else ()
+        return self._recorder.problems if self._recorder else ()
 
     @property
     def processes(self) -> Sequence[str]:
         """Names of the runners in the store."""
-        return tuple(self._keeper.processes) if self._keeper else ()
+        return tuple(self._recorder.processes) if self._recorder else ()
 
     @property
     def broken(self) -> bool:

@@ -105,7 +105,7 @@ class BackendPane(Pane):
     def on_mount(self) -> None:
         self.state_changed()
 
-    def rows_wanted(self, cells: int, most: int) -> int:
+    def count_rows(self, cells: int, most: int) -> int:
         """Rows that it takes with its title while keys go elsewhere.
 
         Args:
