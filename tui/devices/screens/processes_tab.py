@@ -40,7 +40,7 @@ from tui.kit.pane import AgingPane, FooterBar, LineBar, LinesView
 
 if TYPE_CHECKING:
     from tui.devices.screens.memory_tab import ProcessMemoryView
-    from tui.devices.state.allocators import Allocator
+    from tui.devices.state.watched_processes import Allocator
 
 
 class ProcessList(KeyedList):

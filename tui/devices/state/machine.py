@@ -9,7 +9,6 @@ from typing import Any
 from tui.core.events import EventBus, MonitorStatus, RunnerStatus, Topic, Topics, WatchStatus
 from tui.devices.allocators.messages import ProcessFigures, TorchProcesses, WatchHello
 from tui.devices.monitor.messages import Device, MonitorHello, Sample
-from tui.devices.state.allocators import Allocators
 from tui.devices.state.devices import (
     CPU,
     NOT_ASKED,
@@ -20,6 +19,7 @@ from tui.devices.state.devices import (
 )
 from tui.devices.state.events import DeviceSelected, PeaksReset
 from tui.devices.state.history import History
+from tui.devices.state.watched_processes import WatchedProcesses
 from workloads.protocol import messages
 from workloads.protocol.results import Environment
 
@@ -61,7 +61,7 @@ class MachineState:
         self.moments = ConsistentReadings()
         """The newest figures of NVML and torch that are of one moment."""
         self.history = History()
-        self.allocators: Allocators | None = None
+        self.allocators: WatchedProcesses | None = None
         """Of all torch processes, read from outside; ``None`` until the watch says something."""
         self._read: dict[str, Device] = {}
         """Of the devices that the newest sample lists: as each was read last, by its id."""
@@ -203,7 +203,7 @@ class MachineState:
         self, event: WatchStatus | WatchHello | TorchProcesses | ProcessFigures
     ) -> Topics:
         if self.allocators is None:
-            self.allocators = Allocators()
+            self.allocators = WatchedProcesses()
             if self.sample is not None:
                 self.allocators.apply_sample(self.sample)
         changed = self.allocators.apply(event)
