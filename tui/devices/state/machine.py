@@ -35,9 +35,17 @@ class MachineState:
     Args:
         bus: whose events change it.
         simulated: the GPUs are no hardware; a recording says so.
+        processes: makes the state of the watched processes.
     """
 
-    def __init__(self, bus: EventBus, *, simulated: bool = False) -> None:
+    def __init__(
+        self,
+        bus: EventBus,
+        *,
+        simulated: bool = False,
+        processes: Callable[[], WatchedProcesses] = WatchedProcesses,
+    ) -> None:
+        self._make_processes = processes
         self.simulated = simulated
         for kind, handler in self._handlers().items():
             bus.subscribe(kind, handler)
@@ -203,7 +211,7 @@ class MachineState:
         self, event: WatchStatus | WatchHello | TorchProcesses | ProcessFigures
     ) -> Topics:
         if self.allocators is None:
-            self.allocators = WatchedProcesses()
+            self.allocators = self._make_processes()
             if self.sample is not None:
                 self.allocators.apply_sample(self.sample)
         changed = self.allocators.apply(event)

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tui.core.child.launch import FOLDER
-from tui.core.child.process import ChildProcess
+from tui.core.events import EventBus
 from tui.core.text import numbers as fmt
 from tui.devices.allocators.findings import NO_GROWTH, Track, at_step
 from tui.devices.allocators.messages import Placed, Seen, pids_of
-from tui.devices.monitor import serving as monitor_serving
-from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
+from tui.devices.monitor.messages import Sample
+from tui.devices.session.device_session import DeviceSession
+from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import TorchProcessState
 from tui.kit.command_line.output import Failure, say
 from tui.snapshots.explain.explanation import Explanation
@@ -149,20 +149,17 @@ class RunWithoutScreen:
         for number in _LEAVES:
             _answer(loop, number, partial(self._leave, number))
         sampler = Sampler(run, self._take, starter=True)
-        monitor: ChildProcess[MonitorEvent] = ChildProcess(
-            monitor_serving(DEVICES_S), MONITOR_EVENTS, folder=FOLDER
-        )
-        tasks = [
-            asyncio.create_task(sampler.work()),
-            asyncio.create_task(self._follow(monitor, sampler)),
-        ]
+        bus = EventBus()
+        session = DeviceSession(bus, MachineState(bus), DEVICES_S)
+        bus.subscribe(Sample, partial(self._apply_sample, sampler))
+        session.watch()
+        sampling = asyncio.create_task(sampler.work())
         try:
             await self._until_it_ends(process, run)
         finally:
-            for task in tasks:
-                task.cancel()
-            ended = await asyncio.gather(*tasks, return_exceptions=True)
-            await monitor.stop()
+            sampling.cancel()
+            (ended,) = await asyncio.gather(sampling, return_exceptions=True)
+            await session.stop()
         if process.returncode is None:
             say(NO_CODE)
             run = replace(runs.read_again(run), ended=time.time())
@@ -171,9 +168,8 @@ class RunWithoutScreen:
         looked = RunFolder(run.folder).look(time.time(), ())
         self._processes.apply_logs(looked.left, looked.troubles)
         why = sampler.why_no_samples or sampler.file.problem
-        for each in ended:
-            if isinstance(each, Exception):
-                why = f"samples cannot be taken: {type(each).__name__}: {each}"
+        if isinstance(ended, Exception):
+            why = f"samples cannot be taken: {type(ended).__name__}: {ended}"
         return RunOutcome(run, self._processes, why, looked.troubles, looked.skipped)
 
     async def _until_it_ends(self, process: Supervised, run: StartedRun) -> None:
@@ -198,17 +194,11 @@ class RunWithoutScreen:
         if not isinstance(event, Looked):
             self._processes.apply(event)
 
-    async def _follow(self, monitor: ChildProcess[MonitorEvent], sampler: Sampler) -> None:
-        try:
-            await monitor.start()
-        except OSError:
-            return  # each row then says that NVML does not place it
-        async for event in monitor.events():
-            if isinstance(event, Sample):
-                placed = self._processes.apply_sample(event)
-                if placed is not None:
-                    sampler.keep(placed)
-                sampler.set_listed(pids_of(event.devices))
+    def _apply_sample(self, sampler: Sampler, sample: Sample) -> None:
+        placed = self._processes.apply_sample(sample)
+        if placed is not None:
+            sampler.keep(placed)
+        sampler.watch.set_listed(pids_of(sample.devices))
 
 
 def _row(process: TorchProcessState) -> WatchedProcessRow:

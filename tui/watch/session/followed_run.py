@@ -217,7 +217,7 @@ class FollowedRun:
         self.sampler = sampler = Sampler(
             self.run, self._take, starter=self._starter, told=self._tell, clock=self._clock
         )
-        sampler.set_pace(self._pace)
+        sampler.watch.set_pace(self._pace)
         if self._sample is not None:
             self.apply_devices(self._sample)
         sampling = asyncio.create_task(sampler.work())
@@ -278,7 +278,7 @@ class FollowedRun:
         if self.sampler is None or self._over:
             return
         placed = self.processes.apply_sample(sample)
-        self.sampler.set_listed(pids_of(sample.devices))
+        self.sampler.watch.set_listed(pids_of(sample.devices))
         if placed is not None:
             self.sampler.keep(placed)
             self._tell()
@@ -287,7 +287,7 @@ class FollowedRun:
         """Return whether the page is on the screen."""
         self._pace = SEEN_S if seen else SAMPLE_S
         if self.sampler is not None:
-            self.sampler.set_pace(self._pace)
+            self.sampler.watch.set_pace(self._pace)
 
     def freeze(self, wanted: bool) -> None:
         """Hold the figures still, or not."""
