@@ -37,7 +37,7 @@ from tui.recordings.recorder import Recorder, Redaction  # noqa: E402
 from tui.runs.session.session import Session  # noqa: E402
 from tui.runs.state.events import FlagSet  # noqa: E402
 from tui.runs.state.runs import RunState  # noqa: E402
-from tui.runs.state.workbench import WorkbenchState  # noqa: E402
+from tui.runs.state.state import WorkbenchState  # noqa: E402
 
 PLACE = ROOT / "tui" / "recordings"
 OWN = ROOT / "docs" / "demo_workloads.py"

@@ -30,7 +30,7 @@ from tui.devices.monitor.messages import (
 from tui.kit.pane import Pane
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.parameters import Sweep
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import (

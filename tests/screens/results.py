@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.events import CompareQueued, RunQueued
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.results import (
     Arm,

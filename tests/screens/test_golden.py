@@ -18,7 +18,7 @@ from tests.screens.helpers import Kind, make_store
 from tests.screens.results import busy
 from tests.screens.watched import ScriptedRuns, kept_run, ran_out, unread, watched
 from tui.recordings.lines import AnyEvent
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 
 FOLDER = Path(__file__).with_name("golden")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from tests.hog import busy
+from tests.waiting import PATIENCE_S
 from workloads.declare.tools import Within
 from workloads.measure import cpu_share, malloc
 from workloads.measure.clocks import HostClock
@@ -21,6 +23,8 @@ from workloads.runner.bench import FEWEST, ROUNDS, Bench
 
 MIB = 2**20
 CPU = torch.device("cpu")
+LONG_S = 1.0
+"""A hundred ticks of /proc/stat: a round takes one or two, which a busy core may fall between."""
 
 
 @pytest.fixture
@@ -106,15 +110,20 @@ def test_a_cancel_is_heard_within_the_rounds() -> None:
 @pytest.mark.parametrize("how", ["time", "rounds"])
 def test_a_process_beside_a_study_is_seen_and_told_once(bench: Bench, how: str) -> None:
     data = torch.ones(200_000)
+    others = Others()
     with busy(ours=False):
-        if how == "time":
-            bench.time(lambda: data + 1, "wall")
-        else:
-            bench.rounds([lambda: data + 1, lambda: data + 2], "wall")
-    others = bench.others()
-    assert others.seconds > 0
+        deadline = time.monotonic() + PATIENCE_S
+        while others.seconds < LONG_S:
+            assert time.monotonic() < deadline
+            if how == "time":
+                bench.time(lambda: data + 1, "wall")
+            else:
+                bench.rounds([lambda: data + 1, lambda: data + 2], "wall")
+            measured = bench.others()
+            assert measured.seconds > 0
+            assert bench.others().seconds == 0
+            others += measured
     assert others.cpu_s > 0
-    assert bench.others().seconds == 0
 
 
 def test_ticks_that_the_clock_cannot_tell_are_not_held_against_a_short_time() -> None:

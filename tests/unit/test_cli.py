@@ -195,7 +195,7 @@ def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
             "textual rich torch pynvml psutil",
         ),
         (
-            "import tui.runs.state.workbench, tui.runs.session.session",
+            "import tui.runs.state.state, tui.runs.session.session",
             "textual rich torch pynvml psutil",
         ),
         (

@@ -13,7 +13,7 @@ from tui.kit.lines import TextStyle, plain
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.events import FlagSet, ParametersSet, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from tui.runs.views.demo import code_lines, headline_lines, number_of, page_lines, waits
 from tui.runs.views.workload_table import row
 from workloads.protocol.messages import Progress

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, gpu, hello, make_store, sample, uuid, workload
 from tests.screens.results import busy, progress, queued, ran, result, timing
-from tui.devices.state.events import DeviceSelected
-from tui.devices.state.machine import SIMULATED
+from tui.devices.state.machine import SIMULATED, DeviceSelected
 from tui.kit.lines import plain, width
 from tui.runs.state.events import ConditionsSeen, FlagSet, ParametersSet, RunQueued
 from tui.runs.state.runs import TOO_SHORT, Conditions
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from tui.runs.views.detail import copy_text, detail_lines
 from workloads.protocol.results import Chart, Check, Figure, Series
 

@@ -11,7 +11,7 @@ from tests.screens.results import compared, comparison, ran, result
 from tui.kit.lines import plain
 from tui.runs.state.events import ConditionsSeen
 from tui.runs.state.runs import Conditions
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from tui.runs.views import result_text
 from tui.runs.views.backend import view
 from tui.runs.views.detail import detail_lines

@@ -12,7 +12,7 @@ from tui.core.text import glyphs
 from tui.kit.lines import TextStyle, plain, width
 from tui.kit.scale import ratio_line
 from tui.runs.state.runs import RunState
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from tui.runs.views.backend import comparison_lines
 from tui.runs.views.detail_plots import group_lines
 from tui.runs.views.outcome import block_lines, outcome_lines

@@ -9,10 +9,10 @@ import pytest
 from tests.screens.helpers import gpu, make_store, sample, uuid, workload
 from tui.app.preferences import Preferences
 from tui.core.settings import choose, read
-from tui.devices.state.events import DeviceSelected
+from tui.devices.state.machine import DeviceSelected
 from tui.runs.state.events import CatalogueRead, ParametersSet
 from tui.runs.state.parameters import usable
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol.results import Setting
 
 MATMUL: dict[str, Setting] = {"size": 4096, "dtype": "float32"}

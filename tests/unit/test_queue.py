@@ -14,7 +14,7 @@ from tui.kit.lines import plain, width
 from tui.runs.cli.run import ResultPrinter, how_far
 from tui.runs.state.events import SweepSet
 from tui.runs.state.parameters import Sweep
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from tui.runs.views.queue import (
     USUAL_S,
     Queue,

@@ -9,7 +9,7 @@ from tests.screens.results import result
 from tui.kit.lines import plain, width
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.events import CeilingsRead, RunQueued
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from tui.runs.sweeps.roofline import roofline
 from tui.runs.views.detail_plots import device_of, roofline_lines
 from workloads.protocol import messages

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tests.screens.helpers import HOSTILE, make_store
 from tui.core.events import LogLine, RunnerStatus
 from tui.kit.lines import plain, width
-from tui.kit.log_lines import log_lines
-from tui.runs.state.workbench import WorkbenchState
-from tui.runs.views.runner_notes import STILL_WORKS, runner_notes
+from tui.runs.state.state import WorkbenchState
+from tui.runs.views.runner_notes import STILL_WORKS, log_lines, runner_notes
 from workloads.protocol import messages
 
 

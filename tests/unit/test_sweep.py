@@ -21,7 +21,7 @@ from tui.runs.state.parameters import (
     sweep_example,
     values,
 )
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from tui.runs.sweeps.sweep_result import Swept, progress_text, swept, where_decided
 from tui.runs.views.chart import plot_rows
 from tui.runs.views.detail import detail_lines

@@ -12,7 +12,7 @@ from tests.screens.helpers import make_store
 from tests.screens.results import busy
 from tui.kit.lines import plain, width
 from tui.kit.table import Layout, heading_line
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from tui.runs.views.workload_columns import (
     DROPPED_FIRST,
     WIDEST,

@@ -8,11 +8,11 @@ import pytest
 
 from tests.screens.helpers import HOSTILE, feed, hello, make_store, workload
 from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result, timing
-from tui.devices.state.events import DeviceSelected
+from tui.devices.state.machine import DeviceSelected
 from tui.kit.lines import plain
 from tui.runs.state.events import ConditionsSeen, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from tui.runs.views.workload_columns import WIDEST
 from tui.runs.views.workload_table import Group, WorkloadRow, entries, row
 from workloads.protocol.results import Basis, Check, Limit, Rates

@@ -14,7 +14,7 @@ from textual.timer import Timer
 
 from tui.core.events import Topic, Topics
 from tui.devices.state.history import stale_after
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 
 LOOK_S = 1.0
 """How often it is looked at whether figures have grown old."""

@@ -12,7 +12,7 @@ from tui.core import settings
 from tui.core.events import LogLine, Topic, Topics
 from tui.runs.state.events import ParametersSet
 from tui.runs.state.parameters import changed, usable
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 from workloads.protocol.results import Setting
 
 

@@ -18,9 +18,9 @@ from tui.kit.command_screen import CommandScreen, front_of
 from tui.kit.commands.command import SWITCH, Command, Situation
 from tui.kit.lines import Line
 from tui.kit.terminal import textual_private
+from tui.runs.screens.program import RunActions
 from tui.runs.screens.tab import WorkbenchScreen
-from tui.runs.session.actions import RunActions
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.state.state import WorkbenchState
 
 if TYPE_CHECKING:
     from tui.snapshots.screens.tab import SnapshotTab

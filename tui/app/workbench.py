@@ -43,8 +43,8 @@ from tui.kit.pane import AsciiScrollBar, pane_of
 from tui.kit.terminal import ending
 from tui.kit.terminal.ending import HangupWatch
 from tui.kit.terminal.textual_private import FORGET_S, forget_caches
-from tui.runs.session.actions import RunActions
-from tui.runs.state.workbench import WorkbenchState
+from tui.runs.screens.program import RunActions
+from tui.runs.state.state import WorkbenchState
 
 if TYPE_CHECKING:
     from tui.app.preferences import Preferences

@@ -20,8 +20,7 @@ from tui.devices.session.watch_supervisor import (
     ON_SCREEN_S,
     WatchSupervisor,
 )
-from tui.devices.state.events import DeviceSelected
-from tui.devices.state.machine import MachineState
+from tui.devices.state.machine import DeviceSelected, MachineState
 from workloads.protocol import messages
 
 FIRST_SAMPLE_S = 2.0

@@ -23,7 +23,7 @@ from tui.devices.allocators.messages import (
 from tui.devices.monitor.messages import Device, GpuProcess, Sample
 from tui.devices.state.devices import ConsistentReading, ConsistentReadings, DeviceView
 from tui.devices.state.history import MOST_POINTS as MOST_RECENT
-from tui.devices.state.history import MemoryPoint, higher
+from tui.devices.state.history import MemoryPoint, merge_peaks
 from workloads.protocol.messages import TorchMemory
 
 POINT_S = 1.0
@@ -151,10 +151,10 @@ class Allocator:
     def _add_recent(self, figures: TorchMemory) -> None:
         held = self.placed.process
         point = MemoryPoint(figures.at, None, held, figures.allocated, figures.reserved)
-        self.peak = higher(self.peak, point)
+        self.peak = merge_peaks(self.peak, point)
         if self.recent and figures.at - self.recent[-1].at < POINT_S:
             last = self.recent.pop()
-            point = replace(higher(last, point), at=last.at)
+            point = replace(merge_peaks(last, point), at=last.at)
         self.recent.append(point)
 
     def _add_point(self, point: StepPoint) -> None:
@@ -186,7 +186,7 @@ class Allocator:
             view: the device of the allocator.
             now: Unix time.
         """
-        return self._readings.of_process(view, self.figures.device, self.process.pid, now)
+        return self._readings.find_for_process(view, self.figures.device, self.process.pid, now)
 
     def copy(self) -> Allocator:
         """Return a copy that later readings do not change."""

@@ -32,17 +32,17 @@ TABS = (
         "3",
         "Snapshot",
         "Snap",
-        "Show the allocator snapshot that is read, or open one.",
+        "Show the open allocator snapshot, or open one.",
     ),
     Tab(
         "processes",
         "4",
         "Processes",
         "Proc",
-        "Show who holds the memory of the selected device.",
+        "Show which processes use the memory of the selected device.",
     ),
-    Tab("watch", "5", "Watch", "Watch", "Show a run under the watch, or the runs that are kept."),
-    Tab("results", "6", "Results", "Results", "Show what was measured earlier, and compare it."),
+    Tab("watch", "5", "Watch", "Watch", "Show a watched run, or the list of watched runs."),
+    Tab("results", "6", "Results", "Results", "Show stored results and compare them."),
 )
 
 Group = Literal[

@@ -26,8 +26,8 @@ SHARED = (
         "filter",
         ("slash",),
         "filter",
-        "Show only workloads whose name, group or title has all the words typed, processes whose "
-        "GPU, user or command has them, or results that fit them, as matmul torch=2.12.",
+        "Show only workloads whose name, group or title has all typed words, processes whose "
+        "GPU, user or command has them, or matching results, such as matmul torch=2.12.",
         group="Runs",
         tabs=(*WORKBENCH, *PROCESSES, *RESULTS),
         now=_can_filter,
@@ -38,7 +38,7 @@ SHARED = (
         "go_back",
         ("escape",),
         "back",
-        "Go back to the table or the list from what has its place, undo the zoom, drop the filter.",
+        "Go back to the table or list, restore the layout, or clear the filter.",
         group="Screen",
         tabs=(*WORKBENCH, *PROCESSES, *WATCH, *RESULTS),
         now=lambda now: now.can_go_back,
@@ -50,8 +50,8 @@ SHARED = (
     Command(
         "previous_pane",
         ("shift+tab",),
-        "pane before",
-        "Go to the pane before.",
+        "previous pane",
+        "Go to the previous pane.",
         group="Screen",
         tabs=EVERYWHERE,
     ),

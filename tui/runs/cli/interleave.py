@@ -93,14 +93,14 @@ def compare_turns(a: Iterable[str], b: Iterable[str], problems: Sequence[str]) -
     """Compare what both sides measured.
 
     Args:
-        a: the runners of A, as the keepers named them.
+        a: the runners of A, as the recorders named them.
         b: those of B.
         problems: why something was not kept.
 
     Raises:
         Failure: the store cannot be read, or not all was kept.
     """
-    from tui.results.store.look import compared
+    from tui.results.store.queries import compared
     from tui.results.store.selection import Selection
 
     if problems:

@@ -28,7 +28,7 @@ from tui.kit.command_line.output import (
 )
 from tui.kit.command_line.values import python_to_use
 from tui.results.cli.store import Earlier, comparison_text
-from tui.results.store.keeper import ResultRecorder
+from tui.results.store.recorder import ResultRecorder
 from tui.runs.cli.headless import (
     INTERVAL_S,
     Waiter,
@@ -245,13 +245,13 @@ class Round:
         # The monitor tells under which clocks a GPU ran; beside the CPU it would be in the way.
         cpu_only = set(options.devices) == {"cpu"}
         interval = None if cpu_only else INTERVAL_S
-        self._keeper = ResultRecorder() if options.store else None
+        self._recorder = ResultRecorder() if options.store else None
         self._arm = arm
         self._session = Session(
             python,
             interval,
             options.files,
-            [self._keeper] if self._keeper else [],
+            [self._recorder] if self._recorder else [],
             variables=arm.variables if arm else None,
         )
         self._options = options
@@ -272,12 +272,12 @@ class Round:
     @property
     def problems(self) -> Sequence[str]:
         """Why results were not kept."""
-        return self._keeper.problems if self._keeper else ()
+        return self._recorder.problems if self._recorder else ()
 
     @property
     def processes(self) -> Sequence[str]:
         """What the runners are called among the results."""
-        return tuple(self._keeper.processes) if self._keeper else ()
+        return tuple(self._recorder.processes) if self._recorder else ()
 
     @property
     def broken(self) -> bool:

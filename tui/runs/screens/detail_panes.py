@@ -11,10 +11,10 @@ from textual.message import Message
 
 from tui.core.events import EventLog, Topic
 from tui.kit.lines import Line
-from tui.kit.log_lines import log_lines
 from tui.kit.pane import LinesView, Pane
 from tui.runs.state.state import RunsState
 from tui.runs.views.backend import backend, newest, switches, view
+from tui.runs.views.runner_notes import log_lines
 
 
 class BackendSwitches(LinesView):
@@ -104,7 +104,7 @@ class BackendPane(Pane):
     def on_mount(self) -> None:
         self.state_changed()
 
-    def rows_wanted(self, cells: int, most: int) -> int:
+    def count_rows(self, cells: int, most: int) -> int:
         """Rows that it takes with its title while keys go elsewhere.
 
         Args:

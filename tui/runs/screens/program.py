@@ -2,12 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from tui.core.events import EventLog
-from tui.devices.screens.program import DeviceProgram
-from tui.runs.session.actions import RunActions
+from tui.devices.screens.panes import DeviceProgram
+from tui.devices.session.actions import DeviceActions
+from tui.runs.state.parameters import Sweep
 from tui.runs.state.state import RunsState
+from workloads.protocol.messages import Budget
+from workloads.protocol.results import Setting
+
+
+class RunActions(DeviceActions, Protocol):
+    """Requests of the front ends. None of them waits: what comes of it is an event."""
+
+    def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
+        """Set all parameters of a workload; they were validated against its ``ParameterInfo``."""
+
+    def set_sweep(self, workload: str, sweep: Sweep) -> None:
+        """Have a workload's next runs go through several settings."""
+
+    def run(
+        self,
+        workloads: Sequence[str],
+        devices: Sequence[str] | None = None,
+        budget: Budget = "normal",
+    ) -> None:
+        """Queue runs with the present parameters, or all those of a sweep, and the present flags.
+
+        Args:
+            workloads: names, in order.
+            devices: torch device names; ``None`` for the CPU and the GPU column's device.
+            budget: how long to measure.
+        """
+
+    def run_for_demo(self, workload: str) -> None:
+        """Queue quick runs with the catalogue's defaults, kept apart from the user's results."""
+
+    def cancel(self, run_id: str = "") -> None:
+        """Cancel one run or comparison, or all that have not ended."""
+
+    def set_flag(self, name: str, value: bool) -> None:
+        """Switch a backend flag and rerun the convolutions, new setting against old."""
+
+    def compare(self, workload: str, flag: str) -> None:
+        """Compare off and on of one flag on one workload, with more pairs than before."""
+
+    def restart_runner(self) -> None:
+        """End the runner, whatever it does, and start a new one."""
 
 
 class RunProgram(DeviceProgram, Protocol):

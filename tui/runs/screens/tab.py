@@ -141,8 +141,8 @@ class WorkbenchScreen(CommandScreen):
 
     def _rows_wanted(self) -> tuple[int, int]:
         cells = max(1, self.app.size.width - 1)
-        backend = self.backend.rows_wanted(cells, arrangement.BACKEND_ROWS)
-        return self.devices.rows_wanted(0), backend
+        backend = self.backend.count_rows(cells, arrangement.BACKEND_ROWS)
+        return self.devices.count_rows(0), backend
 
     def fit_devices(self) -> None:
         """Give the devices the rows that they and their history need, as far as there are any.
@@ -153,8 +153,8 @@ class WorkbenchScreen(CommandScreen):
         fitted = stack and self.focused_pane != "backend"
         set_height(self.backend, self._rows_wanted()[1] if fitted else None)
         notice = arrangement.notice_rows(rows, len(self.state.machine.devices))
-        bare = self.devices.rows_wanted(0, notice)
-        whole = self.devices.rows_wanted(arrangement.history_rows(rows), notice)
+        bare = self.devices.count_rows(0, notice)
+        whole = self.devices.count_rows(arrangement.history_rows(rows), notice)
         is_open = {
             "memory": not self.memory.has_class("-folded"),
             "lower": self.panes[self.lower].display,

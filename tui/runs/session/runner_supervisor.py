@@ -11,6 +11,7 @@ from dataclasses import replace
 from tui.core import reports, state_folder
 from tui.core.child.launch import too_many_files
 from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.core.child.request import NoAnswerError, first_answer
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import LogLine, Publish, RequestSent, RunnerStatus
 from tui.runs.session.silence import Seen, Silence, Who, look, reading, silence
@@ -23,6 +24,9 @@ from workloads.protocol.results import Ceiling
 
 SILENT_S = 5.0
 """A child that has said nothing for so long is looked at."""
+
+TORCH_S = 90.0
+"""For a runner to import torch and say what it sees."""
 
 VARIABLES = {
     "PYTHONFAULTHANDLER": "1",
@@ -254,3 +258,23 @@ class RunnerSupervisor(ChildSupervisor[Event]):
     def _fail_pending(self, reason: str) -> None:
         for request in self._runs.pending_requests():
             self._publish(messages.Rejected(request.id, reason))
+
+
+async def query_runner(python: str) -> messages.Ready | messages.Unusable:
+    """Return what a runner says of its torch; it is started for that.
+
+    Args:
+        python: that runs the workloads.
+    """
+    child: ChildProcess[Event] = ChildProcess(runner_command(python), messages.EVENTS, VARIABLES)
+    kinds: tuple[type[messages.Ready | messages.Unusable], ...]
+    kinds = (messages.Ready, messages.Unusable)
+    try:
+        return await asyncio.wait_for(first_answer(child, kinds), TORCH_S)
+    except asyncio.TimeoutError:
+        reason = f"torch gave no answer within {TORCH_S:g} s"
+    except NoAnswerError as error:
+        reason = f"the runner {error}"
+    except OSError as error:
+        reason = too_many_files(error) or f"{python}: {error.strerror}"
+    return messages.Unusable(reason, "give --python the path of a Python that has torch")

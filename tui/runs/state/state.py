@@ -1,6 +1,6 @@
-"""The state of the runs: the catalogue, what was requested, what came of it, and the runner.
+"""The state of the runs, and the state of the whole workbench with its event bus.
 
-Events change it, and nothing else; the front ends read it.
+Only events change the states; the front ends read them.
 """
 
 from __future__ import annotations
@@ -347,3 +347,28 @@ class RunsState:
             return frozenset()
         self.book.change(event.run_id, against=event.against)
         return frozenset({Topic.WORKLOADS})
+
+
+class WorkbenchState:
+    """State of the machine and of the runs, and the event bus that changes it.
+
+    Args:
+        simulated: the GPUs are no hardware; a recording says so.
+    """
+
+    def __init__(self, *, simulated: bool = False) -> None:
+        self.bus = EventBus()
+        self.log = EventLog(self.bus)
+        self.machine = MachineState(self.bus, simulated=simulated)
+        self.runs = RunsState(self.bus, self.machine, self.log)
+
+    def publish(self, event: object) -> Topics:
+        """Deliver an event to the states; returns the topics that it changed."""
+        return self.bus.publish(event)
+
+    def forget(self) -> None:
+        """Reset all states, so that a recording can be played from its beginning."""
+        self.log.lines.clear()
+        self.machine.forget()
+        self.runs.forget()
+        self.bus.announce(frozenset(Topic))

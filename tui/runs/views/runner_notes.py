@@ -1,11 +1,15 @@
-"""What is said of the runner above the workloads. Pure."""
+"""Notes on the runner above the workloads, and the lines of the log. Pure."""
 
 from __future__ import annotations
 
-from tui.kit.lines import Line, TextStyle, paragraph
+from collections.abc import Collection
+
+from tui.core.events import LogLine
+from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.runs.state.state import RunsState
 
 STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."
+LOG_STYLES = {"info": TextStyle.PLAIN, "warning": TextStyle.NOTE, "error": TextStyle.BAD}
 
 
 def runner_notes(state: RunsState, cells: int) -> list[Line]:
@@ -27,3 +31,16 @@ def runner_notes(state: RunsState, cells: int) -> list[Line]:
     if not state.catalogue and not rows:
         rows += paragraph("starting the runner, which reads the workloads", cells, TextStyle.QUIET)
     return rows
+
+
+def log_lines(entries: Collection[LogLine], cells: int) -> list[Line]:
+    """Return the lines of the log, oldest first."""
+    if not entries:
+        return [line(Span("nothing was logged", TextStyle.QUIET))]
+    return [row for entry in entries for row in entry_lines(entry, cells)]
+
+
+def entry_lines(entry: LogLine, cells: int) -> list[Line]:
+    """One entry; a level other than info is named."""
+    label = f"{entry.source} " + ("" if entry.level == "info" else f"{entry.level}: ")
+    return paragraph(entry.text, cells, LOG_STYLES[entry.level], indent="  ", label=label)

@@ -17,7 +17,7 @@ from textual.timer import Timer
 from textual.worker import Worker
 
 from tui.devices.monitor.messages import Sample
-from tui.devices.screens.program import DeviceProgram
+from tui.devices.screens.panes import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, LineBar
@@ -327,7 +327,7 @@ class WatchTab(CommandScreen):
             self._say(self.session.snapshot(row.process.pid), "information")
 
     def action_watch_history(self) -> None:
-        """Have the process under the cursor record torch's memory history, or no more."""
+        """Start or stop recording torch's memory history in the process under the cursor."""
         row = self._with_agent("the history")
         if row is not None and row.agent is not None:
             self._say(self.session.record(row.process.pid, not row.agent.recording), "information")
