@@ -18,6 +18,7 @@ from tui.kit import terminal
 from tui.kit.command_line.output import UsageError, say
 from tui.kit.command_line.values import python_of, resolve
 from tui.snapshots import STANDARD_INPUT
+from tui.snapshots.options import read_oom_text
 
 if TYPE_CHECKING:
     from tui.core.settings import Settings, Value
