@@ -10,7 +10,7 @@ from tui.results.store.records import FLAG, VARIABLE
 
 _OF_A_PYTHON = frozenset({"torch", "python", "cuda", "cudnn"})
 """Facts that another Python has otherwise, on the same box at the same time."""
-_FOLLOWS = frozenset({"SM clock", "clocks held down by", "threads", "interop threads", "malloc"})
+_FOLLOWS = frozenset({"SM clock", "clocks limited by", "threads", "interop threads", "malloc"})
 """What differs as a consequence of others, and is nothing that a command sets."""
 
 
