@@ -149,7 +149,7 @@ def test_what_stands_after_two_dashes_is_the_command_s(
             "give one of them",
         ),
         (LaunchOptions(command=("a",), env=True), "takes no command"),
-        (LaunchOptions(env=True, json=True), "lines of a shell"),
+        (LaunchOptions(env=True, json=True), "shell lines"),
         (LaunchOptions(here=True), "--here: give the command after --"),
         (LaunchOptions(no_screen=True), "--no-screen: give the command after --"),
         (LaunchOptions(entries=5), "--record: give the command after --"),

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
-from itertools import combinations, product
+from itertools import combinations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.binding import Binding
+from textual.screen import Screen
 
 from tests.screens.fakes import FakeSession
 from tui.app.commands import REGISTRY
 from tui.app.replay import ReplayApp
 from tui.app.workbench import WorkbenchApp
-from tui.devices.screens.memory_tab import MemoryTab
-from tui.devices.screens.processes_tab import ProcessesTab
-from tui.kit.command_screen import CommandScreen
 from tui.kit.commands.command import NAMES, TABS, Command, Situation
 from tui.kit.commands.registry import KEY_WORDS, key_text, keys_text
 from tui.kit.key_help import (
@@ -29,43 +28,52 @@ from tui.kit.key_help import (
     help_sections,
 )
 from tui.kit.lines import plain, width
-from tui.results.screens.tab import ResultsTab
 from tui.runs.screens.demo import DemoScreen
-from tui.runs.screens.tab import WorkbenchScreen
 from tui.runs.state.state import WorkbenchState
-from tui.snapshots.screens.tab import SnapshotTab
-from tui.watch.screens.tab import WatchTab
 
 COMMANDS = REGISTRY.commands
 KEYS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
-SCREENS: dict[str, type[CommandScreen]] = {
-    screen.TAB: screen
-    for screen in (
-        WorkbenchScreen,
-        MemoryTab,
-        SnapshotTab,
-        ProcessesTab,
-        WatchTab,
-        ResultsTab,
-        DemoScreen,
-    )
+
+
+def _screens() -> dict[str, type[Screen[None]]]:
+    """Return the class of the screen of each tab and of the demo."""
+    app = WorkbenchApp(FakeSession(WorkbenchState()))
+    tabs = {tab: type(factory()) for tab, factory in app.tab_factories().items()}
+    return {app.DEFAULT_MODE: type(app.get_default_screen()), **tabs, DemoScreen.TAB: DemoScreen}
+
+
+SCREENS = _screens()
+PANES: dict[str, tuple[str | None, ...]] = {
+    "workbench": ("workloads", "backend"),
+    "processes": ("processes",),
+    "snapshot": ("sites", "timeline"),
+    "watch": ("kept-runs", "watched-run"),
+    "results": ("results",),
+    "demo": ("demo",),
 }
-SITUATIONS = [
-    Situation(tab, pane, *flags)
-    for tab, pane in (
-        ("workbench", "workloads"),
-        ("workbench", "backend"),
-        ("memory", None),
-        ("processes", "processes"),
-        ("snapshot", "sites"),
-        ("snapshot", "timeline"),
-        ("watch", "kept-runs"),
-        ("watch", "watched-run"),
-        ("results", "results"),
-        ("demo", "demo"),
-    )
-    for flags in product((True, False), repeat=len(fields(Situation)) - 2)
-]
+"""Panes that have commands of their own."""
+FLAGS = [each.name for each in fields(Situation) if isinstance(each.default, bool)]
+
+
+def _flags() -> Iterator[dict[str, bool]]:
+    """Yield all flags unset, all set and their defaults, each with up to two flags inverted.
+
+    Every pair of flags has all four combinations; their number grows with the square of the flags.
+    """
+    defaults = {name: bool(getattr(Situation(), name)) for name in FLAGS}
+    for base in (dict.fromkeys(FLAGS, False), dict.fromkeys(FLAGS, True), defaults):
+        for count in range(3):
+            for inverted in combinations(FLAGS, count):
+                yield base | {name: not base[name] for name in inverted}
+
+
+TAB_PANES = [(tab, pane) for tab in SCREENS for pane in PANES.get(tab, (None,))]
+SITUATIONS = [Situation(tab, pane, **flags) for tab, pane in TAB_PANES for flags in _flags()]
+any_situation = st.builds(
+    lambda place, flags: Situation(*place, **flags),
+    st.sampled_from(TAB_PANES),
+    st.fixed_dictionaries(dict.fromkeys(FLAGS, st.booleans())),
+)
 
 
 @pytest.mark.parametrize("tab", [*(tab.id for tab in TABS), "demo"])
@@ -74,13 +82,26 @@ def test_no_key_has_two_commands_on_a_tab(tab: str) -> None:
     assert len(keys) == len(set(keys))
 
 
-def test_no_command_is_declared_twice_and_no_two_share_a_place_in_the_footer() -> None:
+def test_no_command_is_declared_twice() -> None:
     assert len({command.id for command in COMMANDS}) == len(COMMANDS)
-    shown = [command for command in COMMANDS if command.footer is not None]
-    rivals = [(one, two) for one, two in combinations(shown, 2) if one.footer == two.footer]
+
+
+def _assert_places_in_the_footer_differ(now: Situation) -> None:
+    places = [
+        command.footer for command in COMMANDS if command.footer is not None and command.valid(now)
+    ]
+    assert len(places) == len(set(places)), now
+
+
+def test_no_two_commands_share_a_place_in_the_footer() -> None:
     for now in SITUATIONS:
-        for one, two in rivals:
-            assert not (one.valid(now) and two.valid(now)), (one.id, two.id, now)
+        _assert_places_in_the_footer_differ(now)
+
+
+@settings(max_examples=500)
+@given(any_situation)
+def test_no_two_commands_share_a_place_in_the_footer_of_any_situation(now: Situation) -> None:
+    _assert_places_in_the_footer_differ(now)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
@@ -152,9 +173,8 @@ def test_every_command_is_valid_in_some_situation(command: Command) -> None:
 def test_readonly_offers_nothing_that_asks_the_runner() -> None:
     asking = [command for command in COMMANDS if command.asks]
     assert asking
-    for now in SITUATIONS:
-        if now.readonly:
-            assert not any(command.offered(now) for command in asking)
+    for now in filter(lambda situation: situation.readonly, SITUATIONS):
+        assert not any(command.offered(now) for command in asking)
 
 
 def test_the_tabs_open_with_the_keys_that_the_header_shows() -> None:
@@ -164,15 +184,15 @@ def test_the_tabs_open_with_the_keys_that_the_header_shows() -> None:
     }
 
 
-def test_each_tab_has_a_door() -> None:
-    app = WorkbenchApp(FakeSession(WorkbenchState()))
-    assert [app.DEFAULT_MODE, *app.tab_factories()] == [tab.id for tab in TABS]
+def test_each_tab_has_a_screen() -> None:
+    assert list(SCREENS) == [*(tab.id for tab in TABS), "demo"]
+    assert all(getattr(screen, "TAB", None) == tab for tab, screen in SCREENS.items())
 
 
 # ---- the footer --------------------------------------------------------------------------------
 
 
-@given(st.sampled_from(SITUATIONS), st.integers(min_value=16, max_value=200))
+@given(any_situation, st.integers(min_value=16, max_value=200))
 def test_the_footer_fits_and_always_has_help_and_quit(now: Situation, cells: int) -> None:
     commands = REGISTRY.in_footer(now)
     assert width(footer_line(commands, cells)) <= cells
@@ -181,7 +201,7 @@ def test_the_footer_fits_and_always_has_help_and_quit(now: Situation, cells: int
     assert len(kept) == 2
 
 
-@given(st.sampled_from(SITUATIONS), st.integers(min_value=40, max_value=200))
+@given(any_situation, st.integers(min_value=40, max_value=200))
 def test_a_click_on_a_key_finds_its_command(now: Situation, cells: int) -> None:
     commands = REGISTRY.in_footer(now)
     text = plain(footer_line(commands, cells))

@@ -23,7 +23,7 @@ def test_at_180_cells_all_versions_are_there() -> None:
         " gpu-workbench", "gpu-box-3", "driver 580.159.03", "torch 2.13.0+cu130", "CUDA 13.0",
         "cuDNN 9.20.0",
     ]  # fmt: skip
-    assert line.endswith(" 1 Workbench  2 Memory  3 Snapshot  4 Processes  5 Watch  6 Results ")
+    assert line.endswith("".join(f" {tab.key} {tab.title} " for tab in TABS))
 
 
 def test_at_60_cells_host_and_state_remain() -> None:

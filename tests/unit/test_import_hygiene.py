@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+
+from tui.kit.commands.command import TABS
 
 HEAVY = ("torch", "numpy", "pynvml", "psutil", "pandas", "hypothesis")
 SCREENS = ("textual", "rich")
@@ -61,14 +66,30 @@ def test_a_start_reaches_no_store_of_results(module: str) -> None:
     assert done.stdout.split() == []
 
 
-def test_a_start_reaches_nothing_of_what_its_first_screen_does_not_show() -> None:
-    later = {
-        "tui.runs.sweeps.sweep_result",
-        "tui.watch.state.run",
-        *(f"tui.ui.views.{name}" for name in ("chart", "detail", "outcome", "plot", "scale")),
-        *(f"tui.ui.screens.{name}" for name in ("dialogs", "memory", "processes", "snapshot")),
-        "textual.widgets._text_area",
-    }
+def _screens_imported_later(module: str) -> set[str]:
+    """Return the modules of screens that the functions of a module import."""
+    imports = (
+        node.module or ""
+        for function in ast.walk(ast.parse(_source(module)))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom)
+    )
+    return {name for name in imports if ".screens." in name}
+
+
+def _source(module: str) -> str:
+    found = find_spec(module)
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).read_text(encoding="utf-8")
+
+
+def test_a_start_reaches_no_screen_that_is_opened_later() -> None:
     code = "import sys, tui.app.workbench; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not later & set(done.stdout.split())
+    loaded_modules = set(done.stdout.split())
+    own = [name for name in loaded_modules if name.startswith("tui.")]
+    later = set().union(*map(_screens_imported_later, own))
+    assert len(later) >= len(TABS) - 1, "each tab but the first is imported when it is opened"
+    assert not later & loaded_modules
