@@ -19,7 +19,7 @@ from tui.snapshots.analysis.summary import check
 from tui.snapshots.model.results import FileInfo
 from tui.snapshots.model.snapshot import Snapshot
 from tui.snapshots.read.load import load
-from tui.snapshots.read.normalise import Keep, normalise
+from tui.snapshots.read.normalise import TraceFilter, normalise
 from tui.snapshots.views.overview import file_lines
 
 FILES = sorted((Path(__file__).parent / "files").glob("*.pickle"))
@@ -168,8 +168,8 @@ def test_an_address_used_again_is_no_contradiction() -> None:
 
 
 def test_what_a_filter_took_away_is_not_held_against_the_file() -> None:
-    for keep in (Keep(first=3), Keep(last=4), Keep(minimal_size=800)):
-        assert _checked(normalise(raw.snapshot(), keep=keep)) == ()
+    for keep in (TraceFilter(first=3), TraceFilter(last=4), TraceFilter(minimal_size=800)):
+        assert _checked(normalise(raw.snapshot(), trace_filter=keep)) == ()
 
 
 def test_devices_are_told_apart() -> None:

@@ -14,7 +14,7 @@ LEAST_MEMORY = 64 << 20
 """Bytes that reading a snapshot takes at the least; Python itself takes most of them."""
 
 
-def memory_of(text: str) -> int | None:
+def parse_memory(text: str) -> int | None:
     """Return the memory that reading a snapshot may take; an empty text is the same as none given.
 
     Raises:
@@ -28,7 +28,7 @@ def memory_of(text: str) -> int | None:
     return size
 
 
-def oom_text(where: str, paths: Sequence[str]) -> str:
+def read_oom_text(where: str, paths: Sequence[str]) -> str:
     """Return the text of exceptions from a file or standard input; empty where none was named.
 
     Args:

@@ -23,7 +23,7 @@ from tui.snapshots.reader.messages import (
     ReaderEvent,
     ReaderHello,
 )
-from tui.snapshots.session.reader_child import death_in_words, names, reader
+from tui.snapshots.session.reader_child import create_reader, describe_death, format_paths
 from workloads.protocol.wire import WireError
 
 
@@ -53,7 +53,7 @@ class Reader:
             Failure: the files cannot be read, or the reader died of them.
         """
         self._words = words
-        loaded = await self._next()
+        loaded = await self._read_event()
         if not isinstance(loaded, Loaded):
             raise Failure(loaded.error or "the reader answered before it had read the file")
         self._loaded = True
@@ -70,7 +70,7 @@ class Reader:
         self._child.send(Call(self._number, method.name, arguments, slot))
         texts: list[str] = []
         while True:
-            answer = await self._next()
+            answer = await self._read_event()
             if not isinstance(answer, Answer):
                 raise Failure("the reader said what is no answer: the file was read twice")
             if answer.error is not None:
@@ -84,24 +84,24 @@ class Reader:
         except WireError as error:
             raise Failure(f"the reader said what is no answer: {error}") from error
 
-    async def _next(self) -> Loaded | Answer:
+    async def _read_event(self) -> Loaded | Answer:
         async for event in self._events:
             if isinstance(event, MalformedMessage):
                 raise Failure(f"the reader said what is no answer: {event.reason}")
             if isinstance(event, (Loaded, Answer)):
                 self._line.clear()
                 return event
-            self._tell(event)
+            self._show_progress(event)
         self._line.clear()
         how = await self._child.ended()
         last = next(iter(self._child.stderr.last(1)), "")
-        raise Failure(death_in_words(self._paths, how, last, loaded=self._loaded))
+        raise Failure(describe_death(self._paths, how, last, loaded=self._loaded))
 
-    def _tell(self, event: ReaderEvent) -> None:
+    def _show_progress(self, event: ReaderEvent) -> None:
         if isinstance(event, ReaderHello) and event.version != VERSION:
             raise Failure("the reader is of another version: install gpu-workbench again")
         if isinstance(event, Estimated):
-            self._line.show(f"{names(self._paths)}: {event.words}")
+            self._line.show(f"{format_paths(self._paths)}: {event.words}")
         elif isinstance(event, Progress):
             self._line.show(self._words(event))
 
@@ -115,7 +115,7 @@ async def reading(paths: Sequence[str]) -> AsyncIterator[Reader]:
     """
     # Under a number of its own: the child's standard input is the pipe that it is asked through.
     source = os.dup(sys.stdin.fileno()) if STANDARD_INPUT in paths else None
-    child = reader(source)
+    child = create_reader(source)
     try:
         try:
             await child.start()

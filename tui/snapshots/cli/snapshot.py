@@ -13,7 +13,7 @@ from tui.kit.command_line.output import UsageError, print_text, run_to_exit
 from tui.kit.command_line.values import size_of
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.cli.reading import reading
-from tui.snapshots.options import memory_of, oom_text
+from tui.snapshots.options import parse_memory, read_oom_text
 from tui.snapshots.reader.messages import (
     Load,
 )
@@ -99,7 +99,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         MEMORY_OPTION,
         dest="allowed",
-        type=memory_of,
+        type=parse_memory,
         metavar="SIZE",
         help="memory limit for reading, such as 8GiB (default: a quarter of the available memory)",
     )
@@ -136,19 +136,19 @@ def snapshot(options: SnapshotOptions) -> int:
     if not compares and len(found) != 1:
         raise UsageError("snapshot: give one FILE, or diff A B (a file named diff is ./diff)")
     paths = tuple(found[1:] if compares else found)
-    text = oom_text(options.exceptions, paths)
+    text = read_oom_text(options.exceptions, paths)
     if STANDARD_INPUT in paths:
         if compares:
             raise UsageError("snapshot diff: both files must be named, - is for one file alone")
         if sys.stdin.isatty():
             raise UsageError("snapshot -: nothing is piped in; give a file or pipe one in")
-    return run_to_exit(_tell(options, paths, text, compares=compares))
+    return run_to_exit(_print_snapshot(options, paths, text, compares=compares))
 
 
-async def _tell(
+async def _print_snapshot(
     options: SnapshotOptions, paths: tuple[str, ...], text: str, *, compares: bool
 ) -> int:
-    load = _load(options, paths, text)
+    load = _build_load(options, paths, text)
     async with reading(paths) as child:
         child.load(load)
         # The door to the views, which are imported while the reader reads.
@@ -171,7 +171,7 @@ async def _tell(
     return 0
 
 
-def _load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
+def _build_load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
     absolute = tuple(
         path if path == STANDARD_INPUT else str(Path(path).expanduser().absolute())
         for path in paths
@@ -187,7 +187,7 @@ def _load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
     return Load(
         0,
         absolute,
-        device=_device(options.devices),
+        device=_parse_device(options.devices),
         first=first,
         last=last,
         minimal_size=options.min_size,
@@ -199,7 +199,7 @@ def _load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
     )
 
 
-def _device(wanted: Sequence[str]) -> int | None:
+def _parse_device(wanted: Sequence[str]) -> int | None:
     if not wanted:
         return None
     if len(wanted) > 1 or not wanted[0].isdigit():

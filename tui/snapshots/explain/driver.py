@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui.snapshots.explain.evidence import Circumstances, Holder
-from tui.snapshots.explain.explain import words_of_place
+from tui.snapshots.explain.explain import format_failure
 from tui.snapshots.explain.explanation import (
     AccountName,
     AccountRow,
@@ -56,7 +56,7 @@ def explain_driver_oom(
     if not holders:
         unavailable["holders"] = "NVML has listed no other process on the device that ran out"
     return Explanation(
-        line=f"{words_of_place(where, step=step, thread=thread, backward=False)}. {conclusion}",
+        line=f"{format_failure(where, step=step, thread=thread, backward=False)}. {conclusion}",
         conclusion=conclusion,
         cause=_cause(holders, own),
         where=where,

@@ -27,7 +27,7 @@ class Load:
     paths: tuple[str, ...]
     """``-`` is the descriptor that the child was given as its input."""
     device: int | None = None
-    """Keep only this device, as :class:`tui.snapshots.read.normalise.Keep` says."""
+    """TraceFilter only this device, as :class:`tui.snapshots.read.normalise.TraceFilter` says."""
     first: int = 0
     last: int | None = None
     minimal_size: int = 0

@@ -85,11 +85,11 @@ class Files:
     ) -> None:
         self.files = files
         self.circumstances = circumstances
-        self.texts = _messages_in(oom_text)
-        self.warnings = ((*warnings[0], *self._not_understood(oom_text)), *warnings[1:])
+        self.texts = _parse_messages(oom_text)
+        self.warnings = ((*warnings[0], *self._check_oom_text(oom_text)), *warnings[1:])
         self._pieces: tuple[tuple[int, int | None, int], tuple[Piece, ...]] | None = None
 
-    def _not_understood(self, oom_text: str) -> tuple[str, ...]:
+    def _check_oom_text(self, oom_text: str) -> tuple[str, ...]:
         """Return a note if the text of an exception tells nothing."""
         if not oom_text.strip():
             return ()
@@ -159,7 +159,7 @@ def compute(files: Files, call: Call) -> Any:
         raise SnapshotError(str(error.args[0] if error.args else error)) from error
 
 
-def _messages_in(text: str) -> tuple[OomText, ...]:
+def _parse_messages(text: str) -> tuple[OomText, ...]:
     lower = text.lower()
     told = "tried to allocate" in lower or "allocation failed with oom" in lower
     return parse_oom_texts(text) if told else ()
@@ -171,7 +171,7 @@ def _messages_in(text: str) -> tuple[OomText, ...]:
 @computes(SET_OOM_TEXT)
 def _set_oom_text(files: Files, arguments: OomTextArguments) -> int:
     """Put messages of exceptions in place of those known so far; return how many there are."""
-    files.texts = _messages_in(arguments.text)
+    files.texts = _parse_messages(arguments.text)
     return len(files.texts)
 
 
@@ -296,7 +296,7 @@ def _report(files: Files, arguments: ReportArguments) -> str:
         texts=files.texts,
         circumstances=files.circumstances,
     )
-    return made if isinstance(made, str) else _json(made)
+    return made if isinstance(made, str) else _format_json(made)
 
 
 def _report_of_two(files: Files, arguments: ReportArguments) -> str:
@@ -309,8 +309,8 @@ def _report_of_two(files: Files, arguments: ReportArguments) -> str:
     names = (a.snapshot.file, b.snapshot.file)
     if arguments.form == "markdown":
         return diff_markdown(found, *names)
-    return _json(diff_report(found, *names))
+    return _format_json(diff_report(found, *names))
 
 
-def _json(value: dict[str, Any]) -> str:
+def _format_json(value: dict[str, Any]) -> str:
     return json.dumps({"schema": SCHEMA, **to_plain(value)}, allow_nan=False, indent=2) + "\n"

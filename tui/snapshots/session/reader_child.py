@@ -18,7 +18,7 @@ LONGEST_TEXT = 1 << 18
 """Characters of exceptions' text that are sent on, the last ones."""
 
 
-def reader(source: int | None = None) -> ChildProcess[ReaderEvent]:
+def create_reader(source: int | None = None) -> ChildProcess[ReaderEvent]:
     """Return a reader that is not started yet.
 
     Args:
@@ -30,12 +30,12 @@ def reader(source: int | None = None) -> ChildProcess[ReaderEvent]:
     return ChildProcess(command, READER_EVENTS, folder=FOLDER, inherit=inherit)
 
 
-def names(paths: Sequence[str]) -> str:
+def format_paths(paths: Sequence[str]) -> str:
     """Return the names of the files, for a message."""
     return " and ".join("standard input" if p == STANDARD_INPUT else clean(p) for p in paths)
 
 
-def death_in_words(paths: Sequence[str], how: str, last_words: str, *, loaded: bool) -> str:
+def describe_death(paths: Sequence[str], how: str, last_words: str, *, loaded: bool) -> str:
     """One line for a reader that died: what, why, what to do.
 
     Args:
@@ -63,4 +63,4 @@ def death_in_words(paths: Sequence[str], how: str, last_words: str, *, loaded: b
     else:
         why = f"{how}{': ' if last_words else ''}{clean(last_words)[:200]}"
         remedy = "open it again, and report this if it comes back"
-    return f"the reader ended {doing} {names(paths)}: {why}; {remedy}"
+    return f"the reader ended {doing} {format_paths(paths)}: {why}; {remedy}"

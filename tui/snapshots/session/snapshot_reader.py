@@ -37,7 +37,12 @@ from tui.snapshots.reader.messages import (
     ReaderEvent,
     ReaderHello,
 )
-from tui.snapshots.session.reader_child import LONGEST_TEXT, death_in_words, names, reader
+from tui.snapshots.session.reader_child import (
+    LONGEST_TEXT,
+    create_reader,
+    describe_death,
+    format_paths,
+)
 from workloads.protocol.wire import WireError
 
 Status = Literal["empty", "loading", "ready", "failed", "cancelled"]
@@ -94,7 +99,7 @@ class SnapshotStore:
 
     # ---- calls ----
 
-    def needs(self, need: Need[Any, Any]) -> bool:
+    def must_send(self, need: Need[Any, Any]) -> bool:
         """Return whether a call must be sent: it is neither answered nor waiting."""
         if self.status != "ready":
             return False
@@ -104,11 +109,11 @@ class SnapshotStore:
             newest = None if done is None else done.need
         return newest != need
 
-    def is_coming(self, need: Need[Any, Any]) -> bool:
+    def is_waiting_for(self, need: Need[Any, Any]) -> bool:
         """Return whether this very call waits for its answer."""
         return self._waiting(need.slot) == need
 
-    def sent(self, number: int, need: Need[Any, Any]) -> None:
+    def record_call(self, number: int, need: Need[Any, Any]) -> None:
         """Store a call that was sent, under its id."""
         self._sent[number] = need
 
@@ -117,18 +122,18 @@ class SnapshotStore:
         """A call is not answered yet."""
         return bool(self._sent)
 
-    def forget(self, method: Method[Any, Any]) -> None:
+    def drop_answers(self, method: Method[Any, Any]) -> None:
         """Drop the answers of one method: they no longer hold."""
         self.answers = {
             slot: done for slot, done in self.answers.items() if done.need.method != method
         }
 
-    def exactly(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
+    def find_answer(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
         """Return the answer to this exact call, if it is there."""
         done = self.answers.get(need.slot)
         return done if done is not None and done.need == need else None
 
-    def newest(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
+    def find_newest_answer(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
         """Return the exact answer, else the newest of its slot and device that has a value."""
         done = self.answers.get(need.slot)
         if done is None or done.need == need:
@@ -237,14 +242,14 @@ class SnapshotReader:
         self._end_child()
         absolute = tuple(str(Path(path).expanduser().absolute()) for path in paths)
         self.store.begin(absolute, oom_text)
-        self.child = reader()
+        self.child = create_reader()
         self._task = asyncio.create_task(self._live(self.child, absolute))
         self._task.add_done_callback(self._ended)
         self._report_change()
 
     def request(self, need: Need[Any, Any]) -> None:
         """See to it that a call is or will be answered."""
-        if self.store.needs(need):
+        if self.store.must_send(need):
             self._send(need)
 
     async def call(self, method: Method[Arguments, Value], arguments: Arguments) -> Value:
@@ -255,8 +260,8 @@ class SnapshotReader:
         """
         need = Need(method, arguments)
         self.request(need)
-        while (done := self.store.exactly(need)) is None:
-            if not self.store.is_coming(need):
+        while (done := self.store.find_answer(need)) is None:
+            if not self.store.is_waiting_for(need):
                 raise CallError(self.store.reason or f"another {method.name} was asked for")
             await self._news.wait()
         if isinstance(done.value, Refused):
@@ -267,7 +272,7 @@ class SnapshotReader:
         """Give the reader the messages of exceptions; verdicts are judged anew."""
         text = text[-LONGEST_TEXT:]
         self.store.oom_text = text
-        self.store.forget(VERDICT)
+        self.store.drop_answers(VERDICT)
         self._send(Need(SET_OOM_TEXT, OomTextArguments(text)))
         self._report_change()
 
@@ -275,7 +280,7 @@ class SnapshotReader:
         """End the reader, whatever it does."""
         if self.store.status == "loading":
             self._end_child()
-            self.store.end("cancelled", f"reading {names(self.store.paths)} was cancelled")
+            self.store.end("cancelled", f"reading {format_paths(self.store.paths)} was cancelled")
             self._report_change()
 
     async def stop(self) -> None:
@@ -288,7 +293,7 @@ class SnapshotReader:
         number = next(self._numbers)
         call = Call(number, need.method.name, need.arguments, need.slot)
         if self.child is not None and self.child.send(call):
-            self.store.sent(number, need)
+            self.store.record_call(number, need)
 
     def _report_change(self) -> None:
         news, self._news = self._news, asyncio.Event()
@@ -353,5 +358,5 @@ class SnapshotReader:
         if self.store.status in ("loading", "ready"):
             last = next(iter(child.stderr.last(1)), "")
             loaded = self.store.status == "ready"
-            self.store.end("failed", death_in_words(paths, how, last, loaded=loaded))
+            self.store.end("failed", describe_death(paths, how, last, loaded=loaded))
         self._report_change()
