@@ -143,7 +143,7 @@ class ProcessMemory:
     pid: int
     command: str | None
     key: tuple[int, float | None, str] | None
-    """Of its allocator in ``tui.devices.state.allocators``; ``None`` where that is not read."""
+    """Key of its allocator in the watched processes; ``None`` where that is not read."""
     process: Reading[int]
     allocated: Reading[int]
     cached: Reading[int]

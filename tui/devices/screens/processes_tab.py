@@ -20,9 +20,9 @@ from tui.devices.screens.memory_tab import ProcessMemoryView
 from tui.devices.screens.panes import DeviceProgram
 from tui.devices.session.actions import DeviceActions
 from tui.devices.session.terminate import refusal, terminate
-from tui.devices.state.allocators import Allocator
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import MachineState
+from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import Holders, holders, remainder_lines
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.devices.views.processes import (

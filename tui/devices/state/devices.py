@@ -183,6 +183,12 @@ class ConsistentReadings:
         self._standing: dict[str, _StablePeriod] = {}
         """By torch's name of the device."""
 
+    def copy(self) -> ConsistentReadings:
+        """Return a copy that later readings do not change."""
+        copied = ConsistentReadings()
+        copied._samples, copied._standing = self._samples.copy(), self._standing.copy()
+        return copied
+
     def apply_sample(self, sample: Sample) -> None:
         """Remember a reading of NVML."""
         self._samples.append(sample)

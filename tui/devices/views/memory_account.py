@@ -11,9 +11,9 @@ from tui.devices.allocators.messages import TorchProcess
 from tui.devices.memory import Gauge, Term
 from tui.devices.memory.model import Absent, Stale, format_reading, get_value
 from tui.devices.monitor.messages import GpuProcess, Sample
-from tui.devices.state.allocators import Allocator
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import MemoryPoint
+from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import Fact
 from tui.devices.views.history import PlottedFigure, history_lines, span_rule
 from tui.devices.views.memory import (

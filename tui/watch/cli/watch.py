@@ -22,7 +22,7 @@ from tui.kit.command_line.output import (
     run_to_exit,
     say,
 )
-from tui.watch.cli.processes import Watching, WatchOptions, put_agent_in
+from tui.watch.cli.processes import ProcessReport, WatchOptions, put_agent_in
 from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun
 from workloads.agent import ENTRIES
@@ -49,7 +49,7 @@ def watch(options: WatchOptions) -> int:
         return _launch(options)
     if options.inject and options.pid is not None:
         put_agent_in(options.pid, options.entries or 0)
-    return run_to_exit(Watching(options).work())
+    return run_to_exit(ProcessReport(options).run())
 
 
 def _check(options: WatchOptions) -> None:
