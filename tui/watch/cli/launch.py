@@ -413,10 +413,10 @@ def as_object(
     by_pid = {each["pid"]: each for each in processes}
     for pid, each in left.items():
         if pid not in by_pid:
-            by_pid[pid] = _not_sampled(each, outcome, unavailable)
+            by_pid[pid] = _build_unsampled_process(each, outcome, unavailable)
             processes.append(by_pid[pid])
     for pid, process in by_pid.items():
-        _add_what_is_left(process, left.get(pid), unavailable, explanations or {})
+        _add_log(process, left.get(pid), unavailable, explanations or {})
         process["growth"] = _growth(pid, outcome, unavailable)
     if run.code is None:
         unavailable["exit.code"] = "it was ended by a signal"
@@ -439,7 +439,7 @@ def as_object(
     }
 
 
-def _not_sampled(
+def _build_unsampled_process(
     left: ProcessLog, outcome: RunOutcome, unavailable: dict[str, str]
 ) -> dict[str, Any]:
     why = outcome.why_no_samples or "it had ended before it was seen"
@@ -454,7 +454,7 @@ def _not_sampled(
     return {**named, "rank": rank, "torch": left.torch, **held}
 
 
-def _add_what_is_left(
+def _add_log(
     process: dict[str, Any],
     left: ProcessLog | None,
     unavailable: dict[str, str],

@@ -1,4 +1,4 @@
-"""``gpu-workbench watch``: what torch's allocator holds in processes, and commands run under it."""
+"""``gpu-workbench watch``: PyTorch allocator memory of processes, and commands run under it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def watch(options: WatchOptions) -> int:
 
 
 def _check(options: WatchOptions) -> None:
-    """Return whether the options go together.
+    """Check that the options go together.
 
     Raises:
         UsageError: they do not.
@@ -101,7 +101,7 @@ def _print_stacks(options: WatchOptions) -> int:
 def _show(options: WatchOptions) -> int:
     name, *more = options.command
     if name in _VERBS and len(more) == 1 and not options.prints:
-        return _change(name, more[0])
+        return _change_run(name, more[0])
     if more or options.prints:
         words = " ".join(secrets.command_line(options.command))
         raise UsageError(f"{words}: give a command after --, or the name of one kept run alone")
@@ -112,7 +112,7 @@ _VERBS = ("rm", "keep")
 """The name of a run begins with a digit."""
 
 
-def _change(verb: str, name: str) -> int:
+def _change_run(verb: str, name: str) -> int:
     """Remove a run, or keep it for good.
 
     Raises:
@@ -153,7 +153,7 @@ def _launch(options: WatchOptions) -> int:
     )
 
 
-def _positive(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -163,14 +163,14 @@ def _positive(text: str) -> float:
     return value
 
 
-def _pace(text: str) -> float:
-    value = _positive(text)
+def _parse_interval(text: str) -> float:
+    value = _parse_seconds(text)
     if value < 0.05:
         raise UsageError(f"--every {text}: at least 0.05 s")
     return value
 
 
-def _pid(text: str) -> int:
+def _parse_pid(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31):
         raise UsageError(f"--pid {text}: give the number of a process")
     return int(text)
@@ -179,7 +179,9 @@ def _pid(text: str) -> int:
 def _add_options(parser: Parser) -> None:
     add_screen(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object, at the end")
-    parser.add_argument("--pid", type=_pid, metavar="N", help="watch this process and its children")
+    parser.add_argument(
+        "--pid", type=_parse_pid, metavar="N", help="watch this process and its children"
+    )
     parser.add_argument("--no-children", action="store_true", help="leave out its children")
     parser.add_argument(
         "--inject",
@@ -190,11 +192,11 @@ def _add_options(parser: Parser) -> None:
         "--jsonl", action="store_true", help="print one JSON object per line, until stopped"
     )
     parser.add_argument(
-        "--for", dest="seconds", type=_positive, metavar="S", help="watch for S seconds"
+        "--for", dest="seconds", type=_parse_seconds, metavar="S", help="watch for S seconds"
     )
     parser.add_argument(
         "--every",
-        type=_pace,
+        type=_parse_interval,
         metavar="S",
         help="print every S seconds (default: 1); with --pid, until the process has ended",
     )
@@ -274,7 +276,7 @@ class LaunchOptions:
     """A shell command for the first OOM of the command."""
 
     def check(self) -> None:
-        """Return whether the options go together.
+        """Check that the options go together.
 
         Raises:
             UsageError: they do not.

@@ -13,6 +13,7 @@ tells in one a line each: ``pid`` or ``error``, ``log``, ``code``, ``over``.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -257,8 +258,6 @@ def _survive_signals() -> None:
 
 def _adopt() -> None:
     """Become the parent of what the command leaves behind, to know when the last has ended."""
-    import ctypes
-
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 

@@ -309,10 +309,10 @@ class FollowedRun:
     def state(self) -> WatchedRun:
         """Return the present state; the same object until it changes."""
         if self._state is None:
-            self._state = self._put_together()
+            self._state = self._build_state()
         return self._state
 
-    def _put_together(self) -> WatchedRun:
+    def _build_state(self) -> WatchedRun:
         at, devices = self._frozen or (None, None)
         why = self._why_no_samples
         if self.sampler is not None and not self._over:
@@ -326,10 +326,10 @@ class FollowedRun:
             frozen_at=at,
             why_no_samples=why,
             snapshots=self._looked.snapshots if self._looked else (),
-            notes=self._all_notes(),
+            notes=self._collect_notes(),
         )
 
-    def _all_notes(self) -> tuple[str, ...]:
+    def _collect_notes(self) -> tuple[str, ...]:
         failed = first_failure(self.processes.completed_left(), self.run.command)
         notes = [words for words in (failed, runs.oom_killer_words(self.run)) if words]
         notes += self._notes

@@ -43,8 +43,8 @@ def send_signal(run: StartedRun, number: signal.Signals) -> str:
     if run.pid is None:
         return f"{name} is not sent: --env has no process of its own; end it where it was started"
     try:
-        sent = _to_group(run, number)
-        if number == signal.SIGKILL and _to_each(run):
+        sent = _signal_group(run, number)
+        if number == signal.SIGKILL and _kill_each(run):
             sent = sent or "each process of the run that has an agent"
     except PermissionError:
         return f"{name} is not sent: it runs as another user; end it as that user"
@@ -53,7 +53,7 @@ def send_signal(run: StartedRun, number: signal.Signals) -> str:
     return f"{name} is sent to {sent}"
 
 
-def _to_group(run: StartedRun, number: signal.Signals) -> str:
+def _signal_group(run: StartedRun, number: signal.Signals) -> str:
     """To the group of the first process, or to that alone; to what, and empty where it is gone."""
     pid = run.pid
     assert pid is not None
@@ -66,15 +66,17 @@ def _to_group(run: StartedRun, number: signal.Signals) -> str:
             os.killpg(pid, number)
             return group
         if run.first_goes_on:
-            _to_one(pid, number, run)  # the group is the shell's that has started it in place
+            _signal_process(
+                pid, number, run
+            )  # the group is the shell's that has started it in place
             return f"process {pid}"
-        if _in_group(run):
+        if _find_left_in_group(run):
             os.killpg(pid, number)
             return group
     return ""
 
 
-def _to_one(pid: int, number: signal.Signals, run: StartedRun) -> None:
+def _signal_process(pid: int, number: signal.Signals, run: StartedRun) -> None:
     held = os.pidfd_open(pid)
     try:
         if run.first_goes_on:  # it is still that process, which the descriptor keeps
@@ -83,7 +85,7 @@ def _to_one(pid: int, number: signal.Signals, run: StartedRun) -> None:
         os.close(held)
 
 
-def _in_group(run: StartedRun) -> list[int]:
+def _find_left_in_group(run: StartedRun) -> list[int]:
     """Those of the run's processes that are left in the group of the first one."""
     found = []
     for pid in processes_of(run.folder):
@@ -93,7 +95,7 @@ def _in_group(run: StartedRun) -> list[int]:
     return found
 
 
-def _to_each(run: StartedRun) -> bool:
+def _kill_each(run: StartedRun) -> bool:
     """SIGKILL to each process with an agent; whether there was one."""
     sent = False
     for pid in processes_of(run.folder):
@@ -270,7 +272,7 @@ class WatchedRunSession:
             followed.apply_devices(self._sample)
         self._followed = followed
         self._task = asyncio.create_task(followed.live())
-        self._task.add_done_callback(_see)
+        self._task.add_done_callback(_report_error)
         self._changed()
 
     def _tell(self) -> None:
@@ -297,7 +299,7 @@ class WatchedRunSession:
         self._changed()
 
 
-def _see(task: asyncio.Task[None]) -> None:
+def _report_error(task: asyncio.Task[None]) -> None:
     """Log an error of our own with its place; the page has its text."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
