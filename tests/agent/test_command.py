@@ -62,7 +62,7 @@ def test_its_output_comes_first_to_the_byte_and_its_exit_code_is_returned(state:
     assert done.stdout.startswith(shown)
     after = done.stdout[len(shown) :].decode()
     assert "ended with exit code 41" in after
-    assert "no process of it has used CUDA" in after
+    assert "none of its processes with the agent has used CUDA" in after
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} <= {0o600, 0o644}
     facts = json.loads((folder / "run.json").read_bytes())
@@ -149,7 +149,7 @@ def test_what_stands_after_two_dashes_is_the_command_s(
             "give one of them",
         ),
         (LaunchOptions(command=("a",), env=True), "takes no command"),
-        (LaunchOptions(env=True, json=True), "lines of a shell"),
+        (LaunchOptions(env=True, json=True), "shell lines"),
         (LaunchOptions(here=True), "--here: give the command after --"),
         (LaunchOptions(no_screen=True), "--no-screen: give the command after --"),
         (LaunchOptions(entries=5), "--record: give the command after --"),

@@ -138,7 +138,7 @@ async def test_a_call_returns_the_declared_type_or_raises_in_one_line() -> None:
     if isinstance(older, State):
         assert older.event == 6
     else:
-        assert str(older) == "another state was asked for"
+        assert str(older) == "replaced by a newer call of state"
     await session.stop()
 
 

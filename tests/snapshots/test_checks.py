@@ -120,7 +120,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], None], tuple[str, ...]]] = {
     "a missing block": (_short, ("fill their segment (1): 0x7f0000000000 1.0 KiB in 4.0 KiB",)),
     "a wrong sum": (_sum, ("add up to the active_size that their segment states (1): 0x7f00",)),
     "overlapping segments": (_overlap, ("segments overlap (1): 0x7f0000000a00 and 0x7f00",)),
-    "a block below what was asked": (_greedy, ("blocks smaller than what was asked for (1)",)),
+    "a block below what was asked": (_greedy, ("blocks smaller than the request (1)",)),
     "allocated twice": (_twice, ("allocated where something is live (1): 0x7f0000000000",)),
     "freed twice": (_freed_twice, ("freed twice (1): 0x7f0000000400",)),
     "freed with another size": (_other_size, ("0x7f0000000400 700 B, then 701 B",)),

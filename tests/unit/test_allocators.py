@@ -128,7 +128,7 @@ def test_a_process_that_ends_keeps_its_last_figures_and_its_gpu() -> None:
     words = " ".join(" ".join(lines).split())
     assert words.count("s old: the process has ended") == 1
     assert "in grey: 9 s old: the process has ended" in words
-    assert "held by live tensors" in words
+    assert "in blocks of live tensors" in words
 
 
 def test_a_process_that_runs_another_program_is_another_process() -> None:

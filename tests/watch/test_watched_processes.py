@@ -279,7 +279,7 @@ def test_a_device_stays_on_its_gpu_and_what_changed_is_to_be_kept() -> None:
     known.apply(held(1))
     nothing = known.apply_sample(sample(at=BEGAN))
     assert nothing is not None
-    assert known.devices(over=False)[0].placed.why_no_id == "no NVML device here"
+    assert known.devices(over=False)[0].placed.why_no_id == "this machine has no NVML device"
     placed = Placed("GPU-1", GIB, "", "")
     known.apply(DevicesPlaced(BEGAN, {"7 cuda:0": placed, "8 cuda:0": placed, "x": placed}))
     assert known.apply_sample(sample(at=BEGAN + 1)) is None

@@ -12,7 +12,7 @@ def add_workbench(parser: Parser) -> None:
     add_settings(parser)
     parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")
     parser.add_argument(
-        "--demo", metavar="GROUP", help="step through a group of workloads, page by page"
+        "--demo", metavar="GROUP", help="step through a group of workloads page by page"
     )
     parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
     parser.add_argument(

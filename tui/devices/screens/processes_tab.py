@@ -106,8 +106,8 @@ class ProcessesHeading(LineBar):
 def _describe_consequences(row: GpuProcess, worker_pid: int | None) -> list[str]:
     """Return the consequences of ending one of our own processes."""
     if row.pid == worker_pid:
-        return ["It is this workbench's own worker: a run that goes on ends."]
-    return ["This workbench started it: what needs it ends."] if row.ours else []
+        return ["It is this workbench's runner: its active run will end."]
+    return ["This workbench started it and needs it."] if row.ours else []
 
 
 class ProcessesPane(AgingPane):
@@ -375,6 +375,6 @@ class ProcessesTab(CommandScreen):
         words = [
             f"{row.pid}  {row.user or 'unknown user'}  {row.command or 'unknown command'}",
             *_describe_consequences(row, self.machine.worker_pid),
-            "It gets SIGTERM: most programs end, and lose what they have not saved.",
+            "It receives SIGTERM: most programs end and lose unsaved work.",
         ]
         self.app.push_screen(ConfirmScreen(f"Terminate process {row.pid}?", words), on_answer)

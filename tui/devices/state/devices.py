@@ -118,7 +118,7 @@ WITHOUT_NVML = (
     "no NVML: libnvidia-ml.so.1 is not found, though CUDA works; in a container set "
     "NVIDIA_DRIVER_CAPABILITIES=compute,utility, otherwise LD_LIBRARY_PATH"
 )
-NOT_ASKED = "NVML cannot be asked here"
+NOT_ASKED = "NVML is not available on this machine"
 """Why a figure of NVML is absent; the line above the devices says why that is."""
 
 

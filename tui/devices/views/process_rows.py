@@ -137,7 +137,7 @@ def build_row(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) ->
         worker_pid: this program's worker.
     """
     worker = item.pid == worker_pid and item.started_at is not None
-    command = "the workbench's worker" if worker else item.command or text.NA
+    command = "the workbench's runner" if worker else item.command or text.NA
     return ProcessRow(
         key=f"{gpu} {item.pid} {item.started_at}",
         gpu=gpu,

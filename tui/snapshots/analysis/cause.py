@@ -185,9 +185,9 @@ WORDS: dict[Cause, str] = {
     "other processes": "other processes hold the memory",
     "process limit": "the limit set for this process was reached",
     "refused with memory free": "the device had room, so a limit may have refused it",
-    "unknown": "the cause cannot be told",
+    "unknown": "the cause is unknown",
 }
-_FULL_OF_WHOM = "the device was full; whether this process filled it cannot be told"
+_FULL_OF_WHOM = "the device was full; it is unknown if this process filled it"
 
 
 def _build_decision(cause: Cause, *reasons: str, words: str = "") -> Decision:

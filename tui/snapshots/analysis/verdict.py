@@ -201,7 +201,7 @@ def matching_text(
 TOTAL_ROUNDED = 16 << 20
 """Bytes that the total of one message may differ from another's: it is printed in hundredths of a
 GiB."""
-_NO_TEXT = "not in the file; the text of the exception tells it (give it along)"
+_NO_TEXT = "not in the file; give the exception's text, which has it"
 
 
 def verdict(
@@ -258,9 +258,9 @@ def verdict(
     if figures.total is None:
         unavailable["total"] = _NO_TEXT
     if figures.others is None:
-        unavailable["others"] = _NO_TEXT if message is None else "the text does not tell it"
+        unavailable["others"] = _NO_TEXT if message is None else "not in the text"
     if figures.device_free is None:
-        unavailable["device_free"] = "neither the event nor a text tells it"
+        unavailable["device_free"] = "neither in the event nor in a text"
     return Verdict(
         device=device.index,
         event=entry.event,

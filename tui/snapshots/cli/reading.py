@@ -1,4 +1,4 @@
-"""A reader of snapshots as commands use it: one question after the other."""
+"""Sequential client of a snapshot reader, for commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from workloads.protocol.wire import WireError
 
 
 class Reader:
-    """A reader child whose methods are called one after the other."""
+    """Client of a reader process that makes one call at a time."""
 
     def __init__(self, child: ChildProcess[ReaderEvent], paths: tuple[str, ...]) -> None:
         self._child = child
@@ -40,17 +40,17 @@ class Reader:
         self._line = ProgressLine()
 
     def load(self, request: Load) -> None:
-        """Have it read the files, which takes a while."""
+        """Start to load the files."""
         self._child.send(request)
 
     async def loaded(self, words: Callable[[Progress], str]) -> Loaded:
-        """Return the loaded snapshot.
+        """Wait until the files are loaded, showing progress.
 
         Args:
-            words: tells how far it is.
+            words: formats progress.
 
         Raises:
-            Failure: the files cannot be read, or the reader died of them.
+            Failure: the files cannot be read, or the reader died.
         """
         self._words = words
         loaded = await self._read_event()
@@ -63,7 +63,7 @@ class Reader:
         """Return the value of a method.
 
         Raises:
-            Failure: there is none.
+            Failure: the call has no value.
         """
         self._number += 1
         slot = Need(method, arguments).slot
@@ -72,7 +72,7 @@ class Reader:
         while True:
             answer = await self._read_event()
             if not isinstance(answer, Answer):
-                raise Failure("the reader said what is no answer: the file was read twice")
+                raise Failure("the reader sent a malformed answer: the file was read twice")
             if answer.error is not None:
                 raise Failure(answer.error)
             if answer.more or texts:
@@ -82,12 +82,12 @@ class Reader:
         try:
             return method.parse_value("".join(texts) if texts else answer.value)
         except WireError as error:
-            raise Failure(f"the reader said what is no answer: {error}") from error
+            raise Failure(f"the reader sent a malformed answer: {error}") from error
 
     async def _read_event(self) -> Loaded | Answer:
         async for event in self._events:
             if isinstance(event, MalformedMessage):
-                raise Failure(f"the reader said what is no answer: {event.reason}")
+                raise Failure(f"the reader sent a malformed answer: {event.reason}")
             if isinstance(event, (Loaded, Answer)):
                 self._line.clear()
                 return event
@@ -108,12 +108,12 @@ class Reader:
 
 @asynccontextmanager
 async def reading(paths: Sequence[str]) -> AsyncIterator[Reader]:
-    """Yield a reader of some files; end it with the block.
+    """Start a reader for some files; end it with the block.
 
     Raises:
-        Failure: it cannot be started.
+        Failure: the reader cannot be started.
     """
-    # Under a number of its own: the child's standard input is the pipe that it is asked through.
+    # A copy with its own number: the child's standard input is the pipe for requests.
     source = os.dup(sys.stdin.fileno()) if STANDARD_INPUT in paths else None
     child = create_reader(source)
     try:

@@ -128,7 +128,7 @@ def account(evidence: Evidence, leak: Leak | None) -> Account:
 
 def _live(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     if evidence.rounding:
-        live.deduct("rounding", evidence.rounding, "blocks larger than what was asked for")
+        live.deduct("rounding", evidence.rounding, "blocks larger than the request")
     live.deduct("pending", evidence.pending, "freed, but a stream still uses it (record_stream)")
     if evidence.inventory is not None:
         _by_inventory(evidence, live, leak)
@@ -137,9 +137,9 @@ def _live(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     elif leak is not None:
         live.deduct("leak", leak.bytes, leak.subject)
     why = (
-        "live tensors: neither an inventory nor a history tells what they are for"
+        "live tensors, purpose unknown: no inventory and no history"
         if evidence.inventory is None and not evidence.purposes
-        else "live, and no source tells what it is for"
+        else "live, purpose unknown: no source has it"
     )
     live.deduct_rest("other tensors", why)
 

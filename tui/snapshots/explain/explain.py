@@ -75,7 +75,9 @@ def _unavailable(evidence: Evidence, where: CodeLine | None, device: Capacity) -
     if where is None:
         reasons["where"] = "no Python frame of the request is on record"
     if evidence.step is None:
-        reasons["step"] = "only a program under the watch tells its optimizer steps"
+        reasons["step"] = "optimizer steps are counted only in watched runs"
     if device.bytes is None:
-        reasons["device_bytes"] = "only the exception's text or a watch tells the device's total"
+        reasons["device_bytes"] = (
+            "only the exception's text or a watched run has the device's total"
+        )
     return reasons

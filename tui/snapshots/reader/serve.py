@@ -1,4 +1,4 @@
-"""The reader child: reads a file within a limit on memory, then answers what is asked of it."""
+"""The snapshot reader's main loop: load the files within limits, then answer calls."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from workloads.protocol.wire import encode, to_plain
 
 
 def redact_snapshot(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snapshot, Redactor]:
-    """Return a snapshot without user names in its paths, contexts and settings.
+    """Remove user names from a snapshot's paths, contexts and settings.
 
     Args:
-        snapshot: as it was read.
-        texts: other texts that go along, such as messages of exceptions, whose names count too.
+        snapshot: the loaded snapshot.
+        texts: other texts to redact alike, such as exception messages.
 
     Returns:
-        The snapshot, and what to redact those texts with.
+        The redacted snapshot, and the redactor for the other texts.
     """
     redact = Redactor(
         (
@@ -66,7 +66,7 @@ def redact_snapshot(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snap
 
 
 def _texts_in(value: Any) -> Iterator[str]:
-    """All texts in plain data."""
+    """Yield all texts in plain data."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -78,17 +78,17 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 class RequestQueue:
-    """A queue between the thread that listens and the one that answers."""
+    """Queue of requests from the listening thread to the answering one."""
 
     def __init__(self) -> None:
         self._requests: dict[Slot, Request] = {}
         self._filled = threading.Condition()
 
     def put(self, request: Request) -> None:
-        """Add a request; one of the same slot that still waits is dropped.
+        """Add a request and drop a waiting one with the same slot.
 
-        The newer one takes the end of the queue and not the older one's place: who asks quickly
-        must not keep others from their turn.
+        The newer request goes to the end of the queue, so that frequent calls do not starve
+        others.
         """
         slot = request.slot if isinstance(request, Call) else ()
         with self._filled:
@@ -97,10 +97,10 @@ class RequestQueue:
             self._filled.notify()
 
     def get(self, while_idle: Callable[[], bool] = lambda: False) -> Request:
-        """Return the request that has waited longest, waiting for one if there is none.
+        """Remove and return the oldest request; wait until there is one.
 
         Args:
-            while_idle: done piece by piece while there is none; whether there is more of it.
+            while_idle: called while the queue is empty; returns whether it has more to do.
         """
         more = True
         while more and not self._requests:
@@ -113,24 +113,24 @@ class RequestQueue:
 
 
 REPORT_INTERVAL_S = 0.2
-"""Between two words of progress."""
+"""Minimum seconds between two progress messages."""
 PACE_AFTER_S = 0.5
-"""Before that a phase has no pace to tell the time left from."""
+"""Seconds of a phase before its remaining time is estimated."""
 LONGEST_ANSWER = 3 << 20
-"""Bytes of a line; the other side takes one more."""
+"""Maximum bytes of an answer line; the receiver accepts one more."""
 PART = 1 << 18
-"""Characters of a report in one line; each may take six bytes there."""
+"""Characters of a report per line; JSON may escape each with six bytes."""
 
 Send = Callable[[messages.ReaderEvent], None]
 
 
 class ProgressPace:
-    """Turns what the loader tells into words of progress, not too many.
+    """Converts the loader's progress to messages at a limited rate.
 
     Args:
-        number: id of the request that they belong to.
-        send: takes them.
-        clock: seconds, never going back.
+        number: id of the request.
+        send: sends a message.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class ProgressPace:
         self._last_report = float("-inf")
 
     def report(self, done: int, total: int, phase: str) -> None:
-        """How far it is; see :data:`tui.snapshots.read.source.Progress`."""
+        """Report progress; see :data:`tui.snapshots.read.source.Progress`."""
         now = self._clock()
         if phase != self._phase:
             self._phase, self._phase_began, self._last_report = phase, now, float("-inf")
@@ -168,10 +168,10 @@ class ProgressPace:
 
 
 def serve(parent: ParentChannel, source: int | None) -> None:
-    """Answer requests until the front end goes away; never returns.
+    """Answer requests until the program ends; never returns.
 
     Args:
-        parent: the front end.
+        parent: the program that started this process.
         source: descriptor that stands for ``-``; ``None`` where there is none.
     """
     waiting = RequestQueue()
@@ -187,7 +187,7 @@ def serve(parent: ParentChannel, source: int | None) -> None:
 
     files: Files | None = None
     spent: list[object] = []
-    """What a file was read from, to be freed while nobody waits for an answer."""
+    """Raw objects of the files, freed while no request waits."""
 
     def free_some() -> bool:
         del spent[-1:]
@@ -212,7 +212,7 @@ def serve(parent: ParentChannel, source: int | None) -> None:
 
 
 def _answer(files: Files | None, request: Request) -> Iterator[Answer]:
-    """Yield the answer to a call, a long text in pieces.
+    """Compute a call and yield its answer; a long text comes in pieces.
 
     Raises:
         SnapshotError: there is none; one line that says why.
@@ -230,13 +230,13 @@ def _answer(files: Files | None, request: Request) -> Iterator[Answer]:
 
 
 def _load(request: Load, source: int | None, send: Send, spent: list[object]) -> Files:
-    """Read the files, replay them and say what is in them, within limits of memory and time.
+    """Load and replay the files within limits of memory and time.
 
     Args:
-        request: names them.
+        request: the files to load.
         source: descriptor that stands for ``-``.
-        send: takes how far it is and what was found.
-        spent: takes what is to be freed afterwards.
+        send: sends progress and the result.
+        spent: collects objects to free later.
 
     Raises:
         SnapshotError: a file cannot be read.
@@ -255,8 +255,8 @@ def _read(
     pace = ProgressPace(request.id, send)
     trace_filter = TraceFilter(request.device, request.first, request.last, request.minimal_size)
     *others, last = request.paths
-    # What is read stays. Were the collector on for a moment before it is told so, it would look at
-    # all of it: half a second for a million entries.
+    # Freeze the loaded objects before the collector is on again: it would traverse all of them,
+    # half a second for a million entries.
     with collector_off():
         read = [
             load(
@@ -267,7 +267,7 @@ def _read(
             )
             for path in others
         ]
-        # Of the last file alone: what others were read from would take room while it is read.
+        # Only for the last file: the raw objects of the others would take memory meanwhile.
         read.append(
             load(
                 _open_path(last, source),
@@ -307,15 +307,15 @@ def _open_path(path: str, source: int | None) -> Where:
     if path != STANDARD_INPUT:
         return path
     if source is None:
-        raise SnapshotError("standard input: this reader was given none")
+        raise SnapshotError("standard input: this reader has none")
     raw = io.FileIO(source, closefd=False)
-    # Messages name what was asked for, not a number.
+    # Error messages show this name instead of the descriptor.
     raw.name = STANDARD_INPUT
     return io.BufferedReader(raw)
 
 
 def _combine_estimates(found: list[Estimate]) -> Estimate:
-    """Return the estimate for reading several files, keeping each while the next is read."""
+    """Combine the estimates of several files that stay in memory together."""
     if len(found) == 1:
         return found[0]
     expected = [item.expected for item in found]
@@ -345,7 +345,7 @@ def _redact_files(read: list[Snapshot], text: str) -> tuple[list[Snapshot], str]
 
 
 def _offset_notes(snapshot: Snapshot) -> list[str]:
-    """Where a filter left out what came first, events are counted from what is left."""
+    """Return a note for each device whose first entries a filter left out."""
     return [
         f"device {device.index}: event 0 is entry {device.first} of the file"
         for device in snapshot.devices

@@ -156,7 +156,7 @@ def matching_files(typed: str) -> tuple[tuple[FoundFile, ...], str]:
     except OSError as error:
         return (), f"{clean(str(where))}: {error.strerror or error}"
     found.sort(key=lambda item: (item.folder, item.name))
-    return tuple(found), "" if found else "no such file here"
+    return tuple(found), "" if found else "no such file"
 
 
 def _found_file(entry: os.DirEntry[str]) -> FoundFile:

@@ -309,7 +309,7 @@ async def as_text(outcome: RunOutcome) -> list[str]:
         where = f" ({one.oom.snapshot})" if one.oom.snapshot else ""
         lines.append(f"{one.left.pid}: {one.explanation.line}{where}")
     if not left:
-        lines.append("no process of it has used CUDA, or none with the agent")
+        lines.append("none of its processes with the agent has used CUDA")
     return lines
 
 
