@@ -13,7 +13,7 @@ import pytest
 
 from tests.children.sessions import until
 from tests.terminal.terminal import Terminal
-from tui.runs.cli.list import catalogue
+from tui.runs.cli.list import read_catalogue
 from tui.runs.session import runner_supervisor as supervisors
 from tui.runs.session.session import Session
 from workloads import ENTRY
@@ -84,7 +84,7 @@ async def test_list_says_it_once_where_there_is_no_terminal(
 ) -> None:
     monkeypatch.setattr(supervisors, "SILENT_S", 0.2)
     said = ""
-    listing = asyncio.create_task(catalogue(sys.executable, [str(endless)]))
+    listing = asyncio.create_task(read_catalogue(sys.executable, [str(endless)]))
     while "endless.py" not in said:
         assert not listing.done()
         await asyncio.sleep(0.02)

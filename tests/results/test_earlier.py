@@ -23,9 +23,9 @@ from tui.results.store.records import StoredResult
 from tui.runs.state.events import EarlierRead, HeldAgainst, ParametersSet
 from tui.runs.state.runs import Against, EarlierResult
 from tui.runs.state.state import WorkbenchState
-from tui.runs.views.detail import detail_lines, earlier_in_full
-from tui.runs.views.workload_columns import columns_for, entry_line
-from tui.runs.views.workload_table import entries, row
+from tui.runs.views.detail import detail_lines, format_earlier
+from tui.runs.views.workload_columns import draw_entry, fit_workload_columns
+from tui.runs.views.workload_table import build_entries, build_row
 from workloads.protocol import messages
 from workloads.protocol.results import Setting
 from workloads.protocol.wire import field_values
@@ -229,10 +229,10 @@ def _earlier(on: str = uuid(0), days: float = 2.0, **changes: object) -> Earlier
 
 
 def _shown(state: WorkbenchState, cells: int) -> str:
-    found = entries(state.runs)
-    chosen = columns_for(state.runs, found, cells)
+    found = build_entries(state.runs)
+    chosen = fit_workload_columns(state.runs, found, cells)
     return next(
-        plain(entry_line(one, chosen, under_cursor=False))
+        plain(draw_entry(one, chosen, under_cursor=False))
         for one in found
         if getattr(one, "workload", "") == "matmul"
     )
@@ -240,8 +240,8 @@ def _shown(state: WorkbenchState, cells: int) -> str:
 
 def test_a_sentence_of_what_is_not_known_of_the_software_ends_with_the_age() -> None:
     state = make_store()
-    assert earlier_in_full(state.runs, _earlier(torch="", driver="")).endswith(" ago")
-    assert earlier_in_full(state.runs, _earlier(driver="")).endswith(" ago with torch 2.12.1")
+    assert format_earlier(state.runs, _earlier(torch="", driver="")).endswith(" ago")
+    assert format_earlier(state.runs, _earlier(driver="")).endswith(" ago with torch 2.12.1")
 
 
 @pytest.mark.parametrize("cells", [79, 119, 199])
@@ -259,14 +259,14 @@ def test_an_old_figure_stands_in_parentheses_and_with_its_age(cells: int) -> Non
 def test_an_old_figure_is_quiet_and_no_ratio_is_made_of_it() -> None:
     state = make_store("one gpu", EarlierRead(NOW, (_earlier(), _earlier("", days=3))))
     info = state.runs.catalogue[0]
-    found = row(state.runs, info)
+    found = build_row(state.runs, info)
     assert {found.cells[name].style.value for name in ("cpu", "cuda:0")} == {"quiet"}
     assert [span.style.value for span in found.state] == ["quiet"]
     assert plain(found.state) == "cuda:0 2 d, cpu 3 d ago, driver 580"
     assert found.cells["speed-up"].text == ""
     for event in ran("matmul", "cpu", median=0.412):
         state.publish(event)
-    found = row(state.runs, info)
+    found = build_row(state.runs, info)
     assert found.cells["cpu"].text == "412 ms"
     assert found.cells["cuda:0"].text == "(2.71 ms)"
     assert found.cells["speed-up"].text == ""
@@ -302,11 +302,11 @@ def test_a_new_run_says_how_it_compares(verdict: str, ratio: float, words: str) 
     assert isinstance(ended, messages.Finished)
     against = Against(NOW - 2 * DAY_S, verdict, ratio, None, (3, 1), 0.027, ("driver 1 → 2",))  # type: ignore[arg-type]
     state = make_store("one gpu", *events, ended, HeldAgainst(ended.result.id, against))
-    assert plain(row(state.runs, state.runs.catalogue[0]).state) == words
+    assert plain(build_row(state.runs, state.runs.catalogue[0]).state) == words
     # The number of warnings is what a narrow table leaves out, not how it compares.
     doubted = replace(ended, result=replace(ended.result, warnings=("not quiet", "throttled")))
     state = make_store("one gpu", *events, doubted, HeldAgainst(ended.result.id, against))
-    assert plain(row(state.runs, state.runs.catalogue[0]).state) == f"! {words}, 2 warnings"
+    assert plain(build_row(state.runs, state.runs.catalogue[0]).state) == f"! {words}, 2 warnings"
 
 
 def test_the_detail_tells_earlier_figures_and_how_a_run_compares_in_full() -> None:

@@ -8,7 +8,7 @@ from tests.screens.helpers import Recorder
 from tui.devices.state.machine import DeviceSelected
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.events import FlagSet, ParametersSet, RunQueued, SweepSet
-from tui.runs.state.parameters import Sweep, defaults
+from tui.runs.state.parameters import Sweep, get_defaults
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.messages import Budget
@@ -79,5 +79,5 @@ class FakeSession(Recorder):
             if info.name == workload:
                 number = f"demo-{len(self.state.runs.book)}-{workload}"
                 self.tell(
-                    RunQueued(messages.Run(number, workload, "cpu", defaults(info), {}), True)
+                    RunQueued(messages.Run(number, workload, "cpu", get_defaults(info), {}), True)
                 )

@@ -14,8 +14,14 @@ from tui.devices.state.machine import DeviceSelected
 from tui.kit.lines import Span, TextStyle, plain, width
 from tui.runs.state.events import FlagSet
 from tui.runs.state.state import WorkbenchState
-from tui.runs.views.backend import between, newest, switches, verdict, view
-from tui.runs.views.result_text import comparison_line
+from tui.runs.views.backend import (
+    build_view,
+    format_interval,
+    format_verdict,
+    list_newest,
+    list_switches,
+)
+from tui.runs.views.result_text import format_comparison_line
 from workloads.protocol import messages
 from workloads.protocol.results import Arm, FlagInfo, Verdict
 
@@ -29,7 +35,7 @@ ONEDNN_LINE = "oneDNN [x] enabled  [ ] deterministic"
 
 
 def shown(state: WorkbenchState, cells: int = 200, cursor: str | None = None) -> list[str]:
-    return [plain(row) for row in view(state.runs, cursor, cells).lines]
+    return [plain(row) for row in build_view(state.runs, cursor, cells).lines]
 
 
 def both(kind: str = "one gpu") -> WorkbenchState:
@@ -66,7 +72,7 @@ def test_without_cudnn_its_flags_are_idle_with_one_reason_and_onednn_s_work() ->
 def test_the_cursor_is_on_one_switch_and_only_where_keys_arrive() -> None:
     state = both()
     for focused in (True, False):
-        lines = view(state.runs, "cudnn.benchmark", 200, focused=focused).lines
+        lines = build_view(state.runs, "cudnn.benchmark", 200, focused=focused).lines
         marked = [span.text for row in lines for span in row if span.style is TextStyle.CURSOR]
         assert marked == (["[ ] benchmark"] if focused else [])
 
@@ -77,7 +83,7 @@ def test_before_torch_is_imported_there_are_no_switches() -> None:
     state = WorkbenchState()
     state.publish(unusable)
     assert shown(state) == ["no switches: the runner is not usable"]
-    assert switches(state.runs) == ()
+    assert list_switches(state.runs) == ()
 
 
 # ---- verdicts ----------------------------------------------------------------------------------
@@ -112,7 +118,7 @@ def test_before_torch_is_imported_there_are_no_switches() -> None:
 def test_wording_of_a_verdict(
     word: Verdict, ratio: float, interval: tuple[float, float] | None, said: str
 ) -> None:
-    assert plain(verdict(comparison(verdict=word, ratio=ratio, ci95=interval))) == said
+    assert plain(format_verdict(comparison(verdict=word, ratio=ratio, ci95=interval))) == said
 
 
 @given(
@@ -125,7 +131,7 @@ def test_a_slower_setting_is_never_said_to_be_less_than_once_slower(
 ) -> None:
     ratio = min(ratio, 1 / ratio) if word == "slower" else ratio
     said = plain(
-        verdict(comparison(verdict=word, ratio=ratio, ci95=(ratio / spread, ratio * spread)))
+        format_verdict(comparison(verdict=word, ratio=ratio, ci95=(ratio / spread, ratio * spread)))
     )
     assert word in said
     if word == "slower":
@@ -135,7 +141,7 @@ def test_a_slower_setting_is_never_said_to_be_less_than_once_slower(
 @given(st.floats(0.01, 100), st.floats(0.01, 100))
 def test_the_ends_of_an_interval_stay_in_order(one: float, other: float) -> None:
     low, high = sorted((one, other))
-    shown_low, shown_high = (float(part) for part in between(low, high).split("–"))
+    shown_low, shown_high = (float(part) for part in format_interval(low, high).split("–"))
     assert shown_low <= shown_high
 
 
@@ -209,7 +215,7 @@ def test_on_the_command_line_a_cancelled_comparison_reads_the_same() -> None:
         ratio=0.7,
         pairs=2,
     )
-    said = comparison_line(found)
+    said = format_comparison_line(found)
     assert "cancelled after 2 of 5 pairs  so far 0.7" in said
     assert "unclear" not in said
 
@@ -230,19 +236,19 @@ def test_where_there_are_few_rows_and_no_keys_each_comparison_is_one_line() -> N
         *compared("cudnn.allow_tf32", verdict="unclear", ratio=1.02, ci95=(0.97, 1.08)),
         *compared("cudnn.deterministic", status="cancelled", reason="before it began", pairs=2),
     )
-    brief = [plain(row) for row in view(state.runs, None, 60, focused=False, rows=5).lines]
+    brief = [plain(row) for row in build_view(state.runs, None, 60, focused=False, rows=5).lines]
     assert brief[2:] == [
         "conv2d cuda:0 deterministic off→on  cancelled after 2 of 5…",
         "conv2d cuda:0 allow TF32 off→on  unclear: 1.02x the speed o…",
         "conv2d cuda:0 benchmark off→on  1.44x faster",
     ]
-    everything = view(state.runs, None, 60).lines
-    scrolled = view(state.runs, None, 60, focused=True, rows=5).lines
+    everything = build_view(state.runs, None, 60).lines
+    scrolled = build_view(state.runs, None, 60, focused=True, rows=5).lines
     # All that is said, with the interval of the first that has one as a picture.
     drawn = [at for at, row in enumerate(everything) if "slower" in plain(row)]
     assert len(drawn) == 3
     assert scrolled == [row for at, row in enumerate(everything) if at not in drawn[1:]]
-    assert len(view(state.runs, None, 60, focused=False, rows=len(everything)).lines) == len(
+    assert len(build_view(state.runs, None, 60, focused=False, rows=len(everything)).lines) == len(
         everything
     )
 
@@ -280,7 +286,7 @@ def test_only_the_newest_of_a_flag_and_a_workload_is_shown() -> None:
     again = comparison(id="again")
     request = replace(compare_queued().request, id="again")
     feed(state, type(compare_queued())(request), messages.Compared(again, done=True))
-    assert [state.request.id for state in newest(state.runs)] == [
+    assert [state.request.id for state in list_newest(state.runs)] == [
         "again",
         "cudnn.allow_tf32 of conv2d",
     ]
@@ -295,4 +301,4 @@ def test_the_flag_under_the_cursor_comes_first() -> None:
 @given(st.integers(min_value=20, max_value=200), st.text(max_size=80))
 def test_no_line_is_wider_than_the_pane(cells: int, reason: str) -> None:
     state = make_store("one gpu", *compared(status="failed", reason=reason))
-    assert all(width(row) <= cells for row in view(state.runs, None, cells).lines)
+    assert all(width(row) <= cells for row in build_view(state.runs, None, cells).lines)

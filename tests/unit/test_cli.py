@@ -21,7 +21,7 @@ from tui.cli.completion import SHELLS
 from tui.cli.program import command_names, parse, parser
 from tui.kit.command_line.output import UsageError, nearest
 from tui.kit.command_line.values import PythonChoice, python_at, python_of, resolve
-from tui.runs.cli.compare import flag_setting
+from tui.runs.cli.compare import parse_flag_setting
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -50,13 +50,13 @@ def _ceilings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_flag_is_a_name_and_two_settings(text: str, expected: object) -> None:
-    assert flag_setting(text) == expected
+    assert parse_flag_setting(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "x", "x=on", "x=on,off,on", "x=maybe,on", "=on,off"])
 def test_a_flag_of_another_form_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match="=off,on"):
-        flag_setting(text)
+        parse_flag_setting(text)
 
 
 def test_parameters_are_names_and_values() -> None:

@@ -14,8 +14,8 @@ from tui.recordings.lines import AnyEvent
 from tui.runs.state.events import FlagSet, ParametersSet, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.state import WorkbenchState
-from tui.runs.views.demo import code_lines, headline_lines, number_of, page_lines, waits
-from tui.runs.views.workload_table import row
+from tui.runs.views.demo import code_lines, format_number, headline_lines, is_waiting, page_lines
+from tui.runs.views.workload_table import build_row
 from workloads.protocol.messages import Progress
 
 
@@ -70,17 +70,17 @@ def test_demo_and_table_each_show_their_own_runs() -> None:
     for events in ([*mine, *demo_ran(median=0.25)], [*demo_ran(median=0.25), *mine]):
         state = make_store("no gpu", *events)
         assert any("250 ms" in words for words in headline(state))
-        assert row(state.runs, state.runs.catalogue[0]).cells["cpu"].text == "500 ms"
+        assert build_row(state.runs, state.runs.catalogue[0]).cells["cpu"].text == "500 ms"
 
 
 def test_where_the_user_has_no_run_the_demo_s_stands_in_unless_it_was_cancelled() -> None:
     state = make_store("no gpu", *demo_ran(median=0.25))
-    assert row(state.runs, state.runs.catalogue[0]).cells["cpu"].text == "250 ms"
+    assert build_row(state.runs, state.runs.catalogue[0]).cells["cpu"].text == "250 ms"
     state = make_store("no gpu", *demo_ran(status="cancelled", time=None))
-    assert plain(row(state.runs, state.runs.catalogue[0]).state) == "not run"
+    assert plain(build_row(state.runs, state.runs.catalogue[0]).state) == "not run"
     state = make_store("no gpu", *demo_ran(median=0.25))
     state.publish(ParametersSet("matmul", {**DEFAULTS, "size": 64}))
-    assert plain(row(state.runs, state.runs.catalogue[0]).state) == "not run"
+    assert plain(build_row(state.runs, state.runs.catalogue[0]).state) == "not run"
 
 
 def test_a_demo_that_may_not_run_shows_what_the_user_ran_with_the_defaults() -> None:
@@ -93,11 +93,11 @@ def test_a_demo_that_may_not_run_shows_what_the_user_ran_with_the_defaults() -> 
 
 def test_the_page_s_number_is_the_speed_up_or_the_one_time() -> None:
     state = make_store("one gpu")
-    assert number_of(state.runs, state.runs.catalogue[0]) == ("", "")
+    assert format_number(state.runs, state.runs.catalogue[0]) == ("", "")
     state = make_store("one gpu", *demo_ran(median=0.25))
-    assert number_of(state.runs, state.runs.catalogue[0]) == ("250", "ms for a call on cpu")
+    assert format_number(state.runs, state.runs.catalogue[0]) == ("250", "ms for a call on cpu")
     state = make_store("one gpu", *demo_ran(median=0.25), *demo_ran("cuda:0", median=0.005))
-    assert number_of(state.runs, state.runs.catalogue[0]) == (
+    assert format_number(state.runs, state.runs.catalogue[0]) == (
         "50.0x",
         "as fast on cuda:0 as on cpu",
     )
@@ -123,7 +123,7 @@ def test_what_a_run_waits_for_is_said_beside_a_turning_mark() -> None:
     queued, done = demo_ran()
     state = make_store("one gpu", queued)
     info = state.runs.catalogue[0]
-    assert waits(state.runs, info)
+    assert is_waiting(state.runs, info)
     marks = set()
     for tick in range(10):
         (words,) = [
@@ -141,7 +141,7 @@ def test_what_a_run_waits_for_is_said_beside_a_turning_mark() -> None:
     state.publish(Progress("demo cpu", "measuring", 0.1, "cpu", blocks=7))
     assert any("block 7" in words for words in headline(state))
     state.publish(done)
-    assert not waits(state.runs, info)
+    assert not is_waiting(state.runs, info)
     assert not any("waits" in words for words in headline(state))
 
 

@@ -12,7 +12,7 @@ from tui.kit.lines import plain, width
 from tui.runs.state.events import ConditionsSeen, FlagSet, ParametersSet, RunQueued
 from tui.runs.state.runs import TOO_SHORT, Conditions
 from tui.runs.state.state import WorkbenchState
-from tui.runs.views.detail import copy_text, detail_lines
+from tui.runs.views.detail import detail_lines, format_for_clipboard
 from workloads.protocol.results import Chart, Check, Figure, Series
 
 
@@ -172,13 +172,13 @@ def test_figures_are_written_in_their_units() -> None:
 
 def test_the_copied_text_names_what_the_figures_depend_on() -> None:
     state = make_store("one gpu", *ran())
-    copied = copy_text(state.runs, "matmul")
+    copied = format_for_clipboard(state.runs, "matmul")
     assert "median 2.71 ms" in copied
     assert "torch 2.13.0+cu130" in copied
     assert "driver 580.159.03" in copied
     assert SIMULATED not in copied
     state.machine.simulated = True
-    assert SIMULATED in copy_text(state.runs, "matmul")
+    assert SIMULATED in format_for_clipboard(state.runs, "matmul")
 
 
 @given(st.integers(min_value=24, max_value=160), st.text(max_size=60))

@@ -16,12 +16,12 @@ from tui.core.text.numbers import label, number, quantity
 from tui.kit.lines import plain, verbatim, width
 from tui.kit.tables import table_lines
 from tui.runs.views.chart import (
-    absent_words,
-    bar,
+    build_point_table,
     chart_lines,
+    draw_bar,
     finding_lines,
+    format_absent_path,
     missing_lines,
-    point_table,
 )
 from workloads.protocol.results import Chart, DataColumn, Figure, Series, Table
 
@@ -120,10 +120,10 @@ def test_steps_are_bars_to_one_scale_and_an_unknown_series_says_so() -> None:
 
 
 def test_points_of_a_chart_are_a_table() -> None:
-    table = point_table(CURVES)
+    table = build_point_table(CURVES)
     assert [column.name for column in table.columns] == ["n", "cpu", "cuda:0"]
     assert table.rows[2] == (128.0, 2e-5, None)
-    assert point_table(STEPS).rows[1][0] == "a = randn(16 Mi)"
+    assert build_point_table(STEPS).rows[1][0] == "a = randn(16 Mi)"
 
 
 def test_a_staircase_is_told_once_where_charts_are_not_drawn() -> None:
@@ -181,8 +181,8 @@ def test_names_are_words() -> None:
     assert label("too_fast", "x") == "too fast"
     assert label("naive_s", "s") == "naive"
     assert label("naive_flop_per_s", "FLOP/s") == "naive rate"
-    assert absent_words("time.p95_s") == "p95"
-    assert absent_words("rates.flop_per_s") == "FLOP/s"
+    assert format_absent_path("time.p95_s") == "p95"
+    assert format_absent_path("rates.flop_per_s") == "FLOP/s"
     assert number(1234567.5) == "1 234 568"
 
 
@@ -201,7 +201,7 @@ def test_code_keeps_its_indent_where_it_is_wrapped() -> None:
 
 @given(st.floats(0, 1), st.integers(1, 60))
 def test_a_bar_fits_and_something_is_never_drawn_as_nothing(share: float, cells: int) -> None:
-    drawn = bar(share, cells)
+    drawn = draw_bar(share, cells)
     assert 1 <= len(drawn) <= cells
     assert (drawn == glyphs.GLYPHS.zero) == (share == 0)
 

@@ -13,9 +13,9 @@ from tui.runs.state.events import ConditionsSeen
 from tui.runs.state.runs import Conditions
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views import result_text
-from tui.runs.views.backend import view
+from tui.runs.views.backend import build_view
 from tui.runs.views.detail import detail_lines
-from tui.runs.views.result_text import results_text
+from tui.runs.views.result_text import format_results
 from workloads.protocol.results import Basis, Limit
 
 HOT = Conditions(
@@ -34,7 +34,7 @@ def _detail(state: WorkbenchState) -> str:
 
 
 def _json(state: WorkbenchState) -> dict[str, Any]:
-    (found,) = result_text.results_as_json(state.runs, list(state.runs.book.values()))["results"]
+    (found,) = result_text.encode_results(state.runs, list(state.runs.book.values()))["results"]
     assert isinstance(found, dict)
     return found
 
@@ -45,7 +45,7 @@ def test_a_rate_above_its_limit_is_called_so_in_detail_text_and_json(
 ) -> None:
     state = make_store("one gpu", *ran(limit=Limit("float32", 1e12, 1.9, "told", basis)))
     kind = "ceiling" if basis == "measured" else "peak"
-    text = results_text(state.runs, list(state.runs.book.values()))
+    text = format_results(state.runs, list(state.runs.book.values()))
     assert f"! 190% of float32 {kind}, {word}" in text
     assert f"! {word}" in _detail(state)
     assert _json(state)["limit"]["exceeded"] is True
@@ -53,7 +53,7 @@ def test_a_rate_above_its_limit_is_called_so_in_detail_text_and_json(
 
 def test_a_rate_below_its_limit_is_not() -> None:
     state = make_store("one gpu", *ran())
-    text = results_text(state.runs, list(state.runs.book.values()))
+    text = format_results(state.runs, list(state.runs.book.values()))
     assert "impossible" not in text
     assert "impossible" not in _detail(state)
     assert _json(state)["limit"]["exceeded"] is False
@@ -61,7 +61,7 @@ def test_a_rate_below_its_limit_is_not() -> None:
 
 def test_a_throttled_run_is_marked_in_detail_text_and_json() -> None:
     state = make_store("one gpu", *ran(), ConditionsSeen(result().id, HOT))
-    text = results_text(state.runs, list(state.runs.book.values()))
+    text = format_results(state.runs, list(state.runs.book.values()))
     assert "warning: throttled: hw_thermal_slowdown" in text
     assert "! throttled: hw_thermal_slowdown" in _detail(state)
     assert _json(state)["conditions"]["throttle"] == ["hw_thermal_slowdown"]
@@ -70,10 +70,10 @@ def test_a_throttled_run_is_marked_in_detail_text_and_json() -> None:
 def test_a_throttled_comparison_is_marked_in_its_pane_text_and_json() -> None:
     state = make_store("one gpu", *compared(), ConditionsSeen(comparison().id, HOT))
     (entry,) = state.runs.comparisons.values()
-    text = result_text.comparison_text(entry)
+    text = result_text.format_comparison(entry)
     assert "warning: throttled: hw_thermal_slowdown" in text
     assert "\n    slower 0.667x ╌" in text
-    pane = "\n".join(plain(row) for row in view(state.runs, None, 100).lines)
+    pane = "\n".join(plain(row) for row in build_view(state.runs, None, 100).lines)
     assert "! throttled: hw_thermal_slowdown" in pane
-    found = result_text.comparison_as_json(state.machine.environment, entry)
+    found = result_text.encode_comparison(state.machine.environment, entry)
     assert found["conditions"]["throttle"] == ["hw_thermal_slowdown"]

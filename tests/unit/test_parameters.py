@@ -12,14 +12,14 @@ from tui.runs.state.parameters import (
     Invalid,
     Sweep,
     Valid,
-    allowed,
-    parse,
-    read_sweep,
-    short,
-    text_of,
+    describe_allowed,
+    format_short,
+    format_value,
+    parse_sweep,
+    parse_value,
     validate,
 )
-from tui.runs.sweeps.sweep_result import settings_text
+from tui.runs.sweeps.sweep_result import format_settings
 from workloads import catalog
 from workloads.declare.workload import checked, infos, whole
 from workloads.protocol.results import ParameterInfo, Setting, WorkloadInfo
@@ -39,9 +39,9 @@ def test_a_whole_number_is_taken_exactly_where_the_runner_takes_it(value: int) -
         taken = checked("matmul", SIZE, value)
     except ValueError:
         with pytest.raises(ValueError, match="whole number, 16 to 65536"):
-            parse(SIZE, str(value))
+            parse_value(SIZE, str(value))
     else:
-        assert parse(SIZE, str(value)) == taken
+        assert parse_value(SIZE, str(value)) == taken
 
 
 @given(st.text(max_size=30))
@@ -49,7 +49,7 @@ def test_any_text_is_taken_or_refused_in_one_line(text: str) -> None:
     for info in INFO.parameters:
         outcome = validate(INFO, {info.name: text})
         if isinstance(outcome, Invalid):
-            assert allowed(info) in outcome.errors[info.name]
+            assert describe_allowed(info) in outcome.errors[info.name]
             assert "\n" not in outcome.errors[info.name]
         else:
             value = outcome.parameters[info.name]
@@ -62,25 +62,25 @@ def test_what_is_shown_can_be_typed_back(info: ParameterInfo, data: st.DataObjec
     low, high = info.minimum or 0, info.maximum or 9
     values = st.sampled_from(info.choices) if info.choices else st.integers(low, high)
     value: Setting = data.draw(values)
-    assert parse(info, text_of(value)) == value
+    assert parse_value(info, format_value(value)) == value
 
 
 @pytest.mark.parametrize("text", ["65 536", "65_536", " 65536 "])
 def test_groups_of_digits_are_taken_back(text: str) -> None:
-    assert parse(SIZE, text) == 65_536
+    assert parse_value(SIZE, text) == 65_536
 
 
 @pytest.mark.parametrize("text", ["", "1e3", "4096.0", "٤٠٩٦", "nan", "true"])
 def test_what_is_no_whole_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not allowed; whole number, 16 to 65536"):
-        parse(SIZE, text)
+        parse_value(SIZE, text)
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf", "x"])
 def test_a_number_must_be_finite(text: str) -> None:
     info = ParameterInfo("rate", 0.5, "share", minimum=0, maximum=1)
     with pytest.raises(ValueError, match="number, 0 to 1"):
-        parse(info, text)
+        parse_value(info, text)
 
 
 def test_parameters_that_are_not_named_keep_their_value() -> None:
@@ -102,23 +102,23 @@ def test_every_bad_parameter_gets_its_line() -> None:
 def test_a_number_that_is_left_to_the_workload_is_shown_and_typed_as_auto() -> None:
     info = replace(whole(1, 64, "images", auto="4 on the CPU, 64 on a GPU"), name="batch")
     assert info.about == "images; auto: 4 on the CPU, 64 on a GPU"
-    assert allowed(info) == "auto, or a whole number, 1 to 64"
-    assert text_of(0, auto=info.auto) == "auto"
-    assert text_of(8, auto=info.auto) == "8"
+    assert describe_allowed(info) == "auto, or a whole number, 1 to 64"
+    assert format_value(0, auto=info.auto) == "auto"
+    assert format_value(8, auto=info.auto) == "8"
     for typed in ("auto", "Auto", "0"):
-        assert parse(info, typed) == 0
-        assert checked("conv", info, parse(info, typed)) == 0
-    assert parse(info, "64") == 64
+        assert parse_value(info, typed) == 0
+        assert checked("conv", info, parse_value(info, typed)) == 0
+    assert parse_value(info, "64") == 64
     for typed in ("65", "-1"):
         with pytest.raises(ValueError, match="auto, or a whole number, 1 to 64"):
-            parse(info, typed)
+            parse_value(info, typed)
     with pytest.raises(ValueError, match="auto"):
-        parse(SIZE, "auto")
-    assert short({"batch": 0, "mib": 0}, ("batch",)) == "batch=auto mib=0"
+        parse_value(SIZE, "auto")
+    assert format_short({"batch": 0, "mib": 0}, ("batch",)) == "batch=auto mib=0"
     conv = WorkloadInfo("conv", "convolution", "", "", "", (info,), ("cpu",))
-    swept = read_sweep(conv, {"batch": "auto,8"})
+    swept = parse_sweep(conv, {"batch": "auto,8"})
     assert isinstance(swept, Sweep)
-    assert [settings_text(swept, point) for point in swept.points] == ["batch=auto", "batch=8"]
+    assert [format_settings(swept, point) for point in swept.points] == ["batch=auto", "batch=8"]
 
 
 def test_every_number_of_the_catalogue_that_0_leaves_to_the_workload_is_called_auto() -> None:
@@ -129,8 +129,11 @@ def test_every_number_of_the_catalogue_that_0_leaves_to_the_workload_is_called_a
 
 
 def test_in_short_words_stand_alone_and_numbers_have_a_name() -> None:
-    assert short({"n": 2048, "dtype": "float32", "pinned": True}) == "n=2048 float32 pinned=true"
+    assert (
+        format_short({"n": 2048, "dtype": "float32", "pinned": True})
+        == "n=2048 float32 pinned=true"
+    )
 
 
 def test_an_empty_word_takes_no_room() -> None:
-    assert short({"hosts": 1, "rendezvous": "", "wait_s": 60}) == "hosts=1 wait_s=60"
+    assert format_short({"hosts": 1, "rendezvous": "", "wait_s": 60}) == "hosts=1 wait_s=60"

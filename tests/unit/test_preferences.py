@@ -11,7 +11,7 @@ from tui.app.preferences import Preferences
 from tui.core.settings import choose, read
 from tui.devices.state.machine import DeviceSelected
 from tui.runs.state.events import CatalogueRead, ParametersSet
-from tui.runs.state.parameters import usable
+from tui.runs.state.parameters import replace_invalid
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol.results import Setting
 
@@ -155,6 +155,6 @@ def test_a_device_that_is_not_here_is_said_once_with_those_that_are(place: Path)
 
 
 def test_usable_parameters_are_complete() -> None:
-    found, errors = usable(workload("matmul"), {"size": 0})
+    found, errors = replace_invalid(workload("matmul"), {"size": 0})
     assert found == MATMUL
     assert len(errors) == 1

@@ -18,12 +18,12 @@ from tui.runs.state.state import WorkbenchState
 from tui.runs.views.queue import (
     USUAL_S,
     Queue,
-    expected,
-    queue,
+    build_queue,
+    estimate_runs,
+    format_quit_warning,
+    format_run_all_question,
+    make_runs,
     queue_line,
-    quit_words,
-    run_all_words,
-    runs_of,
 )
 from workloads.protocol import messages
 
@@ -35,37 +35,37 @@ def took(seconds: float, workload: str = "matmul", device: str = "cpu") -> Workb
 
 def test_a_run_is_taken_to_last_as_long_as_the_same_did_before_or_as_others_there() -> None:
     state = took(3.0)
-    runs = runs_of(state.runs, ["matmul", "mlp"])
+    runs = make_runs(state.runs, ["matmul", "mlp"])
     assert [(run.workload, run.device) for run in runs] == [
         ("matmul", "cpu"), ("matmul", "cuda:0"), ("mlp", "cpu"), ("mlp", "cuda:0"),
     ]  # fmt: skip
-    found = expected(state.runs, runs[::2])
+    found = estimate_runs(state.runs, runs[::2])
     assert (found.seconds, found.known, found.each_s, found.measured) == (6.0, 1, 3.0, True)
-    found = expected(state.runs, runs)
+    found = estimate_runs(state.runs, runs)
     assert found.seconds == pytest.approx(6.0 + 2 * USUAL_S["normal"])
     assert not found.measured
 
 
 def test_a_cancelled_run_says_nothing_about_how_long_one_takes() -> None:
     state = make_store("one gpu", *ran(status="cancelled", started_at=1.0, ended_at=2.0))
-    assert expected(state.runs, runs_of(state.runs, ["matmul"])).known == 0
+    assert estimate_runs(state.runs, make_runs(state.runs, ["matmul"])).known == 0
 
 
 def test_the_queue_counts_from_when_nothing_waited() -> None:
     state = took(3.0)
-    assert queue(state.runs) is None
+    assert build_queue(state.runs) is None
     state.publish(queued("mlp", "cpu"))
     state.publish(queued("conv2d", "cpu"))
     state.publish(progress("mlp", "cpu", elapsed_s=1.0))
-    found = queue(state.runs)
+    found = build_queue(state.runs)
     assert found == Queue(0, 2, 0, 5.0)
     for event in ran("mlp", "cpu", status="failed", time=None, reason="no")[1:]:
         state.publish(event)
-    found = queue(state.runs)
+    found = build_queue(state.runs)
     assert found is not None
     assert (found.done, found.wanted, found.failed) == (1, 2, 1)
     state.publish(messages.Rejected("conv2d on cpu", "before it began", "cancelled"))
-    assert queue(state.runs) is None
+    assert build_queue(state.runs) is None
 
 
 @given(
@@ -99,12 +99,14 @@ def test_before_everything_is_run_it_is_said_how_long_that_may_take_and_by_what(
     state = took(30.0)
     points = tuple({**DEFAULTS, "size": size} for size in (64, 128))
     state.publish(SweepSet("mlp", Sweep({"size": "64,128"}, points)))
-    title, words = run_all_words(state.runs, ["matmul", "mlp"])
+    title, words = format_run_all_question(state.runs, ["matmul", "mlp"])
     assert title == "Run 2 workloads?"
     assert words[0] == "6 runs on cpu and cuda:0, about 2 min."
     assert words[1].startswith("The estimate: 1 of them as long as they took before, the others ")
     state.publish(queued("conv2d"))
-    assert "They come after the 1 run that waits." in run_all_words(state.runs, ["mlp"])[1]
+    assert (
+        "They come after the 1 run that waits." in format_run_all_question(state.runs, ["mlp"])[1]
+    )
 
 
 def test_without_a_screen_each_result_is_printed_when_its_run_has_ended(
@@ -141,7 +143,7 @@ def test_before_the_end_it_is_said_what_is_lost() -> None:
     state.publish(queued("mlp", "cuda:0"))
     state.publish(queued("conv2d", "cuda:0"))
     state.publish(progress("mlp", "cuda:0"))
-    words = quit_words(state.runs)
+    words = format_quit_warning(state.runs)
     assert words[0] == "Running mlp on cuda:0, ≤4 s left, 1 to do."
     assert words[1] == "All 2 are cancelled."
     assert words[2].startswith("1 result of this session is lost")

@@ -10,10 +10,10 @@ import pytest
 from tests.screens.helpers import make_store
 from tests.screens.results import ran, result
 from tui.kit.lines import plain
-from tui.runs.state.result_words import end_words, peak_of, rate_words, time_words
+from tui.runs.state.result_words import find_peak, format_end, format_rates, format_time
 from tui.runs.views.outcome import outcome_lines
-from tui.runs.views.result_text import result_summary
-from tui.runs.views.workload_table import row
+from tui.runs.views.result_text import format_summary
+from tui.runs.views.workload_table import build_row
 from workloads.protocol.results import Limit, PeakMemory, Rates
 
 LIMITS = [
@@ -34,29 +34,29 @@ def shown(**changes: Any) -> str:
 @pytest.mark.parametrize(("limit", "words"), LIMITS)
 def test_screen_and_command_word_a_limit_alike(limit: Limit, words: str) -> None:
     assert words in shown(limit=limit)
-    assert words in result_summary(result(limit=limit)).split("  ")
+    assert words in format_summary(result(limit=limit)).split("  ")
 
 
 def test_screen_and_command_give_time_and_rate_the_same_digits() -> None:
     done = result(rates=Rates(50.7123e12, 26.0123e9, None))
-    assert time_words(done.time) == "2.71 ms ±0.4%"  # type: ignore[arg-type]
-    first, second = rate_words(done)
+    assert format_time(done.time) == "2.71 ms ±0.4%"  # type: ignore[arg-type]
+    first, second = format_rates(done)
     assert (first, second) == ("50.7 TFLOP/s", "26.0 GB/s")
-    assert result_summary(done).split("  ")[:3] == ["2.71 ms ±0.4%", first, second]
+    assert format_summary(done).split("  ")[:3] == ["2.71 ms ±0.4%", first, second]
     assert f"2.71 ms ±0.4% {first}" in shown(rates=done.rates)
     state = make_store("one gpu", *ran(rates=done.rates))
     (info,) = (each for each in state.runs.catalogue if each.name == "matmul")
-    assert row(state.runs, info).cells["rate"].text == first
+    assert build_row(state.runs, info).cells["rate"].text == first
 
 
 def test_a_run_that_ended_without_a_reason_has_only_its_status() -> None:
     done = replace(result(), status="cancelled", reason=None, time=None)
-    assert result_summary(done) == end_words("cancelled", None) == "cancelled"
-    assert result_summary(replace(done, reason="by the user")) == "cancelled: by the user"
+    assert format_summary(done) == format_end("cancelled", None) == "cancelled"
+    assert format_summary(replace(done, reason="by the user")) == "cancelled: by the user"
 
 
 def test_the_peak_is_the_allocators_and_without_one_the_process_s() -> None:
-    assert peak_of(PeakMemory(3, None, 5)) == 3
-    assert peak_of(PeakMemory(0, None, 5)) == 0
-    assert peak_of(PeakMemory(None, None, 5)) == 5
-    assert peak_of(PeakMemory(None, None, None)) is None
+    assert find_peak(PeakMemory(3, None, 5)) == 3
+    assert find_peak(PeakMemory(0, None, 5)) == 0
+    assert find_peak(PeakMemory(None, None, 5)) == 5
+    assert find_peak(PeakMemory(None, None, None)) is None

@@ -10,8 +10,8 @@ from tui.kit.lines import plain, width
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.events import CeilingsRead, RunQueued
 from tui.runs.state.state import WorkbenchState
-from tui.runs.sweeps.roofline import roofline
-from tui.runs.views.detail_plots import roofline_device, roofline_lines
+from tui.runs.sweeps.roofline import build_roofline
+from tui.runs.views.detail_plots import choose_roofline_device, roofline_lines
 from workloads.protocol import messages
 from workloads.protocol.results import COPY, Ceiling, Limit, Rates
 
@@ -52,7 +52,7 @@ def cpu_ceiling(kind: str, value: float, **changes: str) -> Ceiling:
 
 
 def test_the_limits_of_a_gpu_are_its_published_ones_and_each_setting_is_a_point() -> None:
-    found = roofline(swept().runs, "cuda:0")
+    found = build_roofline(swept().runs, "cuda:0")
     assert [(roof.words, roof.value) for roof in found.compute] == [("float32 peak", PEAK)]
     assert found.memory is not None
     assert (found.memory.words, found.memory.value) == ("memory bandwidth peak", 4.8e12)
@@ -70,10 +70,10 @@ def test_a_run_that_tells_no_bytes_or_is_wrong_is_no_point() -> None:
     state.publish(queued)
     flop = done.result.rates.flop_per_s
     state.publish(messages.Finished(result(id=done.result.id, rates=Rates(flop, None, None))))
-    assert roofline(state.runs, "cuda:0").points == ()
+    assert build_roofline(state.runs, "cuda:0").points == ()
     whole = result(id=done.result.id, status="failed", rates=done.result.rates)
     state.publish(messages.Finished(whole))
-    assert roofline(state.runs, "cuda:0").points == ()
+    assert build_roofline(state.runs, "cuda:0").points == ()
     assert "no run on cuda:0 has told both" in plain(
         roofline_lines(state.runs, "cuda:0", None, 90)[1]
     )
@@ -81,17 +81,17 @@ def test_a_run_that_tells_no_bytes_or_is_wrong_is_no_point() -> None:
 
 def test_a_measured_ceiling_counts_where_it_was_measured_as_now_and_nowhere_else() -> None:
     state = make_store("one gpu", *point(512, 1e-2, "cpu"))
-    assert roofline(state.runs, "cpu").memory is None
+    assert build_roofline(state.runs, "cpu").memory is None
     other = cpu_ceiling(COPY, 9e9, threads="1")
     state.publish(CeilingsRead((other, cpu_ceiling("float32", 5e11))))
-    found = roofline(state.runs, "cpu")
+    found = build_roofline(state.runs, "cpu")
     assert found.memory is None
     assert [(roof.words, roof.value) for roof in found.compute] == [("float32 ceiling", 5e11)]
     state.publish(messages.CeilingMeasured(cpu_ceiling(COPY, 2e10)))
-    memory = roofline(state.runs, "cpu").memory
+    memory = build_roofline(state.runs, "cpu").memory
     assert memory is not None
     assert (memory.words, memory.value) == ("memory bandwidth ceiling", 2e10)
-    assert roofline(state.runs, "cuda:0").memory != memory
+    assert build_roofline(state.runs, "cuda:0").memory != memory
 
 
 @pytest.mark.parametrize("cells", [24, 40, 80, 160])
@@ -117,5 +117,5 @@ def test_a_limit_that_is_not_known_is_said_to_be_and_nothing_is_drawn_for_it() -
 
 
 def test_the_selected_device_s_is_shown() -> None:
-    assert roofline_device(make_store("one gpu").runs) == "cuda:0"
-    assert roofline_device(make_store("no gpu").runs) == "cpu"
+    assert choose_roofline_device(make_store("one gpu").runs) == "cuda:0"
+    assert choose_roofline_device(make_store("no gpu").runs) == "cpu"

@@ -14,11 +14,11 @@ from tui.app.header import runner_words
 from tui.core.events import RunnerStatus
 from tui.kit.command_line.output import ProgressLine
 from tui.kit.lines import plain
-from tui.runs.session.silence import Seen, look, silence
+from tui.runs.session.silence import ProcessActivity, describe_silence, inspect_process
 from tui.runs.views.runner_notes import runner_notes
-from tui.runs.views.workload_state import state_of
+from tui.runs.views.workload_state import format_state
 
-STOPPED = silence("worker", 71, 12.4, None, Seen("T", 3.0, 9.0))
+STOPPED = describe_silence("worker", 71, 12.4, None, ProcessActivity("T", 3.0, 9.0))
 
 
 def test_a_stopped_process_is_said_to_be_stopped_and_how_it_goes_on() -> None:
@@ -29,20 +29,40 @@ def test_a_stopped_process_is_said_to_be_stopped_and_how_it_goes_on() -> None:
 @pytest.mark.parametrize(
     ("before", "now", "says"),
     [
-        (Seen("R", 3.0, 9.0), Seen("R", 5.0, 10.0), "at work, 2.0 cores busy"),
-        (Seen("R", 3.0, 9.0), Seen("S", 4.0, 10.0), "at work, 1.0 cores busy"),
-        (Seen("S", 3.0, 9.0), Seen("S", 3.0, 10.0), "takes no processor time (state S)"),
-        (None, Seen("R", 3.0, 9.0), "state R"),
-        (Seen("S", 3.0, 9.0), Seen("D", 3.0, 10.0), "a disk or a driver (state D)"),
-        (Seen("S", 3.0, 9.0), Seen("t", 3.0, 10.0), "stopped by a debugger (state t)"),
-        (None, Seen("Z", 3.0, 9.0), "it has ended (state Z)"),
+        (
+            ProcessActivity("R", 3.0, 9.0),
+            ProcessActivity("R", 5.0, 10.0),
+            "at work, 2.0 cores busy",
+        ),
+        (
+            ProcessActivity("R", 3.0, 9.0),
+            ProcessActivity("S", 4.0, 10.0),
+            "at work, 1.0 cores busy",
+        ),
+        (
+            ProcessActivity("S", 3.0, 9.0),
+            ProcessActivity("S", 3.0, 10.0),
+            "takes no processor time (state S)",
+        ),
+        (None, ProcessActivity("R", 3.0, 9.0), "state R"),
+        (
+            ProcessActivity("S", 3.0, 9.0),
+            ProcessActivity("D", 3.0, 10.0),
+            "a disk or a driver (state D)",
+        ),
+        (
+            ProcessActivity("S", 3.0, 9.0),
+            ProcessActivity("t", 3.0, 10.0),
+            "stopped by a debugger (state t)",
+        ),
+        (None, ProcessActivity("Z", 3.0, 9.0), "it has ended (state Z)"),
         (None, None, "process 71 cannot be looked at"),
     ],
 )
 def test_what_is_known_of_it_is_said_and_nothing_more(
-    before: Seen | None, now: Seen | None, says: str
+    before: ProcessActivity | None, now: ProcessActivity | None, says: str
 ) -> None:
-    found = silence("runner", 71, 6.0, before, now)
+    found = describe_silence("runner", 71, 6.0, before, now)
     assert found.reason.startswith("no word from the runner for 6 s: ")
     assert says in found.reason
     assert "dead" not in found.reason
@@ -50,12 +70,12 @@ def test_what_is_known_of_it_is_said_and_nothing_more(
 
 def test_a_process_is_looked_at_by_its_number() -> None:
     with busy(ours=True) as pid:
-        seen = look(pid, 1.0)
+        seen = inspect_process(pid, 1.0)
         assert seen is not None
         assert seen.state in ("R", "S")
         assert seen.cpu_s >= 0
     ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=-1)
-    assert look(int(ended.stdout), 1.0) is None
+    assert inspect_process(int(ended.stdout), 1.0) is None
 
 
 def test_the_screen_says_so_in_the_place_of_how_far_a_run_is() -> None:
@@ -65,7 +85,7 @@ def test_the_screen_says_so_in_the_place_of_how_far_a_run_is() -> None:
     words = "no word from the worker for 12 s"
     assert runner_words(state.runs).text == f"running matmul on cuda:0, {words}"
     (run,) = state.runs.book.values()
-    assert plain(state_of(state.runs, {"cuda:0": run})) == words
+    assert plain(format_state(state.runs, {"cuda:0": run})) == words
     assert [plain(row).strip() for row in runner_notes(state.runs, 80)] == [
         STOPPED.reason,
         STOPPED.advice,

@@ -11,7 +11,7 @@ from tui.core.events import ChildStatus, LogLine, RunnerStatus, Topic
 from tui.devices.state.machine import DeviceSelected
 from tui.runs.state.events import CompareQueued, ParametersSet, RunQueued
 from tui.runs.state.state import WorkbenchState
-from tui.runs.views.workload_table import devices
+from tui.runs.views.workload_table import list_devices
 from workloads.protocol import messages
 from workloads.protocol.results import ParameterInfo, RunResult, Status, WorkloadInfo
 
@@ -155,7 +155,7 @@ def test_the_first_gpu_is_selected_though_torch_sees_none_or_has_not_said() -> N
     assert state.machine.selected == first
     state.publish(messages.Ready(environment(), 1.0))
     assert state.machine.selected == first
-    assert devices(state.runs) == ("cpu",)
+    assert list_devices(state.runs) == ("cpu",)
     state.publish(messages.Ready(environment(torch_gpu(1)), 1.0))
     assert state.machine.selected == second
     state.publish(DeviceSelected("cpu"))

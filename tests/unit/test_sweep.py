@@ -17,15 +17,20 @@ from tui.runs.state.parameters import (
     Invalid,
     Sweep,
     Valid,
-    read_sweep,
-    sweep_example,
-    values,
+    make_sweep_example,
+    parse_sweep,
+    parse_values,
 )
 from tui.runs.state.state import WorkbenchState
-from tui.runs.sweeps.sweep_result import Swept, progress_text, swept, where_decided
+from tui.runs.sweeps.sweep_result import (
+    SweepResult,
+    collect_sweep,
+    describe_decided,
+    format_sweep_progress,
+)
 from tui.runs.views.chart import plot_rows
 from tui.runs.views.detail import detail_lines
-from tui.runs.views.workload_table import WorkloadRow, row
+from tui.runs.views.workload_table import WorkloadRow, build_row
 from workloads.protocol import messages
 from workloads.protocol.results import Check, ParameterInfo, WorkloadInfo
 
@@ -48,16 +53,16 @@ INFO = WorkloadInfo("matmul", "compute", "", "", "", (SIZE, DTYPE, SHAPES), ("cp
     ],
 )
 def test_a_range_or_list_stands_for_its_values(text: str, expected: tuple[int, ...]) -> None:
-    assert values(SIZE, text) == expected
+    assert parse_values(SIZE, text) == expected
 
 
 def test_choices_are_listed_or_all() -> None:
-    assert values(DTYPE, "float32, bfloat16") == ("float32", "bfloat16")
-    assert values(DTYPE, "*") == DTYPE.choices
+    assert parse_values(DTYPE, "float32, bfloat16") == ("float32", "bfloat16")
+    assert parse_values(DTYPE, "*") == DTYPE.choices
 
 
 def test_a_text_that_is_allowed_as_it_stands_is_one_value() -> None:
-    assert values(SHAPES, "3,4") == ("3,4",)
+    assert parse_values(SHAPES, "3,4") == ("3,4",)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +82,7 @@ def test_a_text_that_is_allowed_as_it_stands_is_one_value() -> None:
     ],
 )
 def test_a_bad_range_is_refused_in_a_line_that_says_what_to_write(text: str, says: str) -> None:
-    outcome = read_sweep(INFO, {"size": text})
+    outcome = parse_sweep(INFO, {"size": text})
     assert isinstance(outcome, Invalid)
     (line,) = outcome.errors.values()
     assert says in line
@@ -86,7 +91,7 @@ def test_a_bad_range_is_refused_in_a_line_that_says_what_to_write(text: str, say
 
 @given(st.text(max_size=24))
 def test_any_text_gives_allowed_values_or_one_line(text: str) -> None:
-    outcome = read_sweep(INFO, {"size": text})
+    outcome = parse_sweep(INFO, {"size": text})
     if isinstance(outcome, Invalid):
         assert all("\n" not in line for line in outcome.errors.values())
     elif isinstance(outcome, Sweep):
@@ -98,14 +103,14 @@ def test_a_range_ascends_from_its_start_and_stays_below_its_end(
     low: int, high: int, by: int
 ) -> None:
     if low * by <= high:
-        found = [int(value) for value in values(SIZE, f"{low}..{high}x{by}")]
+        found = [int(value) for value in parse_values(SIZE, f"{low}..{high}x{by}")]
         assert found[0] == low
         assert found == sorted(set(found))
         assert found[-1] <= high < found[-1] * by
 
 
 def test_several_swept_parameters_make_the_product() -> None:
-    outcome = read_sweep(INFO, {"size": "16,32", "dtype": "*"}, {"size": 64, "shape": "5,6"})
+    outcome = parse_sweep(INFO, {"size": "16,32", "dtype": "*"}, {"size": 64, "shape": "5,6"})
     assert isinstance(outcome, Sweep)
     assert len(outcome.points) == 6
     assert {point["shape"] for point in outcome.points} == {"5,6"}
@@ -113,14 +118,14 @@ def test_several_swept_parameters_make_the_product() -> None:
 
 
 def test_too_many_runs_are_refused_with_their_number() -> None:
-    outcome = read_sweep(INFO, {"size": "16..48+1", "dtype": "*"})
+    outcome = parse_sweep(INFO, {"size": "16..48+1", "dtype": "*"})
     assert outcome == Invalid(
         {"size": "33 of size x 3 of dtype are 99 runs; a sweep has at most 64"}
     )
 
 
 def test_a_single_value_is_no_sweep() -> None:
-    assert isinstance(read_sweep(INFO, {"size": "64"}), Valid)
+    assert isinstance(parse_sweep(INFO, {"size": "64"}), Valid)
 
 
 @given(st.integers(0, 10**6), st.none() | st.integers(0, 10**4), st.none() | st.integers(1, 10**7))
@@ -130,17 +135,19 @@ def test_the_example_is_a_sweep_that_the_parameter_takes(
     lowest = min(default, lowest) if lowest is not None else None
     highest = max(2 * default, 2 * (lowest or 1), highest) if highest is not None else None
     info = ParameterInfo("n", default, "", minimum=lowest, maximum=highest)
-    assert 2 <= len(values(info, sweep_example(info))) <= MOST_RUNS
+    assert 2 <= len(parse_values(info, make_sweep_example(info))) <= MOST_RUNS
 
 
 def test_the_example_for_a_product_begins_where_the_cpu_is_faster() -> None:
-    assert sweep_example(ParameterInfo("n", 2048, "", minimum=1, maximum=65536)) == "32..4096x2"
-    assert sweep_example(ParameterInfo("dtype", "float32", "", choices=("float32",))) == ""
+    assert (
+        make_sweep_example(ParameterInfo("n", 2048, "", minimum=1, maximum=65536)) == "32..4096x2"
+    )
+    assert make_sweep_example(ParameterInfo("dtype", "float32", "", choices=("float32",))) == ""
 
 
 @pytest.mark.parametrize("text", ["64,64", "64..64x2", "64..100x2", "64..65+9", "64..64+1,64"])
 def test_a_range_or_list_of_one_value_is_refused(text: str) -> None:
-    assert read_sweep(INFO, {"size": text}) == Invalid(
+    assert parse_sweep(INFO, {"size": text}) == Invalid(
         {
             "size": f"size: {text} is one value, 64; write 64 for it, or several: "
             "64..8192x2 multiplies, 1..9+2 adds, 256,1024 lists"
@@ -149,7 +156,7 @@ def test_a_range_or_list_of_one_value_is_refused(text: str) -> None:
 
 
 def test_a_list_of_one_choice_is_refused_with_the_choices() -> None:
-    assert read_sweep(INFO, {"dtype": "float16,float16"}) == Invalid(
+    assert parse_sweep(INFO, {"dtype": "float16,float16"}) == Invalid(
         {
             "dtype": "dtype: float16,float16 is one value, float16; write float16 for it, or "
             "several: float32,bfloat16,float16 lists, * is every choice"
@@ -189,8 +196,8 @@ def swept_store(
     return state
 
 
-def found(state: WorkbenchState) -> Swept:
-    outcome = swept(state.runs, "matmul", ("cpu", "cuda:0"))
+def found(state: WorkbenchState) -> SweepResult:
+    outcome = collect_sweep(state.runs, "matmul", ("cpu", "cuda:0"))
     assert outcome is not None
     return outcome
 
@@ -265,7 +272,7 @@ def test_only_places_that_are_decided_are_in_the_sentence() -> None:
 def test_the_sentence_claims_no_place_that_is_not_decided(which: list[bool]) -> None:
     places = [float(2**number) for number in range(len(which))]
     decided = {place: 1 for place, sure in zip(places, which, strict=True) if sure}
-    words = where_decided("n", places, decided)
+    words = describe_decided("n", places, decided)
     numbers = [float(each) for each in re.findall(r"[\d.]+", words.partition(";")[0])]
     if words.startswith("from") and " to " not in words:
         claimed = [place for place in places if place >= numbers[0]]
@@ -306,13 +313,13 @@ def test_a_size_that_was_refused_is_a_gap_with_its_reason() -> None:
     outcome = found(swept_store({64: 1e-4, 128: 2e-4}, {64: 1e-5, 128: 1e-5}, dropped=128))
     assert outcome.charts[0].series[1].values == (1e-5, None)
     assert outcome.unavailable["charts.time.cuda:0 size=128"].startswith("skipped: needs 12 GiB")
-    assert progress_text(outcome) == "4 of 4 runs, 2 skipped"
+    assert format_sweep_progress(outcome) == "4 of 4 runs, 2 skipped"
 
 
 def test_the_screen_shows_how_far_it_is_and_the_curves() -> None:
     state = swept_store({64: 1e-6, 128: 2e-5, 256: 9e-5}, {64: 2e-5})
     info = next(item for item in state.runs.catalogue if item.name == "matmul")
-    shown = row(state.runs, info)
+    shown = build_row(state.runs, info)
     assert shown.name.text == "matmul size=64 of the sweep size=… float32"
     assert shown.cells["cuda:0"].text == "20.0 µs"
     assert shown.cells["cpu"].text == "1.00 µs"
@@ -325,11 +332,13 @@ def test_the_screen_shows_how_far_it_is_and_the_curves() -> None:
     ):
         assert expected in words
     state.publish(ParametersSet("matmul", DEFAULTS))
-    assert swept(state.runs, "matmul", ("cpu",)) is None
+    assert collect_sweep(state.runs, "matmul", ("cpu",)) is None
 
 
 def the_row(state: WorkbenchState) -> WorkloadRow:
-    return row(state.runs, next(item for item in state.runs.catalogue if item.name == "matmul"))
+    return build_row(
+        state.runs, next(item for item in state.runs.catalogue if item.name == "matmul")
+    )
 
 
 def test_the_row_s_figures_are_those_of_the_value_in_its_name() -> None:

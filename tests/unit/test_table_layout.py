@@ -16,12 +16,12 @@ from tui.runs.state.state import WorkbenchState
 from tui.runs.views.workload_columns import (
     DROPPED_FIRST,
     WIDEST,
-    columns,
-    columns_for,
-    entry_line,
-    hidden_columns,
+    choose_columns,
+    draw_entry,
+    fit_workload_columns,
+    list_hidden_columns,
 )
-from tui.runs.views.workload_table import entries
+from tui.runs.views.workload_table import build_entries
 
 GPU = {"cpu": "cpu", "cuda:0": "cuda:0"}
 
@@ -31,14 +31,14 @@ def widths(layout: Layout[Any]) -> dict[str, int]:
 
 
 def hidden(layout: Layout[Any]) -> tuple[str, ...]:
-    return hidden_columns(make_store().runs, layout)
+    return list_hidden_columns(make_store().runs, layout)
 
 
 def table(state: WorkbenchState, cells: int) -> list[str]:
-    found = entries(state.runs)
-    chosen = columns_for(state.runs, found, cells)
+    found = build_entries(state.runs)
+    chosen = fit_workload_columns(state.runs, found, cells)
     lines = [heading_line(chosen)]
-    lines += [entry_line(entry, chosen, under_cursor=False) for entry in found]
+    lines += [draw_entry(entry, chosen, under_cursor=False) for entry in found]
     return [plain(line).rstrip() for line in lines]
 
 
@@ -74,7 +74,7 @@ def test_at_79_cells_rate_and_peak_are_left_out(state: WorkbenchState) -> None:
 
 @given(st.integers(min_value=40, max_value=220), st.integers(min_value=0, max_value=80))
 def test_columns_are_dropped_in_the_stated_order(room: int, longest: int) -> None:
-    chosen = columns(GPU, longest, room)
+    chosen = choose_columns(GPU, longest, room)
     assert hidden(chosen) == DROPPED_FIRST[: len(hidden(chosen))]
     assert {*widths(chosen)} | {*hidden(chosen)} == {*("", "name", "state"), *GPU, *DROPPED_FIRST}
 
@@ -83,21 +83,21 @@ def test_columns_are_dropped_in_the_stated_order(room: int, longest: int) -> Non
 def test_no_line_is_wider_than_the_table(room: int) -> None:
     made = make_store()
     busy(made)
-    found = entries(made.runs)
-    chosen = columns_for(made.runs, found, room)
+    found = build_entries(made.runs)
+    chosen = fit_workload_columns(made.runs, found, room)
     for entry in found:
-        assert width(entry_line(entry, chosen, under_cursor=True)) <= room
+        assert width(draw_entry(entry, chosen, under_cursor=True)) <= room
 
 
 @given(st.integers(min_value=50, max_value=200))
 def test_more_room_never_hides_a_column(room: int) -> None:
-    now, wider = (columns(GPU, 30, cells) for cells in (room, room + 1))
+    now, wider = (choose_columns(GPU, 30, cells) for cells in (room, room + 1))
     assert set(hidden(wider)) <= set(hidden(now))
 
 
 @given(st.integers(min_value=0, max_value=40))
 def test_figures_make_room_for_what_says_whose_they_are(shortest: int) -> None:
-    chosen = columns(GPU, 40, 79, shortest)
+    chosen = choose_columns(GPU, 40, 79, shortest)
     assert widths(chosen)["name"] >= shortest
     assert hidden(chosen) == DROPPED_FIRST[: len(hidden(chosen))]
 
@@ -111,15 +111,15 @@ def test_without_a_gpu_there_is_no_column_for_one() -> None:
 def test_no_name_is_cut_beside_an_empty_state() -> None:
     name = 58
     for cells in range(80, 260, 5):
-        found = widths(columns(GPU, name, cells))
+        found = widths(choose_columns(GPU, name, cells))
         assert found["name"] == name or found["state"] <= 28, cells
-    assert widths(columns(GPU, name, 198))["name"] == name
+    assert widths(choose_columns(GPU, name, 198))["name"] == name
 
 
 def test_a_column_of_figures_is_as_wide_as_what_stands_in_it() -> None:
     wide = {"rate": len("780 k samples/s"), "of limit": len("!124% memory bandwidth")}
     for cells in (118, 198):
-        narrow, found = (columns(GPU, 58, cells, 0, each) for each in ({}, wide))
+        narrow, found = (choose_columns(GPU, 58, cells, 0, each) for each in ({}, wide))
         assert widths(found)["of limit"] == WIDEST
         assert ("rate" in hidden(found)) or widths(found)["rate"] == wide["rate"]
         assert widths(narrow)["rate"] == 12
@@ -127,5 +127,5 @@ def test_a_column_of_figures_is_as_wide_as_what_stands_in_it() -> None:
 
 
 def test_figures_stand_near_the_names_where_one_name_is_very_long() -> None:
-    found = widths(columns(GPU, 95, 198))
+    found = widths(choose_columns(GPU, 95, 198))
     assert 60 <= found["name"] < 70 <= found["name"] + found["state"]

@@ -11,23 +11,25 @@ from tui.runs.views.workload_table import (
     Group,
     Order,
     WorkloadRow,
-    entries,
-    following,
-    ordered,
+    build_entries,
+    get_next_order,
+    sort_entries,
 )
 
 
 def names(order: Order) -> list[str]:
     store = make_store("one gpu")
     busy(store)
-    found = ordered(store.runs, entries(store.runs), order)
+    found = sort_entries(store.runs, build_entries(store.runs), order)
     assert order == ORDERS[0] or not any(isinstance(entry, Group) for entry in found)
     return [entry.workload for entry in found if isinstance(entry, WorkloadRow)]
 
 
 def test_the_catalogues_own_order_leaves_the_groups() -> None:
     store = make_store("one gpu")
-    assert ordered(store.runs, entries(store.runs), "catalogue") == entries(store.runs)
+    assert sort_entries(store.runs, build_entries(store.runs), "catalogue") == build_entries(
+        store.runs
+    )
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -44,12 +46,12 @@ def test_the_largest_value_comes_first_and_what_has_none_last() -> None:
 
 def test_without_results_nothing_moves() -> None:
     store = make_store("one gpu")
-    rows = [entry for entry in entries(store.runs) if isinstance(entry, WorkloadRow)]
-    assert ordered(store.runs, entries(store.runs), "time") == rows
+    rows = [entry for entry in build_entries(store.runs) if isinstance(entry, WorkloadRow)]
+    assert sort_entries(store.runs, build_entries(store.runs), "time") == rows
 
 
 def test_the_orders_go_round() -> None:
     order = ORDERS[0]
     for expected in (*ORDERS[1:], ORDERS[0]):
-        order = following(order)
+        order = get_next_order(order)
         assert order == expected

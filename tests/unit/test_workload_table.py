@@ -14,12 +14,12 @@ from tui.runs.state.events import ConditionsSeen, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.workload_columns import WIDEST
-from tui.runs.views.workload_table import Group, WorkloadRow, entries, row
+from tui.runs.views.workload_table import Group, WorkloadRow, build_entries, build_row
 from workloads.protocol.results import Basis, Check, Limit, Rates
 
 
 def the_row(state: WorkbenchState, name: str = "matmul") -> WorkloadRow:
-    return row(state.runs, next(info for info in state.runs.catalogue if info.name == name))
+    return build_row(state.runs, next(info for info in state.runs.catalogue if info.name == name))
 
 
 def cells(state: WorkbenchState, name: str = "matmul") -> dict[str, str]:
@@ -209,7 +209,7 @@ def names(
 ) -> list[str]:
     return [
         f"[{item.name}]" if isinstance(item, Group) else item.workload
-        for item in entries(state.runs, pattern, folded)
+        for item in build_entries(state.runs, pattern, folded)
     ]
 
 

@@ -9,7 +9,7 @@ from tui.devices.state.machine import SIMULATED, MachineState
 from tui.kit.commands.command import TABS, Tab
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, width
 from tui.runs.state.state import RunsState
-from tui.runs.views.queue import going_on
+from tui.runs.views.queue import format_current_run
 
 LONG_FROM, SHORT_FROM, KEYS_BELOW, CLOSE_BELOW = 140, 80, 54, 40
 """Cells of the header from which all tabs have their titles, and their short titles; below that
@@ -31,7 +31,7 @@ def runner_words(runs: RunsState, cells: int = 10_000) -> Span:
     """
     runner: RunnerStatus = runs.runner
     if runner.status == "ready":
-        found = going_on(runs)
+        found = format_current_run(runs)
         if found:
             return Span(
                 next((words for words in found if len(words) <= cells), found[-1]), TextStyle.KEY
@@ -124,7 +124,7 @@ def header_line(
     machine = runs.machine
     tabs = tabs_shown(machine, tab, cells)
     room = max(0, cells - width(tabs))
-    busy = bool(going_on(runs))
+    busy = bool(format_current_run(runs))
     named = not (busy or machine.simulated) or cells >= NAMED_FROM
     left: Line = (Span(f" {PROGRAM}", TextStyle.STRONG),) if named else ()
     if machine.simulated:

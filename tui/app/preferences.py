@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tui.core import settings
 from tui.core.events import LogLine, Topic, Topics
 from tui.runs.state.events import ParametersSet
-from tui.runs.state.parameters import changed, usable
+from tui.runs.state.parameters import find_changed, replace_invalid
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol.results import Setting
 
@@ -64,7 +64,7 @@ class Preferences:
         for info in self._state.runs.catalogue:
             if info.name not in self._began_with:
                 wanted = self._chosen.file.parameters.get(info.name, {})
-                found, errors = usable(info, wanted)
+                found, errors = replace_invalid(info, wanted)
                 self._began_with[info.name] = found
                 if wanted:
                     self._state.publish(ParametersSet(info.name, found))
@@ -108,7 +108,7 @@ class Preferences:
         ):
             values["device"] = state.machine.selected
         parameters = {
-            info.name: changed(info, state.runs.parameters[info.name])
+            info.name: find_changed(info, state.runs.parameters[info.name])
             for info in state.runs.catalogue
             if state.runs.parameters[info.name] != self._began_with.get(info.name)
         }

@@ -329,14 +329,14 @@ class WorkbenchApp(TabbedApp):
             self.exit()
             return
         from tui.kit.dialogs import ConfirmScreen
-        from tui.runs.views.queue import quit_words
+        from tui.runs.views.queue import format_quit_warning
 
         def answered(yes: bool | None) -> None:
             if yes:
                 self.exit()
 
         title = "Quit while runs go on?"
-        words = [*quit_words(self.runs), *([left] if left else [])]
+        words = [*format_quit_warning(self.runs), *([left] if left else [])]
         self.push_screen(ConfirmScreen(title, words), answered)
 
     def action_refresh_faster(self) -> None:

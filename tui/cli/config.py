@@ -11,7 +11,7 @@ from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Subcommand, add_python_and_files, add_settings
 from tui.kit.command_line.output import print_json, print_line, print_text, say
 from tui.kit.command_line.values import resolve, unnamed
-from tui.runs.state.parameters import text_of, usable
+from tui.runs.state.parameters import format_value, replace_invalid
 
 if TYPE_CHECKING:
     from tui.kit.command_line.options import Parser
@@ -69,7 +69,7 @@ def _bad_parameters(chosen: settings.Settings) -> Iterator[str]:
     known = {info.name: info for info in state_folder.catalogue()}
     for workload, wanted in chosen.file.parameters.items():
         if workload in known:
-            for error in usable(known[workload], wanted)[1]:
+            for error in replace_invalid(known[workload], wanted)[1]:
                 yield f"{chosen.file.path}: [{settings.PARAMETERS}.{workload}] {error}"
 
 
@@ -86,13 +86,13 @@ def lines(chosen: settings.Settings) -> Iterator[str]:
     there = "" if chosen.file.path.exists() else " (not there: made when you change something)"
     yield f"file: {chosen.file.path}{there}"
     for item in chosen.chosen.values():
-        shown = _not_set(item.name) if item.value is None else text_of(item.value)
+        shown = _not_set(item.name) if item.value is None else format_value(item.value)
         yield f"{item.name:8}  {shown}" + ("" if item.value is None else f"  [{item.source}]")
     known = {info.name for info in state_folder.catalogue()}
     for workload, values in chosen.file.parameters.items():
         note = "" if workload in known else f"  ({BROUGHT})"
         for name, value in values.items():
-            yield f"{settings.PARAMETERS}.{workload}.{name}  {text_of(value)}{note}"
+            yield f"{settings.PARAMETERS}.{workload}.{name}  {format_value(value)}{note}"
 
 
 def plain(chosen: settings.Settings, problems: tuple[str, ...]) -> dict[str, Any]:

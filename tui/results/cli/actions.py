@@ -33,7 +33,7 @@ from tui.results.views.results import (
     markdown_lines,
     show_lines,
 )
-from tui.runs.views.result_text import result_summary
+from tui.runs.views.result_text import format_summary
 from workloads.protocol.results import Table
 
 MOST_SHOWN = 1_000_000
@@ -109,7 +109,7 @@ def _show(options: ResultsOptions) -> int:
     if options.json:
         print_json({"result": kept})
         return 0
-    said = result_summary(kept.record.run) if kept.record.run else row.said
+    said = format_summary(kept.record.run) if kept.record.run else row.said
     print_text(rows_of_text(show_lines(kept, said)))
     return 0
 

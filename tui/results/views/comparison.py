@@ -38,7 +38,7 @@ from tui.results.views.results import (
     side,
     verdict,
 )
-from tui.runs.views.backend import between
+from tui.runs.views.backend import format_interval
 
 _MOST_NAME, _LEAST_NAME = 40, 14
 _LEAST_DRAWN = 15
@@ -162,7 +162,7 @@ def foot_lines(found: Sides, one: Question | None, cells: int) -> list[Line]:
         ratio = one.answer.ratio
         words = f"{verdict(one)} the speed of A"
         if ratio.ci95 is not None:
-            words += f", 95% interval {between(*ratio.ci95)}"
+            words += f", 95% interval {format_interval(*ratio.ci95)}"
         lead = Span(f"{one.workload} on {_device(one)}  ", TextStyle.STRONG)
         rows += (
             [line(lead, words)]

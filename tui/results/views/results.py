@@ -22,9 +22,9 @@ from tui.results.store.compare import (
 from tui.results.store.records import FLAG, VARIABLE, Facts, StoredResult, StoredRow, place
 from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, spread
 from tui.results.store.validity import is_time
-from tui.runs.state.parameters import short
-from tui.runs.state.result_words import end_words, time_words
-from tui.runs.views.backend import between
+from tui.runs.state.parameters import format_short
+from tui.runs.state.result_words import format_end, format_time
+from tui.runs.views.backend import format_interval
 from workloads.protocol.results import DataColumn, Table
 
 SHORT_ID = 8
@@ -39,7 +39,7 @@ _FOLLOWS = frozenset({"SM clock", "clocks limited by", "threads", "interop threa
 
 def name_of(workload: str, parameters: str) -> str:
     """Return a workload's name with its parameters in short form."""
-    return f"{workload} {short(json.loads(parameters))}".strip()
+    return f"{workload} {format_short(json.loads(parameters))}".strip()
 
 
 def when(at: float, now: float | None = None) -> str:
@@ -120,8 +120,8 @@ def _warned(row: StoredRow) -> str:
 def outcome(row: StoredRow) -> str:
     """Its time with its interval, or why it has none."""
     if row.median_s is None:
-        return row.said if row.kind == "comparison" else end_words(row.status, row.said)
-    words = time_words(row)
+        return row.said if row.kind == "comparison" else format_end(row.status, row.said)
+    words = format_time(row)
     return words if row.status == "ok" else f"{words} {row.status}"
 
 
@@ -151,7 +151,7 @@ def _question(one: Question) -> tuple[str, ...]:
         side(one.b),
         one.answer.verdict + (f" ({ratio.alone} alone)" if one.answer.corrected else ""),
         text.ratio(ratio.value),
-        between(*ratio.ci95) if ratio.ci95 else "",
+        format_interval(*ratio.ci95) if ratio.ci95 else "",
     )
 
 
@@ -338,7 +338,7 @@ def show_lines(kept: StoredResult, said: str) -> list[str]:
     record, facts = kept.record, kept.facts
     lines = [
         f"{record.id}  {record.kind} of {date(record.at)}",
-        f"{record.workload} {short(record.parameters)} on {record.device}  {said}",
+        f"{record.workload} {format_short(record.parameters)} on {record.device}  {said}",
     ]
     timed = record.run.time if record.run else None
     if timed is not None:

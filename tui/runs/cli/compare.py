@@ -30,8 +30,8 @@ from tui.results.store.recorder import ResultRecorder
 from tui.runs.cli.headless import (
     INTERVAL_S,
     Waiter,
-    chosen,
-    devices_to_use,
+    choose_devices,
+    choose_workloads,
     print_problems,
     set_parameters,
 )
@@ -74,7 +74,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("names", nargs=1, metavar="NAME", help="a workload")
     parser.add_argument(
         "--flag",
-        type=flag_setting,
+        type=parse_flag_setting,
         required=True,
         metavar="F=A,B",
         help="such as cudnn.benchmark=off,on",
@@ -86,7 +86,7 @@ def add_options(parser: Parser) -> None:
     add_no_store(parser)
 
 
-def flag_setting(text: str) -> Flag:
+def parse_flag_setting(text: str) -> Flag:
     """``cudnn.benchmark=off,on`` as a name and two values.
 
     Raises:
@@ -108,17 +108,21 @@ def compare(options: CompareOptions) -> int:
     """
     if options.pairs is not None and options.pairs < 1:
         raise UsageError(f"--pairs {options.pairs}: at least 1")
-    return run_to_exit(_compare(python_to_use(options.given).path, options))
+    return run_to_exit(_run_comparison(python_to_use(options.given).path, options))
 
 
-async def _compare(python: str, options: CompareOptions) -> int:
+async def _run_comparison(python: str, options: CompareOptions) -> int:
     # The door to the views, which bring Rich's table of characters.
-    from tui.runs.views.backend import backend
-    from tui.runs.views.result_text import comparison_as_json, comparison_going_on, comparison_text
+    from tui.runs.views.backend import format_backend_name
+    from tui.runs.views.result_text import (
+        encode_comparison,
+        format_comparison,
+        format_comparison_progress,
+    )
 
     flag, settings = options.flag
     # As in a run, the monitor tells of a GPU's clocks; beside the CPU it would be in the way.
-    on_cpu = set(options.devices) == {CPU} or backend(flag) == "oneDNN"
+    on_cpu = set(options.devices) == {CPU} or format_backend_name(flag) == "oneDNN"
     recorder = ResultRecorder() if options.store else None
     session = Session(
         python, None if on_cpu else INTERVAL_S, options.files, [recorder] if recorder else []
@@ -128,11 +132,11 @@ async def _compare(python: str, options: CompareOptions) -> int:
     try:
         if await waiter.ready(progress):
             print_problems(session.state.runs.hello)
-            name = chosen(session.state.runs, options.names)[0]
+            name = choose_workloads(session.state.runs, options.names)[0]
             set_parameters(session, [name], dict(options.parameters))
             session.request_comparison(
                 name,
-                _device(session, flag, options.devices),
+                _choose_device(session, flag, options.devices),
                 flag,
                 settings,
                 pairs=options.pairs,
@@ -142,7 +146,7 @@ async def _compare(python: str, options: CompareOptions) -> int:
             done = await waiter.until(
                 lambda: not state.pending(),
                 lambda: progress.show_going_on(
-                    comparison_going_on(next(iter(state.comparisons.values()))), state.runner
+                    format_comparison_progress(next(iter(state.comparisons.values()))), state.runner
                 ),
             )
             if not done:
@@ -156,16 +160,16 @@ async def _compare(python: str, options: CompareOptions) -> int:
     found = [entry.comparison for entry in states if entry.comparison]
     for entry in states:
         if options.json:
-            print_json(comparison_as_json(session.state.machine.environment, entry), "compare")
+            print_json(encode_comparison(session.state.machine.environment, entry), "compare")
         else:
-            print_text(comparison_text(entry), "compare.txt")
+            print_text(format_comparison(entry), "compare.txt")
     if not found and waiter.signalled is None:
         raise Failure("the comparison ended before it began")
     failed = not found or found[0].status == "failed"
     return waiter.exit_code(1 if failed else 0)
 
 
-def _device(session: Session, flag: str, wanted: Sequence[str]) -> str:
+def _choose_device(session: Session, flag: str, wanted: Sequence[str]) -> str:
     """Return the torch device to compare on: the wanted one, or the flag's first.
 
     Raises:
@@ -179,7 +183,7 @@ def _device(session: Session, flag: str, wanted: Sequence[str]) -> str:
     if len(wanted) > 1:
         raise UsageError("compare takes one --device")
     if wanted:
-        return devices_to_use(session, wanted)[0]
+        return choose_devices(session, wanted)[0]
     device = session.state.runs.device_for_flag(flag)
     if device is None:
         reason = flags[flag].unavailable or "there is no device that it acts on"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tui.kit.command_line.output import Failure, ProgressLine, UsageError, not_known, say
 from tui.kit.terminal.ending import SIGNALS
-from tui.runs.state.parameters import Invalid, Valid, read_sweep
+from tui.runs.state.parameters import Invalid, Valid, parse_sweep
 from workloads.protocol import messages
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def print_problems(hello: messages.Hello | None) -> None:
         say(problem)
 
 
-def chosen(
+def choose_workloads(
     state: RunsState,
     names: Sequence[str],
     groups: Sequence[str] = (),
@@ -175,7 +175,7 @@ def set_parameters(
             raise UsageError(f"--set {key}: {not_known('parameter', key, known)}")
     for info in infos:
         own = {parameter.name for parameter in info.parameters}
-        found = read_sweep(info, {key: text for key, text in texts.items() if key in own})
+        found = parse_sweep(info, {key: text for key, text in texts.items() if key in own})
         if isinstance(found, Invalid):
             raise UsageError(f"--set {'; '.join(found.errors.values())}")
         if isinstance(found, Valid):
@@ -187,7 +187,7 @@ def set_parameters(
             session.set_sweep(info.name, found)
 
 
-def devices_to_use(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
+def choose_devices(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
     """Return the torch devices to run on.
 
     Raises:

@@ -17,8 +17,8 @@ from tui.kit.command_line.output import Failure, ProgressLine, print_json, print
 from tui.kit.command_line.values import python_to_use
 from tui.runs.cli.headless import print_problems
 from tui.runs.session.runner_supervisor import SILENT_S, runner_command
-from tui.runs.session.silence import reading
-from tui.runs.state.parameters import allowed, text_of
+from tui.runs.session.silence import describe_file_import
+from tui.runs.state.parameters import describe_allowed, format_value
 from workloads.protocol import messages
 from workloads.protocol.messages import Event
 from workloads.protocol.results import WorkloadInfo
@@ -42,18 +42,18 @@ def list_catalogue(options: ListOptions) -> int:
     python = python_to_use(options.given).path
 
     async def work() -> int:
-        hello = await catalogue(python, options.files)
+        hello = await read_catalogue(python, options.files)
         print_problems(hello)
         if options.json:
-            print_json({"workloads": [_plain(info) for info in hello.workloads]})
+            print_json({"workloads": [_encode_workload(info) for info in hello.workloads]})
         else:
-            print_text(as_text(hello.workloads))
+            print_text(format_catalogue(hello.workloads))
         return 1 if hello.problems else 0
 
     return run_to_exit(work())
 
 
-async def catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
+async def read_catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
     """Return the workloads of a Python's runner, and what is wrong with the user's files.
 
     Args:
@@ -85,12 +85,12 @@ async def _report_silence(files: Sequence[str], progress: ProgressLine) -> None:
     while files:
         waited = time.monotonic() - started
         if waited > SILENT_S:
-            found = reading(files, waited)
+            found = describe_file_import(files, waited)
             progress.show_silence(f"{found.reason}; {found.advice}")
         await asyncio.sleep(max(1.0, SILENT_S - waited))
 
 
-def _plain(info: WorkloadInfo) -> dict[str, object]:
+def _encode_workload(info: WorkloadInfo) -> dict[str, object]:
     parameters = {
         item.name: {
             "default": item.default,
@@ -113,7 +113,7 @@ def _plain(info: WorkloadInfo) -> dict[str, object]:
     }
 
 
-def _by_group(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadInfo]]:
+def _group_workloads(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadInfo]]:
     """Group the workloads, the groups in the order of their first appearance."""
     groups: dict[str, list[WorkloadInfo]] = {}
     for info in infos:
@@ -121,17 +121,17 @@ def _by_group(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadInfo]]:
     return groups
 
 
-def as_text(infos: tuple[WorkloadInfo, ...]) -> str:
+def format_catalogue(infos: tuple[WorkloadInfo, ...]) -> str:
     """Return the catalogue for people: name, title, and each parameter with what it may be."""
     lines = []
-    for group, members in _by_group(infos).items():
+    for group, members in _group_workloads(infos).items():
         lines.append(group)
         for info in members:
             needs = f"   needs {', '.join(info.needs)}" if info.needs else ""
             lines.append(f"  {info.name:<16} {info.title}{needs}")
             lines += [
-                f"      {item.name} = {text_of(item.default, auto=item.auto)}   "
-                f"{item.about} ({allowed(item)})"
+                f"      {item.name} = {format_value(item.default, auto=item.auto)}   "
+                f"{item.about} ({describe_allowed(item)})"
                 for item in info.parameters
             ]
     return rows_of_text(lines)

@@ -26,8 +26,8 @@ from tui.results.store.selection import Selection
 from tui.runs.cli.headless import (
     INTERVAL_S,
     Waiter,
-    chosen,
-    devices_to_use,
+    choose_devices,
+    choose_workloads,
     print_problems,
     set_parameters,
 )
@@ -35,8 +35,8 @@ from tui.runs.cli.interleave import TURNS, InterleavedSide
 from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
-from tui.runs.views.queue import queue, queue_line
-from tui.runs.views.result_text import results_as_json, state_text, sweeps_text
+from tui.runs.views.queue import build_queue, queue_line
+from tui.runs.views.result_text import encode_results, format_run, format_sweeps
 
 if TYPE_CHECKING:
     from tui.results.store.compare import StoreComparison
@@ -70,7 +70,7 @@ async def run_rounds(python: str, options: RunOptions) -> int:
     if earlier is not None and not rounds[-1].ended_early:
         found = earlier.compared([name for one in rounds for name in one.processes], problems)
     if options.json:
-        plain = results_as_json(rounds[-1].state, states)
+        plain = encode_results(rounds[-1].state, states)
         print_json({**plain, "against": found} if found else plain, "run")
     elif found is not None and earlier is not None:
         print_text(earlier.text(found, width()), "against.txt")
@@ -114,7 +114,7 @@ async def run_interleaved(
         found = compare_turns(a, b, problems)
     if options.json:
         sides = {
-            letter: results_as_json(
+            letter: encode_results(
                 side[-1].state, [entry for each in side for entry in each.states]
             )
             for letter, side in zip("ab", turns, strict=True)
@@ -170,7 +170,9 @@ class Round:
     def states(self) -> list[RunState]:
         """The runs, with ids that no other round has."""
         states = list(self.state.book.values())
-        return states if self._number == 1 else [_numbered(one, self._number) for one in states]
+        return (
+            states if self._number == 1 else [_add_round_to_id(one, self._number) for one in states]
+        )
 
     @property
     def problems(self) -> Sequence[str]:
@@ -218,11 +220,13 @@ class Round:
         first = self._number == 1
         if first:
             print_problems(self.state.hello)
-        names = chosen(self.state, options.names, options.groups, everything=options.everything)
+        names = choose_workloads(
+            self.state, options.names, options.groups, everything=options.everything
+        )
         set_parameters(session, names, dict(options.parameters), sweeps=True)
         if self._arm is not None:
             self._arm.apply_flags(session)
-        devices = devices_to_use(session, options.devices)
+        devices = choose_devices(session, options.devices)
         if first and not options.devices:
             await _print_skipped_gpus(session, self._waiter)
         session.run(names, devices, options.budget)
@@ -233,7 +237,7 @@ class Round:
             await self._waiter.finish(self._progress)
 
 
-def _numbered(entry: RunState, number: int) -> RunState:
+def _add_round_to_id(entry: RunState, number: int) -> RunState:
     result = entry.result
     return replace(entry, result=result and replace(result, id=f"{result.id}.{number}"))
 
@@ -288,7 +292,7 @@ class ResultPrinter:
             Failure: not all could be printed; the message names the file that has the rest.
         """
         self._print(states)
-        self._rows.add(sweeps_text(self._state, states))
+        self._rows.add(format_sweeps(self._state, states))
         self._rows.end()
 
     def _print(self, states: Sequence[RunState]) -> None:
@@ -296,7 +300,7 @@ class ResultPrinter:
             if entry.request.id not in self._printed:
                 self._printed.add(entry.request.id)
                 self._progress.clear()
-                self._rows.add(state_text(self._state, entry))
+                self._rows.add(format_run(self._state, entry))
 
 
 def format_progress(state: RunsState, cells: int) -> str:
@@ -306,7 +310,7 @@ def format_progress(state: RunsState, cells: int) -> str:
         state: of the runs.
         cells: width of the line.
     """
-    found = queue(state)
+    found = build_queue(state)
     words = format_current_run(state)
     if found is None or found.wanted < 2:
         return words

@@ -22,13 +22,13 @@ from tui.runs.commands import DEMO_PAGES, RUNS
 from tui.runs.screens.program import RunProgram
 from tui.runs.state.state import RunsState
 from tui.runs.views.demo import (
+    explain_no_group,
+    format_number,
     headline_lines,
-    no_such_group,
-    number_of,
+    is_waiting,
+    list_pages,
     page_lines,
-    pages,
     title_line,
-    waits,
 )
 from workloads.protocol.results import WorkloadInfo
 
@@ -104,7 +104,7 @@ class DemoPane(Pane):
 
     def state_changed(self) -> None:
         info = self._page()
-        digits = number_of(self.state, info)[0] if info else ""
+        digits = format_number(self.state, info)[0] if info else ""
         # The digits are drawn of lines that ASCII lacks.
         room = self.size.height >= LARGE_FROM and not glyphs.GLYPHS.ascii
         self.large.display = bool(digits) and room
@@ -115,7 +115,7 @@ class DemoPane(Pane):
         self.headline.display = rows > 0
         self.headline.styles.height = min(rows, max(1, self.size.height // 2))
         if self._spinner is not None:
-            turns = info is not None and waits(self.state, info)
+            turns = info is not None and is_waiting(self.state, info)
             (self._spinner.resume if turns else self._spinner.pause)()
         self.headline.rebuild()
         self.body.rebuild()
@@ -129,13 +129,13 @@ class DemoPane(Pane):
 
     def _number_words(self, cells: int) -> list[Line]:
         info = self._page()
-        words = number_of(self.state, info)[1] if info else ""
+        words = format_number(self.state, info)[1] if info else ""
         return [(), *paragraph(words, cells)]
 
     def _body(self, cells: int) -> list[Line]:
         info = self._page()
         if info is None:
-            return no_such_group(self.state, self._group, cells)
+            return explain_no_group(self.state, self._group, cells)
         return page_lines(self.state, info, cells)
 
 
@@ -167,7 +167,7 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
         super().__init__(program)
         self.state, self.actions = program.runs, program.actions
         self._group = group
-        names = [info.name for info in pages(self.state, group)]
+        names = [info.name for info in list_pages(self.state, group)]
         self._number = names.index(workload) if workload in names else 0
         self._ran: set[str] = set()
         """Workloads that this demo has run."""
@@ -178,7 +178,7 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
     @property
     def info(self) -> WorkloadInfo | None:
         """The workload of the page; ``None`` where the group has none."""
-        found = pages(self.state, self._group)
+        found = list_pages(self.state, self._group)
         return found[min(self._number, len(found) - 1)] if found else None
 
     def compose(self) -> ComposeResult:
@@ -243,7 +243,7 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
 
     def _turn(self, by: int) -> None:
         """Go to the next page or to the one before; the ends stay where they are."""
-        number = max(0, min(len(pages(self.state, self._group)) - 1, self._number + by))
+        number = max(0, min(len(list_pages(self.state, self._group)) - 1, self._number + by))
         if number != self._number:
             cancelled = self._leave_page()
             back = "p" if by > 0 else "n"

@@ -13,7 +13,7 @@ from tui.core.events import EventLog, Topic
 from tui.kit.lines import Line
 from tui.kit.pane import LinesView, Pane
 from tui.runs.state.state import RunsState
-from tui.runs.views.backend import backend, newest, switches, view
+from tui.runs.views.backend import build_view, format_backend_name, list_newest, list_switches
 from tui.runs.views.detail import detail_lines
 from tui.runs.views.runner_notes import log_lines
 
@@ -38,7 +38,7 @@ class BackendSwitches(LinesView):
     @property
     def flag(self) -> str | None:
         """The switch under the cursor."""
-        names = [flag.name for flag in switches(self._state)]
+        names = [flag.name for flag in list_switches(self._state)]
         return self._flag if self._flag in names else next(iter(names), None)
 
     def comparing(self) -> list[str]:
@@ -48,23 +48,25 @@ class BackendSwitches(LinesView):
 
     def compared_on(self, flag: str) -> list[str]:
         """Return the workloads that a flag was compared on, else all on which it can be."""
-        compared = [state.request for state in newest(self._state) if state.request.flag == flag]
+        compared = [
+            state.request for state in list_newest(self._state) if state.request.flag == flag
+        ]
         names = list(dict.fromkeys(request.workload for request in reversed(compared)))
         return names or [info.name for info in self._state.catalogue if info.compared]
 
     def _view(self, cells: int) -> list[Line]:
         rows = self.size.height
-        return view(self._state, self.flag, cells, focused=self.has_focus, rows=rows).lines
+        return build_view(self._state, self.flag, cells, focused=self.has_focus, rows=rows).lines
 
     def action_move(self, by: int) -> None:
         """Put the cursor on another switch and bring it into view."""
-        names = [flag.name for flag in switches(self._state)]
+        names = [flag.name for flag in list_switches(self._state)]
         if self.flag is None:
             return
         index = max(0, min(len(names) - 1, names.index(self.flag) + by))
         self._flag = names[index]
         self.rebuild()
-        line = view(self._state, self._flag, max(1, self.cells)).cursor_line
+        line = build_view(self._state, self._flag, max(1, self.cells)).cursor_line
         top, height = self.scroll_offset.y, self.size.height
         if not top <= line < top + height:
             self.scroll_to(y=line, animate=False)
@@ -112,12 +114,12 @@ class BackendPane(Pane):
             cells: width of the pane.
             most: rows that there are for it.
         """
-        shown = view(self.state, self.body.flag, cells, focused=False, rows=most - 1)
+        shown = build_view(self.state, self.body.flag, cells, focused=False, rows=most - 1)
         return 1 + max(1, min(most - 1, len(shown.lines)))
 
     def state_changed(self) -> None:
         self.body.rebuild()
-        names = dict.fromkeys(backend(flag.name) for flag in switches(self.state))
+        names = dict.fromkeys(format_backend_name(flag.name) for flag in list_switches(self.state))
         going = sum(not state.done for state in self.state.comparisons.values())
         title = f"Backends: {', '.join(names)}" if names else "Backends"
         title += f"   {going} to compare" if going else ""
@@ -203,10 +205,10 @@ class DetailPane(Pane):
         if group is None and not self.roofline:
             return detail_lines(self.state, self._workload, cells, height)
         # A start does without these plots: the limits of devices are slow to import.
-        from tui.runs.views.detail_plots import group_lines, roofline_device, roofline_lines
+        from tui.runs.views.detail_plots import choose_roofline_device, group_lines, roofline_lines
 
         if self.roofline:
-            device = roofline_device(self.state)
+            device = choose_roofline_device(self.state)
             return roofline_lines(self.state, device, self._workload, cells, height)
         return group_lines(self.state, *group, cells) if group else []
 

@@ -21,11 +21,11 @@ from tui.runs.state.parameters import (
     Invalid,
     Sweep,
     Valid,
-    allowed,
-    read_sweep,
-    several,
-    sweep_example,
-    text_of,
+    describe_allowed,
+    describe_several,
+    format_value,
+    make_sweep_example,
+    parse_sweep,
 )
 from tui.runs.views.workload_table import CHANGED
 from workloads.protocol.results import ParameterInfo, Setting, WorkloadInfo
@@ -53,10 +53,10 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         self._present = dict(sweep.points[0] if sweep else present)
         typed = sweep.texts if sweep else {}
         self._fields = {
-            parameter.name: _field(
+            parameter.name: _make_field(
                 parameter,
                 typed.get(parameter.name)
-                or text_of(
+                or format_value(
                     self._present.get(parameter.name, parameter.default), auto=parameter.auto
                 ),
             )
@@ -94,8 +94,8 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             (item for item in self._info.parameters if self._fields[item.name].has_focus), None
         )
         if info is not None:
-            words = f"{info.name}: {info.about}; {allowed(info)}"
-            words += f"; default {_default(info)}"
+            words = f"{info.name}: {info.about}; {describe_allowed(info)}"
+            words += f"; default {_format_default(info)}"
             rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
             rows += paragraph(self._several(info), cells, TextStyle.QUIET, indent="  ")
         elif not self._fields:
@@ -109,7 +109,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         """How the field takes more than one value."""
         if isinstance(self._fields[info.name], ChoiceField):
             return "left and right choose; space marks several, F6 all"
-        return f"several: {several(info)}; empty: the default"
+        return f"several: {describe_several(info)}; empty: the default"
 
     def _label(self, parameter: ParameterInfo) -> LineBar:
         def words(_cells: int) -> Line:
@@ -121,7 +121,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         return label
 
     def _is_changed(self, parameter: ParameterInfo) -> bool:
-        default = _default(parameter)
+        default = _format_default(parameter)
         return (self._fields[parameter.name].value.strip() or default) != default
 
     def on_descendant_focus(self) -> None:
@@ -146,10 +146,10 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
     def action_apply(self) -> None:
         """Give the values back, or say what is wrong with them."""
         texts = {
-            parameter.name: self._fields[parameter.name].value.strip() or _default(parameter)
+            parameter.name: self._fields[parameter.name].value.strip() or _format_default(parameter)
             for parameter in self._info.parameters
         }
-        outcome = read_sweep(self._info, texts, self._present)
+        outcome = parse_sweep(self._info, texts, self._present)
         if isinstance(outcome, Invalid):
             self._errors = outcome.errors
             self._message.rebuild()
@@ -162,9 +162,9 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         for parameter in self._info.parameters:
             field = self._fields[parameter.name]
             if isinstance(field, Input):
-                field.value = _default(parameter)
+                field.value = _format_default(parameter)
             else:
-                field.choose(_default(parameter))
+                field.choose(_format_default(parameter))
 
     def action_sweep(self) -> None:
         """Put a range into the field that keys go to, or mark all of its choices."""
@@ -174,7 +174,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
                 continue
             if isinstance(field, ChoiceField):
                 field.choose("*")
-            elif found := sweep_example(parameter):
+            elif found := make_sweep_example(parameter):
                 field.value = found
 
     def action_cancel(self) -> None:
@@ -182,14 +182,14 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         self.dismiss(None)
 
 
-def _default(parameter: ParameterInfo) -> str:
-    return text_of(parameter.default, auto=parameter.auto)
+def _format_default(parameter: ParameterInfo) -> str:
+    return format_value(parameter.default, auto=parameter.auto)
 
 
-def _field(parameter: ParameterInfo, value: str) -> Field:
+def _make_field(parameter: ParameterInfo, value: str) -> Field:
     choices = parameter.choices or ((True, False) if isinstance(parameter.default, bool) else ())
     if choices:
-        return ChoiceField([text_of(choice) for choice in choices], value)
+        return ChoiceField([format_value(choice) for choice in choices], value)
     field = Input(value, select_on_focus=True)
     field.cursor_blink = False
     return field

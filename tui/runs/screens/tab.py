@@ -24,8 +24,8 @@ from tui.runs.screens.parameters import ParametersScreen
 from tui.runs.screens.program import RunProgram
 from tui.runs.screens.workloads_pane import WorkloadList, WorkloadsPane
 from tui.runs.state.parameters import Sweep, Valid
-from tui.runs.views.detail import copy_text
-from tui.runs.views.queue import run_all_words
+from tui.runs.views.detail import format_for_clipboard
+from tui.runs.views.queue import format_run_all_question
 
 
 class WorkbenchScreen(CommandScreen):
@@ -242,7 +242,7 @@ class WorkbenchScreen(CommandScreen):
             if yes:
                 self._run(names)
 
-        self.app.push_screen(ConfirmScreen(*run_all_words(self.state, names)), answered)
+        self.app.push_screen(ConfirmScreen(*format_run_all_question(self.state, names)), answered)
 
     def _run(self, names: list[str]) -> None:
         if names:
@@ -284,7 +284,7 @@ class WorkbenchScreen(CommandScreen):
     def action_copy_result(self) -> None:
         """Send the selected workload's detail to the terminal."""
         if self.workload is not None:
-            copy(self.app, self.workload, copy_text(self.state, self.workload))
+            copy(self.app, self.workload, format_for_clipboard(self.state, self.workload))
 
     def action_demo(self) -> None:
         """Step through the group of the selected workload."""

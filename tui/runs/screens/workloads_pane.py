@@ -17,20 +17,20 @@ from tui.kit.lists import KeyedList, RowFilter
 from tui.kit.pane import LineBar, LinesView, Pane
 from tui.kit.table import heading_line
 from tui.runs.state.state import RunsState
-from tui.runs.views.queue import queue, queue_line
+from tui.runs.views.queue import build_queue, queue_line
 from tui.runs.views.runner_notes import runner_notes
-from tui.runs.views.workload_columns import columns_for, entry_line, hidden_columns
+from tui.runs.views.workload_columns import draw_entry, fit_workload_columns, list_hidden_columns
 from tui.runs.views.workload_table import (
     ORDERS,
     Entry,
     Group,
     Order,
     WorkloadRow,
-    entries,
-    entry_key,
-    following,
-    no_match,
-    ordered,
+    build_entries,
+    explain_no_match,
+    get_entry_key,
+    get_next_order,
+    sort_entries,
 )
 
 
@@ -87,37 +87,37 @@ class WorkloadList(KeyedList):
 
     def listed(self) -> list[str]:
         """All workloads that the table lists, in its order; a folded group's too."""
-        shown = ordered(self._state, entries(self._state, self.pattern), self.order)
+        shown = sort_entries(self._state, build_entries(self._state, self.pattern), self.order)
         return [entry.workload for entry in shown if isinstance(entry, WorkloadRow)]
 
     # ---- drawing ----
 
     def row_keys(self) -> list[str]:
         """Return the entries in their order."""
-        found = entries(self._state, self.pattern, self.folded)
-        self.found = ordered(self._state, found, self.order)
-        return list(map(entry_key, self.found))
+        found = build_entries(self._state, self.pattern, self.folded)
+        self.found = sort_entries(self._state, found, self.order)
+        return list(map(get_entry_key, self.found))
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return the table's lines, each made when it is looked at."""
         found, at = self.found, self.cursor
         if not found and self.pattern.strip():
-            return no_match(self.pattern, cells)
-        chosen = columns_for(self._state, found, cells)
+            return explain_no_match(self.pattern, cells)
+        chosen = fit_workload_columns(self._state, found, cells)
         return LinesOnDemand(
-            len(found), lambda place: entry_line(found[place], chosen, under_cursor=place == at)
+            len(found), lambda place: draw_entry(found[place], chosen, under_cursor=place == at)
         )
 
     def heading(self, _cells: int) -> Line:
         """Return the line above the table, as wide as the table's lines."""
         if not self.found:
             self.read_keys()  # it is drawn before the table is
-        return heading_line(columns_for(self._state, self.found, max(1, self.cells)))
+        return heading_line(fit_workload_columns(self._state, self.found, max(1, self.cells)))
 
     def hidden_columns(self) -> tuple[str, ...]:
         """Columns for which there is no room."""
-        layout = columns_for(self._state, self.found, max(1, self.cells))
-        return hidden_columns(self._state, layout)
+        layout = fit_workload_columns(self._state, self.found, max(1, self.cells))
+        return list_hidden_columns(self._state, layout)
 
     # ---- moving ----
 
@@ -239,7 +239,7 @@ class WorkloadsPane(Pane):
         self._queue.rebuild()
 
     def _queue_line(self, cells: int) -> Line:
-        found = queue(self.state)
+        found = build_queue(self.state)
         return () if found is None else queue_line(found, cells)
 
     def _retitle(self) -> None:
@@ -256,7 +256,7 @@ class WorkloadsPane(Pane):
 
     def next_order(self) -> None:
         """Sort the table by the next column."""
-        self.table.sort_by(following(self.table.order))
+        self.table.sort_by(get_next_order(self.table.order))
         self.state_changed()
 
     # ---- the filter ----

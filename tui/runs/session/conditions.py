@@ -25,7 +25,7 @@ _SAMPLED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class MeasuredDevice:
     """A device that worked while something was measured."""
 
     id: str
@@ -40,7 +40,7 @@ class Followed:
         return any(start <= moment <= end for start, end in self.spans)
 
 
-def unsampled(reason: str) -> Conditions:
+def make_unsampled_conditions(reason: str) -> Conditions:
     """Return the conditions of a device that was not sampled."""
     return Conditions(
         samples=0,
@@ -54,7 +54,7 @@ def unsampled(reason: str) -> Conditions:
     )
 
 
-def under(
+def add_environment(
     seen: Conditions,
     environment: Environment | None,
     driver: str | None,
@@ -82,9 +82,9 @@ def under(
     return replace(seen, threads=environment.threads, versions=known, flags=flags)
 
 
-def during(
+def summarize_samples(
     samples: Iterable[tuple[SampledDevice, ...]],
-    devices: Sequence[Followed],
+    devices: Sequence[MeasuredDevice],
     pids: Sequence[int],
     run: tuple[float, float],
 ) -> Conditions:
@@ -105,9 +105,9 @@ def during(
     found: dict[str, float | int | None] = {
         "sm_clock_mhz_min": min(clocks, default=None),
         "sm_clock_mhz_median": float(median(clocks)) if clocks else None,
-        "power_w_max": _highest([row.power_w for row in seen]),
-        "temperature_c_max": _highest([row.temperature_c for row in seen]),
-        "process_peak": _process_peak(whole, pids),
+        "power_w_max": _find_highest([row.power_w for row in seen]),
+        "temperature_c_max": _find_highest([row.temperature_c for row in seen]),
+        "process_peak": _find_process_peak(whole, pids),
     }
     absent = {name: NOT_GIVEN if seen else TOO_SHORT for name in found if found[name] is None}
     if not throttles:
@@ -121,7 +121,7 @@ def during(
         temperature_c_max=found["temperature_c_max"],
         throttle=tuple(sorted({name for row in throttles for name in row.throttle or ()})),
         process_peak=None if peak is None else int(peak),
-        warnings=_throttled(throttles, devices),
+        warnings=_format_throttling(throttles, devices),
         unavailable=absent,
         devices=tuple(
             device.name for device in devices if any(row.id == device.id for row in seen)
@@ -129,7 +129,9 @@ def during(
     )
 
 
-def _throttled(rows: Sequence[SampledDevice], devices: Sequence[Followed]) -> tuple[str, ...]:
+def _format_throttling(
+    rows: Sequence[SampledDevice], devices: Sequence[MeasuredDevice]
+) -> tuple[str, ...]:
     """Return a line for each device that was slowed down, named where there are several."""
     lines = []
     for device in devices:
@@ -141,11 +143,11 @@ def _throttled(rows: Sequence[SampledDevice], devices: Sequence[Followed]) -> tu
     return tuple(lines)
 
 
-def _highest(values: Sequence[float | None]) -> float | None:
+def _find_highest(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _process_peak(seen: Sequence[SampledDevice], pids: Sequence[int]) -> int | None:
+def _find_process_peak(seen: Sequence[SampledDevice], pids: Sequence[int]) -> int | None:
     sizes = [size for device in seen for of, size in device.processes if of in pids]
     return max(sizes, default=None)
 
@@ -153,7 +155,7 @@ def _process_peak(seen: Sequence[SampledDevice], pids: Sequence[int]) -> int | N
 Samples = Iterable[tuple[SampledDevice, ...]]
 
 
-def conditions_of(
+def build_conditions(
     event: messages.Finished | messages.Compared,
     runs: RunsState,
     samples: Samples | None,
@@ -181,12 +183,12 @@ def conditions_of(
     if not spans:
         return None
     driver = runs.machine.sample.driver.version if runs.machine.sample else None
-    seen = _sampled(found, spans, runs, samples, pid)
-    seen = under(seen, runs.machine.environment, driver, _flags_of(found, runs))
+    seen = _summarize_devices(found, spans, runs, samples, pid)
+    seen = add_environment(seen, runs.machine.environment, driver, _find_flags(found, runs))
     return ConditionsSeen(found.id, seen)
 
 
-def _sampled(
+def _summarize_devices(
     found: RunResult | Comparison,
     spans: tuple[MeasuredSpan, ...],
     runs: RunsState,
@@ -194,21 +196,23 @@ def _sampled(
     pid: int | None,
 ) -> Conditions:
     if not found.device.startswith("cuda"):
-        return unsampled(NOT_SAMPLED)
-    devices = _followed(spans, runs)
+        return make_unsampled_conditions(NOT_SAMPLED)
+    devices = _find_measured_devices(spans, runs)
     if samples is None or not devices:
-        return unsampled(NO_MONITOR)
+        return make_unsampled_conditions(NO_MONITOR)
     run = (spans[0].start, spans[-1].end)
     if isinstance(found, RunResult):
         run = (found.started_at or run[0], found.ended_at or run[1])
         pids = found.pids or (() if pid is None else (pid,))
-        return during(samples, devices, pids, run)
-    seen = during(samples, devices, (), run)
+        return summarize_samples(samples, devices, pids, run)
+    seen = summarize_samples(samples, devices, (), run)
     absent = {**seen.unavailable, "process_peak": SEVERAL}
     return replace(seen, unavailable=absent)
 
 
-def _followed(spans: tuple[MeasuredSpan, ...], runs: RunsState) -> list[Followed]:
+def _find_measured_devices(
+    spans: tuple[MeasuredSpan, ...], runs: RunsState
+) -> list[MeasuredDevice]:
     """Return the devices that worked, as far as the monitor sees them, each with its times."""
     keys = {
         view.torch: view.key
@@ -217,7 +221,7 @@ def _followed(spans: tuple[MeasuredSpan, ...], runs: RunsState) -> list[Followed
     }
     names = dict.fromkeys(name for span in spans for name in span.devices if name in keys)
     return [
-        Followed(
+        MeasuredDevice(
             keys[name],
             name,
             tuple((span.start, span.end) for span in spans if name in span.devices),
@@ -226,7 +230,7 @@ def _followed(spans: tuple[MeasuredSpan, ...], runs: RunsState) -> list[Followed
     ]
 
 
-def _flags_of(found: RunResult | Comparison, runs: RunsState) -> dict[str, bool]:
+def _find_flags(found: RunResult | Comparison, runs: RunsState) -> dict[str, bool]:
     if isinstance(found, RunResult):
         return found.flags
     state = runs.comparisons.get(found.id)

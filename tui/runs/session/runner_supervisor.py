@@ -14,7 +14,14 @@ from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.request import NoAnswerError, first_answer
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import LogLine, Publish, RequestSent, RunnerStatus
-from tui.runs.session.silence import Seen, Silence, Who, look, reading, silence
+from tui.runs.session.silence import (
+    ProcessActivity,
+    SilenceMessage,
+    Who,
+    describe_file_import,
+    describe_silence,
+    inspect_process,
+)
 from tui.runs.state.events import CeilingsRead
 from tui.runs.state.state import RunsState
 from workloads import START
@@ -80,7 +87,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         self._heard = 0.0
         """When it spoke last; 0 before its first word."""
         self._worker_heard = 0.0
-        self._looked: Seen | None = None
+        self._looked: ProcessActivity | None = None
         """The process that is silent, at the look before."""
 
     def make_child(self) -> ChildProcess[Event]:
@@ -202,15 +209,15 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             who, pid, silent = self._most_silent(now)
             waited = now - self._started
             if self._reads_files() and waited > SILENT_S:
-                found = reading(self._files, waited)
+                found = describe_file_import(self._files, waited)
                 self._publish(RunnerStatus("starting", found.reason, found.advice))
                 continue
             if runner.status != "ready" or not self._heard:
                 continue
-            found = Silence()
+            found = SilenceMessage()
             if silent > SILENT_S and pid is not None:
-                seen = look(pid, now)
-                found = silence(who, pid, silent, self._looked, seen)
+                seen = inspect_process(pid, now)
+                found = describe_silence(who, pid, silent, self._looked, seen)
                 self._looked = seen
             else:
                 self._looked = None

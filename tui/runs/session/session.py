@@ -19,7 +19,7 @@ from tui.devices.monitor.messages import Sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import PeaksReset
-from tui.runs.session.conditions import conditions_of
+from tui.runs.session.conditions import build_conditions
 from tui.runs.session.runner_supervisor import RunnerSupervisor
 from tui.runs.state.events import (
     CatalogueRead,
@@ -142,7 +142,7 @@ class Session(DeviceSession):
         if isinstance(event, messages.Compared) and not event.done:
             return
         samples = self._monitor.sampled if self._monitor is not None else None
-        found = conditions_of(event, self._runs, samples, self.state.machine.worker_pid)
+        found = build_conditions(event, self._runs, samples, self.state.machine.worker_pid)
         if found is not None:
             self.state.publish(found)
 

@@ -18,7 +18,7 @@ Who = Literal["runner", "worker"]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ProcessActivity:
     """A process at one moment."""
 
     state: str
@@ -30,14 +30,14 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class SilenceMessage:
     """What to tell: what is known, and what can be done."""
 
     reason: str = ""
     advice: str = ""
 
 
-def look(pid: int, at: float) -> Seen | None:
+def inspect_process(pid: int, at: float) -> ProcessActivity | None:
     """Return the process as it is now; ``None`` where there is none or it may not be looked at.
 
     Args:
@@ -62,10 +62,12 @@ def look(pid: int, at: float) -> Seen | None:
             times, state = process.cpu_times(), process.status()
     except psutil.Error:
         return None
-    return Seen(letters.get(state, state), times.user + times.system, at)
+    return ProcessActivity(letters.get(state, state), times.user + times.system, at)
 
 
-def silence(who: Who, pid: int, seconds: float, before: Seen | None, now: Seen | None) -> Silence:
+def describe_silence(
+    who: Who, pid: int, seconds: float, before: ProcessActivity | None, now: ProcessActivity | None
+) -> SilenceMessage:
     """Return the message on a process that has been silent for a while.
 
     Args:
@@ -77,31 +79,33 @@ def silence(who: Who, pid: int, seconds: float, before: Seen | None, now: Seen |
     """
     head = f"no word from the {who} for {seconds:.0f} s"
     if now is None:
-        return Silence(f"{head}: process {pid} cannot be looked at")
+        return SilenceMessage(f"{head}: process {pid} cannot be looked at")
     let_go_on = f"kill -CONT {pid} lets it go on, kill -KILL {pid} ends it"
     if now.state == "T":
-        return Silence(f"{head}: stopped (state T)", let_go_on)
+        return SilenceMessage(f"{head}: stopped (state T)", let_go_on)
     if now.state == "t":
-        return Silence(f"{head}: stopped by a debugger (state t)", "continue it there")
+        return SilenceMessage(f"{head}: stopped by a debugger (state t)", "continue it there")
     if now.state == "Z":
-        return Silence(f"{head}: it has ended (state Z)", "its parent has not taken note yet")
+        return SilenceMessage(
+            f"{head}: it has ended (state Z)", "its parent has not taken note yet"
+        )
     if now.state == "D":
-        return Silence(
+        return SilenceMessage(
             f"{head}: it waits in the kernel, for a disk or a driver (state D)",
             "nothing ends it before that answers",
         )
     if before is None or now.at <= before.at:
-        return Silence(f"{head}: state {now.state}")
+        return SilenceMessage(f"{head}: state {now.state}")
     cores = (now.cpu_s - before.cpu_s) / (now.at - before.at)
     if cores > AT_WORK:
-        return Silence(f"{head}: at work, {cores:.1f} cores busy; one call may take long")
-    return Silence(
+        return SilenceMessage(f"{head}: at work, {cores:.1f} cores busy; one call may take long")
+    return SilenceMessage(
         f"{head}: it waits and takes no processor time (state {now.state})",
         f"py-spy dump --pid {pid} shows where",
     )
 
 
-def reading(files: Sequence[str], seconds: float) -> Silence:
+def describe_file_import(files: Sequence[str], seconds: float) -> SilenceMessage:
     """Return what to say of a runner that has not yet said what it can run.
 
     Args:
@@ -110,7 +114,7 @@ def reading(files: Sequence[str], seconds: float) -> Silence:
     """
     names = ", ".join(Path(file).name for file in files)
     one = "the file" if len(files) == 1 else "one of these files"
-    return Silence(
+    return SilenceMessage(
         f"no answer for {seconds:.0f} s: the runner still imports {names}",
         f"if {one} never returns from import, end this and correct it",
     )

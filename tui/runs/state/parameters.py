@@ -28,14 +28,14 @@ class Invalid:
     errors: dict[str, str]
 
 
-def defaults(info: WorkloadInfo) -> dict[str, Setting]:
+def get_defaults(info: WorkloadInfo) -> dict[str, Setting]:
     """Return the catalogue's parameters of the workload."""
     return {parameter.name: parameter.default for parameter in info.parameters}
 
 
-def changed(info: WorkloadInfo, present: Mapping[str, Setting]) -> dict[str, Setting]:
+def find_changed(info: WorkloadInfo, present: Mapping[str, Setting]) -> dict[str, Setting]:
     """Return the parameters that differ from their defaults."""
-    usual = defaults(info)
+    usual = get_defaults(info)
     return {name: value for name, value in present.items() if value != usual.get(name)}
 
 
@@ -43,12 +43,12 @@ AUTO = "auto"
 """What 0 is called where it leaves the number to the workload."""
 
 
-def autos(info: WorkloadInfo) -> tuple[str, ...]:
+def find_autos(info: WorkloadInfo) -> tuple[str, ...]:
     """Return the parameters whose 0 is called :data:`AUTO`."""
     return tuple(parameter.name for parameter in info.parameters if parameter.auto)
 
 
-def text_of(value: Setting, *, auto: bool = False) -> str:
+def format_value(value: Setting, *, auto: bool = False) -> str:
     """Return a value as it is typed and shown: ``true`` and ``false`` for switches, ``auto`` for 0.
 
     Args:
@@ -60,10 +60,10 @@ def text_of(value: Setting, *, auto: bool = False) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def allowed(info: ParameterInfo) -> str:
+def describe_allowed(info: ParameterInfo) -> str:
     """Return the allowed values in words: ``whole number, 16 to 65536``."""
     if info.choices:
-        return ", ".join(text_of(choice) for choice in info.choices)
+        return ", ".join(format_value(choice) for choice in info.choices)
     if isinstance(info.default, bool):
         return "true, false"
     if isinstance(info.default, str):
@@ -79,7 +79,7 @@ def allowed(info: ParameterInfo) -> str:
     return kind
 
 
-def parse(info: ParameterInfo, text: str) -> Setting:
+def parse_value(info: ParameterInfo, text: str) -> Setting:
     """Return the value that the text stands for.
 
     Raises:
@@ -89,15 +89,15 @@ def parse(info: ParameterInfo, text: str) -> Setting:
     if isinstance(info.default, bool):
         typed = typed.lower()
     try:
-        return _parsed(info, typed)
+        return _parse_typed(info, typed)
     except ValueError:
-        shown = _visible(typed) or "nothing"
-        raise ValueError(f"{info.name}: {shown} is not allowed; {allowed(info)}") from None
+        shown = _escape(typed) or "nothing"
+        raise ValueError(f"{info.name}: {shown} is not allowed; {describe_allowed(info)}") from None
 
 
-def _parsed(info: ParameterInfo, typed: str) -> Setting:
+def _parse_typed(info: ParameterInfo, typed: str) -> Setting:
     if info.choices or isinstance(info.default, bool):
-        choices = {text_of(item): item for item in info.choices or (True, False)}
+        choices = {format_value(item): item for item in info.choices or (True, False)}
         if typed not in choices:
             raise ValueError(typed)
         return choices[typed]
@@ -107,7 +107,7 @@ def _parsed(info: ParameterInfo, typed: str) -> Setting:
         return typed
     if info.auto and typed.lower() == AUTO:
         return 0
-    number = _number(typed, whole=isinstance(info.default, int))
+    number = _parse_number(typed, whole=isinstance(info.default, int))
     if info.auto and number == 0:
         return number
     low, high = info.minimum, info.maximum
@@ -116,12 +116,12 @@ def _parsed(info: ParameterInfo, typed: str) -> Setting:
     return number
 
 
-def _visible(typed: str) -> str:
+def _escape(typed: str) -> str:
     """Return the typed text on one line, its control characters escaped."""
     return repr(typed)[1:-1]
 
 
-def _number(typed: str, *, whole: bool) -> int | float:
+def _parse_number(typed: str, *, whole: bool) -> int | float:
     if not typed.isascii():
         raise ValueError(typed)
     # Groups of three as they are shown, 65 536 or 65_536, are taken back.
@@ -152,19 +152,17 @@ def validate(
         values[parameter.name] = (present or {}).get(parameter.name, parameter.default)
         if parameter.name in texts:
             try:
-                values[parameter.name] = parse(parameter, texts[parameter.name])
+                values[parameter.name] = parse_value(parameter, texts[parameter.name])
             except ValueError as refusal:
                 errors[parameter.name] = str(refusal)
     known = ", ".join(parameter.name for parameter in info.parameters)
     for name in texts:
         if name not in values:
-            errors[name] = (
-                f"{info.name} has no parameter {_visible(name)}; it has {known or 'none'}"
-            )
+            errors[name] = f"{info.name} has no parameter {_escape(name)}; it has {known or 'none'}"
     return Invalid(errors) if errors else Valid(values)
 
 
-def short(parameters: Mapping[str, Setting], auto: Collection[str] = ()) -> str:
+def format_short(parameters: Mapping[str, Setting], auto: Collection[str] = ()) -> str:
     """Return the parameters in a few cells; words speak for themselves, numbers get their name.
 
     Args:
@@ -172,7 +170,7 @@ def short(parameters: Mapping[str, Setting], auto: Collection[str] = ()) -> str:
         auto: those whose 0 is called :data:`AUTO`.
     """
     return " ".join(
-        value if isinstance(value, str) else f"{name}={text_of(value, auto=name in auto)}"
+        value if isinstance(value, str) else f"{name}={format_value(value, auto=name in auto)}"
         for name, value in parameters.items()
         if value != ""
     )
@@ -200,7 +198,7 @@ class Sweep:
         return tuple(dict.fromkeys(point[name] for point in self.points))
 
 
-def read_sweep(
+def parse_sweep(
     info: WorkloadInfo, texts: Mapping[str, str], present: Mapping[str, Setting] | None = None
 ) -> Valid | Sweep | Invalid:
     """Parameters of a workload from typed text, any of which may stand for several values.
@@ -217,13 +215,13 @@ def read_sweep(
         if name not in known:
             continue
         try:
-            found = values(known[name], text)
+            found = parse_values(known[name], text)
         except ValueError as refusal:
             errors[name] = str(refusal)
         else:
             many[name] = found
     single = {name: text for name, text in texts.items() if name not in known}
-    single |= {name: text_of(found[0]) for name, found in many.items()}
+    single |= {name: format_value(found[0]) for name, found in many.items()}
     base = validate(info, single, present)
     if isinstance(base, Invalid):
         errors |= base.errors
@@ -241,10 +239,10 @@ def read_sweep(
         {**base.parameters, **dict(zip(swept, chosen, strict=True))}
         for chosen in itertools.product(*swept.values())
     )
-    return Sweep({name: texts[name].strip() for name in swept}, points, autos(info))
+    return Sweep({name: texts[name].strip() for name in swept}, points, find_autos(info))
 
 
-def values(info: ParameterInfo, text: str) -> tuple[Setting, ...]:
+def parse_values(info: ParameterInfo, text: str) -> tuple[Setting, ...]:
     """Return the values that a text stands for, each once; a single one where it is no sweep.
 
     Raises:
@@ -252,20 +250,20 @@ def values(info: ParameterInfo, text: str) -> tuple[Setting, ...]:
             a single value: it is taken for a mistake, and would change the parameter for good.
     """
     try:
-        return (parse(info, text),)
+        return (parse_value(info, text),)
     except ValueError:
         parts = [part.strip() for part in text.split(",")]
         if len(parts) == 1 and ".." not in text and text.strip() != "*":
             raise
     found: dict[Setting, None] = {}
     for part in parts:
-        for value in _part(info, part):
+        for value in _parse_part(info, part):
             found[value] = None
             if len(found) > MOST_RUNS:
                 shown = repr(text.strip())[1:-1]
                 raise ValueError(f"{info.name}: {shown} has more than {MOST_RUNS} values")
     if len(found) == 1 and text.strip() != "*":
-        raise ValueError(_one_value(info, text, *found))
+        raise ValueError(_describe_single_value(info, text, *found))
     return tuple(found)
 
 
@@ -273,7 +271,7 @@ _EXAMPLE_BELOW = 64
 """How many times the default an example of a sweep begins below it."""
 
 
-def sweep_example(info: ParameterInfo) -> str:
+def make_sweep_example(info: ParameterInfo) -> str:
     """Return a range of the parameter that multiplies; empty where it is no number.
 
     It is of powers of two from far below the default to above it: a GPU overtakes the CPU where a
@@ -292,42 +290,46 @@ def sweep_example(info: ParameterInfo) -> str:
     return f"{low}..{high}x2"
 
 
-def several(info: ParameterInfo) -> str:
+def describe_several(info: ParameterInfo) -> str:
     """How several values are written."""
-    found = sweep_example(info)
+    found = make_sweep_example(info)
     return f"{found} multiplies, 1..9+2 adds, 256,1024 lists" if found else "commas between them"
 
 
-def _one_value(info: ParameterInfo, text: str, value: Setting) -> str:
-    how = several(info)
+def _describe_single_value(info: ParameterInfo, text: str, value: Setting) -> str:
+    how = describe_several(info)
     if info.choices or isinstance(info.default, bool):
-        how = f"{','.join(map(text_of, info.choices or (True, False)))} lists, * is every choice"
+        how = (
+            f"{','.join(map(format_value, info.choices or (True, False)))} lists, * is every choice"
+        )
     shown = repr(text.strip())[1:-1]
-    one = text_of(value, auto=info.auto)
+    one = format_value(value, auto=info.auto)
     return f"{info.name}: {shown} is one value, {one}; write {one} for it, or several: {how}"
 
 
-def _part(info: ParameterInfo, part: str) -> Iterator[Setting]:
+def _parse_part(info: ParameterInfo, part: str) -> Iterator[Setting]:
     if part == "*":
         if isinstance(info.default, bool):
             yield from info.choices or (True, False)
         elif info.choices:
             yield from info.choices
         else:
-            raise ValueError(f"{info.name}: * is for choices; here a range: {allowed(info)}")
+            raise ValueError(
+                f"{info.name}: * is for choices; here a range: {describe_allowed(info)}"
+            )
     elif ".." in part and not isinstance(info.default, (str, bool)):
-        for number in _range(info, part):
-            yield parse(info, text_of(number))
+        for number in _parse_range(info, part):
+            yield parse_value(info, format_value(number))
     else:
-        yield parse(info, part)
+        yield parse_value(info, part)
 
 
-def _range(info: ParameterInfo, part: str) -> Iterator[int | float]:
+def _parse_range(info: ParameterInfo, part: str) -> Iterator[int | float]:
     """Yield the numbers of a range up to its end, inclusive if a step meets it."""
     shown = repr(part)[1:-1]
     ends = part.partition("..")
     example = f"{repr(ends[0].strip())[1:-1] or 1}..{re.split('[x*+]', ends[2])[0].strip() or 9}"
-    how = f"write {example}x2 to multiply or {example}+1 to add; {allowed(info)}"
+    how = f"write {example}x2 to multiply or {example}+1 to add; {describe_allowed(info)}"
     match = _RANGE.fullmatch(part)
     if match is None:
         raise ValueError(f"{info.name}: {shown} is no range; {how}")
@@ -349,7 +351,7 @@ def _range(info: ParameterInfo, part: str) -> Iterator[int | float]:
         number = low * step**count if multiplies else low + step * count
 
 
-def usable(
+def replace_invalid(
     info: WorkloadInfo, wanted: dict[str, Setting]
 ) -> tuple[dict[str, Setting], tuple[str, ...]]:
     """Return all parameters of a workload: those wanted where they are allowed, else the defaults.
@@ -357,7 +359,7 @@ def usable(
     Returns:
         The parameters, and a line for each of the wanted ones that is not allowed.
     """
-    texts = {name: text_of(value) for name, value in wanted.items()}
+    texts = {name: format_value(value) for name, value in wanted.items()}
     outcome = validate(info, texts)
     errors: tuple[str, ...] = ()
     if isinstance(outcome, Invalid):

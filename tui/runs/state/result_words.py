@@ -18,25 +18,25 @@ class Timed(Protocol):
     def ci95_s(self) -> tuple[float, float] | None: ...
 
 
-def half_width(time: Timed) -> float | None:
+def compute_half_width(time: Timed) -> float | None:
     """Return half of the 95 % interval over the median; ``None`` without an interval."""
     if time.ci95_s is None or not time.median_s:
         return None
     return (time.ci95_s[1] - time.ci95_s[0]) / 2 / time.median_s
 
 
-def median(time: Timed) -> str:
+def format_median(time: Timed) -> str:
     """Return the median with the digits that its interval supports."""
-    return text.seconds(time.median_s, half_width(time))
+    return text.seconds(time.median_s, compute_half_width(time))
 
 
-def time_words(time: Timed) -> str:
+def format_time(time: Timed) -> str:
     """Return the median with its interval: ``2.71 ms ±0.4%``."""
-    half = half_width(time)
-    return median(time) if half is None else f"{median(time)} {text.spread(half)}"
+    half = compute_half_width(time)
+    return format_median(time) if half is None else f"{format_median(time)} {text.spread(half)}"
 
 
-def rates_of(rates: Rates) -> list[tuple[float, str]]:
+def list_rates(rates: Rates) -> list[tuple[float, str]]:
     """Return the rates that are known, with their units: floating point, then bytes, then items."""
     known = (
         (rates.flop_per_s, "FLOP/s"),
@@ -46,37 +46,38 @@ def rates_of(rates: Rates) -> list[tuple[float, str]]:
     return [(value, unit) for value, unit in known if value is not None]
 
 
-def rate_words(result: RunResult) -> list[str]:
+def format_rates(result: RunResult) -> list[str]:
     """Return the rates of a timed result: ``50.7 TFLOP/s``, with the digits of its time."""
-    half = half_width(result.time) if result.time is not None else None
+    half = compute_half_width(result.time) if result.time is not None else None
     return [
-        text.rate(value, text.RATES.get(unit, unit), half) for value, unit in rates_of(result.rates)
+        text.rate(value, text.RATES.get(unit, unit), half)
+        for value, unit in list_rates(result.rates)
     ]
 
 
-def excess_words(limit: Limit) -> str:
+def describe_excess(limit: Limit) -> str:
     """Return a word for a rate above its limit; empty for a rate that can be."""
     if not limit.exceeded:
         return ""
     return "above its ceiling" if limit.basis == "measured" else "impossible rate"
 
 
-def limit_words(limit: Limit) -> str:
+def format_limit_share(limit: Limit) -> str:
     """Return the share of a limit: ``76% of float32 peak``; mark what cannot be.
 
     A ceiling was measured here, a peak is the hardware's.
     """
     name = f"{limit.name} {'ceiling' if limit.basis == 'measured' else 'peak'}"
     words = f"{text.share(limit.fraction)} of {name}"
-    excess = excess_words(limit)
+    excess = describe_excess(limit)
     return f"{glyphs.GLYPHS.warning} {words}, {excess}" if excess else words
 
 
-def peak_of(memory: PeakMemory) -> int | None:
+def find_peak(memory: PeakMemory) -> int | None:
     """Return the peak of the allocator, else of the process, bytes."""
     return memory.process_peak if memory.allocated_peak is None else memory.allocated_peak
 
 
-def end_words(status: str, reason: str | None) -> str:
+def format_end(status: str, reason: str | None) -> str:
     """Return how a run ended, with the reason if there is one: ``failed: out of memory``."""
     return f"{status}: {reason}" if reason else status

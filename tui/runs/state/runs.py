@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tui.runs.state.result_words import rates_of
+from tui.runs.state.result_words import list_rates
 from workloads.protocol import messages
 from workloads.protocol.results import (
     Arm,
@@ -173,7 +173,7 @@ class CompareState:
     """``None`` before it has ended, and where nothing was measured."""
 
 
-def ended_comparison(state: CompareState, ending: messages.Rejected) -> Comparison:
+def end_comparison(state: CompareState, ending: messages.Rejected) -> Comparison:
     """Return a comparison that ended before it could say so itself; its pairs so far are kept."""
     request = state.request
     so_far = state.comparison or Comparison(
@@ -197,13 +197,13 @@ def ended_comparison(state: CompareState, ending: messages.Rejected) -> Comparis
     return replace(so_far, status=ending.status, reason=ending.reason)
 
 
-def same_parameters(
+def are_same_parameters(
     parameters: Mapping[str, Setting],
 ) -> tuple[tuple[str, Setting], ...]:
     return tuple(sorted(parameters.items()))
 
 
-def standing(runs: Iterable[RunState]) -> RunState | None:
+def select_standing(runs: Iterable[RunState]) -> RunState | None:
     """Of runs of the same, the newest first, the one whose figures stand.
 
     A run that was cancelled takes the place of no other: what was measured before is not lost by
@@ -244,7 +244,7 @@ class RunBook(Mapping[str, RunState]):
     def add(self, run: RunState) -> None:
         """Take in a run that is asked for."""
         self._runs[run.request.id] = run
-        self._alike.setdefault(_key(run), []).append(run.request.id)
+        self._alike.setdefault(_make_key(run), []).append(run.request.id)
 
     def change(self, run_id: str, **changes: Any) -> None:
         """Replace fields of a run; of one that is not known, nothing."""
@@ -259,51 +259,51 @@ class RunBook(Mapping[str, RunState]):
         self, workload: str, device: str, parameters: Mapping[str, Setting]
     ) -> Iterator[RunState]:
         """Return the runs of a workload with these parameters on a torch device."""
-        ids = self._alike.get((workload, device, same_parameters(parameters)), ())
+        ids = self._alike.get((workload, device, are_same_parameters(parameters)), ())
         return (self._runs[run_id] for run_id in reversed(ids))
 
     def _supersede(self, newer: RunState) -> None:
         """Note which runs do not stand, after one more has ended."""
-        alike = [self._runs[run_id] for run_id in self._alike[_key(newer)]]
+        alike = [self._runs[run_id] for run_id in self._alike[_make_key(newer)]]
         ended = [run for run in alike if run.ended and run.demo == newer.demo]
-        stands = standing(reversed(ended))
+        stands = select_standing(reversed(ended))
         for run in ended:
             if run is not stands and run.request.id not in self._superseded:
                 self._superseded.append(run.request.id)
         while len(self._superseded) > KEPT:
             gone = self._runs.pop(self._superseded.popleft())
-            self._alike[_key(gone)].remove(gone.request.id)
+            self._alike[_make_key(gone)].remove(gone.request.id)
 
 
-def _key(run: RunState) -> _Key:
+def _make_key(run: RunState) -> _Key:
     request = run.request
-    return request.workload, request.device, same_parameters(request.parameters)
+    return request.workload, request.device, are_same_parameters(request.parameters)
 
 
-def result_of(run: RunState | None) -> RunResult | None:
+def get_timed_result(run: RunState | None) -> RunResult | None:
     """Return a result that has a time."""
     return run.result if run and run.result and run.result.time else None
 
 
-def can_be_compared(ours: RunResult, theirs: RunResult) -> bool:
+def are_comparable(ours: RunResult, theirs: RunResult) -> bool:
     """Return whether two times say which is faster: neither is wrong, and sizes agree."""
     return claims_hold(ours) and claims_hold(theirs) and ours.chosen == theirs.chosen
 
 
-def median_of(run: RunState | None) -> float | None:
+def get_median(run: RunState | None) -> float | None:
     """Return the median time of a run, seconds per call."""
-    result = result_of(run)
+    result = get_timed_result(run)
     return result.time.median_s if result and result.time else None
 
 
-def rate_of(result: RunResult | None) -> tuple[float, str] | None:
+def find_rate(result: RunResult | None) -> tuple[float, str] | None:
     """Return the rate that the workload is about: floating point, else bytes, else items."""
     if result is None:
         return None
-    return next(iter(rates_of(result.rates)), None)
+    return next(iter(list_rates(result.rates)), None)
 
 
-def rate_at_limit(result: RunResult) -> tuple[float, str] | None:
+def find_limited_rate(result: RunResult) -> tuple[float, str] | None:
     """Of the rates the one that the result's limit is of, with its unit.
 
     A limit is of operations or of bytes; its fraction tells which of the rates it was taken of.

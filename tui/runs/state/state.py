@@ -25,15 +25,15 @@ from tui.runs.state.events import (
     RunQueued,
     SweepSet,
 )
-from tui.runs.state.parameters import Sweep, defaults
+from tui.runs.state.parameters import Sweep, get_defaults
 from tui.runs.state.runs import (
     CompareState,
     EarlierResult,
     EarlierResults,
     RunBook,
     RunState,
-    ended_comparison,
-    standing,
+    end_comparison,
+    select_standing,
 )
 from workloads.protocol import messages
 from workloads.protocol.messages import ended_run
@@ -119,7 +119,7 @@ class RunsState:
             by_default: those of the catalogue instead.
         """
         if by_default:
-            return tuple(defaults(info) for info in self.catalogue if info.name == workload)
+            return tuple(get_defaults(info) for info in self.catalogue if info.name == workload)
         sweep = self.sweeps.get(workload)
         return sweep.points if sweep else (self.parameters.get(workload, {}),)
 
@@ -130,7 +130,7 @@ class RunsState:
         stands in for it.
         """
         runs = list(self.book.newest_first(workload, device, self.parameters.get(workload, {})))
-        own = standing(run for run in runs if not run.demo)
+        own = select_standing(run for run in runs if not run.demo)
         if own is not None and not own.cancelled:
             return own
         return next((run for run in runs if run.demo and run.ended and not run.cancelled), own)
@@ -151,8 +151,8 @@ class RunsState:
 
         Where there is none, the user's stands in for it: a demo that may not run shows those.
         """
-        runs = list(self.book.newest_first(info.name, device, defaults(info)))
-        return standing(run for run in runs if run.demo) or standing(runs)
+        runs = list(self.book.newest_first(info.name, device, get_defaults(info)))
+        return select_standing(run for run in runs if run.demo) or select_standing(runs)
 
     def pending_requests(self) -> tuple[messages.Run | messages.Compare, ...]:
         """Return the runs, then the comparisons, that have not ended; oldest first."""
@@ -226,7 +226,7 @@ class RunsState:
     def _on_catalogue_read(self, event: CatalogueRead) -> Topics:
         self.catalogue = event.workloads
         for info in event.workloads:
-            usual = defaults(info)
+            usual = get_defaults(info)
             kept = self.parameters.get(info.name, {})
             self.parameters[info.name] = {name: kept.get(name, usual[name]) for name in usual}
             if kept and kept.keys() != usual.keys():
@@ -305,7 +305,7 @@ class RunsState:
             self.book.change(event.id, result=result)
         elif event.id in self.comparisons:
             item = self.comparisons[event.id]
-            ended = ended_comparison(item, event)
+            ended = end_comparison(item, event)
             self.comparisons[event.id] = replace(item, comparison=ended, done=True)
         return frozenset({Topic.LOG, Topic.WORKLOADS, Topic.BACKEND})
 

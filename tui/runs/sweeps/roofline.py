@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tui.runs.state.runs import RunState, rate_at_limit
+from tui.runs.state.runs import RunState, find_limited_rate
 from tui.runs.state.state import RunsState
 from workloads.limits import limits
 from workloads.limits.ceilings import newest
@@ -66,29 +66,29 @@ class Roofline:
         return min(compute, self.memory.value * point.flop_per_byte)
 
 
-def roofline(state: RunsState, device: str) -> Roofline:
+def build_roofline(state: RunsState, device: str) -> Roofline:
     """Return the known limits of a torch device and the newest run of each setting on it."""
-    results = _results(state.book.values(), device)
-    known = _known_limits(results.values())
+    results = _find_newest_results(state.book.values(), device)
+    known = _find_known_limits(results.values())
     environment = state.machine.environment
     described = next(
         (one for one in (environment.devices if environment else ()) if one.id == device), None
     )
     ceilings: dict[str, Ceiling] = {}
     if environment is not None and described is not None:
-        held = (item for item in newest(state.ceilings) if holds(item, described, environment))
+        held = (item for item in newest(state.ceilings) if applies_to(item, described, environment))
         ceilings = {item.kind: item for item in held}
     kinds = [name for name, (_, unit) in known.items() if unit == "FLOP/s"] or [PLAIN]
-    compute = [_roof(kind, kind, known, described, ceilings) for kind in kinds]
+    compute = [_find_roof(kind, kind, known, described, ceilings) for kind in kinds]
     return Roofline(
         device,
         tuple(sorted(filter(None, compute), key=lambda roof: -roof.value)),
-        _roof(limits.name_of(limits.MEMORY), limits.MEMORY, known, described, ceilings),
-        tuple(point for result in results.values() if (point := _point(result)) is not None),
+        _find_roof(limits.name_of(limits.MEMORY), limits.MEMORY, known, described, ceilings),
+        tuple(point for result in results.values() if (point := _make_point(result)) is not None),
     )
 
 
-def _results(runs: Iterable[RunState], device: str) -> dict[object, RunResult]:
+def _find_newest_results(runs: Iterable[RunState], device: str) -> dict[object, RunResult]:
     """Return the newest right result of each workload with each setting."""
     found: dict[object, RunResult] = {}
     for run in runs:
@@ -101,18 +101,18 @@ def _results(runs: Iterable[RunState], device: str) -> dict[object, RunResult]:
     return found
 
 
-def _known_limits(results: Iterable[RunResult]) -> dict[str, tuple[Roof, str]]:
+def _find_known_limits(results: Iterable[RunResult]) -> dict[str, tuple[Roof, str]]:
     """Return the limits that results were held against, by name, each with its unit."""
     found: dict[str, tuple[Roof, str]] = {}
     for result in results:
-        rate = rate_at_limit(result)
+        rate = find_limited_rate(result)
         if result.limit is not None and rate is not None:
             limit = result.limit
             found[limit.name] = (Roof(limit.name, limit.value, limit.basis), rate[1])
     return found
 
 
-def _roof(
+def _find_roof(
     name: str,
     kind: str,
     known: dict[str, tuple[Roof, str]],
@@ -129,7 +129,7 @@ def _roof(
     return Roof(limits.name_of(kind), ceiling.value, "measured") if ceiling else None
 
 
-def holds(ceiling: Ceiling, device: TorchDevice, environment: Environment) -> bool:
+def applies_to(ceiling: Ceiling, device: TorchDevice, environment: Environment) -> bool:
     """Return whether a ceiling was measured on this device, with this torch and these threads."""
     under = ceiling.under
     if under.get("torch") != environment.torch:
@@ -144,11 +144,11 @@ def holds(ceiling: Ceiling, device: TorchDevice, environment: Environment) -> bo
     return under.get("device") == (device.uuid or device.name)
 
 
-def _point(result: RunResult) -> RooflinePoint | None:
+def _make_point(result: RunResult) -> RooflinePoint | None:
     flop, byte = result.rates.flop_per_s, result.rates.byte_per_s
     if not flop or not byte:
         return None
     settings = {**result.parameters, **result.chosen}
-    rate = rate_at_limit(result)
+    rate = find_limited_rate(result)
     limit = result.limit.value if result.limit and rate and rate[1] == "FLOP/s" else None
     return RooflinePoint(result.workload, settings, flop / byte, flop, limit)

@@ -12,15 +12,15 @@ from tui.core.text.numbers import quantity
 from tui.devices.state.devices import CPU
 from tui.runs.state import parameters
 from tui.runs.state.parameters import Sweep
-from tui.runs.state.result_words import end_words
+from tui.runs.state.result_words import format_end
 from tui.runs.state.runs import (
     RunState,
-    can_be_compared,
-    median_of,
-    rate_at_limit,
-    rate_of,
-    result_of,
-    standing,
+    are_comparable,
+    find_limited_rate,
+    find_rate,
+    get_median,
+    get_timed_result,
+    select_standing,
 )
 from tui.runs.state.state import RunsState
 from workloads.protocol.results import (
@@ -55,7 +55,7 @@ class Crossover:
 
 
 @dataclass(frozen=True, slots=True)
-class SweptLimit:
+class SweepLimit:
     """What the rates of a device are held against."""
 
     device: str
@@ -71,7 +71,7 @@ class SweptLimit:
         return f"{self.device} {self.name} {'ceiling' if self.basis == 'measured' else 'peak'}"
 
 
-def axis_of(sweep: Sweep) -> str:
+def choose_axis(sweep: Sweep) -> str:
     """Return the swept number with the most values; empty where none is a number."""
     numbers = [
         name
@@ -84,49 +84,49 @@ def axis_of(sweep: Sweep) -> str:
     return max(numbers, key=lambda name: len(sweep.values(name)), default="")
 
 
-def limits_of(runs: Iterable[RunState | None], unit: str) -> tuple[SweptLimit, ...]:
+def find_limits(runs: Iterable[RunState | None], unit: str) -> tuple[SweepLimit, ...]:
     """Return the limits of rates in a unit, the newest for each device and kind."""
-    results = [found for run in runs if (found := result_of(run)) is not None]
-    known: dict[tuple[str, str], SweptLimit] = {}
+    results = [found for run in runs if (found := get_timed_result(run)) is not None]
+    known: dict[tuple[str, str], SweepLimit] = {}
     for result in sorted(results, key=lambda item: item.ended_at or 0.0):
-        rate = rate_at_limit(result)
+        rate = find_limited_rate(result)
         if result.limit is not None and rate is not None and rate[1] == unit:
             limit = result.limit
-            known[result.device, limit.name] = SweptLimit(
+            known[result.device, limit.name] = SweepLimit(
                 result.device, limit.name, limit.value, unit, limit.basis
             )
     return tuple(known.values())
 
 
-def speed_up(ours: RunState | None, theirs: RunState | None) -> float | None:
+def compute_speed_up(ours: RunState | None, theirs: RunState | None) -> float | None:
     """Their time over ours.
 
     Returns:
         ``None`` where one is lacking or wrong, or each had a size of its own.
     """
-    mine, other = result_of(ours), result_of(theirs)
-    if mine is None or other is None or not can_be_compared(mine, other):
+    mine, other = get_timed_result(ours), get_timed_result(theirs)
+    if mine is None or other is None or not are_comparable(mine, other):
         return None
-    time, over = median_of(ours), median_of(theirs)
+    time, over = get_median(ours), get_median(theirs)
     return over / time if time and over else None
 
 
-def base_device(devices: Sequence[str]) -> str:
+def choose_base_device(devices: Sequence[str]) -> str:
     """Return the base of the speed-up: the CPU where it ran, else the first device."""
     return CPU if CPU in devices else devices[0]
 
 
-def settings_text(sweep: Sweep, point: Mapping[str, Setting], without: str = "") -> str:
+def format_settings(sweep: Sweep, point: Mapping[str, Setting], without: str = "") -> str:
     """Return the swept settings of a point: ``n=256 float32``."""
     settings = {name: point[name] for name in sweep.texts if name != without}
-    return parameters.short(settings, sweep.autos)
+    return parameters.format_short(settings, sweep.autos)
 
 
-def faster(ours: RunResult | None, theirs: RunResult | None) -> int | None:
+def compare_speed(ours: RunResult | None, theirs: RunResult | None) -> int | None:
     """1 if ours is faster, -1 if slower, 0 where the intervals overlap; ``None`` if not known."""
     if ours is None or theirs is None or ours.time is None or theirs.time is None:
         return None
-    if not can_be_compared(ours, theirs):
+    if not are_comparable(ours, theirs):
         return None
     low, high = ours.time.ci95_s or (ours.time.q1_s, ours.time.q3_s)
     other_low, other_high = theirs.time.ci95_s or (theirs.time.q1_s, theirs.time.q3_s)
@@ -135,7 +135,7 @@ def faster(ours: RunResult | None, theirs: RunResult | None) -> int | None:
     return -1 if low > other_high else 0
 
 
-def where_decided(axis: str, places: Sequence[float], decided: Mapping[float, int]) -> str:
+def describe_decided(axis: str, places: Sequence[float], decided: Mapping[float, int]) -> str:
     """Say where a device is faster for certain, and where nothing is decided.
 
     Args:
@@ -179,8 +179,8 @@ class Curves:
         self._places: list[Cell] = []
         self._variants: list[str] = []
         for point, runs in points:
-            variant = settings_text(sweep, point, axis) if axis else ""
-            place: Cell = float(point[axis]) if axis else settings_text(sweep, point)
+            variant = format_settings(sweep, point, axis) if axis else ""
+            place: Cell = float(point[axis]) if axis else format_settings(sweep, point)
             self._runs[variant, place] = runs
             self._places += [place] if place not in self._places else []
             self._variants += [variant] if variant not in self._variants else []
@@ -190,18 +190,18 @@ class Curves:
     def charts(self) -> tuple[tuple[Chart, ...], tuple[Crossover, ...]]:
         """Time, rate and speed-up, and where one device overtakes the other."""
         over = self._axis or "settings"
-        times = [self._series(device, variant, median_of, "s") for device, variant in self._keys()]
+        times = [self._series(device, variant, get_median, "s") for device, variant in self._keys()]
         found = [self._chart("time", f"time over {over}", times)]
         units = [
             rate[1]
             for runs in self._runs.values()
             for run in runs.values()
-            if (rate := rate_of(result_of(run))) is not None
+            if (rate := find_rate(get_timed_result(run))) is not None
         ]
         if units:
 
             def value(run: RunState | None) -> float | None:
-                rate = rate_of(result_of(run))
+                rate = find_rate(get_timed_result(run))
                 return rate[0] if rate and rate[1] == units[0] else None
 
             rates = [self._series(*key, value, units[0]) for key in self._keys()]
@@ -209,7 +209,7 @@ class Curves:
         crossovers: list[Crossover] = []
         if len(self._devices) > 1:
             series, marks = [], []
-            base = base_device(self._devices)
+            base = choose_base_device(self._devices)
             for device, variant in self._keys():
                 if device != base:
                     series.append(self._speed_up(device, base, variant))
@@ -233,7 +233,7 @@ class Curves:
         ratios: list[float | None] = []
         for place in self._places:
             runs = self._runs.get((variant, place), {})
-            ratios.append(speed_up(runs.get(device), runs.get(base)))
+            ratios.append(compute_speed_up(runs.get(device), runs.get(base)))
         return Series(f"{device} {variant}".strip(), "x", tuple(ratios))
 
     def _chart(
@@ -260,7 +260,9 @@ class Curves:
         signs: list[tuple[float, int]] = []
         for place in self._places:
             runs = self._runs.get((variant, place), {})
-            sign = faster(result_of(runs.get(device)), result_of(runs.get(base)))
+            sign = compare_speed(
+                get_timed_result(runs.get(device)), get_timed_result(runs.get(base))
+            )
             if sign is not None and isinstance(place, float):
                 signs.append((place, sign))
         decided = [(place, sign) for place, sign in signs if sign]
@@ -281,7 +283,7 @@ class Curves:
                 words.append(f"{winner} overtakes {loser} {between}{about}")
         if not words:
             winner, loser = (device, base) if decided[0][1] > 0 else (base, device)
-            where = where_decided(self._axis, [place for place, _ in signs], dict(decided))
+            where = describe_decided(self._axis, [place for place, _ in signs], dict(decided))
             words.append(f"{winner} is faster than {loser} {where}{about}: no crossover")
         return found, "; ".join(words)
 
@@ -290,7 +292,7 @@ class Curves:
         ratios: list[tuple[float, float]] = []
         for place in self._places:
             runs = self._runs.get((variant, place), {})
-            ratio = speed_up(runs.get(device), runs.get(base))
+            ratio = compute_speed_up(runs.get(device), runs.get(base))
             if isinstance(place, float) and after <= place <= by and ratio:
                 ratios.append((place, math.log(ratio)))
         for (first, before), (then, behind) in itertools.pairwise(ratios):
@@ -303,7 +305,7 @@ class Curves:
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class SweepResult:
     """A sweep with its runs."""
 
     workload: str
@@ -314,7 +316,7 @@ class Swept:
     charts: tuple[Chart, ...]
     table: Table
     crossovers: tuple[Crossover, ...]
-    limits: tuple[SweptLimit, ...]
+    limits: tuple[SweepLimit, ...]
     """What the rates are held against, in the unit of their chart."""
     unavailable: dict[str, str]
     done: int
@@ -323,7 +325,7 @@ class Swept:
     """The run that ended last."""
 
 
-def swept(state: RunsState, workload: str, devices: Sequence[str]) -> Swept | None:
+def collect_sweep(state: RunsState, workload: str, devices: Sequence[str]) -> SweepResult | None:
     """Return the present sweep of a workload on some torch devices; ``None`` where it has none."""
     sweep = state.sweeps.get(workload)
     if sweep is None:
@@ -331,7 +333,7 @@ def swept(state: RunsState, workload: str, devices: Sequence[str]) -> Swept | No
 
     def newest(device: str, point: dict[str, Setting]) -> RunState | None:
         runs = state.book.newest_first(workload, device, point)
-        return standing(run for run in runs if not run.demo)
+        return select_standing(run for run in runs if not run.demo)
 
     points = [
         (point, {device: newest(device, point) for device in devices}) for point in sweep.points
@@ -341,55 +343,55 @@ def swept(state: RunsState, workload: str, devices: Sequence[str]) -> Swept | No
     last = max(
         ended, key=lambda run: run.result.ended_at or 0.0 if run.result else 0.0, default=None
     )
-    axis = axis_of(sweep)
+    axis = choose_axis(sweep)
     lines = Curves(sweep, axis, tuple(devices), tuple(points))
     charts, crossovers = lines.charts()
-    return Swept(
+    return SweepResult(
         workload=workload,
         axis=axis,
         devices=tuple(devices),
         points=tuple(points),
         charts=charts,
-        table=_table(sweep, points, devices),
+        table=_build_table(sweep, points, devices),
         crossovers=crossovers,
-        limits=limits_of(states, next((item.series[0].unit for item in charts[1:2]), "")),
-        unavailable=_gaps(sweep, points),
+        limits=find_limits(states, next((item.series[0].unit for item in charts[1:2]), "")),
+        unavailable=_find_gaps(sweep, points),
         done=len(ended),
         wanted=len(points) * len(devices),
         last=last,
     )
 
 
-def shown_point(found: Swept) -> tuple[dict[str, Setting], Runs] | None:
+def choose_shown_point(found: SweepResult) -> tuple[dict[str, Setting], Runs] | None:
     """Return the point that represents the sweep in one line; ``None`` before any has ended.
 
     Of the points with a time, the one that ended last on all devices, so that its figures can be
     held against each other.
     """
-    ended = [(point, runs) for point, runs in found.points if any(map(_result, runs.values()))]
-    return max(reversed(ended), key=lambda item: _standing(item[1]), default=None)
+    ended = [(point, runs) for point, runs in found.points if any(map(_get_result, runs.values()))]
+    return max(reversed(ended), key=lambda item: _rank_runs(item[1]), default=None)
 
 
-def _standing(runs: Runs) -> tuple[bool, bool, float]:
-    results = [result for result in map(_result, runs.values()) if result]
+def _rank_runs(runs: Runs) -> tuple[bool, bool, float]:
+    results = [result for result in map(_get_result, runs.values()) if result]
     timed = any(result.time for result in results)
     return timed, len(results) == len(runs), max(result.ended_at or 0.0 for result in results)
 
 
-def _result(run: RunState | None) -> RunResult | None:
+def _get_result(run: RunState | None) -> RunResult | None:
     return run.result if run else None
 
 
-def _table(
+def _build_table(
     sweep: Sweep, points: Sequence[tuple[dict[str, Setting], Runs]], devices: Sequence[str]
 ) -> Table:
     rates = {
         device: unit[1]
         for _, runs in points
         for device, run in runs.items()
-        if (unit := rate_of(result_of(run)))
+        if (unit := find_rate(get_timed_result(run)))
     }
-    base = base_device(devices)
+    base = choose_base_device(devices)
     columns = [DataColumn(name) for name in sweep.texts]
     for device in devices:
         columns.append(DataColumn(f"{device} time", "s"))
@@ -399,20 +401,20 @@ def _table(
     rows: list[tuple[Cell, ...]] = []
     for point, runs in points:
         cells: list[Cell] = [
-            parameters.text_of(point[name], auto=name in sweep.autos) for name in sweep.texts
+            parameters.format_value(point[name], auto=name in sweep.autos) for name in sweep.texts
         ]
         for device in devices:
             run = runs.get(device)
-            rate = rate_of(result_of(run))
-            cells.append(median_of(run))
+            rate = find_rate(get_timed_result(run))
+            cells.append(get_median(run))
             cells += [rate[0] if rate else None] if device in rates else []
-            cells += [speed_up(run, runs.get(base))] if device != base else []
-        cells.append(", ".join(dict.fromkeys(map(_state, runs.values()))))
+            cells += [compute_speed_up(run, runs.get(base))] if device != base else []
+        cells.append(", ".join(dict.fromkeys(map(_format_state, runs.values()))))
         rows.append(tuple(cells))
     return Table("sweep", "sweep", tuple(columns), tuple(rows))
 
 
-def _state(run: RunState | None) -> str:
+def _format_state(run: RunState | None) -> str:
     if run is None:
         return "not run"
     if run.result is not None:
@@ -420,10 +422,10 @@ def _state(run: RunState | None) -> str:
     return "running" if run.progress else "queued"
 
 
-def _gaps(sweep: Sweep, points: Sequence[tuple[dict[str, Setting], Runs]]) -> dict[str, str]:
+def _find_gaps(sweep: Sweep, points: Sequence[tuple[dict[str, Setting], Runs]]) -> dict[str, str]:
     """Why points have no time, by device and setting."""
     return {
-        f"charts.time.{device} {settings_text(sweep, point)}": end_words(
+        f"charts.time.{device} {format_settings(sweep, point)}": format_end(
             run.result.status, run.result.reason
         )
         for point, runs in points
@@ -432,7 +434,7 @@ def _gaps(sweep: Sweep, points: Sequence[tuple[dict[str, Setting], Runs]]) -> di
     }
 
 
-def progress_text(found: Swept) -> str:
+def format_sweep_progress(found: SweepResult) -> str:
     """How far it is: ``3 of 12 runs``, and what did not end well."""
     words = f"{found.done} of {quantity(float(found.wanted))} runs"
     states = [

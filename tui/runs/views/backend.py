@@ -25,13 +25,13 @@ STYLES: dict[Verdict, TextStyle] = {
 }
 
 
-def backend(flag: str) -> str:
+def format_backend_name(flag: str) -> str:
     """``cudnn.benchmark`` is a switch of cuDNN."""
     prefix = flag.partition(".")[0]
     return BACKENDS.get(prefix, prefix)
 
 
-def switches(state: RunsState) -> tuple[FlagInfo, ...]:
+def list_switches(state: RunsState) -> tuple[FlagInfo, ...]:
     """Return the flags that have an effect here; those of the selected device's kind first."""
     if state.machine.environment is None:
         return ()
@@ -41,7 +41,7 @@ def switches(state: RunsState) -> tuple[FlagInfo, ...]:
     return tuple(usable)
 
 
-def newest(state: RunsState) -> tuple[CompareState, ...]:
+def list_newest(state: RunsState) -> tuple[CompareState, ...]:
     """Return the newest comparison per flag, workload and device, the newest first."""
     found: dict[tuple[str, str, str], CompareState] = {}
     for compared in reversed(state.comparisons.values()):
@@ -61,7 +61,7 @@ class View:
     cursor_line: int = 0
 
 
-def view(
+def build_view(
     state: RunsState, cursor: str | None, cells: int, *, focused: bool = True, rows: int = 0
 ) -> View:
     """Everything the pane shows, or one line for each comparison.
@@ -74,22 +74,22 @@ def view(
         rows: of the pane, where they are few; zero for as many as it takes.
     """
     if state.machine.environment is None:
-        return View([line(Span(waiting(state), TextStyle.QUIET))])
-    full = _view(state, cursor, cells, focused=focused, drawn=len(state.comparisons))
+        return View([line(Span(explain_waiting(state), TextStyle.QUIET))])
+    full = _build_view(state, cursor, cells, focused=focused, drawn=len(state.comparisons))
     if not rows or len(full.lines) <= rows:
         return full
-    first = _view(state, cursor, cells, focused=focused, drawn=1)
+    first = _build_view(state, cursor, cells, focused=focused, drawn=1)
     if focused or len(first.lines) <= rows:
         return first
-    told = _view(state, cursor, cells, focused=focused)
+    told = _build_view(state, cursor, cells, focused=focused)
     if len(told.lines) <= rows:
         return told
-    brief = _view(state, cursor, cells, focused=focused, more=0)
+    brief = _build_view(state, cursor, cells, focused=focused, more=0)
     spare = rows - len(brief.lines)
-    return _view(state, cursor, cells, focused=focused, more=spare) if spare > 0 else brief
+    return _build_view(state, cursor, cells, focused=focused, more=spare) if spare > 0 else brief
 
 
-def _view(
+def _build_view(
     state: RunsState,
     cursor: str | None,
     cells: int,
@@ -103,22 +103,22 @@ def _view(
     With ``more`` it is a line for each comparison, and so many more for the first.
     """
     groups: dict[str, list[FlagInfo]] = {}
-    for flag in switches(state):
-        groups.setdefault(backend(flag.name), []).append(flag)
+    for flag in list_switches(state):
+        groups.setdefault(format_backend_name(flag.name), []).append(flag)
     lines: list[Line] = []
     cursor_line = 0
     comparisons: list[Line] = []
-    for number, compared in enumerate(_ordered(state, cursor)):
+    for number, compared in enumerate(_sort_comparisons(state, cursor)):
         whole = comparison_lines(state, compared, cells, drawn=number < drawn)
         if more is None:
             comparisons += whole
         else:
-            first = headline(state, compared, cells)
+            first = format_headline(state, compared, cells)
             comparisons.append(first)
             if len(comparisons) == 1 and plain(first) == plain(whole[0]):
                 comparisons += whole[1 : 1 + more]
     for position, (name, flags) in enumerate(groups.items()):
-        boxes = [box(flag, state, cursor if focused else None) for flag in flags]
+        boxes = [format_switch(flag, state, cursor if focused else None) for flag in flags]
         rows = flow(
             [(Span(f"{name} ", TextStyle.STRONG), *boxes[0]), *boxes[1:]], cells, indent="  "
         )
@@ -132,17 +132,17 @@ def _view(
     return View(lines + idle_lines(state, cells), cursor_line)
 
 
-def waiting(state: RunsState) -> str:
+def explain_waiting(state: RunsState) -> str:
     """Why there are no switches yet."""
     if state.runner.status in ("unusable", "ended"):
         return "no switches: the runner is not usable"
     return "the switches are known when torch is imported"
 
 
-def _ordered(state: RunsState, cursor: str | None) -> list[CompareState]:
+def _sort_comparisons(state: RunsState, cursor: str | None) -> list[CompareState]:
     """Sort comparisons: running ones, then the flag under the cursor, then the newest."""
     return sorted(
-        newest(state),
+        list_newest(state),
         key=lambda compared: (
             compared.progress is None or compared.done,
             compared.request.flag != cursor,
@@ -150,7 +150,7 @@ def _ordered(state: RunsState, cursor: str | None) -> list[CompareState]:
     )
 
 
-def box(flag: FlagInfo, state: RunsState, cursor: str | None) -> Line:
+def format_switch(flag: FlagInfo, state: RunsState, cursor: str | None) -> Line:
     """Return a switch as it is drawn: ``[x] enabled``."""
     on = state.flags.get(flag.name, flag.default)
     style = TextStyle.CURSOR if flag.name == cursor else TextStyle.PLAIN
@@ -162,7 +162,7 @@ def idle_lines(state: RunsState, cells: int) -> list[Line]:
     reasons: dict[str, dict[str, None]] = {}
     for flag in state.machine.environment.flags if state.machine.environment else ():
         if flag.unavailable is not None:
-            reasons.setdefault(backend(flag.name), {})[flag.unavailable] = None
+            reasons.setdefault(format_backend_name(flag.name), {})[flag.unavailable] = None
     return [
         row
         for name, found in reasons.items()
@@ -183,11 +183,11 @@ def comparison_lines(
         cells: width of a line.
         drawn: with the ratio's interval as a picture.
     """
-    parts = [_what(state, compared), *_outcome(compared)]
+    parts = [_format_subject(state, compared), *_format_outcome(compared)]
     comparison = compared.comparison
     if comparison is not None:
-        parts += [_arms(comparison), *_cost(comparison, done=compared.done)]
-        for warning in warnings_of(compared):
+        parts += [_format_medians(comparison), *_format_cost(comparison, done=compared.done)]
+        for warning in collect_warnings(compared):
             parts.append(line(Span(f"{glyphs.GLYPHS.warning} {warning}", TextStyle.NOTE)))
     rows = flow(parts, cells, indent="  ")
     return [*rows, *_interval_lines(comparison, cells)] if drawn else rows
@@ -202,10 +202,10 @@ def _interval_lines(comparison: Comparison | None, cells: int) -> list[Line]:
     return [line("  ", *drawn)] if drawn else []
 
 
-def headline(state: RunsState, compared: CompareState, cells: int) -> Line:
+def format_headline(state: RunsState, compared: CompareState, cells: int) -> Line:
     """One comparison on one line: what was switched and what that did, as far as there is room."""
-    what = _what(state, compared)
-    outcome = next(iter(_outcome(compared)), ())
+    what = _format_subject(state, compared)
+    outcome = next(iter(_format_outcome(compared)), ())
     # The interval goes before the words of the verdict are cut.
     for said in (outcome, outcome[:-1] or outcome):
         joined = (*what, Span("  "), *said)
@@ -214,16 +214,16 @@ def headline(state: RunsState, compared: CompareState, cells: int) -> Line:
     return fit_line(joined, cells)
 
 
-def warnings_of(compared: CompareState) -> tuple[str, ...]:
+def collect_warnings(compared: CompareState) -> tuple[str, ...]:
     """Return the comparison's own warnings and the device's, such as throttling."""
     own = compared.comparison.warnings if compared.comparison else ()
     return own + (compared.conditions.warnings if compared.conditions else ())
 
 
-def _what(state: RunsState, compared: CompareState) -> Line:
+def _format_subject(state: RunsState, compared: CompareState) -> Line:
     request = compared.request
     arrow = glyphs.GLYPHS.arrow
-    old, new = (on_off(setting) for setting in request.settings)
+    old, new = (format_on_off(setting) for setting in request.settings)
     infos = state.machine.environment.flags if state.machine.environment else ()
     title = next((info.title for info in infos if info.name == request.flag), request.flag)
     return line(
@@ -232,12 +232,12 @@ def _what(state: RunsState, compared: CompareState) -> Line:
     )
 
 
-def on_off(setting: bool) -> str:
+def format_on_off(setting: bool) -> str:
     """Return a switch's setting in a word."""
     return "on" if setting else "off"
 
 
-def _outcome(compared: CompareState) -> list[Line]:
+def _format_outcome(compared: CompareState) -> list[Line]:
     """Return the verdict or why there is none; of what goes on, how far it is."""
     comparison, progress = compared.comparison, compared.progress
     if not compared.done and progress is None and comparison is None:
@@ -246,22 +246,22 @@ def _outcome(compared: CompareState) -> list[Line]:
         doing = (
             ()
             if progress is None
-            else (Span(_going_on(comparison, progress.phase), TextStyle.KEY),)
+            else (Span(_format_step(comparison, progress.phase), TextStyle.KEY),)
         )
         if comparison is None or comparison.ratio is None:
             return [doing]
-        return [(Span("so far "), *verdict(comparison, hint="")), doing]
+        return [(Span("so far "), *format_verdict(comparison, hint="")), doing]
     if comparison is None:
         return []
     if comparison.status != "ok":
-        return unfinished(comparison)
+        return format_unfinished(comparison)
     if comparison.ratio is None:
         reason = comparison.unavailable.get("ratio", "no pair was measured")
         return [(Span(f"no verdict: {reason}", TextStyle.NOTE),)]
-    return [verdict(comparison)]
+    return [format_verdict(comparison)]
 
 
-def unfinished(comparison: Comparison) -> list[Line]:
+def format_unfinished(comparison: Comparison) -> list[Line]:
     """How a comparison ended that did not come to its end, why, and what its pairs say so far."""
     words: str = comparison.status
     reason = comparison.reason or ""
@@ -270,18 +270,18 @@ def unfinished(comparison: Comparison) -> list[Line]:
         words += f" after {comparison.pairs} of {text.count(comparison.pairs_wanted, 'pair')}"
     if comparison.ratio is None:
         return [(Span(f"{words}: {reason}" if reason else words, style),)]
-    times, interval = _times(comparison)
-    so_far = line(f"so far {times}", f" ({between(*interval)})" if interval else "")
+    times, interval = _format_times(comparison)
+    so_far = line(f"so far {times}", f" ({format_interval(*interval)})" if interval else "")
     return [(Span(words, style),), so_far, (Span(reason, style),) if reason else ()]
 
 
-def _going_on(comparison: Comparison | None, phase: str) -> str:
+def _format_step(comparison: Comparison | None, phase: str) -> str:
     if comparison is None or comparison.ratio is not None:
         return phase
     return f"{phase}, {comparison.pairs} of {comparison.pairs_wanted} pairs"
 
 
-def verdict(comparison: Comparison, hint: str = "c runs more pairs") -> Line:
+def format_verdict(comparison: Comparison, hint: str = "c runs more pairs") -> Line:
     """``1.43x faster (1.40–1.47, 5 of 5 pairs)``, ``unclear: 1.02x the speed of off (…)``.
 
     Faster or slower is the second setting, by at least one time. Where it is neither, the ratio
@@ -291,18 +291,18 @@ def verdict(comparison: Comparison, hint: str = "c runs more pairs") -> Line:
         comparison: so far or done.
         hint: what to do about an unclear one.
     """
-    times, interval = _times(comparison)
+    times, interval = _format_times(comparison)
     if not times:
         return ()
     word = comparison.verdict
     said = times if word in ("faster", "slower") else f"{word}: {times}"
-    inside = [] if interval is None else [between(*interval)]
+    inside = [] if interval is None else [format_interval(*interval)]
     inside.append(f"{comparison.pairs} of {comparison.pairs_wanted} pairs")
     more = f", {hint}" if word == "unclear" and hint else ""
     return line(Span(said, STYLES[word]), f" ({', '.join(inside)}{more})")
 
 
-def _times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
+def _format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
     """``1.43x faster`` or ``1.02x the speed of off``, and the interval of that number."""
     ratio, interval, word = comparison.ratio, comparison.ci95, comparison.verdict
     if ratio is None or ratio <= 0:
@@ -313,10 +313,10 @@ def _times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
     times = text.ratio(ratio, (interval[1] - interval[0]) / 2 / ratio if interval else None)
     if word in ("faster", "slower"):
         return f"{times} {word}", interval
-    return f"{times} the speed of {on_off(comparison.arms[0].setting)}", interval
+    return f"{times} the speed of {format_on_off(comparison.arms[0].setting)}", interval
 
 
-def between(low: float, high: float) -> str:
+def format_interval(low: float, high: float) -> str:
     """Format an interval of ratios: ``1.40–1.47``, with digits that tell the ends apart."""
     if high >= 1e6 or low < 0.01 * high:
         return f"{low:.3g}{glyphs.GLYPHS.dash}{high:.3g}"
@@ -326,15 +326,17 @@ def between(low: float, high: float) -> str:
     return f"{low:.{decimals}f}{glyphs.GLYPHS.dash}{high:.{decimals}f}"
 
 
-def _arms(comparison: Comparison) -> Line:
+def _format_medians(comparison: Comparison) -> Line:
     """Medians of both settings."""
     if all(arm.median_s is None for arm in comparison.arms):
         return ()
-    halves = [f"{on_off(arm.setting)} {text.seconds(arm.median_s)}" for arm in comparison.arms]
+    halves = [
+        f"{format_on_off(arm.setting)} {text.seconds(arm.median_s)}" for arm in comparison.arms
+    ]
     return line(", ".join(halves))
 
 
-def _cost(comparison: Comparison, *, done: bool) -> list[Line]:
+def _format_cost(comparison: Comparison, *, done: bool) -> list[Line]:
     """Return the first calls, and the number of calls that pays for a dearer one."""
     first_a, first_b = (arm.first_call_s for arm in comparison.arms)
     if first_a is None or first_b is None:

@@ -38,8 +38,8 @@ from tui.kit.plot import (
 from tui.kit.scale import above, places_scale, scale_for
 from tui.kit.tables import reason_lines, table_lines
 from tui.runs.state.parameters import Sweep
-from tui.runs.sweeps.sweep_result import Swept, progress_text, settings_text
-from tui.runs.views.workload_state import progress_words, running
+from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress
+from tui.runs.views.workload_state import find_running, format_run_progress
 from workloads.protocol.results import Cell, Chart, DataColumn, Figure, RunResult, Series, Table
 
 MOST_LABEL = 28
@@ -72,7 +72,7 @@ DRAWN = ("time", "rate")
 """The charts that are drawn; the speed-up stands in the table, and its crossings in both."""
 
 
-def bar(share: float, cells: int) -> str:
+def draw_bar(share: float, cells: int) -> str:
     """Return a bar from the left; a share above zero is never drawn as none."""
     steps = glyphs.GLYPHS.horizontal
     filled = max(0.0, min(1.0, share)) * cells * len(steps)
@@ -91,16 +91,16 @@ def bar_lines(chart: Chart, cells: int) -> list[Line]:
     rows: list[Line] = []
     highest: dict[str, float] = {}
     for series in chart.series:
-        most = max(_known_values(series), default=0.0)
+        most = max(_filter_known(series), default=0.0)
         highest[series.unit] = max(highest.get(series.unit, 0.0), most)
     for series in chart.series:
-        rows += _bar_block(chart, series, highest[series.unit], cells)
+        rows += _draw_bar_block(chart, series, highest[series.unit], cells)
     return rows
 
 
-def _bar_block(chart: Chart, series: Series, highest: float, cells: int) -> list[Line]:
+def _draw_bar_block(chart: Chart, series: Series, highest: float, cells: int) -> list[Line]:
     title = Span(f"  {clean(series.name)}", TextStyle.KEY)
-    if not _known_values(series):
+    if not _filter_known(series):
         return [line(title, Span(f"  {quantity(None)}", TextStyle.QUIET))]
     full = above(highest) if highest > 0 else 1.0
     if series.unit in ("byte", "bytes", "B") and highest > 0:
@@ -119,7 +119,9 @@ def _bar_block(chart: Chart, series: Series, highest: float, cells: int) -> list
         if cell_len(name) > label_cells:
             rows += [line("    ", *row) for row in paragraph(name, max(1, cells - 4))]
             name = ""
-        drawn = Span(left(" " if value is None else bar(share, room), room), TextStyle.ALLOCATED)
+        drawn = Span(
+            left(" " if value is None else draw_bar(share, room), room), TextStyle.ALLOCATED
+        )
         rows.append(
             line(f"    {left(name, label_cells)}  ", drawn, f"  {right(words, value_cells)}")
         )
@@ -146,7 +148,7 @@ def curve_lines(
     title = clean(chart.title or chart.name)
     for unit in dict.fromkeys(series.unit for series in chart.series):
         members = [(at, series) for at, series in enumerate(chart.series) if series.unit == unit]
-        values = [value for _, series in members for value in _known_values(series)]
+        values = [value for _, series in members for value in _filter_known(series)]
         if not values:
             rows += paragraph(title, cells, TextStyle.STRONG) if title else []
             names = fit(", ".join(clean(series.name) for _, series in members), cells)
@@ -173,7 +175,7 @@ def curve_lines(
     return rows
 
 
-def _known_values(series: Series) -> list[float]:
+def _filter_known(series: Series) -> list[float]:
     """Return the values that there are."""
     return [value for value in series.values if value is not None and math.isfinite(value)]
 
@@ -211,7 +213,7 @@ def chart_lines(
     )
 
 
-def beside(draw: Callable[[int, int], list[Line]], count: int, cells: int) -> list[Line]:
+def draw_beside(draw: Callable[[int, int], list[Line]], count: int, cells: int) -> list[Line]:
     """Pictures side by side where each has :data:`WIDE` cells, else one below the other.
 
     Args:
@@ -235,7 +237,7 @@ def beside(draw: Callable[[int, int], list[Line]], count: int, cells: int) -> li
 
 
 def _points_as_table(chart: Chart, cells: int) -> list[Line]:
-    return table_lines(point_table(chart), {}, cells)[1:]
+    return table_lines(build_point_table(chart), {}, cells)[1:]
 
 
 def mark_lines(chart: Chart, cells: int) -> list[Line]:
@@ -249,7 +251,7 @@ def mark_lines(chart: Chart, cells: int) -> list[Line]:
     ]
 
 
-def point_table(chart: Chart) -> Table:
+def build_point_table(chart: Chart) -> Table:
     """Return the points of a chart as a table: a row for each place, a column for each series."""
     columns = (DataColumn(chart.axis), *(DataColumn(item.name, item.unit) for item in chart.series))
     rows: list[tuple[Cell, ...]] = []
@@ -288,14 +290,14 @@ def finding_lines(result: RunResult, cells: int, *, drawn: bool = True) -> list[
 
 
 def _chart_as_points(chart: Chart, result: RunResult, cells: int) -> list[Line]:
-    if _is_told_by_a_table(chart, result.tables):
+    if _is_shown_in_table(chart, result.tables):
         # A staircase is both; once in numbers is enough.
         return mark_lines(chart, cells)
-    rows = table_lines(point_table(chart), {}, cells)
+    rows = table_lines(build_point_table(chart), {}, cells)
     return rows + mark_lines(chart, cells)
 
 
-def _is_told_by_a_table(chart: Chart, tables: tuple[Table, ...]) -> bool:
+def _is_shown_in_table(chart: Chart, tables: tuple[Table, ...]) -> bool:
     series = [item.name for item in chart.series]
     return any(
         table.name == chart.name and [column.name for column in table.columns[1:]] == series
@@ -315,7 +317,7 @@ def figure_lines(name: str, figure: Figure, unavailable: dict[str, str], cells: 
     return paragraph(words, cells, indent="  ")
 
 
-def absent_words(path: str) -> str:
+def format_absent_path(path: str) -> str:
     """Return a dotted path of ``unavailable`` as words: ``time.p95_s`` is "p95"."""
     if path in _ABSENT:
         return _ABSENT[path]
@@ -327,7 +329,7 @@ def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:
     names: dict[str, list[str]] = {}
     for path, reason in unavailable.items():
         if path not in TOLD_ELSEWHERE and not path.startswith(_FINDINGS):
-            names.setdefault(reason, []).append(absent_words(path))
+            names.setdefault(reason, []).append(format_absent_path(path))
     rows: list[Line] = []
     for reason, which in names.items():
         words = f"{', '.join(dict.fromkeys(which))} n/a: {reason}"
@@ -338,7 +340,7 @@ def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:
 # ---- a sweep -------------------------------------------------------------------------------------
 
 
-def sweep_lines(found: Swept, sweep: Sweep, cells: int, height: int = HEIGHT) -> list[Line]:
+def sweep_lines(found: SweepResult, sweep: Sweep, cells: int, height: int = HEIGHT) -> list[Line]:
     """How far the sweep is, what came of it in words, its plots, its gaps and its table.
 
     Args:
@@ -347,36 +349,40 @@ def sweep_lines(found: Swept, sweep: Sweep, cells: int, height: int = HEIGHT) ->
         cells: width of a line.
         height: rows of a plot.
     """
-    rows: list[Line] = [line(Span("Sweep", TextStyle.STRONG), f"  {progress_text(found)}")]
-    going = running(found)
+    rows: list[Line] = [line(Span("Sweep", TextStyle.STRONG), f"  {format_sweep_progress(found)}")]
+    going = find_running(found)
     if going is not None and going.progress is not None:
-        words = f"{going.request.device} {settings_text(sweep, going.request.parameters)}: "
-        rows += paragraph(words + progress_words(going.progress), cells, TextStyle.KEY, indent="  ")
+        words = f"{going.request.device} {format_settings(sweep, going.request.parameters)}: "
+        rows += paragraph(
+            words + format_run_progress(going.progress), cells, TextStyle.KEY, indent="  "
+        )
     if not found.done:
         return rows
     rows += [*crossing_lines(found, cells), *plot_rows(found, cells, height)]
     return [*rows, (), *table_lines(found.table, {}, cells)[1:], *gap_lines(found, cells)]
 
 
-def crossing_lines(found: Swept, cells: int) -> list[Line]:
+def crossing_lines(found: SweepResult, cells: int) -> list[Line]:
     """Where one device overtakes the other, or that none does."""
     return [row for chart in found.charts for row in mark_lines(chart, cells)]
 
 
-def gap_lines(found: Swept, cells: int) -> list[Line]:
+def gap_lines(found: SweepResult, cells: int) -> list[Line]:
     """Why points have no time."""
     return reason_lines("charts.time", found.unavailable, cells)
 
 
-def plot_rows(found: Swept, cells: int, height: int = HEIGHT) -> list[Line]:
+def plot_rows(found: SweepResult, cells: int, height: int = HEIGHT) -> list[Line]:
     """Time and rate, side by side where there is room."""
     charts = [chart for chart in found.charts if chart.name in DRAWN]
-    return beside(
-        lambda number, room: _sweep_chart(found, charts[number], room, height), len(charts), cells
+    return draw_beside(
+        lambda number, room: _draw_sweep_chart(found, charts[number], room, height),
+        len(charts),
+        cells,
     )
 
 
-def _sweep_chart(found: Swept, chart: Chart, cells: int, height: int) -> list[Line]:
+def _draw_sweep_chart(found: SweepResult, chart: Chart, cells: int, height: int) -> list[Line]:
     events = tuple(
         Event(f"{item.device} overtakes {item.variant}".strip(), item.place)
         for item in found.crossovers

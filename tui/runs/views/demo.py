@@ -13,17 +13,17 @@ from tui.core.text import numbers as text
 from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import Line, Span, TextStyle, flow, left, line, paragraph, verbatim, width
 from tui.runs.state import parameters
-from tui.runs.state.result_words import end_words, half_width, median
+from tui.runs.state.result_words import compute_half_width, format_end, format_median
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
-from tui.runs.views.chart import bar, finding_lines
-from tui.runs.views.detail import present_settings
+from tui.runs.views.chart import draw_bar, finding_lines
+from tui.runs.views.detail import get_present_settings
 from tui.runs.views.workload_state import (
-    flags_that_act,
-    progress_words,
-    warnings_of,
+    collect_warnings,
+    find_acting_flags,
+    format_run_progress,
 )
-from tui.runs.views.workload_table import devices, not_run, of_limit, rate
+from tui.runs.views.workload_table import explain_not_run, format_limit, format_rate, list_devices
 from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 DEVICE_CELLS = 8
@@ -35,12 +35,12 @@ SPINNER = {False: "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", True: "|/-\\"}
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 
 
-def pages(state: RunsState, group: str) -> list[WorkloadInfo]:
+def list_pages(state: RunsState, group: str) -> list[WorkloadInfo]:
     """Return the workloads of a group, a page each."""
     return [info for info in state.catalogue if info.group == group]
 
 
-def no_such_group(state: RunsState, group: str, cells: int) -> list[Line]:
+def explain_no_group(state: RunsState, group: str, cells: int) -> list[Line]:
     """Which groups there are."""
     names = ", ".join(dict.fromkeys(info.group for info in state.catalogue))
     return paragraph(f"There is no group {group}; there are {names}.", cells, TextStyle.BAD)
@@ -48,7 +48,7 @@ def no_such_group(state: RunsState, group: str, cells: int) -> list[Line]:
 
 def title_line(state: RunsState, group: str, number: int, cells: int) -> Line:
     """Group, page and the workload's title."""
-    found = pages(state, group)
+    found = list_pages(state, group)
     if not found:
         return line(Span(left(f" {group}", cells), TextStyle.CURSOR))
     info = found[min(number, len(found) - 1)]
@@ -78,27 +78,27 @@ def headline_lines(
     """
     rows = settings_lines(state, info, cells)
     heads = len(rows)
-    runs = _runs(state, info)
+    runs = _find_runs(state, info)
     rows += _device_lines(state, info, runs, cells, tick)
-    number, of = number_of(state, info)
-    if not large and len(_times(runs)) > 1:
+    number, of = format_number(state, info)
+    if not large and len(_find_times(runs)) > 1:
         rows += paragraph(f"{number} {of}", cells, TextStyle.STRONG)
     if len(rows) == heads:
-        rows.append(not_run(state, info))
+        rows.append(explain_not_run(state, info))
     for run in runs.values():
-        for warning in warnings_of(run) if run else ():
+        for warning in collect_warnings(run) if run else ():
             rows += paragraph(
                 f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  "
             )
     return [*rows, *paragraph(note, cells, TextStyle.NOTE, indent="  ")] if note else rows
 
 
-def number_of(state: RunsState, info: WorkloadInfo) -> tuple[str, str]:
+def format_number(state: RunsState, info: WorkloadInfo) -> tuple[str, str]:
     """Return the page's one number, in what digits can be drawn of, and what it is of.
 
     The speed-up where two devices have a time, else the one time; empty where there is none.
     """
-    times = _times(_runs(state, info))
+    times = _find_times(_find_runs(state, info))
     if len(times) > 1:
         (slow, first), (fast, then) = list(times.items())[:2]
         return text.ratio(first / then), f"as fast on {fast} as on {slow}"
@@ -108,21 +108,21 @@ def number_of(state: RunsState, info: WorkloadInfo) -> tuple[str, str]:
     return "", ""
 
 
-def waits(state: RunsState, info: WorkloadInfo) -> bool:
+def is_waiting(state: RunsState, info: WorkloadInfo) -> bool:
     """Return whether a run of the page has not ended."""
-    return any(run is not None and not run.ended for run in _runs(state, info).values())
+    return any(run is not None and not run.ended for run in _find_runs(state, info).values())
 
 
-def _runs(state: RunsState, info: WorkloadInfo) -> dict[str, RunState | None]:
+def _find_runs(state: RunsState, info: WorkloadInfo) -> dict[str, RunState | None]:
     """By device: the run that the page shows; of the devices that the workload is made for."""
     return {
         device: state.demo_run(info, device)
-        for device in devices(state)
+        for device in list_devices(state)
         if device.partition(":")[0] in info.devices
     }
 
 
-def _times(runs: dict[str, RunState | None]) -> dict[str, float]:
+def _find_times(runs: dict[str, RunState | None]) -> dict[str, float]:
     """Seconds of a call by device, where a run has ended with a time."""
     return {
         device: run.result.time.median_s
@@ -135,8 +135,8 @@ def _device_lines(
     state: RunsState, info: WorkloadInfo, runs: dict[str, RunState | None], cells: int, tick: int
 ) -> list[Line]:
     """Return a row for each device: its time as a bar to the longest, or its run's state."""
-    times = _times(runs)
-    said = {device: _status(state, info, run, tick) for device, run in runs.items()}
+    times = _find_times(runs)
+    said = {device: _format_status(state, info, run, tick) for device, run in runs.items()}
     room = cells - DEVICE_CELLS - 2 - max((width(said[device]) for device in times), default=0)
     rows: list[Line] = []
     for device, status in said.items():
@@ -145,27 +145,29 @@ def _device_lines(
             rows += flow([(label, *status)], cells, indent="  ")
             continue
         style = TextStyle.CACHED if device == "cpu" else TextStyle.ALLOCATED
-        drawn = bar(times[device] / max(times.values()), room)
+        drawn = draw_bar(times[device] / max(times.values()), room)
         rows.append((label, Span(left(drawn, room), style), Span(" "), *status))
     return rows
 
 
 def settings_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     """Return the workload's parameters by name and value, and the user's other settings."""
-    settings = parameters.defaults(info)
-    named: list[Line] = [line(_setting(info, *each)) for each in settings.items()]
+    settings = parameters.get_defaults(info)
+    named: list[Line] = [line(_format_setting(info, *each)) for each in settings.items()]
     default = Span("(the defaults)" if named else "no parameters", TextStyle.QUIET)
     rows = flow(
         [line(Span(info.name, TextStyle.STRONG)), *named, line(default)], cells, indent="  "
     )
-    edited = parameters.changed(info, present_settings(state, info))
+    edited = parameters.find_changed(info, get_present_settings(state, info))
     if edited:
-        words = ", ".join(_setting(info, *each) for each in edited.items())
+        words = ", ".join(_format_setting(info, *each) for each in edited.items())
         rows += paragraph(
             f"your table has {words}: not used here", cells, TextStyle.NOTE, indent="  "
         )
     acting = {
-        flag.name: flag for on in devices(state) for flag in flags_that_act(state, info.name, on)
+        flag.name: flag
+        for on in list_devices(state)
+        for flag in find_acting_flags(state, info.name, on)
     }
     switched = [
         f"{name} is {'on' if state.flags[name] else 'off'}"
@@ -178,19 +180,19 @@ def settings_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Lin
     return rows
 
 
-def _setting(info: WorkloadInfo, name: str, value: Setting) -> str:
-    return f"{name} = {parameters.text_of(value, auto=name in parameters.autos(info))}"
+def _format_setting(info: WorkloadInfo, name: str, value: Setting) -> str:
+    return f"{name} = {parameters.format_value(value, auto=name in parameters.find_autos(info))}"
 
 
-def _status(state: RunsState, info: WorkloadInfo, run: RunState | None, tick: int) -> Line:
+def _format_status(state: RunsState, info: WorkloadInfo, run: RunState | None, tick: int) -> Line:
     if run is None:
-        return not_run(state, info)
+        return explain_not_run(state, info)
     known = run.result or run.so_far
     spans: list[Span] = []
     if known is not None and known.time is not None:
-        spans += _figures(known)
+        spans += _format_figures(known)
     if run.result is None:
-        words = progress_words(run.progress) if run.progress else _waits_for(state, run)
+        words = format_run_progress(run.progress) if run.progress else _explain_wait(state, run)
         turning = SPINNER[glyphs.GLYPHS.ascii]
         spans.append(Span(f"{turning[tick % len(turning)]} ", TextStyle.KEY))
         estimate = run.progress.estimate_s if run.progress and known is None else None
@@ -199,11 +201,11 @@ def _status(state: RunsState, info: WorkloadInfo, run: RunState | None, tick: in
         spans.append(Span(words, TextStyle.KEY))
     elif run.result.status != "ok":
         style = TextStyle.BAD if run.result.status == "failed" else TextStyle.NOTE
-        spans.append(Span(end_words(run.result.status, run.result.reason), style))
+        spans.append(Span(format_end(run.result.status, run.result.reason), style))
     return tuple(spans)
 
 
-def _waits_for(state: RunsState, run: RunState) -> str:
+def _explain_wait(state: RunsState, run: RunState) -> str:
     """Return the reason why a run has not begun."""
     if state.runner.status != "ready":
         return f"waits for the runner, which is {state.runner.status}"
@@ -213,12 +215,14 @@ def _waits_for(state: RunsState, run: RunState) -> str:
     return "waits for its turn"
 
 
-def _figures(result: RunResult) -> list[Span]:
+def _format_figures(result: RunResult) -> list[Span]:
     assert result.time is not None
-    spans = [Span(median(result.time), TextStyle.STRONG)]
-    width = half_width(result.time)
+    spans = [Span(format_median(result.time), TextStyle.STRONG)]
+    width = compute_half_width(result.time)
     spans.append(Span(f" {text.spread(width)}" if width is not None else "", TextStyle.QUIET))
-    known = [words for words in (rate(result), of_limit(result)) if words not in ("", text.NA)]
+    known = [
+        words for words in (format_rate(result), format_limit(result)) if words not in ("", text.NA)
+    ]
     spans += [Span(f"   {words}", TextStyle.STRONG) for words in known]
     return spans
 
@@ -234,7 +238,7 @@ def page_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     rows += paragraph(info.about, cells)
     if rest:
         rows += [(), *paragraph(rest, cells)]
-    for device in devices(state):
+    for device in list_devices(state):
         run = state.demo_run(info, device)
         known = (run.result or run.so_far) if run else None
         found = finding_lines(known, cells) if known else []

@@ -10,21 +10,21 @@ from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
 from tui.kit.scale import ratio_line
 from tui.runs.state import parameters
-from tui.runs.state.result_words import time_words
+from tui.runs.state.result_words import format_time
 from tui.runs.state.runs import EarlierResult, RunState
 from tui.runs.state.state import RunsState
-from tui.runs.sweeps.sweep_result import Swept, settings_text, swept
-from tui.runs.views.chart import beside, chart_lines, sweep_lines
-from tui.runs.views.outcome import condition_lines, outcome_lines, result_lines, state_words
+from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_settings
+from tui.runs.views.chart import chart_lines, draw_beside, sweep_lines
+from tui.runs.views.outcome import condition_lines, format_state, outcome_lines, result_lines
 from tui.runs.views.workload_state import (
     AGAINST_STYLES,
-    latest_of,
-    other_flags,
-    progress_words,
-    verdict_words,
-    warnings_of,
+    collect_warnings,
+    find_changed_flags,
+    find_latest,
+    format_run_progress,
+    format_verdict,
 )
-from tui.runs.views.workload_table import CHANGED, devices
+from tui.runs.views.workload_table import CHANGED, list_devices
 from workloads.protocol.results import Setting, WorkloadInfo
 
 _INTERVAL_CELLS = 70
@@ -42,9 +42,9 @@ def detail_lines(state: RunsState, workload: str | None, cells: int, height: int
     info = state.find_workload(workload)
     if info is None:
         return [line(Span("no workload is selected", TextStyle.QUIET))]
-    names = devices(state)
-    found = swept(state, info.name, names)
-    came = _came_of_it(state, info, found, cells, height)
+    names = list_devices(state)
+    found = collect_sweep(state, info.name, names)
+    came = _outcome_lines(state, info, found, cells, height)
     rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
     skipped = skipped_lines(state, info, cells)
     if found is not None and not skipped:
@@ -63,13 +63,13 @@ def detail_lines(state: RunsState, workload: str | None, cells: int, height: int
     return rows
 
 
-def _came_of_it(
-    state: RunsState, info: WorkloadInfo, found: Swept | None, cells: int, height: int
+def _outcome_lines(
+    state: RunsState, info: WorkloadInfo, found: SweepResult | None, cells: int, height: int
 ) -> list[Line]:
     """Return the results at a glance and their plots, or those of the sweep, and a blank line."""
     if found is not None:
         return [*sweep_lines(found, state.sweeps[info.name], cells, height), ()]
-    runs = {device: state.latest_run(info.name, device) for device in devices(state)}
+    runs = {device: state.latest_run(info.name, device) for device in list_devices(state)}
     if not any(runs.values()):
         return []
     rows = outcome_lines(runs, cells)
@@ -84,7 +84,7 @@ def _came_of_it(
     def draw(number: int, room: int) -> list[Line]:
         return [(), *chart_lines(*drawn[number], room, height)]
 
-    return [*rows, *beside(draw, len(drawn), cells), ()]
+    return [*rows, *draw_beside(draw, len(drawn), cells), ()]
 
 
 def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
@@ -96,31 +96,31 @@ def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line
     return paragraph(words, cells, TextStyle.NOTE, indent="  ")
 
 
-def present_settings(state: RunsState, info: WorkloadInfo) -> dict[str, Setting]:
+def get_present_settings(state: RunsState, info: WorkloadInfo) -> dict[str, Setting]:
     """Return the table's settings of the workload; swept parameters as they were typed."""
     sweep = state.sweeps.get(info.name)
     if sweep is not None:
         return {**sweep.points[0], **sweep.texts}
-    return {**parameters.defaults(info), **state.parameters.get(info.name, {})}
+    return {**parameters.get_defaults(info), **state.parameters.get(info.name, {})}
 
 
 def parameter_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     """Each parameter with its value, what it is and what it may be set to."""
     if not info.parameters:
         return [line(Span("no parameters", TextStyle.QUIET)), ()]
-    present = present_settings(state, info)
-    changed = parameters.changed(info, present)
+    present = get_present_settings(state, info)
+    changed = parameters.find_changed(info, present)
     how = "  = edits, there F5 puts the defaults back" if changed else "  = edits"
     rows: list[Line] = [line(Span("Parameters", TextStyle.STRONG), Span(how, TextStyle.QUIET))]
     for parameter in info.parameters:
-        value = parameters.text_of(present[parameter.name], auto=parameter.auto)
+        value = parameters.format_value(present[parameter.name], auto=parameter.auto)
         words = f"{parameter.name} = {value}"
         lead = Span("  ")
         if parameter.name in changed:
-            default = parameters.text_of(parameter.default, auto=parameter.auto)
+            default = parameters.format_value(parameter.default, auto=parameter.auto)
             words += f" (default {default})"
             lead = Span(f"{CHANGED} ", TextStyle.NOTE)
-        words += f": {parameter.about} ({parameters.allowed(parameter)})"
+        words += f": {parameter.about} ({parameters.describe_allowed(parameter)})"
         found = paragraph(words, cells - 2, indent="    ")
         rows += [line(lead if row is found[0] else "  ", *row) for row in found]
     return [*rows, ()]
@@ -135,13 +135,15 @@ def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
 
 
 def device_lines(
-    state: RunsState, info: WorkloadInfo, device: str, cells: int, found: Swept | None = None
+    state: RunsState, info: WorkloadInfo, device: str, cells: int, found: SweepResult | None = None
 ) -> list[Line]:
     """Return the run on one device, whatever its state; of a sweep the one that ended last."""
     if found is not None:
-        run = latest_of(found, device)
+        run = find_latest(found, device)
         sweep = state.sweeps[info.name]
-        which = f"last of the sweep: {settings_text(sweep, run.request.parameters)}" if run else ""
+        which = (
+            f"last of the sweep: {format_settings(sweep, run.request.parameters)}" if run else ""
+        )
     else:
         run = state.latest_run(info.name, device)
         which = "a quick run of the demo" if run is not None and run.demo else ""
@@ -160,7 +162,7 @@ def device_lines(
         earlier = state.earlier_result(info, device)
         words = "not run with these parameters"
         if earlier is not None:
-            words += f"; earlier: {earlier_in_full(state, earlier)}"
+            words += f"; earlier: {format_earlier(state, earlier)}"
         return [title, *paragraph(words, cells, TextStyle.QUIET)]
     return [title, *_run_lines(state, run, cells, told=found is None)]
 
@@ -169,27 +171,27 @@ def _run_lines(state: RunsState, run: RunState, cells: int, *, told: bool) -> li
     """Every figure of a run; its warnings too, unless they are told above."""
     if run.result is None:
         if run.so_far is None:
-            words = state_words(run)
+            words = format_state(run)
             return paragraph(words.text, cells, words.style)
-        doing = progress_words(run.progress) if run.progress else "queued"
+        doing = format_run_progress(run.progress) if run.progress else "queued"
         if doing == "figures":
             doing = "timing is done; its study is running"
         return result_lines(run.so_far, () if told else run.so_far.warnings, cells, doing)
     return [
         *flag_lines(state, run, cells),
         *against_lines(state, run, cells),
-        *result_lines(run.result, () if told else warnings_of(run), cells),
+        *result_lines(run.result, () if told else collect_warnings(run), cells),
         *condition_lines(run.conditions, cells),
     ]
 
 
-def earlier_in_full(state: RunsState, one: EarlierResult) -> str:
+def format_earlier(state: RunsState, one: EarlierResult) -> str:
     """``2.71 ms ±0.4%, 2 d ago with driver 580.65, torch 2.13.0``."""
     now = state.machine.sample.at if state.machine.sample else state.earlier.at
     software = [f"driver {one.driver}"] if one.driver else []
     software += [f"torch {one.torch}"] if one.torch else []
     used = f" with {', '.join(software)}" if software else ""
-    return f"{time_words(one)}, {text.age(now - one.at)}{used}"
+    return f"{format_time(one)}, {text.age(now - one.at)}{used}"
 
 
 def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
@@ -200,7 +202,7 @@ def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
     now = state.machine.sample.at if state.machine.sample else state.earlier.at
     earlier = text.count(found.runs[0], "run")
     words = (
-        f"{verdict_words(found.verdict, found.ratio)} beside {earlier} of earlier sessions, the"
+        f"{format_verdict(found.verdict, found.ratio)} beside {earlier} of earlier sessions, the"
         f" last {text.age(now - found.at)}"
     )
     if found.ci95 is None:
@@ -219,7 +221,7 @@ def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
 
 def flag_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
     """Return the flags it ran under, where they are not the present ones."""
-    changed = other_flags(state, run)
+    changed = find_changed_flags(state, run)
     if not changed:
         return []
     words = ", ".join(
@@ -228,13 +230,13 @@ def flag_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
     return paragraph(f"ran with other flags: {words}", cells, TextStyle.NOTE, indent="  ")
 
 
-def copy_text(state: RunsState, workload: str | None, cells: int = 100) -> str:
+def format_for_clipboard(state: RunsState, workload: str | None, cells: int = 100) -> str:
     """Return the detail as plain text for the clipboard, with what the figures depend on."""
     rows = ["".join(span.text for span in row) for row in detail_lines(state, workload, cells)]
-    return "\n".join([*rows, "", *conditions(state, cells)]) + "\n"
+    return "\n".join([*rows, "", *format_conditions(state, cells)]) + "\n"
 
 
-def conditions(state: RunsState, cells: int) -> list[str]:
+def format_conditions(state: RunsState, cells: int) -> list[str]:
     """Host, driver, torch and threads in words."""
     known: list[tuple[str, object]] = [("GPU", SIMULATED)] if state.machine.simulated else []
     if state.machine.sample:

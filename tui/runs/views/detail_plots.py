@@ -30,14 +30,14 @@ from tui.kit.plot import (
 )
 from tui.kit.scale import Scale, above, below
 from tui.kit.tables import table_lines
-from tui.runs.state.parameters import short
-from tui.runs.state.result_words import median
-from tui.runs.state.runs import RunState, median_of, result_of
+from tui.runs.state.parameters import format_short
+from tui.runs.state.result_words import format_median
+from tui.runs.state.runs import RunState, get_median, get_timed_result
 from tui.runs.state.state import RunsState
-from tui.runs.sweeps.roofline import Roof, Roofline, RooflinePoint, roofline
-from tui.runs.sweeps.sweep_result import base_device, speed_up
-from tui.runs.views.chart import bar, beside
-from tui.runs.views.workload_table import devices, figures_of
+from tui.runs.sweeps.roofline import Roof, Roofline, RooflinePoint, build_roofline
+from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
+from tui.runs.views.chart import draw_bar, draw_beside
+from tui.runs.views.workload_table import find_shown_runs, list_devices
 from workloads.protocol.results import DataColumn, Table
 
 TIME_CELLS = 8
@@ -57,10 +57,10 @@ def group_lines(state: RunsState, group: str, names: Sequence[str], cells: int) 
         names: its workloads.
         cells: width of a line.
     """
-    where = devices(state)
+    where = list_devices(state)
     rows = paragraph(f"{group}: time of a call on {' and '.join(where)}", cells, TextStyle.STRONG)
-    known = [(name, figures_of(state, name, where)) for name in names]
-    timed = [(name, runs) for name, runs in known if any(map(median_of, runs.values()))]
+    known = [(name, find_shown_runs(state, name, where)) for name in names]
+    timed = [(name, runs) for name, runs in known if any(map(get_median, runs.values()))]
     waiting = len(names) - len(timed)
     if timed:
         words = "the slowest device of each workload has the full bar"
@@ -68,32 +68,34 @@ def group_lines(state: RunsState, group: str, names: Sequence[str], cells: int) 
         label_cells = max(map(cell_len, where))
 
         def draw(number: int, room: int) -> list[Line]:
-            return _bars(*timed[number], room, label_cells)
+            return _draw_bars(*timed[number], room, label_cells)
 
-        rows += beside(draw, len(timed), cells)
+        rows += draw_beside(draw, len(timed), cells)
     if waiting:
         words = f"{text.count(waiting, 'workload')} without a time: r runs the group"
         rows += paragraph(words, cells, TextStyle.QUIET)
     return rows
 
 
-def _bars(name: str, runs: dict[str, RunState | None], cells: int, label_cells: int) -> list[Line]:
+def _draw_bars(
+    name: str, runs: dict[str, RunState | None], cells: int, label_cells: int
+) -> list[Line]:
     """Return the workload with its speed-up, and below it a bar for each device that has a time."""
-    times = {device: time for device, run in runs.items() if (time := median_of(run))}
+    times = {device: time for device, run in runs.items() if (time := get_median(run))}
     full = max(times.values())
-    base = base_device(list(times))
+    base = choose_base_device(list(times))
     room = max(1, cells - 2 - label_cells - 1 - 1 - TIME_CELLS)
     others = [device for device in times if device != base]
-    ratios = [speed_up(runs[device], runs[base]) for device in others]
+    ratios = [compute_speed_up(runs[device], runs[base]) for device in others]
     said = "  ".join(text.ratio(ratio) for ratio in ratios if ratio is not None)
     head = line(Span(name, TextStyle.KEY), Span(f"  {said}" if said else "", TextStyle.STRONG))
     rows = [fit_line(head, cells)]
     for place, (device, time) in enumerate(times.items()):
-        result = result_of(runs[device])
+        result = get_timed_result(runs[device])
         assert result is not None
         assert result.time is not None
-        drawn = Span(left(bar(time / full, room), room), style_of(place))
-        words = right(median(result.time), TIME_CELLS)
+        drawn = Span(left(draw_bar(time / full, room), room), style_of(place))
+        words = right(format_median(result.time), TIME_CELLS)
         rows.append(fit_line(line(f"  {left(device, label_cells)} ", drawn, f" {words}"), cells))
     return rows
 
@@ -101,7 +103,7 @@ def _bars(name: str, runs: dict[str, RunState | None], cells: int, label_cells: 
 # ---- the roofline of a device --------------------------------------------------------------------
 
 
-def roofline_device(state: RunsState) -> str:
+def choose_roofline_device(state: RunsState) -> str:
     """Return the device of the shown roofline: the selected one, else the GPU column's."""
     gpu = state.machine.gpu_column
     return state.machine.selected_device.torch or (gpu.torch if gpu else None) or "cpu"
@@ -119,10 +121,10 @@ def roofline_lines(
         cells: width of a line.
         height: rows of the plot.
     """
-    found = roofline(state, device)
+    found = build_roofline(state, device)
     rows: list[Line] = []
     if not found.points or cells < LEAST_CELLS:
-        rows += paragraph(_roofline_title(found), cells, TextStyle.STRONG)
+        rows += paragraph(_format_roofline_title(found), cells, TextStyle.STRONG)
     if not found.points:
         words = (
             f"no run on {device} has told both its operations and its bytes yet: matmul and "
@@ -130,14 +132,14 @@ def roofline_lines(
         )
         rows += paragraph(words, cells, TextStyle.QUIET)
     elif cells >= LEAST_CELLS:
-        rows += plot_lines(_roofline_plot(found, selected), cells, height)
+        rows += plot_lines(_build_roofline_plot(found, selected), cells, height)
     rows += [(), *_limit_lines(found, cells)]
     if found.points:
-        rows += [(), *table_lines(_point_table(found, selected), {}, cells)]
+        rows += [(), *table_lines(_build_point_table(found, selected), {}, cells)]
     return rows
 
 
-def _roofline_plot(found: Roofline, selected: str | None) -> Plot:
+def _build_roofline_plot(found: Roofline, selected: str | None) -> Plot:
     places = [point.flop_per_byte for point in found.points]
     values = [point.flop_per_s for point in found.points]
     memory = found.memory
@@ -148,7 +150,7 @@ def _roofline_plot(found: Roofline, selected: str | None) -> Plot:
     names = dict.fromkeys(point.workload for point in found.points)
     # The selected one first: it has the first mark, and stands first in the legend.
     order = sorted(names, key=lambda name: name != selected)
-    curves = [_curve_of(name, number, found) for number, name in enumerate(order)]
+    curves = [_make_curve(name, number, found) for number, name in enumerate(order)]
     levels = [
         Level(roof.words, roof.value, roof.value / memory.value if memory else None)
         for roof in found.compute
@@ -163,22 +165,22 @@ def _roofline_plot(found: Roofline, selected: str | None) -> Plot:
         Axis("", "FLOP/s", upright),
         tuple(curves),
         tuple(levels),
-        title=_roofline_title(found),
+        title=_format_roofline_title(found),
     )
 
 
-def _roofline_title(found: Roofline) -> str:
+def _format_roofline_title(found: Roofline) -> str:
     return f"Roofline of {found.device}"
 
 
-def _curve_of(name: str, number: int, found: Roofline) -> Curve:
+def _make_curve(name: str, number: int, found: Roofline) -> Curve:
     points = sorted(
         (point.flop_per_byte, point.flop_per_s) for point in found.points if point.workload == name
     )
     return Curve(name, tuple(points), mark_of(number), style_of(number), joined=False)
 
 
-def _named(roof: Roof, unit: str) -> str:
+def _format_roof(roof: Roof, unit: str) -> str:
     return f"{roof.words} {text.rate(roof.value, unit)}"
 
 
@@ -192,19 +194,19 @@ def _limit_lines(found: Roofline, cells: int) -> list[Line]:
         )
         rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     else:
-        rows += paragraph(f"slope: {_named(found.memory, 'B/s')}", cells, indent="  ")
+        rows += paragraph(f"slope: {_format_roof(found.memory, 'B/s')}", cells, indent="  ")
     if not found.compute:
         words = f"compute limit {text.NA}: neither published nor measured of {found.device}"
         return [*rows, *paragraph(words, cells, TextStyle.QUIET, indent="  ")]
     for roof in found.compute:
-        words = f"flat: {_named(roof, 'FLOP/s')}"
+        words = f"flat: {_format_roof(roof, 'FLOP/s')}"
         if found.memory is not None:
             words += f", from {number(float(f'{roof.value / found.memory.value:.3g}'))} FLOP/B on"
         rows += paragraph(words, cells, indent="  ")
     return rows
 
 
-def _point_table(found: Roofline, selected: str | None) -> Table:
+def _build_point_table(found: Roofline, selected: str | None) -> Table:
     columns = (
         DataColumn("workload"),
         DataColumn("settings"),
@@ -213,11 +215,13 @@ def _point_table(found: Roofline, selected: str | None) -> Table:
         DataColumn("share of roof", "%"),
     )
     order = sorted(found.points, key=lambda one: (one.workload != selected, one.flop_per_byte))
-    return Table("roofline", "points", columns, tuple(_point_row(found, point) for point in order))
+    return Table(
+        "roofline", "points", columns, tuple(_build_point_row(found, point) for point in order)
+    )
 
 
-def _point_row(found: Roofline, point: RooflinePoint) -> tuple[str | float | None, ...]:
+def _build_point_row(found: Roofline, point: RooflinePoint) -> tuple[str | float | None, ...]:
     roof = found.roof(point)
     share = 100 * point.flop_per_s / roof if roof else None
     intensity = float(f"{point.flop_per_byte:.3g}")
-    return (point.workload, short(point.parameters), intensity, point.flop_per_s, share)
+    return (point.workload, format_short(point.parameters), intensity, point.flop_per_s, share)

@@ -23,17 +23,23 @@ from tui.kit.lines import (
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Level, Plot, plot_lines
 from tui.kit.scale import Scale
 from tui.runs.state.result_words import (
-    end_words,
-    excess_words,
-    half_width,
-    limit_words,
-    median,
-    rate_words,
+    compute_half_width,
+    describe_excess,
+    format_end,
+    format_limit_share,
+    format_median,
+    format_rates,
 )
-from tui.runs.state.runs import NOT_SAMPLED, Conditions, RunState, rate_at_limit, result_of
-from tui.runs.sweeps.sweep_result import base_device, speed_up
-from tui.runs.views.chart import bar, finding_lines, missing_lines
-from tui.runs.views.workload_state import progress_words, warnings_of
+from tui.runs.state.runs import (
+    NOT_SAMPLED,
+    Conditions,
+    RunState,
+    find_limited_rate,
+    get_timed_result,
+)
+from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
+from tui.runs.views.chart import draw_bar, finding_lines, missing_lines
+from tui.runs.views.workload_state import collect_warnings, format_run_progress
 from workloads.protocol.results import Check, Limit, RunResult, Timing
 
 DEVICE_CELLS = 8
@@ -66,7 +72,7 @@ def outcome_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]
     results = [(run.result or run.so_far) for run in runs.values() if run is not None]
     limits = [result.limit for result in results if result is not None and result.limit]
     # Bars of one length: they are read beside each other.
-    words = max((cell_len(limit_words(limit)) for limit in limits), default=0)
+    words = max((cell_len(format_limit_share(limit)) for limit in limits), default=0)
     rows: list[Line] = []
     for device, run in runs.items():
         if run is not None:
@@ -80,23 +86,25 @@ def _device_lines(device: str, run: RunState, cells: int, limit_cells: int) -> l
     rows: list[Line] = []
     if result is not None and result.time is not None:
         rows += _figure_lines(label, result, result.time, cells, limit_cells)
-    words = state_words(run)
+    words = format_state(run)
     if words.text:
         lead = () if rows else (label,)
         rows += flow([(*lead, words)], cells, indent="  ")
-    for row in [] if result is None or result.check is None else check_mark(result.check):
+    for row in [] if result is None or result.check is None else format_check(result.check):
         rows += flow([row], cells, indent="  ")
-    for warning in warnings_of(run) if run.result else () if result is None else result.warnings:
+    for warning in (
+        collect_warnings(run) if run.result else () if result is None else result.warnings
+    ):
         rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  ")
     return rows
 
 
-def state_words(run: RunState) -> Span:
+def format_state(run: RunState) -> Span:
     """Return the progress, or how it ended where that is not well; empty when done."""
     if run.result is None:
         if run.progress is None:
             return Span("queued", TextStyle.QUIET)
-        words = progress_words(run.progress)
+        words = format_run_progress(run.progress)
         estimate = run.progress.estimate_s
         if run.so_far is None and estimate is not None:
             words += f", {text.seconds(estimate, run.progress.half_width or 0.1)} so far"
@@ -105,20 +113,20 @@ def state_words(run: RunState) -> Span:
     if result.status == "ok":
         return Span("")
     style = TextStyle.BAD if result.status == "failed" else TextStyle.NOTE
-    return Span(end_words(result.status, result.reason), style)
+    return Span(format_end(result.status, result.reason), style)
 
 
 def _figure_lines(
     label: Span, result: RunResult, time: Timing, cells: int, limit_cells: int
 ) -> list[Line]:
-    half = half_width(time)
+    half = compute_half_width(time)
     spread = text.spread(half) if half is not None else ""
     spread_cells = cell_len(glyphs.GLYPHS.plus_minus + SPREAD)
     figures = [
-        (median(time), TIME_CELLS, TextStyle.STRONG),
+        (format_median(time), TIME_CELLS, TextStyle.STRONG),
         (spread, spread_cells, TextStyle.QUIET),
     ]
-    figures += [(words, RATE_CELLS, TextStyle.STRONG) for words in rate_words(result)[:1]]
+    figures += [(words, RATE_CELLS, TextStyle.STRONG) for words in format_rates(result)[:1]]
     padded = " ".join(right(words, size) for words, size, _ in figures)
     if label.width + cell_len(padded) > cells:
         parts = [line(Span(words, style)) for words, _, style in figures if words]
@@ -139,24 +147,24 @@ def _limit_rows(limit: Limit | None, indent: int, cells: int, limit_cells: int) 
     if limit is None:
         return []
     style = TextStyle.BAD if limit.exceeded else TextStyle.PLAIN
-    told = Span(limit_words(limit), style)
+    told = Span(format_limit_share(limit), style)
     room = min(BAR_CELLS[1], cells - indent - limit_cells - 2)
     if room < BAR_CELLS[0]:
         return flow([(told,)], cells, indent="  ")
     # Beside the figures the line has its indent already.
     lead = " " if indent > DEVICE_CELLS + 4 else " " * indent
-    return [line(lead, *share_bar(limit, room), "  ", told)]
+    return [line(lead, *draw_share_bar(limit, room), "  ", told)]
 
 
-def share_bar(limit: Limit, cells: int) -> Line:
+def draw_share_bar(limit: Limit, cells: int) -> Line:
     """Return the share of the limit, which is the whole bar."""
-    drawn = bar(limit.fraction, cells)
+    drawn = draw_bar(limit.fraction, cells)
     track = glyphs.GLYPHS.zero * (cells - cell_len(drawn))
     style = TextStyle.BAD if limit.exceeded else TextStyle.ALLOCATED
     return line(Span(drawn, style), Span(track, TextStyle.QUIET))
 
 
-def check_mark(check: Check) -> list[Line]:
+def format_check(check: Check) -> list[Line]:
     """Return the verdict on the result's own values."""
     indent = " " * (DEVICE_CELLS + 1)
     if check.passed:
@@ -166,16 +174,16 @@ def check_mark(check: Check) -> list[Line]:
 
 def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]:
     """How many times faster a device is, where each has a result and none of them is wrong."""
-    results = {device: result_of(run) for device, run in runs.items()}
+    results = {device: get_timed_result(run) for device, run in runs.items()}
     timed = [device for device, one in results.items() if one and one.status == "ok"]
     if len(timed) < 2:
         return []
     rows: list[Line] = []
-    base = base_device(timed)
+    base = choose_base_device(timed)
     for device in timed:
         if device == base:
             continue
-        ratio = speed_up(runs[device], runs[base])
+        ratio = compute_speed_up(runs[device], runs[base])
         if ratio is None:
             words = f"{device} and {base} ran sizes of their own: their times do not compare"
             rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
@@ -200,7 +208,7 @@ def result_lines(
         cells: width of a line.
         doing: what goes on, of a run that is not finished.
     """
-    words = doing or end_words(result.status, result.reason)
+    words = doing or format_end(result.status, result.reason)
     style = TextStyle.KEY if doing else STATUS_STYLES[result.status]
     rows = paragraph(words, cells, style, indent="  ")
     for warning in warnings:
@@ -208,7 +216,7 @@ def result_lines(
     if result.time is not None:
         rows += _pair_lines(time_pairs(result.time, result.unavailable), cells)
         rows += block_lines(result.time, cells)
-        rows += _pair_lines([("rate", words) for words in rate_words(result)], cells)
+        rows += _pair_lines([("rate", words) for words in format_rates(result)], cells)
         rows += limit_lines(result, cells)
     rows += _pair_lines(memory_pairs(result), cells)
     rows += check_lines(result, cells)
@@ -235,8 +243,8 @@ def _pair_lines(pairs: list[tuple[str, str]], cells: int) -> list[Line]:
 
 def time_pairs(time: Timing, unavailable: dict[str, str]) -> list[tuple[str, str]]:
     """Return the time's statistics; the median carries the digits that its interval supports."""
-    width = half_width(time)
-    pairs = [("median", f"{median(time)} by the {time.clock} clock")]
+    width = compute_half_width(time)
+    pairs = [("median", f"{format_median(time)} by the {time.clock} clock")]
     if time.ci95_s is not None:
         low, high = (text.seconds(value) for value in time.ci95_s)
         pairs.append(("95% interval", f"{low} to {high} ({text.spread(width)})"))
@@ -288,10 +296,10 @@ def limit_lines(result: RunResult, cells: int) -> list[Line]:
     if limit is None:
         reason = result.unavailable.get("limit", "no rate to compare with one")
         return paragraph(f"limit n/a: {reason}", cells, TextStyle.QUIET, indent="  ")
-    of = rate_at_limit(result)
+    of = find_limited_rate(result)
     value = quantity(limit.value, of[1] if of else "byte/s")
     words = f"{text.share(limit.fraction)} of {limit.name}: {value}, {limit.source}"
-    if excess := excess_words(limit):
+    if excess := describe_excess(limit):
         words = f"{glyphs.GLYPHS.warning} {excess}: {words}"
     return paragraph(
         words, cells, TextStyle.BAD if limit.exceeded else TextStyle.PLAIN, indent="  "

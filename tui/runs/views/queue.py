@@ -12,7 +12,7 @@ from tui.devices.state.devices import CPU
 from tui.kit.lines import Line, Span, TextStyle, fit, width
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
-from tui.runs.views.workload_table import devices
+from tui.runs.views.workload_table import list_devices
 from workloads.protocol.messages import Budget, Progress, Run
 
 USUAL_S: dict[Budget, float] = {"quick": 4.0, "normal": 8.0, "careful": 60.0}
@@ -24,7 +24,7 @@ LEAST_BAR, MOST_BAR = 8, 60
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class RunEstimate:
     """How long some runs may take."""
 
     seconds: float
@@ -47,7 +47,7 @@ class Queue:
     left_s: float
 
 
-class Spans:
+class RunDurations:
     """How long the runs of a session took.
 
     Args:
@@ -58,11 +58,11 @@ class Spans:
         self._same: dict[tuple[str, str, Budget], float] = {}
         self._alike: defaultdict[tuple[str, Budget], list[float]] = defaultdict(list)
         for run in runs:
-            seconds = lasted_s(run)
+            seconds = compute_duration(run)
             if seconds is not None:
                 request = run.request
                 self._same[request.workload, request.device, request.budget] = seconds
-                self._alike[_kind(request.device), request.budget].append(seconds)
+                self._alike[_get_kind(request.device), request.budget].append(seconds)
 
     def same(self, run: Run) -> float | None:
         """Seconds that the newest run of the workload took on the device; ``None`` before one."""
@@ -70,8 +70,8 @@ class Spans:
 
     def mean(self, run: Run) -> float | None:
         """Seconds that a run took on such a device on average; ``None`` before one."""
-        known = self._alike.get((_kind(run.device), run.budget))
-        return _mean(known) if known else None
+        known = self._alike.get((_get_kind(run.device), run.budget))
+        return _compute_mean(known) if known else None
 
     def expected(self, run: Run) -> float:
         """Seconds that a run may take."""
@@ -81,7 +81,7 @@ class Spans:
         return USUAL_S[run.budget] if seconds is None else seconds
 
 
-def lasted_s(run: RunState) -> float | None:
+def compute_duration(run: RunState) -> float | None:
     """Seconds from the run's begin to its end; ``None`` where it was not run to its end."""
     result = run.result
     if result is None or run.cancelled or result.started_at is None or result.ended_at is None:
@@ -89,34 +89,34 @@ def lasted_s(run: RunState) -> float | None:
     return max(0.0, result.ended_at - result.started_at)
 
 
-def expected(state: RunsState, runs: Iterable[Run]) -> Expected:
+def estimate_runs(state: RunsState, runs: Iterable[Run]) -> RunEstimate:
     """How long runs may take that are done one after the other.
 
     Args:
         state: of the runs.
         runs: those that are asked for.
     """
-    spans = Spans(state.book.values())
+    spans = RunDurations(state.book.values())
     asked = list(runs)
     known = [seconds for run in asked if (seconds := spans.same(run)) is not None]
     new = [run for run in asked if spans.same(run) is None]
     others = [spans.expected(run) for run in new]
-    return Expected(
+    return RunEstimate(
         seconds=sum(known) + sum(others),
         runs=len(asked),
         known=len(known),
-        each_s=_mean(others) if others else None,
+        each_s=_compute_mean(others) if others else None,
         measured=all(spans.mean(run) is not None for run in new),
     )
 
 
-def queue(state: RunsState) -> Queue | None:
+def build_queue(state: RunsState) -> Queue | None:
     """How far the runs are; ``None`` where none waits or goes on."""
     known = [state.book[run_id] for run_id in state.requested if run_id in state.book]
     waiting = [run for run in known if not run.ended]
     if not waiting:
         return None
-    spans = Spans(state.book.values())
+    spans = RunDurations(state.book.values())
     left = 0.0
     for run in waiting:
         passed = run.progress.elapsed_s if run.progress else 0.0
@@ -130,12 +130,12 @@ def queue(state: RunsState) -> Queue | None:
     )
 
 
-def _mean(values: Sequence[float]) -> float:
+def _compute_mean(values: Sequence[float]) -> float:
     # The standard library's brings fractions and decimals into a start.
     return sum(values) / len(values)
 
 
-def _kind(device: str) -> str:
+def _get_kind(device: str) -> str:
     return device.partition(":")[0]
 
 
@@ -169,30 +169,30 @@ def queue_line(found: Queue, cells: int, now: str = "") -> Line:
     return spans if width(spans) <= cells else (Span(head + tail, TextStyle.STRONG),)
 
 
-def runs_of(state: RunsState, names: Sequence[str]) -> list[Run]:
+def make_runs(state: RunsState, names: Sequence[str]) -> list[Run]:
     """Return the runs of some workloads: each setting on each device of the table."""
     return [
         Run(id="", workload=name, device=device, parameters=dict(point), flags={})
         for name in names
         for point in state.points(name)
-        for device in devices(state)
+        for device in list_devices(state)
     ]
 
 
-def run_all_words(state: RunsState, names: Sequence[str]) -> tuple[str, list[str]]:
+def format_run_all_question(state: RunsState, names: Sequence[str]) -> tuple[str, list[str]]:
     """Return the question before everything that the table lists is run, and what is to be known.
 
     Args:
         state: of the runs.
         names: of the workloads.
     """
-    runs = runs_of(state, names)
-    found = expected(state, runs)
-    where = " and ".join(devices(state))
+    runs = make_runs(state, names)
+    found = estimate_runs(state, runs)
+    where = " and ".join(list_devices(state))
     if state.machine.environment is None:
         where = f"{CPU}, and on the GPU once torch has found one"
     words = [f"{text.count(found.runs, 'run')} on {where}, {text.about(found.seconds)}."]
-    words.append(_basis(found))
+    words.append(_describe_basis(found))
     waiting = len(state.pending())
     if waiting:
         wait = "waits" if waiting == 1 else "wait"
@@ -201,7 +201,7 @@ def run_all_words(state: RunsState, names: Sequence[str]) -> tuple[str, list[str
     return f"Run {text.count(len(names), 'workload')}?", words
 
 
-def _basis(found: Expected) -> str:
+def _describe_basis(found: RunEstimate) -> str:
     """Return the basis of the estimate."""
     if found.each_s is None:
         return "The estimate is how long the same runs took before."
@@ -215,14 +215,14 @@ def _basis(found: Expected) -> str:
     )
 
 
-def quit_words(state: RunsState) -> list[str]:
+def format_quit_warning(state: RunsState) -> list[str]:
     """Return the loss if the program ends while something runs.
 
     Args:
         state: of the runs.
     """
     waiting = len(state.pending())
-    doing = going_on(state)
+    doing = format_current_run(state)
     words = [f"{doing[0][0].upper()}{doing[0][1:]}." if doing else f"{waiting} queued."]
     words.append(f"{'It is' if waiting == 1 else f'All {waiting} are'} cancelled.")
     results = sum(run.result is not None and not run.cancelled for run in state.book.values())
@@ -235,13 +235,13 @@ def quit_words(state: RunsState) -> list[str]:
     return words
 
 
-def going_on(state: RunsState) -> list[str]:
+def format_current_run(state: RunsState) -> list[str]:
     """Return the current measurement and its progress, ever shorter; empty for none."""
     for run in state.book.values():
         if run.progress and not run.ended:
             where = f"on {run.request.device}"
-            how_far = state.runner.silence or _how_far(run.progress)
-            return _at_length(state, run.request.workload, where, how_far)
+            how_far = state.runner.silence or _format_progress(run.progress)
+            return _format_long(state, run.request.workload, where, how_far)
     for compared in state.comparisons.values():
         if compared.progress and not compared.done:
             how_far = state.runner.silence or compared.progress.phase
@@ -249,17 +249,17 @@ def going_on(state: RunsState) -> list[str]:
             if not state.runner.silence and done is not None and done.pairs < done.pairs_wanted:
                 how_far = f"pair {done.pairs + 1} of {done.pairs_wanted}"
             where = f"with {compared.request.flag}"
-            return _at_length(state, compared.request.workload, where, how_far)
+            return _format_long(state, compared.request.workload, where, how_far)
     return []
 
 
-def _how_far(progress: Progress) -> str:
+def _format_progress(progress: Progress) -> str:
     if progress.remaining_s is not None:
         return f"{text.at_most(progress.remaining_s)} left"
     return progress.phase
 
 
-def _at_length(state: RunsState, workload: str, where: str, how_far: str) -> list[str]:
+def _format_long(state: RunsState, workload: str, where: str, how_far: str) -> list[str]:
     waiting = len(state.pending()) - 1
     words = f"running {workload} {where}, {how_far}"
     more = [f"{words}, {waiting} to do"] if waiting else []

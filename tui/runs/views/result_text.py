@@ -12,15 +12,21 @@ from tui.kit.command_line.output import WIDTH, width
 from tui.kit.lines import Line, plain
 from tui.kit.scale import ratio_line
 from tui.kit.tables import table_lines
-from tui.runs.state.parameters import Sweep, autos, short
-from tui.runs.state.result_words import end_words, limit_words, peak_of, rate_words, time_words
+from tui.runs.state.parameters import Sweep, find_autos, format_short
+from tui.runs.state.result_words import (
+    find_peak,
+    format_end,
+    format_limit_share,
+    format_rates,
+    format_time,
+)
 from tui.runs.state.runs import CompareState, RunState
 from tui.runs.state.state import RunsState
-from tui.runs.sweeps.sweep_result import Swept, progress_text, swept
-from tui.runs.views.backend import on_off, unfinished, verdict
+from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_sweep_progress
+from tui.runs.views.backend import format_on_off, format_unfinished, format_verdict
 from tui.runs.views.chart import crossing_lines, finding_lines, gap_lines, plot_rows
 from tui.runs.views.outcome import check_lines
-from tui.runs.views.workload_state import warnings_of
+from tui.runs.views.workload_state import collect_warnings
 from workloads.protocol import wire
 from workloads.protocol.results import Comparison, Environment, RunResult
 
@@ -29,80 +35,80 @@ RATIO_CELLS = 72
 """Of the line that a ratio is drawn on."""
 
 
-def results_text(state: RunsState, states: Sequence[RunState]) -> str:
+def format_results(state: RunsState, states: Sequence[RunState]) -> str:
     """Return a line for each result and below it what there is to say about it, then the sweeps."""
-    return "".join(state_text(state, entry) for entry in states) + sweeps_text(state, states)
+    return "".join(format_run(state, entry) for entry in states) + format_sweeps(state, states)
 
 
-def state_text(state: RunsState, entry: RunState) -> str:
+def format_run(state: RunsState, entry: RunState) -> str:
     """Return a line for a result, and below it what there is to say about it."""
     result = entry.result
     if result is None:
         return rows_of_text([f"{entry.request.workload} on {entry.request.device}: not run"])
-    known = next((autos(i) for i in state.catalogue if i.name == result.workload), ())
-    name = f"{result.workload} {short({**result.parameters, **result.chosen}, known)}"
-    lines = [f"{name:<40} {result.device:<8} {result_summary(result)}"]
+    known = next((find_autos(i) for i in state.catalogue if i.name == result.workload), ())
+    name = f"{result.workload} {format_short({**result.parameters, **result.chosen}, known)}"
+    lines = [f"{name:<40} {result.device:<8} {format_summary(result)}"]
     if entry.request.workload in state.sweeps:
-        lines += [f"{INDENT}warning: {warning}" for warning in warnings_of(entry)]
+        lines += [f"{INDENT}warning: {warning}" for warning in collect_warnings(entry)]
     else:
         cells = width() - len(INDENT)
-        lines += [f"{INDENT}{row}".rstrip() for row in _result_notes(entry, result, cells)]
+        lines += [f"{INDENT}{row}".rstrip() for row in _format_notes(entry, result, cells)]
     return rows_of_text(lines)
 
 
-def sweeps_text(state: RunsState, states: Sequence[RunState]) -> str:
+def format_sweeps(state: RunsState, states: Sequence[RunState]) -> str:
     """Return the sweeps that were run."""
     lines: list[str] = []
-    for found in sweeps_of(state, states):
-        lines += ["", *_sweep(found, width())]
+    for found in find_sweeps(state, states):
+        lines += ["", *_format_sweep(found, width())]
     return rows_of_text(lines)
 
 
-def _plain(rows: Sequence[Line]) -> list[str]:
+def _make_plain(rows: Sequence[Line]) -> list[str]:
     return [plain(row).rstrip() for row in rows]
 
 
-def result_summary(result: RunResult) -> str:
+def format_summary(result: RunResult) -> str:
     """Median, interval, rates, share of a limit and peak; or why there are none."""
     if result.time is None:
-        return end_words(result.status, result.reason)
-    parts = [time_words(result.time), *rate_words(result)]
+        return format_end(result.status, result.reason)
+    parts = [format_time(result.time), *format_rates(result)]
     if result.limit is not None:
-        parts.append(limit_words(result.limit))
-    peak = peak_of(result.memory)
+        parts.append(format_limit_share(result.limit))
+    peak = find_peak(result.memory)
     if peak is not None:
         parts.append(f"peak {fmt.size(peak)}")
     if result.status != "ok":
-        parts.append(end_words(result.status, result.reason))
+        parts.append(format_end(result.status, result.reason))
     return "  ".join(parts)
 
 
-def _result_notes(entry: RunState, result: RunResult, cells: int) -> list[str]:
+def _format_notes(entry: RunState, result: RunResult, cells: int) -> list[str]:
     """Check, warnings, figures, points of charts with their marks, tables and the log."""
-    rows = [row.strip() for row in _plain(check_lines(result, cells))]
-    rows += [f"warning: {warning}" for warning in warnings_of(entry)]
-    return rows + _plain(finding_lines(result, cells, drawn=False))
+    rows = [row.strip() for row in _make_plain(check_lines(result, cells))]
+    rows += [f"warning: {warning}" for warning in collect_warnings(entry)]
+    return rows + _make_plain(finding_lines(result, cells, drawn=False))
 
 
-def results_as_json(state: RunsState, states: Sequence[RunState]) -> dict[str, Any]:
+def encode_results(state: RunsState, states: Sequence[RunState]) -> dict[str, Any]:
     """Return the shape of ``run --json``: what was measured, where and under which conditions."""
     environment = state.machine.environment
     found: dict[str, Any] = {
         "environment": wire.to_plain(environment) if environment else None,
-        "results": [_result_as_json(entry) for entry in states if entry.result is not None],
+        "results": [_encode_result(entry) for entry in states if entry.result is not None],
     }
-    sweeps = sweeps_of(state, states)
+    sweeps = find_sweeps(state, states)
     if sweeps:
-        found["sweeps"] = [sweep_as_json(state.sweeps[item.workload], item) for item in sweeps]
+        found["sweeps"] = [encode_sweep(state.sweeps[item.workload], item) for item in sweeps]
     if state.hello is not None and state.hello.problems:
         found["problems"] = list(state.hello.problems)
     return found
 
 
-def _result_as_json(entry: RunState) -> dict[str, Any]:
+def _encode_result(entry: RunState) -> dict[str, Any]:
     result = entry.result
     assert result is not None
-    plain: dict[str, Any] = wire.to_plain(with_process_peak(result, entry))
+    plain: dict[str, Any] = wire.to_plain(add_process_peak(result, entry))
     reason = result.reason or "not measured"
     absent = plain["unavailable"]
     for name in ("time", "limit"):
@@ -122,7 +128,7 @@ def _result_as_json(entry: RunState) -> dict[str, Any]:
     return plain
 
 
-def with_process_peak(result: RunResult, entry: RunState) -> RunResult:
+def add_process_peak(result: RunResult, entry: RunState) -> RunResult:
     """Return the result with NVML's figure for the process put in, where the monitor saw one."""
     path = "memory.process_peak"
     if entry.conditions is None or entry.conditions.process_peak is None:
@@ -135,26 +141,26 @@ def with_process_peak(result: RunResult, entry: RunState) -> RunResult:
 # ---- sweeps ------------------------------------------------------------------------------------
 
 
-def sweeps_of(state: RunsState, states: Sequence[RunState]) -> list[Swept]:
+def find_sweeps(state: RunsState, states: Sequence[RunState]) -> list[SweepResult]:
     """Return the sweeps that were run, with the devices they ran on."""
     found = []
     for name in dict.fromkeys(entry.request.workload for entry in states):
         devices = [entry.request.device for entry in states if entry.request.workload == name]
-        one = swept(state, name, tuple(dict.fromkeys(devices)))
+        one = collect_sweep(state, name, tuple(dict.fromkeys(devices)))
         if one is not None:
             found.append(one)
     return found
 
 
-def _sweep(found: Swept, cells: int) -> list[str]:
-    rows = [f"sweep of {found.workload}: {progress_text(found)}"]
-    rows += _plain(crossing_lines(found, cells))
-    rows += _plain(plot_rows(found, min(cells, WIDTH)))
-    rows += ["", *_plain(table_lines(found.table, {}, cells)[1:])]
-    return rows + _plain(gap_lines(found, cells))
+def _format_sweep(found: SweepResult, cells: int) -> list[str]:
+    rows = [f"sweep of {found.workload}: {format_sweep_progress(found)}"]
+    rows += _make_plain(crossing_lines(found, cells))
+    rows += _make_plain(plot_rows(found, min(cells, WIDTH)))
+    rows += ["", *_make_plain(table_lines(found.table, {}, cells)[1:])]
+    return rows + _make_plain(gap_lines(found, cells))
 
 
-def sweep_as_json(sweep: Sweep, found: Swept) -> dict[str, Any]:
+def encode_sweep(sweep: Sweep, found: SweepResult) -> dict[str, Any]:
     """Return a sweep as plain data: its charts, the crossovers, and why points are missing."""
     charts = {chart.name: wire.to_plain(chart) for chart in found.charts}
     return {
@@ -179,15 +185,15 @@ def sweep_as_json(sweep: Sweep, found: Swept) -> dict[str, Any]:
 # ---- comparisons -------------------------------------------------------------------------------
 
 
-def comparison_going_on(entry: CompareState) -> str:
+def format_comparison_progress(entry: CompareState) -> str:
     """Return what a comparison has found so far, or its present step."""
     if entry.comparison is not None and entry.comparison.pairs:
-        return comparison_line(entry.comparison)
+        return format_comparison_line(entry.comparison)
     phase = entry.progress.phase if entry.progress else "waiting"
     return f"{entry.request.workload} on {entry.request.device}  {phase}"
 
 
-def comparison_as_json(environment: Environment | None, entry: CompareState) -> dict[str, Any]:
+def encode_comparison(environment: Environment | None, entry: CompareState) -> dict[str, Any]:
     """Return the shape of ``compare --json``: what was found, where and under which conditions."""
     plain: dict[str, Any] = wire.to_plain(entry.comparison)
     del plain["id"]
@@ -199,7 +205,7 @@ def comparison_as_json(environment: Environment | None, entry: CompareState) -> 
     return plain
 
 
-def comparison_text(entry: CompareState) -> str:
+def format_comparison(entry: CompareState) -> str:
     """Return the verdict in a line, and below it what there is to say about it."""
     assert entry.comparison is not None
     seen = entry.conditions
@@ -209,26 +215,28 @@ def comparison_text(entry: CompareState) -> str:
         clock = f"SM clock {fmt.megahertz(seen.sm_clock_mhz_median)}"
         heat = f"{fmt.watts(seen.power_w_max)}, {fmt.temperature(seen.temperature_c_max)}"
         notes.insert(0, f"    {clock}, up to {heat}")
-    return rows_of_text([comparison_line(entry.comparison), *_ratio_row(entry.comparison), *notes])
+    return rows_of_text(
+        [format_comparison_line(entry.comparison), *_format_ratio(entry.comparison), *notes]
+    )
 
 
-def _ratio_row(comparison: Comparison) -> list[str]:
+def _format_ratio(comparison: Comparison) -> list[str]:
     """Return the ratio with its interval on a line around 1."""
     row = ratio_line(comparison.ratio, comparison.ci95, RATIO_CELLS) if comparison.ratio else ()
     return [f"    {plain(row)}"] if row else []
 
 
-def comparison_line(comparison: Comparison) -> str:
+def format_comparison_line(comparison: Comparison) -> str:
     """Return the settings, the verdict, the times and the cost in a line."""
     a, b = comparison.arms
     parts = [
         f"{comparison.workload} on {comparison.device}",
-        f"{comparison.flag} {on_off(a.setting)} to {on_off(b.setting)}",
+        f"{comparison.flag} {format_on_off(a.setting)} to {format_on_off(b.setting)}",
     ]
     if comparison.status != "ok":
-        parts += [plain(said) for said in unfinished(comparison) if said]
+        parts += [plain(said) for said in format_unfinished(comparison) if said]
     elif comparison.ratio is not None:
-        parts.append(plain(verdict(comparison, "--pairs for more")))
+        parts.append(plain(format_verdict(comparison, "--pairs for more")))
     if comparison.ratio is not None:
         parts.append(f"{fmt.seconds(a.median_s)} and {fmt.seconds(b.median_s)} a call")
     if comparison.break_even_calls is not None:

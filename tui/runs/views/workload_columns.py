@@ -21,7 +21,7 @@ from tui.runs.views.workload_table import (
     Entry,
     Group,
     WorkloadRow,
-    devices,
+    list_devices,
 )
 
 _Shown = tuple[WorkloadRow, bool]
@@ -44,7 +44,7 @@ DROPPED_FIRST = (PEAK, RATE, LIMIT, SPEED_UP)
 """Left out in this order where there is no room; the detail pane has all of them."""
 
 
-def columns(
+def choose_columns(
     labels: Mapping[str, str],
     longest: int,
     room: int,
@@ -68,49 +68,49 @@ def columns(
     grows = tuple(min(most, longest) for most in NAME_GROWS)
     return fit_columns(
         [
-            Column("", LEAD, _mark, "left", gap=0),
+            Column("", LEAD, _mark_cursor, "left", gap=0),
             Column(NAME, least, lambda shown: shown[0].name, "left", gap=0, grows=grows),
-            *(_figure(name, labels.get(name, name), cells[name]) for name in figures),
+            *(_make_figure_column(name, labels.get(name, name), cells[name]) for name in figures),
             Column(STATE, STATE_LEAST, lambda shown: shown[0].state, "left", grows=STATE_GROWS),
         ],
         room,
     )
 
 
-def _mark(shown: _Shown) -> Span:
+def _mark_cursor(shown: _Shown) -> Span:
     return Span(glyphs.GLYPHS.selected if shown[1] else "", TextStyle.STRONG)
 
 
-def _figure(name: str, label: str, cells: int) -> Column[_Shown]:
+def _make_figure_column(name: str, label: str, cells: int) -> Column[_Shown]:
     worth = DROPPED_FIRST.index(name) if name in DROPPED_FIRST else None
     return Column(label, cells, lambda shown: shown[0].cells.get(name, ""), drop_order=worth)
 
 
-def columns_for(state: RunsState, found: Sequence[Entry], room: int) -> Layout[_Shown]:
+def fit_workload_columns(state: RunsState, found: Sequence[Entry], room: int) -> Layout[_Shown]:
     """Return the columns for these entries; a device has its name of the rest of the screen."""
     rows = [entry for entry in found if isinstance(entry, WorkloadRow)]
     longest = max((row.name.width for row in rows), default=0)
     shortest = max((row.least for row in rows), default=0)
     texts = {
         name: max((row.cells[name].width for row in rows if name in row.cells), default=0)
-        for name in (RATE, LIMIT, *devices(state))
+        for name in (RATE, LIMIT, *list_devices(state))
     }
     gpu = state.machine.gpu_column
     known = {CPU: CPU, gpu.torch: gpu.label} if gpu and gpu.torch else {}
-    labels = {name: known.get(name, name) for name in devices(state)}
-    return columns(labels, longest, room, shortest, texts)
+    labels = {name: known.get(name, name) for name in list_devices(state)}
+    return choose_columns(labels, longest, room, shortest, texts)
 
 
-def hidden_columns(state: RunsState, layout: Layout[_Shown]) -> tuple[str, ...]:
+def list_hidden_columns(state: RunsState, layout: Layout[_Shown]) -> tuple[str, ...]:
     """Return the names of the columns that there is no room for, in the order they went."""
     shown = {placed.column.name for placed in layout}
-    compares = len(devices(state)) > 1
+    compares = len(list_devices(state)) > 1
     return tuple(
         name for name in DROPPED_FIRST if name not in shown and (compares or name != SPEED_UP)
     )
 
 
-def entry_line(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> Line:
+def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> Line:
     """Return a line of the table; a state that is too long takes the empty cells before it."""
     if isinstance(entry, Group):
         sign = glyphs.GLYPHS.folded if entry.folded else glyphs.GLYPHS.unfolded

@@ -12,11 +12,11 @@ from tui.devices.state.devices import CPU
 from tui.kit.lines import Line, Span, TextStyle, paragraph
 from tui.kit.table import largest_first
 from tui.runs.state import parameters
-from tui.runs.state.result_words import half_width, median, peak_of, rate_words
-from tui.runs.state.runs import EarlierResult, RunState, can_be_compared
+from tui.runs.state.result_words import compute_half_width, find_peak, format_median, format_rates
+from tui.runs.state.runs import EarlierResult, RunState, are_comparable
 from tui.runs.state.state import RunsState
-from tui.runs.sweeps.sweep_result import settings_text, shown_point, swept
-from tui.runs.views.workload_state import state_of, sweep_name, sweep_state
+from tui.runs.sweeps.sweep_result import choose_shown_point, collect_sweep, format_settings
+from tui.runs.views.workload_state import format_state, format_sweep_name, format_sweep_state
 from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 
@@ -64,12 +64,12 @@ CHANGED = "*"
 """Marks a workload, and in the detail a parameter, that is not as the catalogue has it."""
 
 
-def entry_key(entry: Entry) -> str:
+def get_entry_key(entry: Entry) -> str:
     """Return the key that the cursor stays on."""
     return entry.key if isinstance(entry, Group) else entry.workload
 
 
-def devices(state: RunsState) -> tuple[str, ...]:
+def list_devices(state: RunsState) -> tuple[str, ...]:
     """Torch names of the timing columns: the CPU and, where there is one, the selected GPU."""
     gpu = state.machine.gpu_column
     return (CPU, gpu.torch) if gpu and gpu.torch else (CPU,)
@@ -81,7 +81,7 @@ def matches(info: WorkloadInfo, pattern: str) -> bool:
     return all(word in haystack for word in pattern.lower().split())
 
 
-def entries(
+def build_entries(
     state: RunsState, pattern: str = "", folded: frozenset[str] = frozenset()
 ) -> list[Entry]:
     """Group the workloads, the groups in the order of their first appearance.
@@ -100,11 +100,11 @@ def entries(
         hide = name in folded and not pattern.strip()
         found.append(Group(name, hide, len(members)))
         if not hide:
-            found.extend(row(state, info) for info in members)
+            found.extend(build_row(state, info) for info in members)
     return found
 
 
-def no_match(pattern: str, cells: int) -> list[Line]:
+def explain_no_match(pattern: str, cells: int) -> list[Line]:
     """Return the text in place of a table that a filter leaves empty."""
     words = (
         f"No workload matches {pattern.strip()}: each word has to be in its name, group or title. "
@@ -113,20 +113,20 @@ def no_match(pattern: str, cells: int) -> list[Line]:
     return paragraph(words, cells, TextStyle.NOTE)
 
 
-def row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
+def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
     """One workload with its present parameters on the devices of the timing columns."""
-    names = devices(state)
+    names = list_devices(state)
     if info.name in state.sweeps:
-        return _sweep_row(state, info, names)
-    runs = figures_of(state, info.name, names)
-    shown = state_of(state, runs) if any(runs.values()) else not_run(state, info)
+        return _build_sweep_row(state, info, names)
+    runs = find_shown_runs(state, info.name, names)
+    shown = format_state(state, runs) if any(runs.values()) else explain_not_run(state, info)
     present = state.parameters.get(info.name, {})
-    name = f"{marked(info, present)} {_settings(info, present)}".strip()
-    cells = _cells(info, runs)
-    earlier = earlier_of(state, info, runs) if state.earlier else {}
+    name = f"{mark_name(info, present)} {_format_settings(info, present)}".strip()
+    cells = _build_cells(info, runs)
+    earlier = find_earlier(state, info, runs) if state.earlier else {}
     if earlier:
-        cells |= {device: old_time(one) for device, one in earlier.items()}
-        told = earlier_words(state, earlier)
+        cells |= {device: format_old_time(one) for device, one in earlier.items()}
+        told = format_earlier(state, earlier)
         if not any(runs.values()):
             shown = (Span(told, TextStyle.QUIET),) if shown == NOT_RUN else shown
         elif shown:
@@ -134,7 +134,7 @@ def row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
     return WorkloadRow(info.name, Span(name), cells, shown)
 
 
-def earlier_of(
+def find_earlier(
     state: RunsState, info: WorkloadInfo, runs: Mapping[str, RunState | None]
 ) -> dict[str, EarlierResult]:
     """Return the earlier results of the devices without a run in this session."""
@@ -146,12 +146,12 @@ def earlier_of(
     return {name: one for name, one in found.items() if one is not None}
 
 
-def old_time(one: EarlierResult) -> Span:
+def format_old_time(one: EarlierResult) -> Span:
     """Return a time in parentheses: not a figure of this session, without colours either."""
-    return Span(f"({text.seconds(one.median_s, half_width(one))})", TextStyle.QUIET)
+    return Span(f"({text.seconds(one.median_s, compute_half_width(one))})", TextStyle.QUIET)
 
 
-def earlier_words(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str:
+def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str:
     """``2 d ago, driver 580``; where the devices' ages differ, each with its own."""
     now = state.machine.sample.at if state.machine.sample else state.earlier.at
     ages = {name: text.old(now - one.at) for name, one in earlier.items()}
@@ -165,56 +165,56 @@ def earlier_words(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str
     return f"{each} ago{software}"
 
 
-def figures_of(
+def find_shown_runs(
     state: RunsState, workload: str, names: tuple[str, ...]
 ) -> dict[str, RunState | None]:
     """Return the runs behind the workload's row by device; of a sweep those of one point."""
     if workload in state.sweeps:
-        found = swept(state, workload, names)
-        shown = shown_point(found) if found else None
+        found = collect_sweep(state, workload, names)
+        shown = choose_shown_point(found) if found else None
         return dict(shown[1]) if shown else dict.fromkeys(names)
     return {name: state.latest_run(workload, name) for name in names}
 
 
-def marked(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
+def mark_name(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
     """Return the workload's name, with a mark where its parameters are not the defaults.
 
     The mark stands at the name, as there may be no room for the parameters.
     """
-    return f"{info.name}{CHANGED}" if parameters.changed(info, present) else info.name
+    return f"{info.name}{CHANGED}" if parameters.find_changed(info, present) else info.name
 
 
-def _sweep_row(state: RunsState, info: WorkloadInfo, names: tuple[str, ...]) -> WorkloadRow:
+def _build_sweep_row(state: RunsState, info: WorkloadInfo, names: tuple[str, ...]) -> WorkloadRow:
     sweep = state.sweeps[info.name]
-    found = swept(state, info.name, names)
+    found = collect_sweep(state, info.name, names)
     assert found is not None
     rest = {name: sweep.points[0][name] for name in sweep.points[0] if name not in sweep.texts}
-    name, swept_words = Span(marked(info, rest)), sweep_name(sweep, rest)
-    shown = shown_point(found)
+    name, swept_words = Span(mark_name(info, rest)), format_sweep_name(sweep, rest)
+    shown = choose_shown_point(found)
     if shown is None:
         shown = ({}, dict.fromkeys(names))
     else:
-        name = Span(f"{name.text} {settings_text(sweep, shown[0])}")
+        name = Span(f"{name.text} {format_settings(sweep, shown[0])}")
         swept_words = f"of the sweep {swept_words}"
     whole = Span(f"{name.text} {swept_words}")
     return WorkloadRow(
-        info.name, whole, _cells(info, shown[1]), sweep_state(found, sweep), name.width
+        info.name, whole, _build_cells(info, shown[1]), format_sweep_state(found, sweep), name.width
     )
 
 
-def _cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dict[str, Span]:
+def _build_cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dict[str, Span]:
     """Return the figures of the newest runs; those without a device are the last one's."""
-    cells = {name: _time_cell(info, name, run) for name, run in runs.items()}
-    main = _result(list(runs.values())[-1])
-    cells[SPEED_UP] = _speed_up([_result(run) for run in runs.values()])
-    cells[RATE] = Span(rate(main))
+    cells = {name: _format_time_cell(info, name, run) for name, run in runs.items()}
+    main = _get_result(list(runs.values())[-1])
+    cells[SPEED_UP] = _format_speed_up([_get_result(run) for run in runs.values()])
+    cells[RATE] = Span(format_rate(main))
     above = main is not None and main.limit is not None and main.limit.exceeded
-    cells[LIMIT] = Span(of_limit(main), TextStyle.BAD if above else TextStyle.PLAIN)
-    cells[PEAK] = Span(_peak(main))
+    cells[LIMIT] = Span(format_limit(main), TextStyle.BAD if above else TextStyle.PLAIN)
+    cells[PEAK] = Span(_format_peak(main))
     return cells
 
 
-def not_run(state: RunsState, info: WorkloadInfo) -> tuple[Span, ...]:
+def explain_not_run(state: RunsState, info: WorkloadInfo) -> tuple[Span, ...]:
     """Why it cannot be run here, as far as that is known before it is tried."""
     if state.machine.environment is not None:
         types = [device.id.partition(":")[0] for device in state.machine.environment.devices]
@@ -229,16 +229,16 @@ def not_run(state: RunsState, info: WorkloadInfo) -> tuple[Span, ...]:
     return NOT_RUN
 
 
-def _settings(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
+def _format_settings(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
     """Return the parameters in short; changed ones come first, as the end may have no room."""
-    settings = {**parameters.changed(info, present), **present}
-    return parameters.short(settings, parameters.autos(info))
+    settings = {**parameters.find_changed(info, present), **present}
+    return parameters.format_short(settings, parameters.find_autos(info))
 
 
 # ---- cells -------------------------------------------------------------------------------------
 
 
-def _result(run: RunState | None) -> RunResult | None:
+def _get_result(run: RunState | None) -> RunResult | None:
     return run.result if run else None
 
 
@@ -246,14 +246,14 @@ def _runs_on(info: WorkloadInfo, device: str) -> bool:
     return device.partition(":")[0] in info.devices
 
 
-def _time_cell(info: WorkloadInfo, device: str, run: RunState | None) -> Span:
+def _format_time_cell(info: WorkloadInfo, device: str, run: RunState | None) -> Span:
     if not _runs_on(info, device):
         return Span(text.NA, TextStyle.QUIET)
     if run is None:
         return Span("")
     known = run.result or run.so_far
     if known is not None and known.time is not None:
-        return Span(median(known.time), TextStyle.PLAIN if run.result else TextStyle.KEY)
+        return Span(format_median(known.time), TextStyle.PLAIN if run.result else TextStyle.KEY)
     if run.result is not None:
         return Span(glyphs.GLYPHS.dash, TextStyle.QUIET)  # the state column says why
     if run.progress is None:
@@ -265,27 +265,27 @@ def _time_cell(info: WorkloadInfo, device: str, run: RunState | None) -> Span:
     )
 
 
-def _speed_up(results: list[RunResult | None]) -> Span:
+def _format_speed_up(results: list[RunResult | None]) -> Span:
     timed = [result for result in results if result and result.time]
     times = [result.time for result in timed if result.time]
     if len(times) < 2 or not times[1].median_s:
         return Span("")
-    if not can_be_compared(timed[0], timed[1]):
+    if not are_comparable(timed[0], timed[1]):
         return Span(text.NA, TextStyle.QUIET)  # the detail names the sizes, or the failed check
-    widths = [half_width(time) for time in times]
+    widths = [compute_half_width(time) for time in times]
     # Relative errors of independent medians add in quadrature.
     known = None if None in widths else sum((width or 0.0) ** 2 for width in widths) ** 0.5
     return Span(text.ratio(times[0].median_s / times[1].median_s, known))
 
 
-def rate(result: RunResult | None) -> str:
+def format_rate(result: RunResult | None) -> str:
     """Return the rate that the workload is about: floating point, else bytes, else items."""
     if result is None or result.time is None:
         return ""
-    return next(iter(rate_words(result)), text.NA)
+    return next(iter(format_rates(result)), text.NA)
 
 
-def of_limit(result: RunResult | None) -> str:
+def format_limit(result: RunResult | None) -> str:
     """Return the share of the limit with its short name: ``76% float32``, or impossible."""
     if result is None or result.time is None:
         return ""
@@ -297,21 +297,21 @@ def of_limit(result: RunResult | None) -> str:
     return f"{mark}{text.share(result.limit.fraction)} {name}"
 
 
-def _peak(result: RunResult | None) -> str:
+def _format_peak(result: RunResult | None) -> str:
     if result is None or result.time is None:
         return ""
-    return text.size(peak_of(result.memory))
+    return text.size(find_peak(result.memory))
 
 
 # ---- order -------------------------------------------------------------------------------------
 
 
-def following(order: Order) -> Order:
+def get_next_order(order: Order) -> Order:
     """Return the next one, round the end."""
     return ORDERS[(ORDERS.index(order) + 1) % len(ORDERS)]
 
 
-def ordered(state: RunsState, found: Sequence[Entry], order: Order) -> list[Entry]:
+def sort_entries(state: RunsState, found: Sequence[Entry], order: Order) -> list[Entry]:
     """Return the entries in an order.
 
     Args:
@@ -325,8 +325,10 @@ def ordered(state: RunsState, found: Sequence[Entry], order: Order) -> list[Entr
     rows = [entry for entry in found if isinstance(entry, WorkloadRow)]
     if order == "name":
         return [*sorted(rows, key=lambda row: row.workload)]
-    names = devices(state)
-    values = {row.workload: _VALUES[order](_results(state, row.workload, names)) for row in rows}
+    names = list_devices(state)
+    values = {
+        row.workload: _VALUES[order](_find_results(state, row.workload, names)) for row in rows
+    }
     return [*largest_first(rows, lambda row: values[row.workload])]
 
 
@@ -334,43 +336,43 @@ _Results = tuple[RunResult | None, ...]
 """Of the timing columns, in their order: the CPU's, and the GPU's where there is one."""
 
 
-def _results(state: RunsState, workload: str, names: tuple[str, ...]) -> _Results:
-    runs = figures_of(state, workload, names)
+def _find_results(state: RunsState, workload: str, names: tuple[str, ...]) -> _Results:
+    runs = find_shown_runs(state, workload, names)
     return tuple(run.result if run is not None else None for run in runs.values())
 
 
-def _median(result: RunResult | None) -> float | None:
+def _get_median(result: RunResult | None) -> float | None:
     return result.time.median_s if result is not None and result.time is not None else None
 
 
-def _time_s(results: _Results) -> float | None:
+def _get_time(results: _Results) -> float | None:
     """Of the GPU where it has one, else of the CPU, seconds."""
-    return next((time for time in map(_median, reversed(results)) if time is not None), None)
+    return next((time for time in map(_get_median, reversed(results)) if time is not None), None)
 
 
-def _ratio(results: _Results) -> float | None:
+def _compute_ratio(results: _Results) -> float | None:
     if len(results) < 2:
         return None
-    cpu, gpu = _median(results[0]), _median(results[1])
+    cpu, gpu = _get_median(results[0]), _get_median(results[1])
     return cpu / gpu if cpu is not None and gpu else None
 
 
-def _share(results: _Results) -> float | None:
+def _get_share(results: _Results) -> float | None:
     main = results[-1]
     return main.limit.fraction if main is not None and main.limit is not None else None
 
 
-def _peak_bytes(results: _Results) -> float | None:
+def _find_peak(results: _Results) -> float | None:
     main = results[-1]
     if main is None:
         return None
-    peak = peak_of(main.memory)
+    peak = find_peak(main.memory)
     return None if peak is None else float(peak)
 
 
 _VALUES: dict[str, Callable[[_Results], float | None]] = {
-    "time": _time_s,
-    SPEED_UP: _ratio,
-    LIMIT: _share,
-    PEAK: _peak_bytes,
+    "time": _get_time,
+    SPEED_UP: _compute_ratio,
+    LIMIT: _get_share,
+    PEAK: _find_peak,
 }
