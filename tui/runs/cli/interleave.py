@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tui.kit.command_line.output import Failure, UsageError, not_known
 from tui.kit.command_line.values import python_at
-from tui.results.cli.store import opened
+from tui.results.cli.store import open_store
 from tui.runs.state.events import FlagSet
 
 if TYPE_CHECKING:
@@ -100,14 +100,14 @@ def compare_turns(a: Iterable[str], b: Iterable[str], problems: Sequence[str]) -
     Raises:
         Failure: the store cannot be read, or not all was kept.
     """
-    from tui.results.store.queries import compared
+    from tui.results.store.queries import compare_rows
     from tui.results.store.selection import Selection
 
     if problems:
         raise Failure("--interleave: nothing is compared: not all results are kept")
-    with opened() as database:
+    with open_store() as database:
         sides = [
-            database.rows(Selection(processes=names)) if names else []
+            database.read_rows(Selection(processes=names)) if names else []
             for names in (tuple(a), tuple(b))
         ]
-        return compared(database, *sides)
+        return compare_rows(database, *sides)

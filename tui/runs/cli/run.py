@@ -27,7 +27,7 @@ from tui.kit.command_line.output import (
     say,
 )
 from tui.kit.command_line.values import python_to_use
-from tui.results.cli.store import Earlier, comparison_text
+from tui.results.cli.store import Baseline, format_comparison
 from tui.results.store.recorder import ResultRecorder
 from tui.runs.cli.headless import (
     INTERVAL_S,
@@ -152,7 +152,7 @@ def run(options: RunOptions) -> int:
 
 async def _run(python: str, options: RunOptions) -> int:
     # Before all that takes time: a name that selects nothing is told at once.
-    earlier = Earlier(options.against) if options.against else None
+    earlier = Baseline(options.against) if options.against else None
     # The door to the views, which bring Rich's table of characters.
     from tui.kit.command_line.output import width
     from tui.runs.views.result_text import results_as_json
@@ -219,7 +219,9 @@ async def _interleave(
         # Two environments: no single object of a run could say which result is of which.
         print_json({"interleaved": list(options.interleave), "sides": sides, "compared": found})
     elif found is not None:
-        print_text(comparison_text(found, (arms[0].text, arms[1].text), width()), "interleave.txt")
+        print_text(
+            format_comparison(found, (arms[0].text, arms[1].text), width()), "interleave.txt"
+        )
     states = [entry for each in rounds for entry in each.states]
     failed = any(entry.result is not None and entry.result.status == "failed" for entry in states)
     slower = found is not None and bool(found.slower)
