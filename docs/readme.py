@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from tests.terminal.terminal import PROGRAM, Terminal  # noqa: E402 (once the path is right)
 from tui.app.commands import REGISTRY  # noqa: E402
 from tui.recordings.cli.replay import DEMO  # noqa: E402
-from tui.recordings.lines import scan_recording, time_text  # noqa: E402
+from tui.recordings.lines import format_time, scan_recording  # noqa: E402
 
 COLUMNS, ROWS = 110, 34
 RECORDING = ROOT / "tui" / "recordings" / DEMO
@@ -28,7 +28,7 @@ def picture() -> str:
     """Return the screen at the end of the recording that comes with the program."""
     argv = (*PROGRAM, "replay", "--demo", "--speed", "max")
     with Terminal(argv, COLUMNS, ROWS) as terminal:
-        end = f"/{time_text(scan_recording(RECORDING).seconds)} end"
+        end = f"/{format_time(scan_recording(RECORDING).seconds)} end"
         seen = [""]
 
         def stands_still(text: str) -> bool:

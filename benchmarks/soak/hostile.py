@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.results.samples import kept
-from tui.results.store.exchange import lines_of
+from tui.results.store.exchange import encode_lines
 
 NO_PID = 2**22 + 1
 """Above the highest number that Linux gives to a process."""
@@ -54,7 +54,7 @@ class Hostile:
 
     def import_results(self, choice: random.Random) -> None:
         """Have ``results import`` read a file with one line that cannot be true."""
-        text = "\n".join(lines_of([kept(int(time.time()) - 2000 + choice.randrange(600))]))
+        text = "\n".join(encode_lines([kept(int(time.time()) - 2000 + choice.randrange(600))]))
         way = choice.choice(("at", "median_s", "workload", "depth", "good"))
         if way == "depth":
             text = f"{text}\n{DEEP}"

@@ -51,7 +51,7 @@ async def test_a_watch_that_ends_is_started_anew_and_all_of_it_is_recorded(tmp_p
         await session.stop()
     assert not any(child.running for child in children)
     assert children[0].pid != children[1].pid
-    said = [entry for entry in lines.events(path) if entry.speaker == "watch"]
+    said = [entry for entry in lines.read_events(path) if entry.speaker == "watch"]
     assert sum(entry.message["type"] == "watch_hello" for entry in said) == 2
     asked = [json.loads(line) for line in path.read_bytes().splitlines()]
     assert any(line.get("to") == "watch" for line in asked)

@@ -19,13 +19,13 @@ from tui.recordings.recorder import Recorder
 from workloads.protocol import messages
 
 NAMES = ("x.jsonl", "x.jsonl.gz")
-LINE = lines.event_line(1.0, LogLine("runner", "x"))
+LINE = lines.encode_event(1.0, LogLine("runner", "x"))
 LONGEST_LINE = 2**18
 """Bytes: what takes seconds to read with the program's own limit is refused as well with this."""
 
 
 def played(path: Path) -> list[AnyEvent]:
-    return [lines.event_of(entry) for entry in lines.events(path)]
+    return [lines.decode_event(entry) for entry in lines.read_events(path)]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -37,7 +37,7 @@ def test_what_was_recorded_is_read_back(tmp_path: Path, name: str) -> None:
     assert (found.recording.at, found.recording.title) == (AT, "a test")
     assert found.recording.date == "2025-06-15T15:06:40+00:00"
     assert played(path) == said
-    assert [entry.at for entry in lines.events(path)] == [0, 0.5, 1.5, 1.75, 3.75]
+    assert [entry.at for entry in lines.read_events(path)] == [0, 0.5, 1.5, 1.75, 3.75]
 
 
 @pytest.mark.parametrize("simulated", [False, True])
@@ -163,7 +163,7 @@ def test_a_file_with_a_wrong_byte_plays_or_is_refused_in_one_line(
         (b"\x80\x04K\x01.\n", "is no recording: its first line"),
         (header_line()[:20], "breaks off in its first line"),
         (header_line() + LINE + b"{}\n" + LINE, "line 3: it holds no message"),
-        (header_line() + LINE + lines.event_line(0.5, LogLine("runner", "x")), "line 3 is older"),
+        (header_line() + LINE + lines.encode_event(0.5, LogLine("runner", "x")), "line 3 is older"),
         (header_line() + b'{"t":1,"from":"me","message":{}}\n', "line 2: it is from 'me'"),
         (header_line() + b'{"t":true,"from":"runner","message":{}}\n', "line 2: its time is True"),
         (packed(header_line() + LINE) + b"more", "something follows its end"),
@@ -206,7 +206,7 @@ def test_an_integer_that_no_device_has_is_refused_in_one_line(
 def test_an_integer_of_64_bits_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     largest = b'{"t":2,"from":"monitor","message":{"type":"sample","used":%d}}\n' % (2**64 - 1)
-    named = lines.event_line(3.0, LogLine("runner", "9" * 60))
+    named = lines.encode_event(3.0, LogLine("runner", "9" * 60))
     path.write_bytes(header_line() + largest + named)
     assert lines.scan_recording(path).events == 2
 

@@ -70,25 +70,25 @@ moments = st.floats(0, lines.LONGEST_S)
 
 @given(moments, events)
 def test_an_event_comes_back_as_it_was(at: float, event: AnyEvent) -> None:
-    line = lines.event_line(at, event)
+    line = lines.encode_event(at, event)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
-    found = lines.entry(line)
+    found = lines.parse_line(line)
     assert found.speaker is not None
     assert abs(found.at - at) <= 1e-6 + at * 1e-15
-    assert lines.event_of(found) == event
+    assert lines.decode_event(found) == event
 
 
 @given(moments, runs)
 def test_a_request_is_kept_and_is_no_event(at: float, run: messages.Run) -> None:
-    found = lines.entry(lines.request_line(at, "runner", run))
+    found = lines.parse_line(lines.encode_request(at, "runner", run))
     assert found.speaker is None
     assert found.message["id"] == run.id
 
 
 @pytest.mark.parametrize("version", [*lines.OLDER, lines.VERSION])
 def test_recordings_of_older_programs_are_played(version: int) -> None:
-    assert lines.header(header_line(version=version), "x").version == version
+    assert lines.parse_header(header_line(version=version), "x").version == version
 
 
 def test_each_event_is_its_speakers() -> None:
@@ -101,13 +101,16 @@ def test_each_event_is_its_speakers() -> None:
         (said(figures()), "watch"),
     ]
     for event, speaker in heard:
-        assert lines.entry(lines.event_line(0, event)).speaker == speaker
-    assert json.loads(lines.request_line(0, "monitor", Watch((1,))))["to"] == "monitor"
+        assert lines.parse_line(lines.encode_event(0, event)).speaker == speaker
+    assert json.loads(lines.encode_request(0, "monitor", Watch((1,))))["to"] == "monitor"
 
 
 @given(st.binary(max_size=60) | texts.map(str.encode))
 def test_any_bytes_are_a_line_or_are_refused_in_one_line(data: bytes) -> None:
-    for refused in (refusal(lambda: lines.entry(data)), refusal(lambda: lines.header(data, "f"))):
+    for refused in (
+        refusal(lambda: lines.parse_line(data)),
+        refusal(lambda: lines.parse_header(data, "f")),
+    ):
         assert refused is None or "\n" not in refused
 
 
@@ -124,7 +127,10 @@ json_values = st.recursive(
 )
 def test_any_object_is_a_line_or_is_refused(data: dict[str, object]) -> None:
     line = json.dumps(data).encode()
-    for refused in (refusal(lambda: lines.entry(line)), refusal(lambda: lines.header(line, "f"))):
+    for refused in (
+        refusal(lambda: lines.parse_line(line)),
+        refusal(lambda: lines.parse_header(line, "f")),
+    ):
         assert refused is None or "\n" not in refused
 
 
@@ -140,7 +146,7 @@ def test_any_object_is_a_line_or_is_refused(data: dict[str, object]) -> None:
 )
 def test_a_first_line_of_something_else_is_refused(line: bytes, says: str) -> None:
     with pytest.raises(lines.RecordingError, match=says):
-        lines.header(line, "f")
+        lines.parse_header(line, "f")
 
 
 @pytest.mark.parametrize(
@@ -148,4 +154,4 @@ def test_a_first_line_of_something_else_is_refused(line: bytes, says: str) -> No
     [(0, "0:00"), (-1, "0:00"), (7.9, "0:07"), (754, "12:34"), (3723, "1:02:03")],
 )
 def test_a_time_is_written_as_players_do(seconds: float, text: str) -> None:
-    assert lines.time_text(seconds) == text
+    assert lines.format_time(seconds) == text

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.recordings.making import Clock
-from tui.recordings.replay import AT_ONCE, FASTEST, SLOWEST, Playhead, speed_text
+from tui.recordings.replay import AT_ONCE, FASTEST, SLOWEST, Playhead, format_speed
 
 steps = st.lists(
     st.tuples(st.sampled_from(["faster", "slower", "pause", "go on", "wait"]), st.floats(0, 100)),
@@ -93,4 +93,4 @@ def test_it_can_begin_anew() -> None:
     ("speed", "text"), [(1, "1x"), (2.5, "2.5x"), (0.25, "1/4x"), (0.3, "0.3x"), (AT_ONCE, "max")]
 )
 def test_a_speed_in_words(speed: float, text: str) -> None:
-    assert speed_text(speed) == text
+    assert format_speed(speed) == text

@@ -15,7 +15,7 @@ from tui.core.events import LogLine, RunnerStatus
 from tui.core.text.redact import HOST
 from tui.devices.monitor.messages import HostProcesses, ParentProcess
 from tui.recordings.lines import AnyEvent
-from tui.recordings.recorder import Redaction, program
+from tui.recordings.recorder import Redaction, extract_program_name
 from workloads.protocol import messages, wire
 from workloads.protocol.results import TorchDevice
 
@@ -155,4 +155,4 @@ def test_what_is_no_uuid_stays(words: str) -> None:
     ],
 )
 def test_the_program_of_a_command_line(command: str, name: str) -> None:
-    assert program(command) == name
+    assert extract_program_name(command) == name

@@ -229,7 +229,7 @@ async def test_what_this_program_does_not_know_is_named_in_the_log_and_passed_ov
 ) -> None:
     path = tmp_path / "x"
     new = b'{"t":1,"from":"runner","message":{"type":"of_tomorrow"}}\n'
-    path.write_bytes(header_line() + new + lines.event_line(2, LogLine("runner", "after")))
+    path.write_bytes(header_line() + new + lines.encode_event(2, LogLine("runner", "after")))
     texts = [line.text for line in (await replayed(path)).state.log.lines]
     assert texts[-2:] == ["not played: unknown message type 'of_tomorrow'", "after"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.results.store.records import Facts, Record, StoredResult, id_of
+from tui.results.store.records import Facts, Record, StoredResult, compute_id
 from tui.runs.state.runs import Conditions
 from workloads.protocol.results import RunResult, Setting, Timing
 
@@ -96,7 +96,7 @@ def kept(
         ended_at=at,
     )
     record = Record(
-        id=id_of(result, at),
+        id=compute_id(result, at),
         kind="run",
         at=at,
         process=process or f"process-{number}",

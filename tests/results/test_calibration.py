@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tui.results.store.statistics import RunRatio, answers, ratio_of_sessions
+from tui.results.store.statistics import RunRatio, apply_holm, compare_sessions
 
 EFFECTS = (0.0, 0.005, 0.01, 0.02, 0.03)
 """Standard deviation from session to session, relative."""
@@ -50,7 +50,7 @@ def simulated(
         return [[run_median(one, rng) for _ in range(runs)] for one in levels]
 
     return [
-        ratio_of_sessions(side(sessions[0], 1e-3), side(sessions[1], truth * 1e-3))
+        compare_sessions(side(sessions[0], 1e-3), side(sessions[1], truth * 1e-3))
         for _ in range(trials)
     ]
 
@@ -86,7 +86,7 @@ def test_five_runs_of_one_session_a_side_are_no_evidence() -> None:
     for _ in range(100):
         a, b = (1e-3 * math.exp(rng.gauss(0, 0.02)) for _ in range(2))
         as_runs.append(
-            ratio_of_sessions(*([[run_median(one, rng)] for _ in range(5)] for one in (a, b)))
+            compare_sessions(*([[run_median(one, rng)] for _ in range(5)] for one in (a, b)))
         )
     assert false(as_runs) > 0.2
 
@@ -129,8 +129,8 @@ def test_of_a_hundred_tables_of_thirty_workloads_without_a_difference_few_show_a
         ratios = []
         for _ in range(30):
             sides = [[[math.exp(rng.gauss(0, 0.027))] for _ in range(5)] for _ in range(2)]
-            ratios.append(ratio_of_sessions(*sides))
-        found = answers(ratios)
+            ratios.append(compare_sessions(*sides))
+        found = apply_holm(ratios)
         tables += any(answer.verdict in ("faster", "slower") for answer in found)
         single += sum(answer.ratio.alone in ("faster", "slower") for answer in found)
     print(f"\n{tables} tables, {single} of 3000 questions")

@@ -11,7 +11,7 @@ import pytest
 from tests.results.samples import HOUR, kept
 from tui.cli.program import parse
 from tui.kit.command_line.output import UsageError
-from tui.results.store.database import Database, path
+from tui.results.store.database import Database, store_path
 from tui.results.store.records import StoredResult
 
 Run = Callable[..., str]
@@ -37,7 +37,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[StoredResult]
         kept((100 + number) * HOUR, median=1.2e-3, facts={"driver": "590.1"}, tags=("new",))
         for number in range(4)
     ]
-    with Database(path(), writing=True) as database:
+    with Database(store_path(), writing=True) as database:
         database.add(ones)
     return ones
 
@@ -128,7 +128,7 @@ def test_what_goes_out_comes_in_elsewhere(
 
 @pytest.mark.usefixtures("store")
 def test_a_damaged_store_is_one_line_for_every_command(run: Run) -> None:
-    path().write_bytes(b"no database, and long enough not to be taken for an empty one" * 20)
+    store_path().write_bytes(b"no database, and long enough not to be taken for an empty one" * 20)
     for words in ([], ["show", "new"], ["delete", "new"], ["export"], ["compare", "a", "b"]):
         told = run(*words, code=1)
         assert told.count("\n") == 1

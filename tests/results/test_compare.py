@@ -14,14 +14,21 @@ from tui.kit.tables import table_lines
 from tui.results.store.compare import StoreComparison, compare
 from tui.results.store.database import Database
 from tui.results.store.records import StoredResult, StoredRow
-from tui.results.store.selection import Everything, Selection, SelectionError, both, moment, read
+from tui.results.store.selection import (
+    EVERYTHING,
+    Selection,
+    SelectionError,
+    intersect,
+    parse_selection,
+    parse_time,
+)
 from tui.results.views.results import (
-    compare_notes,
-    compare_table,
-    list_table,
-    markdown_lines,
-    show_lines,
-    when,
+    build_comparison_table,
+    build_list_table,
+    format_comparison_notes,
+    format_markdown,
+    format_result,
+    format_short_time,
 )
 from workloads.protocol.results import Setting
 
@@ -56,8 +63,8 @@ class WorkbenchState:
     def __init__(self, place: Path, a: list[StoredResult], b: list[StoredResult]) -> None:
         with Database(place, writing=True) as database:
             database.add([*a, *b])
-            rows = {row.id: row for row in database.rows()}
-            self.facts = database.facts()
+            rows = {row.id: row for row in database.read_rows()}
+            self.facts = database.read_facts()
         self.a = [rows[one.record.id] for one in a]
         self.b = [rows[one.record.id] for one in b]
 
@@ -66,8 +73,8 @@ class WorkbenchState:
 
 
 def _text(found: StoreComparison, cells: int = 100) -> str:
-    table = [plain(line).rstrip() for line in table_lines(compare_table(found), {}, cells)]
-    return "\n".join([*table, *compare_notes(found)])
+    table = [plain(line).rstrip() for line in table_lines(build_comparison_table(found), {}, cells)]
+    return "\n".join([*table, *format_comparison_notes(found)])
 
 
 def test_another_driver_is_named_beside_what_has_become_slower(tmp_path: Path) -> None:
@@ -91,7 +98,7 @@ def test_of_one_run_each_it_says_how_much_the_box_varies(tmp_path: Path) -> None
     assert "unclear: one session per side (1 and 1 runs), of 3 that a verdict takes; how" in text
     with Database(tmp_path / "r", writing=True) as database:
         database.add(_runs(1e-3, 100, 9, spread=0.0135))
-        history = tuple(database.rows())
+        history = tuple(database.read_rows())
     text = _text(state.compared(history))
     assert "(1 and 1 runs), of 3 that a verdict takes; it varies by ±" in text
     assert "from run to run (10 runs)" in text
@@ -167,7 +174,7 @@ def test_the_columns_the_ratio_and_the_interval_agree_in_every_row(tmp_path: Pat
         b += _runs(factor * 1e-3, 100 * place + 50, workload=name, spread=0.01, facts=NEW)
     found = WorkbenchState(tmp_path / "r", a, b).compared()
     assert {one.answer.verdict for one in found.questions} >= {"faster", "slower"}
-    for one, cells in zip(found.questions, compare_table(found).rows, strict=True):
+    for one, cells in zip(found.questions, build_comparison_table(found).rows, strict=True):
         word, speed, interval = map(str, cells[-3:])
         low, high = map(float, interval.split("–"))
         ratio = float(speed.rstrip("x"))
@@ -272,9 +279,9 @@ def test_lists_say_once_what_all_share_and_markdown_cannot_be_broken(tmp_path: P
     odd = _runs(1e-3, 50, 1, workload="a|b_c", facts=NEW, warnings=("x", "y"))
     with Database(tmp_path / "r", writing=True) as database:
         database.add([*_runs(1e-3, 0, 3, tags=("night",)), *odd])
-        rows, facts = database.rows(), database.facts()
-        table = list_table(rows, facts, database.tags_of(rows), total=9)
-        shown = show_lines(database.kept(rows[0]), "fine")
+        rows, facts = database.read_rows(), database.read_facts()
+        table = build_list_table(rows, facts, database.read_tags(rows), total=9)
+        shown = format_result(database.read_result(rows[0]), "fine")
     text = "\n".join(plain(line) for line in table_lines(table, {}, 120))
     assert "the newest 4 of 9 results, box alpha, gpu NVIDIA H200, torch 2.13.0+cu130" in text
     assert text.count("580.65.06") == 3
@@ -282,7 +289,7 @@ def test_lists_say_once_what_all_share_and_markdown_cannot_be_broken(tmp_path: P
     assert "night" in text
     assert "2 warnings" in text
     assert {"warning: x", "driver: 590.10.01"} <= {*shown}
-    markdown = markdown_lines(rows, facts)
+    markdown = format_markdown(rows, facts)
     assert any(line.startswith("| a\\|b\\_c n=4096 | cuda:0 |") for line in markdown)
     assert any("| 3 | ±" in line for line in markdown)
     assert any("| 1 | fewer than 3 runs |" in line for line in markdown)
@@ -292,9 +299,9 @@ def test_lists_say_once_what_all_share_and_markdown_cannot_be_broken(tmp_path: P
 
 
 def test_a_time_of_another_year_is_its_date() -> None:
-    at = moment("2026-03-04T05:06")
-    assert when(at, at + DAY) == "03-04 05:06"
-    assert when(at, at + 400 * DAY) == "2026-03-04"
+    at = parse_time("2026-03-04T05:06")
+    assert format_short_time(at, at + DAY) == "03-04 05:06"
+    assert format_short_time(at, at + 400 * DAY) == "2026-03-04"
 
 
 # ---- what is typed -----------------------------------------------------------------------------
@@ -303,17 +310,20 @@ DAY = 86400.0
 
 
 def test_what_is_typed_selects() -> None:
-    assert read("box=a,torch=2.13") == (
+    assert parse_selection("box=a,torch=2.13") == (
         Selection(facts=(("box", "a"), ("torch", "2.13"))),
         (),
     )
-    assert read("nightly, workload=matmul") == (Selection(workload="matmul"), ("nightly",))
-    assert read("before:7d", now=8 * DAY) == (Selection(before=DAY), ())
-    assert read("since:2026-01-31T10:00")[0].since == moment("2026-01-31T10:00")
-    assert both(Selection(before=2.0, since=1.0), Selection(before=1.5)) == Selection(
+    assert parse_selection("nightly, workload=matmul") == (
+        Selection(workload="matmul"),
+        ("nightly",),
+    )
+    assert parse_selection("before:7d", now=8 * DAY) == (Selection(before=DAY), ())
+    assert parse_selection("since:2026-01-31T10:00")[0].since == parse_time("2026-01-31T10:00")
+    assert intersect(Selection(before=2.0, since=1.0), Selection(before=1.5)) == Selection(
         before=1.5, since=1.0
     )
-    assert both(Everything, Everything) == Everything
+    assert intersect(EVERYTHING, EVERYTHING) == EVERYTHING
 
 
 @pytest.mark.parametrize(
@@ -330,6 +340,6 @@ def test_what_is_typed_selects() -> None:
 )
 def test_what_cannot_be_meant_is_one_line(text: str, said: str) -> None:
     with pytest.raises(SelectionError) as found:
-        read(text)
+        parse_selection(text)
     assert said in str(found.value)
     assert "\n" not in str(found.value)

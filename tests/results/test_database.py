@@ -32,12 +32,12 @@ def test_what_is_put_in_comes_out_and_the_same_is_one(tmp_path: Path) -> None:
     with Database(place, writing=True) as database:
         assert database.add(ones) == 4
         assert database.add(ones) == 0
-        rows = database.rows()
+        rows = database.read_rows()
         assert [row.id for row in rows] == [one.record.id for one in reversed(ones)]
-        assert [database.kept(row) for row in reversed(rows)] == ones
+        assert [database.read_result(row) for row in reversed(rows)] == ones
         # Four records of one environment: it is there once.
-        assert len(database.facts()) == 1
-        assert database.tags() == {"night": 4}
+        assert len(database.read_facts()) == 1
+        assert database.count_tags() == {"night": 4}
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     with Database(place) as database:
         assert database.count(Selection(workload="w1")) == 2
@@ -48,7 +48,7 @@ def test_what_is_put_in_comes_out_and_the_same_is_one(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_empty_and_is_not_made_by_reading(tmp_path: Path) -> None:
     place = tmp_path / "none.sqlite3"
     with Database(place) as database:
-        assert (database.rows(), database.count(), database.tags()) == ([], 0, {})
+        assert (database.read_rows(), database.count(), database.count_tags()) == ([], 0, {})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -57,20 +57,20 @@ def test_halves_of_characters_from_strangers_are_no_obstacle(tmp_path: Path) -> 
     with Database(tmp_path / "r", writing=True) as database:
         one = kept(1, workload=odd, facts={"box": odd}, tags=(odd,), warnings=(odd,))
         assert database.add([one]) == 1
-        (row,) = database.rows(Selection(workload=odd, tags=(odd,)))
-        assert database.kept(row).record == one.record
+        (row,) = database.read_rows(Selection(workload=odd, tags=(odd,)))
+        assert database.read_result(row).record == one.record
 
 
 def test_what_is_deleted_takes_its_body_tags_and_environment_along(tmp_path: Path) -> None:
     with Database(tmp_path / "r", writing=True) as database:
         database.add([kept(1, tags=("a",)), kept(2, facts={"driver": "590.1"})])
-        gone = database.rows(Selection(tags=("a",)))
+        gone = database.read_rows(Selection(tags=("a",)))
         database.delete([row.number for row in gone])
-        assert [row.at for row in database.rows()] == [BEGAN + 2]
-        assert database.tags() == {}
-        assert [facts.values["driver"] for facts in database.facts().values()] == ["590.1"]
+        assert [row.at for row in database.read_rows()] == [BEGAN + 2]
+        assert database.count_tags() == {}
+        assert [facts.values["driver"] for facts in database.read_facts().values()] == ["590.1"]
         with pytest.raises(StoreError, match="not there any more"):
-            database.kept(gone[0])
+            database.read_result(gone[0])
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_is_selected_is_what_holds(wanted: Selection, found: set[int], tmp_
                 kept(3, facts={"box": "beta"}, device="cpu"),
             ]
         )
-        assert {round(row.at - BEGAN) for row in database.rows(wanted)} == found
+        assert {round(row.at - BEGAN) for row in database.read_rows(wanted)} == found
         assert database.count(wanted) == len(found)
 
 
@@ -104,9 +104,9 @@ def test_what_is_selected_is_what_holds(wanted: Selection, found: set[int], tmp_
 def test_putting_in_twice_is_putting_in_once(first: list[int], second: list[int]) -> None:
     with TemporaryDirectory() as folder, Database(Path(folder) / "r", writing=True) as database:
         database.add([kept(number) for number in first])
-        once = database.rows()
+        once = database.read_rows()
         assert database.add([kept(number) for number in first]) == 0
-        assert database.rows() == once
+        assert database.read_rows() == once
         assert database.add([kept(number) for number in second]) == len({*second} - {*first})
         assert database.count() == len({*first, *second})
 
@@ -138,10 +138,10 @@ def test_what_is_asked_in_one_moment_is_of_one_moment(tmp_path: Path) -> None:
     place = tmp_path / "results.sqlite3"
     with Database(place, writing=True) as writer:
         writer.add([kept(1, facts={"driver": "570"})])
-        with Database(place) as reader, reader.moment():
-            facts = reader.facts()
+        with Database(place) as reader, reader.read_transaction():
+            facts = reader.read_facts()
             writer.add([kept(2, facts={"driver": "590"})])
-            rows = reader.rows()
+            rows = reader.read_rows()
     assert {row.environment for row in rows} <= set(facts)
     assert len(rows) == 1
 
@@ -177,7 +177,7 @@ def test_a_page_of_rubbish_is_told_when_it_is_read(tmp_path: Path) -> None:
     content[4096:] = b"\xff" * (len(content) - 4096)
     place.write_bytes(content)
     with pytest.raises(StoreError, match="damaged"), Database(place) as database:
-        database.rows()
+        database.read_rows()
 
 
 def test_a_locked_file_is_waited_for_and_then_told(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_two_programs_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
         said[index] += len(writer.stdout.readlines())
         writer.wait()
     with Database(place) as database:
-        ats = [row.at for row in database.rows()]
+        ats = [row.at for row in database.read_rows()]
     for index, first in enumerate((0, 1_000_000)):
         own = {at for at in ats if 0 <= at - BEGAN - first < 1_000_000}
         assert own >= {BEGAN + first + number for number in range(said[index])}
@@ -278,9 +278,9 @@ def _killed_again_and_again(place: Path, times: int) -> None:
         writer.wait()
         told |= {BEGAN + first + number for number in range(count)}
     with Database(place) as database:
-        assert {row.at for row in database.rows()} >= told
-        for row in database.rows(limit=20):
-            assert dataclasses.is_dataclass(database.kept(row))
+        assert {row.at for row in database.read_rows()} >= told
+        for row in database.read_rows(limit=20):
+            assert dataclasses.is_dataclass(database.read_result(row))
     with sqlite3.connect(place) as raw:
         assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert raw.execute("PRAGMA foreign_key_check").fetchall() == []

@@ -205,8 +205,8 @@ async def test_a_store_that_cannot_be_read_is_one_line_of_the_log(tmp_path: Path
 def test_a_recording_has_what_was_shown_of_earlier_sessions() -> None:
     against = Against(NOW, "slower", 0.9, (0.8, 0.95), (5, 3), 0.02, ("driver 1 → 2",))
     for said in (EarlierRead(NOW, (_earlier(), _earlier(""))), HeldAgainst("run-1", against)):
-        written = lines.event_line(1.0, said)
-        assert lines.event_of(lines.entry(written)) == said
+        written = lines.encode_event(1.0, said)
+        assert lines.decode_event(lines.parse_line(written)) == said
 
 
 # ---- in the table ------------------------------------------------------------------------------

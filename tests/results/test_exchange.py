@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from tests.results.samples import kept
 from tui.results.store.database import Database
-from tui.results.store.exchange import ExchangeError, ResultRedaction, lines_of, read_file
+from tui.results.store.exchange import ExchangeError, ResultRedaction, encode_lines, read_file
 from tui.results.store.records import StoredResult
 from workloads.protocol import wire
 
 
 def _write(place: Path, ones: list[StoredResult]) -> Path:
-    place.write_text("\n".join(lines_of(ones)) + "\n", encoding="utf-8")
+    place.write_text("\n".join(encode_lines(ones)) + "\n", encoding="utf-8")
     return place
 
 
@@ -46,12 +46,12 @@ def test_taken_in_twice_is_taken_in_once(drawn: list[tuple[int, str, dict[str, o
         assert read_file(place) == ones
         with Database(Path(folder) / "r", writing=True) as database:
             first = database.add(read_file(place))
-            rows, tags = database.rows(), database.tags()
+            rows, tags = database.read_rows(), database.count_tags()
             assert database.add(read_file(place)) == 0
-            assert (database.rows(), database.tags()) == (rows, tags)
+            assert (database.read_rows(), database.count_tags()) == (rows, tags)
             assert first == len({one.record.id for one in ones}) == len(rows)
             # What goes out again is what came in.
-            again = _write(Path(folder) / "g", [database.kept(row) for row in rows])
+            again = _write(Path(folder) / "g", [database.read_result(row) for row in rows])
             assert {one.record.id: one.record for one in read_file(again)} == {
                 one.record.id: one.record for one in reversed(ones)
             }
@@ -66,7 +66,7 @@ def test_without_names_it_tells_neither_box_nor_user_and_is_the_same_result() ->
     ]
     redaction = ResultRedaction(["jane-box", "cuda"], home=Path("/home/jane"))
     found = [redaction(one) for one in ones]
-    text = "\n".join(lines_of(found))
+    text = "\n".join(encode_lines(found))
     assert not [word for word in ("jane", "GPU-7", "GPU-8") if word in text]
     assert [one.record.id for one in found] == [one.record.id for one in ones]
     assert [one.facts.values["box"] for one in found] == ["host", "host 2", "host"]

@@ -19,22 +19,22 @@ from tui.cli.program import parse
 from tui.kit.command_line.output import UsageError
 from tui.kit.lines import plain
 from tui.kit.table import row_line
-from tui.results.store.database import Database, path
+from tui.results.store.database import Database, store_path
 from tui.results.store.earlier import EarlierSessions
-from tui.results.store.exchange import lines_of
-from tui.results.store.queries import listed, past, sides
+from tui.results.store.exchange import encode_lines
+from tui.results.store.queries import compare_environments, read_history, read_listing
 from tui.results.store.selection import SelectionError
 from tui.results.views.comparison import (
-    foot_lines,
-    history_lines,
-    history_title,
-    question_line,
-    sides_columns,
-    sides_heading,
-    sides_lines,
-    sides_title,
+    fit_comparison_columns,
+    format_comparison_title,
+    format_history_title,
+    render_foot,
+    render_heading,
+    render_history,
+    render_question,
+    render_sides,
 )
-from tui.results.views.result_list import ListedRow, columns_of, ordered, selected_lines
+from tui.results.views.result_list import ListedRow, fit_list_columns, render_selected, sort_rows
 
 NOW = BEGAN + 1000 * HOUR
 FUZZ = settings(
@@ -112,45 +112,45 @@ def every_view(place: Path) -> None:
 
 
 def see_the_tab(place: Path) -> None:
-    found = listed(place, "", NOW, traceless=False)
+    found = read_listing(place, "", NOW, traceless=False)
     for order in ("newest", "workload", "time"):
-        rows = ordered(found.rows, order)
-        columns = columns_of(found, rows, 120, NOW)
+        rows = sort_rows(found.rows, order)
+        columns = fit_list_columns(found, rows, 120, NOW)
         lines = [row_line(columns, ListedRow(at, row, "A")) for at, row in enumerate(rows)]
-        lines += [each for row in rows for each in selected_lines(row, found, 80)]
+        lines += [each for row in rows for each in render_selected(row, found, 80)]
         assert all(len(plain(line)) < 100_000 for line in lines)
     for row in found.rows:
         # The tab says in one line where a row is not found by what it was listed as.
         with contextlib.suppress(SelectionError):
-            history = past(place, row, traceless=False)
-            assert history_title(history)
+            history = read_history(place, row, traceless=False)
+            assert format_history_title(history)
             if history.rows:
-                history_lines(history, NOW, 100, 30)
+                render_history(history, NOW, 100, 30)
         for other in (found.rows[0], found.rows[-1]):
             with contextlib.suppress(SelectionError):
                 see_sides(place, other, row)
     with Database(place) as database:
-        for row in database.rows():
+        for row in database.read_rows():
             command("show", row.id)
 
 
 def see_sides(place: Path, a: Any, b: Any) -> None:
-    both = sides(place, a, b, traceless=False)
-    columns = sides_columns(both, 100)
-    sides_heading(columns)
-    sides_title(both)
-    sides_lines(both, 100)
-    foot_lines(both, None, 100)
+    both = compare_environments(place, a, b, traceless=False)
+    columns = fit_comparison_columns(both, 100)
+    render_heading(columns)
+    format_comparison_title(both)
+    render_sides(both, 100)
+    render_foot(both, None, 100)
     for one in both.compared.questions:
-        assert plain(question_line(one, columns))
-        foot_lines(both, one, 100)
+        assert plain(render_question(one, columns))
+        render_foot(both, one, 100)
 
 
 def fill() -> None:
-    path().unlink(missing_ok=True)
+    store_path().unlink(missing_ok=True)
     for name in ("-wal", "-shm"):
-        path().with_name(path().name + name).unlink(missing_ok=True)
-    with Database(path(), writing=True) as database:
+        store_path().with_name(store_path().name + name).unlink(missing_ok=True)
+    with Database(store_path(), writing=True) as database:
         database.add(kept(number * HOUR) for number in range(3))
         database.add(kept((9 + n) * HOUR, facts={"driver": "590"}) for n in range(3))
 
@@ -166,7 +166,7 @@ def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found + [each for name, one in items for each in places(one, (*way, name))]
 
 
-HEAD, LINE = lines_of([kept(50 * HOUR, facts={"driver": "590"})])
+HEAD, LINE = encode_lines([kept(50 * HOUR, facts={"driver": "590"})])
 PLACES = places(json.loads(LINE))
 
 
@@ -195,10 +195,10 @@ def test_any_line_comes_in_and_is_shown_or_is_refused_in_one_line(
     if code:
         assert error.count("\n") == 1
         assert "line 2" in error or "is there with different content" in error
-        with Database(path()) as database:
+        with Database(store_path()) as database:
             assert database.count() == 6
     else:
-        every_view(path())
+        every_view(store_path())
 
 
 @FUZZ
@@ -233,7 +233,7 @@ def test_any_row_in_the_store_is_shown(
     row: dict[str, Any], body: Any, facts: Any, unknown: Any
 ) -> None:
     fill()
-    with contextlib.closing(sqlite3.connect(path())) as raw, raw:
+    with contextlib.closing(sqlite3.connect(store_path())) as raw, raw:
         for column, value in row.items():
             with contextlib.suppress(sqlite3.IntegrityError):
                 raw.execute(f"UPDATE results SET {column} = ? WHERE number = 2", (value,))
@@ -245,4 +245,4 @@ def test_any_row_in_the_store_is_shown(
                 "INSERT OR REPLACE INTO environments VALUES ('bad', ?, ?)", (facts, unknown)
             )
             raw.execute("UPDATE results SET environment = 'bad' WHERE number = 4")
-    every_view(path())
+    every_view(store_path())

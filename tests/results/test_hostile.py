@@ -19,19 +19,19 @@ from tui.kit.table import row_line
 from tui.results.cli import results as command
 from tui.results.store import exchange
 from tui.results.store.database import Database
-from tui.results.store.exchange import ExchangeError, lines_of, read_file
-from tui.results.store.queries import listed
+from tui.results.store.exchange import ExchangeError, encode_lines, read_file
+from tui.results.store.queries import read_listing
 from tui.results.store.store_file import StoreError
 from tui.results.store.validity import FIRST_S, is_time
-from tui.results.views.result_list import ListedRow, columns_of, selected_lines
-from tui.results.views.results import list_table
+from tui.results.views.result_list import ListedRow, fit_list_columns, render_selected
+from tui.results.views.results import build_list_table
 
 Change = Callable[[dict[str, Any]], None]
 
 
 def changed(change: Change, number: int = 1) -> str:
     """The lines of an export of two results, the last of them changed."""
-    head, first, last = lines_of([kept(0), kept(number)])
+    head, first, last = encode_lines([kept(0), kept(number)])
     found = json.loads(last)
     change(found)
     return "\n".join([head, first, json.dumps(found)]) + "\n"
@@ -111,7 +111,7 @@ def test_a_file_that_is_too_large_is_refused(
 ) -> None:
     monkeypatch.setattr(exchange, "LONGEST_FILE", 8000)
     path = tmp_path / "f"
-    path.write_text("\n".join(lines_of([kept(number) for number in range(9)])) + "\n")
+    path.write_text("\n".join(encode_lines([kept(number) for number in range(9)])) + "\n")
     with pytest.raises(ExchangeError, match="it is larger than"):
         read_file(path)
 
@@ -128,7 +128,7 @@ def test_a_known_id_with_other_content_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="is there with different content"):
             database.add(other)
         assert database.count() == 1
-    path.write_text("\n".join([*lines_of([kept(1)]), changed(faster).splitlines()[-1]]))
+    path.write_text("\n".join([*encode_lines([kept(1)]), changed(faster).splitlines()[-1]]))
     with pytest.raises(ExchangeError, match=r"line 3: .* is there twice with different content"):
         read_file(path)
 
@@ -174,20 +174,20 @@ def test_any_line_is_refused_or_goes_round(
         database.add(found)
         seen = shown(database)
         assert "matmul" in seen
-        again = list(map(database.kept, database.rows()[::-1]))
-    path.write_text("\n".join(lines_of(again)) + "\n")
+        again = list(map(database.read_result, database.read_rows()[::-1]))
+    path.write_text("\n".join(encode_lines(again)) + "\n")
     assert {one.record.id for one in read_file(path)} == {one.record.id for one in found}
 
 
 def shown(database: Database) -> str:
     """All that lists show of a store."""
-    rows = database.rows()
-    facts = database.facts()
-    table = list_table(rows, facts, database.tags_of(rows))
-    found = listed(database.place, "", time.time(), traceless=False)
-    columns = columns_of(found, rows, 120, time.time())
+    rows = database.read_rows()
+    facts = database.read_facts()
+    table = build_list_table(rows, facts, database.read_tags(rows))
+    found = read_listing(database.place, "", time.time(), traceless=False)
+    columns = fit_list_columns(found, rows, 120, time.time())
     lines = [row_line(columns, ListedRow(at, row, "")) for at, row in enumerate(rows)]
-    lines += [each for row in rows for each in selected_lines(row, found, 80)]
+    lines += [each for row in rows for each in render_selected(row, found, 80)]
     return str(table) + "\n".join("".join(span.text for span in line) for line in lines)
 
 
@@ -216,7 +216,7 @@ def test_a_bad_row_is_shown_and_costs_no_other(
         connection.execute(f"UPDATE results SET {column} = ? WHERE number = 2", (value,))
         connection.execute("UPDATE bodies SET body = ? WHERE number = 2", ("[" * 5000,))
     with Database(place) as database:
-        rows = database.rows()
+        rows = database.read_rows()
         assert len(rows) == 5
         assert len(shown(database)) < 50_000
     assert all(is_time(row.at) or "n/a" in row.said for row in rows)

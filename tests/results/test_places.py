@@ -63,8 +63,8 @@ import sys
 from pathlib import Path
 from tui.results.store.database import Database
 with Database(Path(sys.argv[1])) as database:
-    rows = database.rows()
-    print(len(rows), [database.kept(row).record.workload for row in rows])
+    rows = database.read_rows()
+    print(len(rows), [database.read_result(row).record.workload for row in rows])
 """
 
 

@@ -58,7 +58,7 @@ async def _kept(state: WorkbenchState, place: Path, *events: AnyEvent) -> list[S
     await recorder.detach()
     assert recorder.problems == []
     with Database(place) as database:
-        return [database.kept(row) for row in reversed(database.rows())]
+        return [database.read_result(row) for row in reversed(database.read_rows())]
 
 
 async def test_a_run_is_kept_with_its_blocks_and_what_it_was_measured_on(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_two_settings_take_turns_each_a_session_and_are_compared(
     assert ratio["value"] == pytest.approx(1 / 1.2, rel=0.01)
     # They took turns.
     with Database(tmp_path / "state" / "results.sqlite3") as database:
-        rows = database.rows()[::-1]
+        rows = database.read_rows()[::-1]
     assert [row.median_s < 1.1e-3 for row in rows if row.median_s] == [True, False] * 3
     # What is of two environments is not taken in as if it were of one.
     (tmp_path / "run.json").write_text(done.stdout)

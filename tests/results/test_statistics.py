@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tui.results.store.statistics import (
     FEWEST_SESSIONS,
     RunRatio,
-    answers,
-    ratio_of_sessions,
-    spread,
+    apply_holm,
+    compare_sessions,
+    compute_spread,
+    compute_typical_s,
     two_sided,
-    typical_s,
 )
 from workloads.measure.estimates import MEDIAN_FROM, t_quantile
 
@@ -28,7 +28,7 @@ SESSIONS = st.lists(st.lists(ANY_SECONDS, min_size=1, max_size=3), min_size=1, m
 
 def ratio_of_runs(a: Sequence[float], b: Sequence[float]) -> RunRatio:
     """Each run is a session of its own."""
-    return ratio_of_sessions([[one] for one in a], [[one] for one in b])
+    return compare_sessions([[one] for one in a], [[one] for one in b])
 
 
 # ---- laws --------------------------------------------------------------------------------------
@@ -64,10 +64,10 @@ def test_the_interval_holds_the_ratio(a: list[float], b: list[float]) -> None:
 def test_no_times_that_a_store_may_hold_are_too_far_apart(
     a: list[list[float]], b: list[list[float]]
 ) -> None:
-    found = ratio_of_sessions(a, b)
+    found = compare_sessions(a, b)
     assert all(map(math.isfinite, (found.value, *(found.ci95 or ()))))
     # ... and from run to run.
-    varied = spread([[one for session in a for one in session]])
+    varied = compute_spread([[one for session in a for one in session]])
     assert varied is None or math.isfinite(varied.share)
 
 
@@ -78,11 +78,13 @@ def test_no_times_that_a_store_may_hold_are_too_far_apart(
 def test_the_ratio_is_that_of_the_times_that_are_shown(
     a: list[list[float]], b: list[list[float]]
 ) -> None:
-    assert ratio_of_sessions(a, b).value == pytest.approx(typical_s(a) / typical_s(b))
+    assert compare_sessions(a, b).value == pytest.approx(
+        compute_typical_s(a) / compute_typical_s(b)
+    )
 
 
 def test_more_runs_of_one_session_are_no_more_sessions() -> None:
-    found = ratio_of_sessions([[1.0] * 50], [[1.3] * 50])
+    found = compare_sessions([[1.0] * 50], [[1.3] * 50])
     assert (found.sessions, found.runs, found.alone) == ((1, 1), (50, 50), "unclear")
 
 
@@ -104,7 +106,7 @@ def test_the_four_words() -> None:
 def test_of_three_runs_of_a_session_a_disturbed_one_leaves_the_ratio_where_it_is() -> None:
     a = [[1.0, 1.001, 0.999], [1.002, 1.0, 0.998], [1.0, 1.001, 1.001]]
     b = [[1.1, 1.101, 30.0], [1.099, 1.1, 1.1], [1.1, 1.102, 1.1]]
-    found = ratio_of_sessions(a, b)
+    found = compare_sessions(a, b)
     assert found.value == pytest.approx(1 / 1.1, rel=2e-3)
     assert found.alone == "slower"
 
@@ -134,17 +136,17 @@ def _asked(p_value: float, *, faster: bool = True) -> RunRatio:
 
 
 def test_among_many_questions_a_difference_must_be_clearer() -> None:
-    assert [answer.verdict for answer in answers([_asked(0.04)])] == ["faster"]
+    assert [answer.verdict for answer in apply_holm([_asked(0.04)])] == ["faster"]
     # Holm: 0.05/4, 0.05/3, 0.05/2 — the third does not hold, nor does what follows it.
     many = [_asked(0.049), _asked(0.03), _asked(0.001), _asked(0.016)]
-    found = answers(many)
+    found = apply_holm(many)
     assert [answer.verdict for answer in found] == ["unclear", "unclear", "faster", "faster"]
     assert [answer.corrected for answer in found] == [True, True, False, False]
 
 
 def test_a_question_that_cannot_be_asked_costs_the_others_nothing() -> None:
     one = RunRatio(1.2, None, (1, 1), (1, 1), None)
-    assert [answer.verdict for answer in answers([one, _asked(0.04), one])] == [
+    assert [answer.verdict for answer in apply_holm([one, _asked(0.04), one])] == [
         "unclear",
         "faster",
         "unclear",
@@ -153,7 +155,7 @@ def test_a_question_that_cannot_be_asked_costs_the_others_nothing() -> None:
 
 def test_same_and_unclear_are_left_as_they_are() -> None:
     same = RunRatio(1.0, (0.995, 1.005), (5, 5), (5, 5), 1.0)
-    found = answers([same, _asked(0.9, faster=False), _asked(0.5)])
+    found = apply_holm([same, _asked(0.9, faster=False), _asked(0.5)])
     assert [answer.verdict for answer in found] == ["same", "unclear", "unclear"]
     assert [answer.corrected for answer in found] == [False, False, True]
 
@@ -163,8 +165,8 @@ def test_from_run_to_run_is_told_within_groups_alone() -> None:
     groups = [
         [level * math.exp(rng.gauss(0, 0.0135)) for _ in range(200)] for level in (1.0, 5.0, 9.0)
     ]
-    found = spread([*groups, [1.0, 2.0]])
+    found = compute_spread([*groups, [1.0, 2.0]])
     assert found is not None
     assert found.runs == 600
     assert found.share == pytest.approx(0.027, rel=0.1)
-    assert spread([[1.0, 2.0], [3.0]]) is None
+    assert compute_spread([[1.0, 2.0], [3.0]]) is None

@@ -42,7 +42,7 @@ from tui.devices.monitor.messages import (
 )
 from tui.recordings import lines
 from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT
-from tui.recordings.lines import AnyEvent, event_of
+from tui.recordings.lines import AnyEvent, decode_event
 from tui.results.store.records import StoredResult
 from tui.runs.state.events import EarlierRead, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep
@@ -155,8 +155,8 @@ def samples(busy: bool = True, seconds: int = PAST_S) -> tuple[Sample, ...]:
 
 def catalogue() -> tuple[WorkloadInfo, ...]:
     """The workloads that the program comes with, as the demo's recording tells them."""
-    for line in lines.events(RECORDINGS / DEMO):
-        event = event_of(line) if line.speaker == "runner" else None
+    for line in lines.read_events(RECORDINGS / DEMO):
+        event = decode_event(line) if line.speaker == "runner" else None
         if isinstance(event, messages.Hello):
             return event.workloads
     raise LookupError("the recording has no catalogue")

@@ -23,7 +23,7 @@ from tests.walks import Walk
 from tui.kit.closing import ClosesOnce, Palette
 from tui.kit.command_screen import CommandScreen
 from tui.kit.dialogs import ConfirmScreen
-from tui.results.store.database import Database, path
+from tui.results.store.database import Database, store_path
 from tui.runs.screens.demo import DemoScreen
 from tui.snapshots.session.snapshot_session import SnapshotSession
 
@@ -58,7 +58,7 @@ async def go(walk: Walk, keys: int, *, readonly: bool = False, snapshot: bool = 
     two = watched.watched(watched.device(), watched.ran_out())
     past = kept_results()
     while walk.typed < keys:
-        with Database(path(), writing=True) as database:
+        with Database(store_path(), writing=True) as database:
             database.add(past)
         runs = ScriptedRuns(kept_run(), opens=two)
         events = scenes()["swept"].events

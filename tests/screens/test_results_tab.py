@@ -14,7 +14,7 @@ from textual.widgets import Input
 from tests.results.samples import BEGAN, HOUR, kept
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
-from tui.results.screens.panes import PastPane, QuestionList, ResultList
+from tui.results.screens.panes import HistoryPane, QuestionList, ResultList
 from tui.results.screens.tab import ResultsTab
 from tui.results.store import database, queries
 from tui.results.store.database import Database
@@ -28,7 +28,7 @@ OLD, NEW = {"driver": "570.1"}, {"driver": "590.2"}
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where this test's results are; nothing is there yet."""
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
-    return database.path()
+    return database.store_path()
 
 
 def _two_environments() -> Iterator[StoredResult]:
@@ -202,10 +202,10 @@ async def test_a_key_that_comes_late_puts_nothing_over_what_has_the_place(place:
         for _ in range(2):
             await comes(at, QuestionList.Chosen())
         await comes(at, ResultList.Chosen())
-        assert len(tab(at).query(PastPane)) == 1
+        assert len(tab(at).query(HistoryPane)) == 1
         await at.press("escape", "escape")
         assert tab(at).pane.display
-        assert not tab(at).query(PastPane)
+        assert not tab(at).query(HistoryPane)
 
 
 async def test_what_another_program_has_deleted_is_said_and_not_shown(place: Path) -> None:
@@ -214,14 +214,14 @@ async def test_what_another_program_has_deleted_is_said_and_not_shown(place: Pat
         await opened(at)
         await at.press("end", "space", "home", "space")
         with Database(place, writing=True) as state:
-            state.delete([row.number for row in state.rows()])
+            state.delete([row.number for row in state.read_rows()])
         await at.press("c")
         await read(at)
         assert "has been deleted" in said(at)
         assert tab(at).pane.display
         await at.press("enter")
         await read(at)
-        assert not tab(at).query(PastPane)
+        assert not tab(at).query(HistoryPane)
 
 
 async def test_a_third_mark_takes_the_place_of_the_second_and_space_takes_one_back(
@@ -330,7 +330,7 @@ async def test_a_tag_is_given_and_a_wrong_name_is_told(place: Path) -> None:
         await at.press("space", "space", "t", *"night", "enter")
         await read(at)
         with Database(place) as state:
-            assert state.tags() == {"night": 2}
+            assert state.count_tags() == {"night": 2}
         assert "2 results tagged night" in said(at)
         assert at.row("night")
         await at.press("t", *"a=b", "enter")
@@ -338,7 +338,7 @@ async def test_a_tag_is_given_and_a_wrong_name_is_told(place: Path) -> None:
         assert "a tag has no comma, colon or equals sign" in said(at)
         await at.press("t", "escape")
         with Database(place) as state:
-            assert state.tags() == {"night": 2}
+            assert state.count_tags() == {"night": 2}
 
 
 async def test_results_are_deleted_only_after_a_yes(place: Path) -> None:
@@ -356,7 +356,7 @@ async def test_results_are_deleted_only_after_a_yes(place: Path) -> None:
         await read(at)
         assert "Results   15" in at.rows[1]
         with Database(place) as state:
-            assert newest.id not in {row.id for row in state.rows()}
+            assert newest.id not in {row.id for row in state.read_rows()}
 
 
 async def test_the_order_goes_through_newest_workload_and_time(place: Path) -> None:
@@ -449,13 +449,13 @@ async def test_the_screen_goes_on_while_the_store_is_read(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(place)
-    go_on, listed = threading.Event(), queries.listed
+    go_on, listed = threading.Event(), queries.read_listing
 
-    def slow(*arguments: object, **more: object) -> queries.Listed:
+    def slow(*arguments: object, **more: object) -> queries.Listing:
         assert go_on.wait(60)
         return listed(*arguments, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(queries, "listed", slow)
+    monkeypatch.setattr(queries, "read_listing", slow)
     async with running((120, 40)) as at:
         try:
             await at.press("6")

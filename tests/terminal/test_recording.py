@@ -19,7 +19,7 @@ from tui.devices.memory import account
 from tui.devices.memory.model import get_value
 from tui.devices.state.machine import SIMULATED
 from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT
-from tui.recordings.lines import Recording, event_of, events, scan_recording
+from tui.recordings.lines import Recording, decode_event, read_events, scan_recording
 from tui.recordings.replay import OUT_OF_MEMORY, ReplaySession
 from tui.runs.state.state import WorkbenchState
 
@@ -58,8 +58,8 @@ def shipped() -> tuple[Recording, WorkbenchState]:
     """The recording that comes with the program, and what is known at its end."""
     recording = scan_recording(SHIPPED).recording
     state = WorkbenchState(simulated=recording.simulated)
-    for line in events(SHIPPED):
-        state.publish(event_of(line))
+    for line in read_events(SHIPPED):
+        state.publish(decode_event(line))
     return recording, state
 
 

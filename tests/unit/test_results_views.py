@@ -11,8 +11,8 @@ from tui.kit.lines import cell_len, plain, width
 from tui.kit.scale import ends_of, interval_line, reach_of
 from tui.kit.table import Layout, row_line
 from tui.results.store.compare import compare
-from tui.results.store.queries import Listed, Past, Sides
-from tui.results.store.records import StoredResult, StoredRow, row_of
+from tui.results.store.queries import EnvironmentComparison, Listing, WorkloadHistory
+from tui.results.store.records import StoredResult, StoredRow, build_row
 from tui.results.views import comparison as result_comparison
 from tui.results.views import result_list
 from workloads.protocol.wire import field_values
@@ -20,21 +20,21 @@ from workloads.protocol.wire import field_values
 DRIVERS = {"driver": "580.1"}, {"driver": "590.2"}
 
 
-def _listed(*ones: StoredResult) -> Listed:
-    rows = tuple(row_of(one, number=place) for place, one in enumerate(ones))
+def _listed(*ones: StoredResult) -> Listing:
+    rows = tuple(build_row(one, number=place) for place, one in enumerate(ones))
     facts = {one.facts.hash: one.facts for one in ones}
     tags = {place: one.tags for place, one in enumerate(ones) if one.tags}
-    return Listed(rows, facts, tags, len(rows), len(rows))
+    return Listing(rows, facts, tags, len(rows), len(rows))
 
 
 def _names(layout: Layout[result_list.ListedRow]) -> set[str]:
     return {placed.column.name for placed in layout}
 
 
-def _sides(a: list[StoredResult], b: list[StoredResult]) -> Sides:
+def _sides(a: list[StoredResult], b: list[StoredResult]) -> EnvironmentComparison:
     facts = {one.facts.hash: one.facts for one in (*a, *b)}
-    found = compare([row_of(one) for one in a], [row_of(one) for one in b], facts)
-    return Sides(("a box", "another"), found, facts)
+    found = compare([build_row(one) for one in a], [build_row(one) for one in b], facts)
+    return EnvironmentComparison(("a box", "another"), found, facts)
 
 
 @given(st.integers(min_value=20, max_value=220))
@@ -45,20 +45,20 @@ def test_no_line_of_a_list_is_wider_than_the_screen(cells: int) -> None:
         kept(3, warnings=("throttled",), facts=DRIVERS[1]),
     ]
     found = _listed(*ones)
-    rows = result_list.ordered(found.rows, "newest")
-    chosen = result_list.columns_of(found, rows, cells, 2000.0)
+    rows = result_list.sort_rows(found.rows, "newest")
+    chosen = result_list.fit_list_columns(found, rows, cells, 2000.0)
     if cells >= 30:
         assert {"when", "workload", "result"} <= _names(chosen)
     for at, row in enumerate(rows):
         assert width(row_line(chosen, result_list.ListedRow(at, row, "A"))) <= cells
     for row in rows:
-        for line in result_list.selected_lines(row, found, cells):
+        for line in result_list.render_selected(row, found, cells):
             assert width(line) <= cells
 
 
 def test_what_all_share_has_no_column_and_what_differs_has() -> None:
     found = _listed(kept(1, facts=DRIVERS[0]), kept(2, facts=DRIVERS[1]))
-    chosen = result_list.columns_of(found, list(found.rows), 120, 2000.0)
+    chosen = result_list.fit_list_columns(found, list(found.rows), 120, 2000.0)
     assert "driver" in _names(chosen)
     assert "torch" not in _names(chosen)
     assert "tags" not in _names(chosen)
@@ -70,15 +70,15 @@ def test_a_failed_run_says_why_and_comes_last_by_time() -> None:
         **{**field_values(failed), "status": "failed", "reason": "no memory", "run": None}
     )
     rows = [
-        row_of(StoredResult(record, kept(5).facts), "no memory"),
-        row_of(kept(1)),
-        row_of(kept(2, median=1)),
+        build_row(StoredResult(record, kept(5).facts), "no memory"),
+        build_row(kept(1)),
+        build_row(kept(2, median=1)),
     ]
-    found = result_list.ordered(rows, "time")
+    found = result_list.sort_rows(rows, "time")
     assert [row.median_s for row in found] == [1, 1e-3, None]
     facts = {row.environment: kept(1).facts for row in rows}
-    listed = Listed(tuple(rows), facts, {}, 3, 3)
-    chosen = result_list.columns_of(listed, rows, 100, 2000.0)
+    listed = Listing(tuple(rows), facts, {}, 3, 3)
+    chosen = result_list.fit_list_columns(listed, rows, 100, 2000.0)
     assert "failed: no memory" in plain(row_line(chosen, result_list.ListedRow(0, rows[0], "")))
 
 
@@ -113,9 +113,9 @@ def _pair(
 def test_all_intervals_stand_on_one_scale_whose_ends_are_told(cells: int) -> None:
     (a, b), (c, d) = _pair(1.3, "matmul"), _pair(0.99, "conv2d", 200)
     found = _sides(a + c, b + d)
-    chosen = result_comparison.sides_columns(found, cells)
+    chosen = result_comparison.fit_comparison_columns(found, cells)
     lines = [
-        plain(result_comparison.question_line(one, chosen)) for one in found.compared.questions
+        plain(result_comparison.render_question(one, chosen)) for one in found.compared.questions
     ]
     assert {one.workload: one.answer.verdict for one in found.compared.questions} == {
         "conv2d": "same",
@@ -123,7 +123,7 @@ def test_all_intervals_stand_on_one_scale_whose_ends_are_told(cells: int) -> Non
     }
     assert chosen.reach == 1.5
     low, high = ends_of(1.5) if cells > 79 else ("0.667x", "1.5x")
-    head = plain(result_comparison.sides_heading(chosen))
+    head = plain(result_comparison.render_heading(chosen))
     assert low in head
     assert high in head
     assert cell_len(head) <= cells
@@ -149,9 +149,9 @@ def test_too_few_runs_say_so_and_no_interval_is_drawn() -> None:
     a, b = _pair(1.3, "matmul")
     found = _sides(a[:1], b[:1])
     (one,) = found.compared.questions
-    chosen = result_comparison.sides_columns(found, 119)
-    assert "├" not in plain(result_comparison.question_line(one, chosen))
-    words = " ".join(plain(row).strip() for row in result_comparison.foot_lines(found, one, 119))
+    chosen = result_comparison.fit_comparison_columns(found, 119)
+    assert "├" not in plain(result_comparison.render_question(one, chosen))
+    words = " ".join(plain(row).strip() for row in result_comparison.render_foot(found, one, 119))
     assert "unclear: one session per side (1 and 1 runs), of 3" in words
     assert "driver 580.1 → 590.2" in words
 
@@ -159,21 +159,23 @@ def test_too_few_runs_say_so_and_no_interval_is_drawn() -> None:
 # ---- over time ---------------------------------------------------------------------------------
 
 
-def _past(*ones: StoredResult, elsewhere: int = 0) -> Past:
-    rows: tuple[StoredRow, ...] = tuple(row_of(one) for one in ones)
-    return Past(rows[-1], rows, {one.facts.hash: one.facts for one in ones}, elsewhere)
+def _past(*ones: StoredResult, elsewhere: int = 0) -> WorkloadHistory:
+    rows: tuple[StoredRow, ...] = tuple(build_row(one) for one in ones)
+    return WorkloadHistory(rows[-1], rows, {one.facts.hash: one.facts for one in ones}, elsewhere)
 
 
-def _history(found: Past, cells: int = 100) -> str:
+def _history(found: WorkloadHistory, cells: int = 100) -> str:
     return "\n".join(
-        plain(row) for row in result_comparison.history_lines(found, 90_000.0, cells, 30)
+        plain(row) for row in result_comparison.render_history(found, 90_000.0, cells, 30)
     )
 
 
 def test_a_change_of_driver_or_torch_is_named_once_where_it_was() -> None:
     newer = {**DRIVERS[1], "torch": "2.14.0"}
     found = _past(*(kept(n, facts=DRIVERS[0]) for n in (1, 2, 3)), kept(9, facts=newer))
-    assert [name for _, name in result_comparison.changes(found)] == ["driver 590.2, torch 2.14.0"]
+    assert [name for _, name in result_comparison.find_changes(found)] == [
+        "driver 590.2, torch 2.14.0"
+    ]
     text = _history(found)
     assert text.count("▾") == 1
     assert "driver 580.1, torch 2.13.0+cu130: 1.00 ms, 3 runs ±0.0% from run to run" in text

@@ -89,7 +89,7 @@ class RecordedLine:
     message: dict[str, Any]
 
 
-def event_line(at: float, event: AnyEvent) -> bytes:
+def encode_event(at: float, event: AnyEvent) -> bytes:
     """Encode an event as one line.
 
     Args:
@@ -97,20 +97,20 @@ def event_line(at: float, event: AnyEvent) -> bytes:
         event: by its type it is the monitor's, the runner's or our own; what we say in the
             runner's place, such as the end of a run that died with it, counts as the runner's.
     """
-    return _line(at, "from", _SPEAKERS[type(event)], event)
+    return _encode_line(at, "from", _SPEAKERS[type(event)], event)
 
 
-def request_line(at: float, child: Child, request: object) -> bytes:
+def encode_request(at: float, child: Child, request: object) -> bytes:
     """Encode a request to a child as one line; ``at`` as in :func:`event_line`."""
-    return _line(at, "to", child, request)
+    return _encode_line(at, "to", child, request)
 
 
-def _line(at: float, way: str, who: str, message: object) -> bytes:
+def _encode_line(at: float, way: str, who: str, message: object) -> bytes:
     body = wire.encode(message).rstrip(b"\n")
     return b'{"t":%.6f,"%s":"%s","message":%s}\n' % (at, way.encode(), who.encode(), body)
 
 
-def header(line: bytes, name: str) -> Recording:
+def parse_header(line: bytes, name: str) -> Recording:
     """Read the first line.
 
     Args:
@@ -137,7 +137,7 @@ def header(line: bytes, name: str) -> Recording:
     return found
 
 
-def _whole(digits: str) -> int:
+def _parse_int(digits: str) -> int:
     """Return an integer of a line.
 
     Raises:
@@ -149,7 +149,7 @@ def _whole(digits: str) -> int:
     return value
 
 
-def entry(line: bytes) -> RecordedLine:
+def parse_line(line: bytes) -> RecordedLine:
     """Read another line, all but its message.
 
     Raises:
@@ -157,7 +157,7 @@ def entry(line: bytes) -> RecordedLine:
             than 64 bits; the text says why.
     """
     # Python's own reading of integers is faster, so the other one is kept for lines that need it.
-    parse_int = _whole if _MANY_DIGITS.search(line) else None
+    parse_int = _parse_int if _MANY_DIGITS.search(line) else None
     try:
         data = json.loads(line, parse_int=parse_int)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -174,7 +174,7 @@ def entry(line: bytes) -> RecordedLine:
     return RecordedLine(float(at), cast(Speaker, data["from"]), data["message"])
 
 
-def event_of(found: RecordedLine) -> AnyEvent:
+def decode_event(found: RecordedLine) -> AnyEvent:
     """Return the event of a line that is no request.
 
     Raises:
@@ -184,7 +184,7 @@ def event_of(found: RecordedLine) -> AnyEvent:
     return cast(AnyEvent, wire.from_object(found.message, _KINDS[found.speaker]))
 
 
-def time_text(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """``0:07``, ``12:34`` or ``1:02:03``."""
     whole = math.floor(max(0.0, seconds))
     minutes, rest = divmod(whole, 60)
@@ -224,11 +224,11 @@ def scan_recording(path: Path) -> RecordingSummary:
     first = next(reader, None)
     if first is None and reader.cut:
         raise RecordingError(f"{path} breaks off in its first line; there is nothing to play")
-    recording = header(first or b"", str(path))
+    recording = parse_header(first or b"", str(path))
     at, events = 0.0, 0
     for number, line in enumerate(reader, 2):
         try:
-            found = entry(line)
+            found = parse_line(line)
         except ValueError as error:
             raise RecordingError(f"{path} is damaged: line {number}: {error}") from error
         if found.at < at:
@@ -238,7 +238,7 @@ def scan_recording(path: Path) -> RecordingSummary:
     return RecordingSummary(path, recording, at, events, reader.cut)
 
 
-def events(path: Path) -> Iterator[RecordedLine]:
+def read_events(path: Path) -> Iterator[RecordedLine]:
     """Yield the events of a recording, in order, after it was scanned.
 
     Raises:
@@ -248,7 +248,7 @@ def events(path: Path) -> Iterator[RecordedLine]:
     next(reader, None)
     for number, line in enumerate(reader, 2):
         try:
-            found = entry(line)
+            found = parse_line(line)
         except ValueError as error:
             raise RecordingError(f"{path} is damaged: line {number}: {error}") from error
         if found.speaker is not None:

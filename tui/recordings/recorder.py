@@ -90,9 +90,9 @@ class Redaction:
         if isinstance(event, TorchProcesses):
             return cast(E, self._torch_processes(event))
         if isinstance(event, messages.Hello):
-            event = cast(E, replace(event, executable=program(event.executable)))
+            event = cast(E, replace(event, executable=extract_program_name(event.executable)))
         elif isinstance(event, messages.Ready):
-            python = program(event.environment.executable)
+            python = extract_program_name(event.environment.executable)
             event = cast(
                 E, replace(event, environment=replace(event.environment, executable=python))
             )
@@ -123,9 +123,9 @@ class Redaction:
             replace(
                 each,
                 user=each.user and NAME,
-                command=each.command and program(each.command),
-                reason=_without(each.user, each.reason),
-                advice=_without(each.user, each.advice),
+                command=each.command and extract_program_name(each.command),
+                reason=_remove_user(each.user, each.reason),
+                advice=_remove_user(each.user, each.advice),
                 launched_by=self._parent(each.launched_by),
             )
             for each in event.processes
@@ -141,7 +141,9 @@ class Redaction:
     @staticmethod
     def _parent(parent: ParentProcess | None) -> ParentProcess | None:
         return parent and replace(
-            parent, user=parent.user and NAME, command=parent.command and program(parent.command)
+            parent,
+            user=parent.user and NAME,
+            command=parent.command and extract_program_name(parent.command),
         )
 
     def _host_processes(self, found: HostProcesses | None) -> HostProcesses | None:
@@ -152,7 +154,7 @@ class Redaction:
             replace(
                 row,
                 user=row.user and NAME,
-                command=row.command and program(row.command),
+                command=row.command and extract_program_name(row.command),
                 parent=self._parent(row.parent),
             )
             for row in rows
@@ -163,12 +165,12 @@ class Redaction:
         return Redactor(f"/home/{name}/" for name in sorted(self._names))
 
 
-def _without(user: str | None, words: str) -> str:
+def _remove_user(user: str | None, words: str) -> str:
     """Return a sentence without the name of who runs the process that it is about."""
     return re.sub(rf"\b{re.escape(user)}\b", NAME, words) if user else words
 
 
-def program(command: str) -> str:
+def extract_program_name(command: str) -> str:
     """Return the program's name out of a command line: its arguments can hold paths and keys."""
     # A title that a program gives itself, as "postgres: jane idle", ends its name with a colon.
     first = re.split(r"[\s:]", command.strip(), maxsplit=1)[0]
@@ -246,10 +248,10 @@ class Recorder:
             return
         if isinstance(event, RequestSent):
             request = event.request if self._redact is None else self._redact(event.request)
-            self._append(lines.request_line(self._at, event.child, request))
+            self._append(lines.encode_request(self._at, event.child, request))
         else:
             said = cast(AnyEvent, event if self._redact is None else self._redact(event))
-            self._append(lines.event_line(self._at, said))
+            self._append(lines.encode_event(self._at, said))
 
     def close(self) -> None:
         """End the recording."""
@@ -276,7 +278,7 @@ class Recorder:
             self._write(line)
         except OSError as error:
             why = error.strerror or error
-            cut = f"the recording is cut after {lines.time_text(self._at)}"
+            cut = f"the recording is cut after {lines.format_time(self._at)}"
             self.problem = f"{cut}: {self._path}: {why}"
             self.close()
             if self.on_end is not None:

@@ -11,7 +11,7 @@ from typing import Literal
 from tui.core.events import LogLine, Topic
 from tui.devices.state.machine import DeviceSelected
 from tui.recordings import lines
-from tui.recordings.lines import RecordedLine, event_of, time_text
+from tui.recordings.lines import RecordedLine, decode_event, format_time
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import wire
 
@@ -95,7 +95,7 @@ class Playhead:
         self._position, self._since = self.position, self._now()
 
 
-def speed_text(speed: float) -> str:
+def format_speed(speed: float) -> str:
     """``2x``, ``1/4x`` or ``max``."""
     if speed == AT_ONCE:
         return "max"
@@ -115,7 +115,7 @@ OUT_OF_MEMORY = "CUDA out of memory"
 """How torch's text of the exception begins."""
 
 
-def _ends(entry: RecordedLine) -> bool:
+def _is_end_of_run(entry: RecordedLine) -> bool:
     """Return whether the line tells of the end of a run."""
     return entry.speaker == "runner" and entry.message.get("type") == "finished"
 
@@ -190,18 +190,18 @@ class ReplaySession:
     def words(self) -> str:
         """Where it is and how fast it goes, as the header shows it."""
         head = self.playhead
-        place = f"{time_text(head.position)}/{time_text(self._found.seconds)}"
+        place = f"{format_time(head.position)}/{format_time(self._found.seconds)}"
         if head.ended and not self._loop:
             return f"REPLAY {place} end"
-        return f"REPLAY {place} {'paused' if head.paused else speed_text(head.speed)}"
+        return f"REPLAY {place} {'paused' if head.paused else format_speed(head.speed)}"
 
     def out_of_memory(self) -> str:
         """Return the exception of the first run that runs out of memory; empty for none.
 
         A snapshot does not hold all of it.
         """
-        for entry in lines.events(self._found.path):
-            result = entry.message.get("result") if _ends(entry) else None
+        for entry in lines.read_events(self._found.path):
+            result = entry.message.get("result") if _is_end_of_run(entry) else None
             reason = result.get("reason") if isinstance(result, dict) else None
             if isinstance(reason, str) and OUT_OF_MEMORY in reason:
                 return reason
@@ -248,7 +248,7 @@ class ReplaySession:
 
     async def _once(self) -> None:
         began = self._now()
-        for entry in lines.events(self._found.path):
+        for entry in lines.read_events(self._found.path):
             await self._wait_for(entry.at)
             self._play_line(entry)
             self.playhead.reached(entry.at)
@@ -271,7 +271,7 @@ class ReplaySession:
 
     def _play_line(self, entry: RecordedLine) -> None:
         try:
-            event = event_of(entry)
+            event = decode_event(entry)
         except wire.WireError as error:
             self.state.publish(LogLine("workbench", f"not played: {error}", "warning"))
             return

@@ -52,14 +52,14 @@ def add_options(parser: Parser) -> None:
     )
     parser.add_argument(
         "--speed",
-        type=speed,
+        type=parse_speed,
         metavar="X",
         help="playback speed, such as 2, or max",
     )
     parser.add_argument("--loop", action="store_true", help="start again at the end")
 
 
-def speed(text: str) -> float:
+def parse_speed(text: str) -> float:
     """``2``, ``0.5`` or ``max``, which is infinite.
 
     Raises:
@@ -94,10 +94,10 @@ def _play(path: Path, options: ReplayOptions, snapshot: Path | None = None) -> i
         found = scan_recording(path)
     except RecordingError as error:
         raise Failure(str(error)) from error
-    return _show(found, options, snapshot)
+    return _run_screen(found, options, snapshot)
 
 
-def _show(found: RecordingSummary, options: ReplayOptions, snapshot: Path | None) -> int:
+def _run_screen(found: RecordingSummary, options: ReplayOptions, snapshot: Path | None) -> int:
     check_terminal()
     interrupt.end_at_once()
     chosen, problems = resolve(options.given)

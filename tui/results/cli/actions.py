@@ -18,20 +18,20 @@ from tui.kit.command_line.output import (
 from tui.kit.lines import paragraph, plain
 from tui.kit.tables import table_lines
 from tui.results.cli.results import SHOWN, ResultsOptions
-from tui.results.cli.store import opened, selected
+from tui.results.cli.store import open_store, resolve_selection
 from tui.results.store.database import Database
-from tui.results.store.exchange import ExchangeError, ResultRedaction, lines_of, read_file
-from tui.results.store.queries import check_tag, compared
+from tui.results.store.exchange import ExchangeError, ResultRedaction, encode_lines, read_file
+from tui.results.store.queries import check_tag, compare_rows
 from tui.results.store.records import StoredResult, StoredRow
-from tui.results.store.selection import Selection, both, moment
+from tui.results.store.selection import Selection, intersect, parse_time
 from tui.results.store.store_file import StoreError
-from tui.results.store.validity import ImpossibleError, check_kept
+from tui.results.store.validity import ImpossibleError, check_result
 from tui.results.views.results import (
-    compare_notes,
-    compare_table,
-    list_table,
-    markdown_lines,
-    show_lines,
+    build_comparison_table,
+    build_list_table,
+    format_comparison_notes,
+    format_markdown,
+    format_result,
 )
 from tui.runs.views.result_text import format_summary
 from workloads.protocol.results import Table
@@ -53,7 +53,7 @@ def perform(options: ResultsOptions) -> int:
         return 1
 
 
-def _wanted(options: ResultsOptions) -> Selection:
+def _build_selection(options: ResultsOptions) -> Selection:
     """Return the selection that the options describe.
 
     Raises:
@@ -62,8 +62,8 @@ def _wanted(options: ResultsOptions) -> Selection:
     return Selection(
         facts=(("box", options.of_box),) if options.of_box else (),
         tags=(options.tagged,) if options.tagged else (),
-        before=moment(options.before) if options.before else None,
-        since=moment(options.since) if options.since else None,
+        before=parse_time(options.before) if options.before else None,
+        since=parse_time(options.since) if options.since else None,
         workload=options.of_workload,
         device=options.on_device,
     )
@@ -72,23 +72,23 @@ def _wanted(options: ResultsOptions) -> Selection:
 def _list(options: ResultsOptions) -> int:
     if options.limit is not None and not 1 <= options.limit <= MOST_SHOWN:
         raise UsageError(f"--limit {options.limit}: from 1 to {MOST_SHOWN}")
-    with opened() as database:
-        wanted = _wanted(options)
-        rows = database.rows(wanted, options.limit or SHOWN)
+    with open_store() as database:
+        wanted = _build_selection(options)
+        rows = database.read_rows(wanted, options.limit or SHOWN)
         if options.json:
-            facts = {row.environment: database.facts()[row.environment] for row in rows}
+            facts = {row.environment: database.read_facts()[row.environment] for row in rows}
             print_json({"results": rows, "environments": facts})
             return 0
         total = database.count(wanted)
         if not rows:
-            print_line(_nothing(database))
+            print_line(_explain_empty(database))
             return 0
-        tags = database.tags_of(rows)
-        _print_table(list_table(rows, database.facts(), tags, total))
+        tags = database.read_tags(rows)
+        _print_table(build_list_table(rows, database.read_facts(), tags, total))
     return 0
 
 
-def _nothing(database: Database) -> str:
+def _explain_empty(database: Database) -> str:
     if not database.count():
         return f"no results are kept in {database.place}: run and the workbench keep theirs there"
     return f"none of {database.count()} results is of that"
@@ -103,18 +103,20 @@ def _print_table(table: Table, notes: Sequence[str] = ()) -> None:
 
 
 def _show(options: ResultsOptions) -> int:
-    with opened() as database:
-        (row,) = _rows(database, options.words[:1], most=1)
-        kept = database.kept(row)
+    with open_store() as database:
+        (row,) = _find_rows(database, options.words[:1], most=1)
+        kept = database.read_result(row)
     if options.json:
         print_json({"result": kept})
         return 0
     said = format_summary(kept.record.run) if kept.record.run else row.said
-    print_text(rows_of_text(show_lines(kept, said)))
+    print_text(rows_of_text(format_result(kept, said)))
     return 0
 
 
-def _rows(database: Database, words: Sequence[str], most: int | None = None) -> list[StoredRow]:
+def _find_rows(
+    database: Database, words: Sequence[str], most: int | None = None
+) -> list[StoredRow]:
     """Return the results that words select, each once.
 
     Raises:
@@ -122,7 +124,7 @@ def _rows(database: Database, words: Sequence[str], most: int | None = None) -> 
     """
     found: dict[int, StoredRow] = {}
     for word in words:
-        rows = database.rows(selected(database, word))
+        rows = database.read_rows(resolve_selection(database, word))
         if not rows:
             raise UsageError(f"{word}: no result is of that; see results list")
         found.update((row.number, row) for row in rows)
@@ -135,26 +137,26 @@ def _tag(options: ResultsOptions) -> int:
     *words, name = options.words
     if not words:
         raise UsageError("results tag: give what selects results, and then the name")
-    with opened(writing=True) as database:
+    with open_store(writing=True) as database:
         check_tag(database, name)
-        rows = _rows(database, words)
+        rows = _find_rows(database, words)
         database.tag([row.number for row in rows], name)
     print_line(f"{len(rows)} results have the tag {name}")
     return 0
 
 
 def _delete(options: ResultsOptions) -> int:
-    with opened(writing=True) as database:
-        rows = _rows(database, options.words)
+    with open_store(writing=True) as database:
+        rows = _find_rows(database, options.words)
         database.delete([row.number for row in rows])
     print_line(f"{len(rows)} results are deleted")
     return 0
 
 
 def _prune(options: ResultsOptions) -> int:
-    with opened(writing=True) as database:
-        rows = database.rows(Selection(before=moment(options.older)))
-        tagged = database.tags_of(rows)
+    with open_store(writing=True) as database:
+        rows = database.read_rows(Selection(before=parse_time(options.older)))
+        tagged = database.read_tags(rows)
         old = [row.number for row in rows if row.number not in tagged]
         database.delete(old)
     left = f"; {len(tagged)} older ones have tags and stay" if tagged else ""
@@ -163,41 +165,41 @@ def _prune(options: ResultsOptions) -> int:
 
 
 def _compare(options: ResultsOptions) -> int:
-    with opened() as database:
+    with open_store() as database:
         of = Selection(workload=options.of_workload)
         sides = []
         for word in options.words:
-            rows = database.rows(both(selected(database, word), of))
+            rows = database.read_rows(intersect(resolve_selection(database, word), of))
             if not rows:
                 raise UsageError(f"{word}: no result is of that; see results list")
             sides.append(rows)
-        found = compared(database, *sides)
+        found = compare_rows(database, *sides)
     if options.json:
         print_json({"a": options.words[0], "b": options.words[1], "compared": found})
         return 0
     head = [f"A: {options.words[0]}", f"B: {options.words[1]}"]
     print_text(rows_of_text(head))
-    _print_table(compare_table(found), compare_notes(found))
+    _print_table(build_comparison_table(found), format_comparison_notes(found))
     return 0
 
 
 def _export(options: ResultsOptions) -> int:
-    with opened() as database:
-        wanted = _wanted(options)
+    with open_store() as database:
+        wanted = _build_selection(options)
         for word in options.words:
-            wanted = both(wanted, selected(database, word))
-        rows = database.rows(wanted)[::-1]
-        known = database.facts()
+            wanted = intersect(wanted, resolve_selection(database, word))
+        rows = database.read_rows(wanted)[::-1]
+        known = database.read_facts()
         redacted = ResultRedaction(facts.values.get("box", "") for facts in known.values())
         if options.markdown:
             if options.without_names:
                 used = {row.environment for row in rows}
                 known = {key: redacted.facts(known[key]) for key in used}
-            print_text(rows_of_text(markdown_lines(rows, known)))
+            print_text(rows_of_text(format_markdown(rows, known)))
             return 0
         left_out: list[str] = []
-        kept = _readable(database, rows, left_out)
-        for line in lines_of(map(redacted, kept) if options.without_names else kept):
+        kept = _read_valid(database, rows, left_out)
+        for line in encode_lines(map(redacted, kept) if options.without_names else kept):
             print_line(line)
     for reason in left_out[:SHOWN]:
         say(reason)
@@ -206,14 +208,14 @@ def _export(options: ResultsOptions) -> int:
     return 1 if left_out else 0
 
 
-def _readable(
+def _read_valid(
     database: Database, rows: Sequence[StoredRow], left_out: list[str]
 ) -> Iterator[StoredResult]:
     """Yield what can be read and be true, so that the export can be taken in elsewhere."""
     for row in rows:
         try:
-            kept = database.kept(row)
-            check_kept(kept)
+            kept = database.read_result(row)
+            check_result(kept)
         except StoreError as error:
             left_out.append(str(error))
         except ImpossibleError as error:
@@ -231,7 +233,7 @@ def _import(options: ResultsOptions) -> int:
             raise Failure(str(error)) from error
         except OSError as error:
             raise Failure(f"{name}: {error.strerror or error}") from error
-    with opened(writing=True) as database:
+    with open_store(writing=True) as database:
         for name, kept in zip(options.words, found, strict=True):
             new = database.add(kept)
             known = f", {len(kept) - new} were there already" if new < len(kept) else ""

@@ -15,7 +15,7 @@ from tui.kit.lists import KeyedList, RowFilter
 from tui.kit.pane import LineBar, LinesView, Pane
 from tui.kit.table import Layout, heading_line, row_line
 from tui.results.store.compare import Question
-from tui.results.store.queries import Listed, Past, Sides
+from tui.results.store.queries import EnvironmentComparison, Listing, WorkloadHistory
 from tui.results.store.records import StoredRow
 from tui.results.views import comparison as comparison
 from tui.results.views import result_list as listing
@@ -61,7 +61,7 @@ class ResultList(KeyedList):
             return None
         if self._columns is None or self._of is not pane.rows or self._wide != cells:
             self._of, self._wide = pane.rows, cells
-            self._columns = listing.columns_of(pane.found, pane.rows, cells, self._clock())
+            self._columns = listing.fit_list_columns(pane.found, pane.rows, cells, self._clock())
         return self._columns
 
     def row_lines(self, cells: int) -> Sequence[Line]:
@@ -71,7 +71,7 @@ class ResultList(KeyedList):
             return []
         rows = pane.rows
         if not rows and pane.pattern.strip() and pane.found.all:
-            return listing.no_match(pane.pattern, pane.found.all, cells)
+            return listing.render_no_match(pane.pattern, pane.found.all, cells)
         return LinesOnDemand(
             len(rows),
             lambda at: row_line(chosen, ListedRow(at, rows[at], pane.letter(rows[at]))),
@@ -106,7 +106,7 @@ class ResultsPane(Pane):
         """
         super().__init__(id=LIST)
         self._keeps = keeps
-        self.found: Listed | None = None
+        self.found: Listing | None = None
         self.rows: list[StoredRow] = []
         self.marked: list[StoredRow] = []
         """At most two: A, then B."""
@@ -117,7 +117,7 @@ class ResultsPane(Pane):
         self._heading = LineBar(self._heading_line)
         self._said = LinesView(lambda cells: paragraph(self._sentence[0], cells, self._sentence[1]))
         self._whole = LinesView(
-            lambda cells: listing.selected_lines(self.table.selected, self.found, cells)
+            lambda cells: listing.render_selected(self.table.selected, self.found, cells)
         )
         self._said.can_focus = self._whole.can_focus = False
         self._said.add_class("foot")
@@ -149,7 +149,7 @@ class ResultsPane(Pane):
         self._sentence = (words, style)
         self.redraw()
 
-    def show(self, found: Listed) -> None:
+    def show(self, found: Listing) -> None:
         """List other results; the marks stay."""
         self.found = found
         self._sort()
@@ -165,7 +165,7 @@ class ResultsPane(Pane):
         self._sort()
 
     def _sort(self) -> None:
-        self.rows = listing.ordered(self.found.rows, self.order) if self.found else []
+        self.rows = listing.sort_rows(self.found.rows, self.order) if self.found else []
         self.redraw()
 
     def letter(self, row: StoredRow) -> str:
@@ -196,7 +196,9 @@ class ResultsPane(Pane):
         if not self.is_attached:
             return
         self.retitle(
-            listing.title(self.found, self.order, self.pattern, self.marked, keeps=self._keeps)
+            listing.format_list_title(
+                self.found, self.order, self.pattern, self.marked, keeps=self._keeps
+            )
         )
         self._said.display = bool(self._sentence[0])
         has_list = self.found is not None and self.found.all > 0
@@ -228,7 +230,7 @@ class QuestionList(KeyedList):
     class Chosen(KeyedList.Chosen):
         """Enter, or a click on the workload under the cursor."""
 
-    def __init__(self, found: Sides) -> None:
+    def __init__(self, found: EnvironmentComparison) -> None:
         super().__init__()
         self._found = found
 
@@ -240,15 +242,15 @@ class QuestionList(KeyedList):
 
     def row_keys(self) -> Sequence[str]:
         """Return the keys of the workloads in their order."""
-        return list(map(comparison.key_of, self._found.compared.questions))
+        return list(map(comparison.build_question_key, self._found.compared.questions))
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Both times, the verdict, the interval."""
         questions = self._found.compared.questions
         if not questions:
             return paragraph(comparison.NONE_SHARED, cells, TextStyle.NOTE)
-        chosen = comparison.sides_columns(self._found, cells)
-        return [comparison.question_line(one, chosen) for one in questions]
+        chosen = comparison.fit_comparison_columns(self._found, cells)
+        return [comparison.render_question(one, chosen) for one in questions]
 
 
 class ComparisonPane(Pane):
@@ -263,13 +265,13 @@ class ComparisonPane(Pane):
         " shows the workload over time, escape goes back."
     )
 
-    def __init__(self, found: Sides) -> None:
+    def __init__(self, found: EnvironmentComparison) -> None:
         super().__init__(id=COMPARISON)
         self.found = found
         self.table = QuestionList(found)
-        self._sides = LinesView(lambda cells: comparison.sides_lines(found, cells))
+        self._sides = LinesView(lambda cells: comparison.render_sides(found, cells))
         self._foot = LinesView(
-            lambda cells: comparison.foot_lines(found, self.table.question, cells)
+            lambda cells: comparison.render_foot(found, self.table.question, cells)
         )
         for part in (self._sides, self._foot):
             part.can_focus = False
@@ -287,11 +289,11 @@ class ComparisonPane(Pane):
         yield self._foot
 
     def on_mount(self) -> None:
-        self.retitle(comparison.sides_title(self.found))
+        self.retitle(comparison.format_comparison_title(self.found))
 
     def _heading_line(self, cells: int) -> Line:
-        return comparison.sides_heading(
-            comparison.sides_columns(self.found, self.table.cells or cells)
+        return comparison.render_heading(
+            comparison.fit_comparison_columns(self.found, self.table.cells or cells)
         )
 
     @on(QuestionList.Moved)
@@ -299,7 +301,7 @@ class ComparisonPane(Pane):
         self._foot.rebuild()
 
 
-class PastPane(Pane):
+class HistoryPane(Pane):
     """The runs of one workload over time, and where driver or torch changed."""
 
     HELP = (
@@ -309,11 +311,11 @@ class PastPane(Pane):
         " goes back."
     )
 
-    def __init__(self, found: Past, clock: Callable[[], float]) -> None:
+    def __init__(self, found: WorkloadHistory, clock: Callable[[], float]) -> None:
         super().__init__(id=PAST)
         self.found = found
         self.body = LinesView(
-            lambda cells: comparison.history_lines(found, clock(), cells, self.body.size.height)
+            lambda cells: comparison.render_history(found, clock(), cells, self.body.size.height)
         )
 
     @property
@@ -325,4 +327,4 @@ class PastPane(Pane):
         yield self.body
 
     def on_mount(self) -> None:
-        self.retitle(comparison.history_title(self.found))
+        self.retitle(comparison.format_history_title(self.found))

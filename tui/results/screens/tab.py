@@ -26,18 +26,18 @@ from tui.kit.pane import FooterBar, Pane
 from tui.results.commands import RESULTS_COMMANDS
 from tui.results.screens.panes import (
     ComparisonPane,
-    PastPane,
+    HistoryPane,
     QuestionList,
     ResultList,
     ResultsPane,
 )
 from tui.results.store import queries
-from tui.results.store.database import path
+from tui.results.store.database import store_path
 from tui.results.store.records import StoredRow
 from tui.results.store.selection import SelectionError
 from tui.results.store.store_file import StoreError
 from tui.results.views.result_list import NO_STORE, NOTHING_KEPT, READONLY, REPLAY
-from tui.results.views.results import name_of
+from tui.results.views.results import format_name
 
 T = TypeVar("T")
 READING, WRITING = "reading the stored results", "writing"
@@ -59,7 +59,7 @@ class ResultsTab(CommandScreen):
         self.pane = ResultsPane(program.clock, keeps=keeps)
         self._over: list[Pane] = []
         """What stands in place of the list, the last one on top."""
-        self._place = path()
+        self._place = store_path()
 
     def compose(self) -> ComposeResult:
         yield self.header()
@@ -95,7 +95,7 @@ class ResultsTab(CommandScreen):
         pattern = self.pane.pattern
         try:
             found = await self._asked(
-                lambda: queries.listed(
+                lambda: queries.read_listing(
                     self._place, pattern, self.program.clock(), traceless=self.program.readonly
                 )
             )
@@ -180,10 +180,10 @@ class ResultsTab(CommandScreen):
 
         async def show() -> None:
             found = await self._told(
-                lambda: queries.past(self._place, row, traceless=readonly), READING
+                lambda: queries.read_history(self._place, row, traceless=readonly), READING
             )
             if found is not None:
-                await self._put_over(PastPane(found, self.program.clock))
+                await self._put_over(HistoryPane(found, self.program.clock))
 
         _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
 
@@ -198,7 +198,7 @@ class ResultsTab(CommandScreen):
 
         async def show() -> None:
             found = await self._told(
-                lambda: queries.sides(self._place, a, b, traceless=readonly), READING
+                lambda: queries.compare_environments(self._place, a, b, traceless=readonly), READING
             )
             if found is not None:
                 await self._put_over(ComparisonPane(found))
@@ -241,7 +241,7 @@ class ResultsTab(CommandScreen):
         def answered(name: str | None) -> None:
             if name is not None:
                 told = f"{count(len(rows), 'result')} tagged {name}"
-                self._change(lambda: queries.tag(self._place, rows, name), told)
+                self._change(lambda: queries.tag_results(self._place, rows, name), told)
 
         if rows:
             self.app.push_screen(TagScreen(len(rows)), answered)
@@ -255,10 +255,10 @@ class ResultsTab(CommandScreen):
                 gone = {row.id for row in rows}
                 self.pane.marked = [row for row in self.pane.marked if row.id not in gone]
                 told = f"{count(len(rows), 'result')} deleted"
-                self._change(lambda: queries.delete(self._place, rows), told)
+                self._change(lambda: queries.delete_results(self._place, rows), told)
 
         if rows:
-            words = [*_named(rows), "You cannot undo this; export them first to have a copy."]
+            words = [*_format_rows(rows), "You cannot undo this; export them first to have a copy."]
             question = f"Delete {count(len(rows), 'result')}?"
             self.app.push_screen(ConfirmScreen(question, words), answered)
 
@@ -275,10 +275,10 @@ class ResultsTab(CommandScreen):
         _: Worker[None] = self.run_worker(work, group="change")
 
 
-def _named(rows: Sequence[StoredRow]) -> list[str]:
+def _format_rows(rows: Sequence[StoredRow]) -> list[str]:
     """List the first results, a line each, and count the rest."""
     words = [
-        f"{row.id[:8]}  {name_of(row.workload, row.parameters)} on {row.device}"
+        f"{row.id[:8]}  {format_name(row.workload, row.parameters)} on {row.device}"
         for row in rows[:_TOLD]
     ]
     return [*words, f"and {len(rows) - _TOLD} more"] if len(rows) > _TOLD else words

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.core.text.numbers import megahertz
-from tui.results.store.records import Facts, StoredRow, place
+from tui.results.store.records import Facts, StoredRow, rank_fact
 from tui.results.store.selection import SelectionError
 from tui.results.store.statistics import (
     FEWEST_SESSIONS,
     LEVEL,
     Answer,
     Spread,
-    answers,
-    ratio_of_sessions,
-    spread,
-    typical_s,
+    apply_holm,
+    compare_sessions,
+    compute_spread,
+    compute_typical_s,
 )
 from workloads.measure.estimates import THRESHOLD
 
@@ -142,11 +142,15 @@ def compare(
         if len(twice) == 1:
             shared = f"{min(twice)} is in both A and B"
         raise SelectionError(f"{shared}: a result cannot be held against itself")
-    of_a, of_b = _timed(a), _timed(b)
-    pairs, only = _paired(of_a, of_b, facts)
-    found = answers([ratio_of_sessions(one.sessions, other.sessions) for one, other in pairs])
+    of_a, of_b = _filter_timed(a), _filter_timed(b)
+    pairs, only = _pair(of_a, of_b, facts)
+    found = apply_holm([compare_sessions(one.sessions, other.sessions) for one, other in pairs])
     few = any(answer.ratio.p_value is None for answer in found)
-    known = _spreads({row.id: row for row in (*history(), *of_a, *of_b)}.values()) if few else {}
+    known = (
+        _compute_spreads({row.id: row for row in (*history(), *of_a, *of_b)}.values())
+        if few
+        else {}
+    )
     questions = [
         Question(
             workload=one.rows[0].workload,
@@ -155,7 +159,10 @@ def compare(
             a=one,
             b=other,
             answer=answer,
-            differences=(*differences(one, other, facts), *conditions_apart(one, other)),
+            differences=(
+                *find_differences(one, other, facts),
+                *find_condition_differences(one, other),
+            ),
             spread=known.get(_setting(one.rows[0])),
         )
         for (one, other), answer in zip(pairs, found, strict=True)
@@ -164,7 +171,7 @@ def compare(
     return StoreComparison(tuple(questions), only)
 
 
-def _timed(rows: Iterable[StoredRow]) -> list[StoredRow]:
+def _filter_timed(rows: Iterable[StoredRow]) -> list[StoredRow]:
     found = [row for row in rows if row.status == "ok" and row.median_s]
     found.sort(key=lambda row: row.at)
     return found
@@ -174,7 +181,7 @@ def _setting(row: StoredRow) -> tuple[str, str, str]:
     return row.workload, row.device, row.parameters
 
 
-def _paired(
+def _pair(
     a: Sequence[StoredRow], b: Sequence[StoredRow], facts: Environments
 ) -> tuple[list[tuple[ComparisonSide, ComparisonSide]], tuple[int, int]]:
     """Pair the runs of A and B that answer one question, and count the groups left on each side.
@@ -191,29 +198,29 @@ def _paired(
         _setting,
         lambda row: (row.workload, row.device.partition(":")[0], row.parameters),
     )
-    left_a, left_b = _grouped(a, ways[0]), _grouped(b, ways[0])
+    left_a, left_b = _group(a, ways[0]), _group(b, ways[0])
     pairs = []
     for way in ways:
-        by_a, by_b = _alone(left_a, way), _alone(left_b, way)
+        by_a, by_b = _find_unique(left_a, way), _find_unique(left_b, way)
         for key in [key for key in by_a if key in by_b]:
             one, other = by_a[key], by_b[key]
             left_a.remove(one)
             left_b.remove(other)
-            pairs.append((_side(one, other, boxes), _side(other, one, boxes)))
+            pairs.append((_build_side(one, other, boxes), _build_side(other, one, boxes)))
     return pairs, (len(left_a), len(left_b))
 
 
-def _side(
+def _build_side(
     rows: tuple[StoredRow, ...], others: Sequence[StoredRow], boxes: dict[str, str]
 ) -> ComparisonSide:
     sessions = tuple(
         tuple(row.median_s for row in session if row.median_s)
-        for session in sessions_of(rows, others, boxes)
+        for session in group_sessions(rows, others, boxes)
     )
-    return ComparisonSide(rows, sessions, typical_s(sessions))
+    return ComparisonSide(rows, sessions, compute_typical_s(sessions))
 
 
-def _grouped(
+def _group(
     rows: Sequence[StoredRow], key: Callable[[StoredRow], Hashable]
 ) -> list[tuple[StoredRow, ...]]:
     groups: dict[Hashable, list[StoredRow]] = {}
@@ -222,7 +229,7 @@ def _grouped(
     return [tuple(group) for group in groups.values()]
 
 
-def _alone(
+def _find_unique(
     groups: Sequence[tuple[StoredRow, ...]], key: Callable[[StoredRow], Hashable]
 ) -> dict[Hashable, tuple[StoredRow, ...]]:
     """Return the groups whose key no other group shares, by that key."""
@@ -230,23 +237,23 @@ def _alone(
     return {key(group[0]): group for group in groups if counted[key(group[0])] == 1}
 
 
-def _spreads(rows: Iterable[StoredRow]) -> dict[tuple[str, str, str], Spread]:
+def _compute_spreads(rows: Iterable[StoredRow]) -> dict[tuple[str, str, str], Spread]:
     """By workload, device and parameters, how much runs of one environment vary."""
     groups: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     for row in rows:
         if row.median_s and row.status == "ok":
             of_setting = groups.setdefault(_setting(row), {})
             of_setting.setdefault(row.environment, []).append(row.median_s)
-    found = {key: spread(list(group.values())) for key, group in groups.items()}
+    found = {key: compute_spread(list(group.values())) for key, group in groups.items()}
     return {key: one for key, one in found.items() if one is not None}
 
 
-def differences(
+def find_differences(
     a: ComparisonSide, b: ComparisonSide, facts: Environments
 ) -> tuple[DifferingFact, ...]:
     """Return the facts that two sides do not share, those that matter most first."""
-    of_a, of_b = _values(a, facts), _values(b, facts)
-    names = sorted({*of_a, *of_b}, key=place)
+    of_a, of_b = _collect_values(a, facts), _collect_values(b, facts)
+    names = sorted({*of_a, *of_b}, key=rank_fact)
     return tuple(
         DifferingFact(name, mine, theirs)
         for name in names
@@ -254,13 +261,13 @@ def differences(
     )
 
 
-def difference(one: DifferingFact) -> str:
+def format_difference(one: DifferingFact) -> str:
     """``driver 570.1 → 580.2``."""
     sides = (", ".join(texts) for texts in (one.a, one.b))
     return f"{one.name} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
 
 
-def conditions_apart(a: ComparisonSide, b: ComparisonSide) -> tuple[DifferingFact, ...]:
+def find_condition_differences(a: ComparisonSide, b: ComparisonSide) -> tuple[DifferingFact, ...]:
     """Return the sampled GPU conditions that differ between the two sides."""
     clocks = [[row.clock_mhz for row in side.rows if row.clock_mhz] for side in (a, b)]
     if not all(clocks):
@@ -276,7 +283,7 @@ def conditions_apart(a: ComparisonSide, b: ComparisonSide) -> tuple[DifferingFac
     return tuple(found)
 
 
-def _values(side: ComparisonSide, facts: Environments) -> dict[str, tuple[str, ...]]:
+def _collect_values(side: ComparisonSide, facts: Environments) -> dict[str, tuple[str, ...]]:
     """Return the values of each fact over the runs of a side, the most frequent first."""
     counted = Counter(row.environment for row in side.rows)
     found: dict[str, Counter[str]] = {}
@@ -291,7 +298,7 @@ def _values(side: ComparisonSide, facts: Environments) -> dict[str, tuple[str, .
 # ---- sessions ----------------------------------------------------------------------------------
 
 
-def sessions_of(
+def group_sessions(
     mine: Sequence[StoredRow], others: Sequence[StoredRow], boxes: dict[str, str]
 ) -> tuple[tuple[StoredRow, ...], ...]:
     """Group the runs of one side of a comparison by session.
@@ -317,14 +324,14 @@ def sessions_of(
     for row in sorted(mine, key=lambda one: one.at):
         box = boxes.get(row.environment, "")
         session = newest.get(box)
-        if session is None or _is_apart(session[-1], row, turns.get((box, row.device), ())):
+        if session is None or _begins_session(session[-1], row, turns.get((box, row.device), ())):
             session = newest[box] = []
             found.append(session)
         session.append(row)
     return tuple(tuple(session) for session in found)
 
 
-def _is_apart(before: StoredRow, after: StoredRow, turns: Sequence[float]) -> bool:
+def _begins_session(before: StoredRow, after: StoredRow, turns: Sequence[float]) -> bool:
     if after.at - before.at > GAP_S:
         return True
     return after.process != before.process and any(before.at < at < after.at for at in turns)

@@ -9,16 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from tui.core import reports
-from tui.results.store.records import Facts, Record, StoredResult, StoredRow, canonical, row_of
-from tui.results.store.selection import Everything, Selection, where
-from tui.results.store.store_file import StoreError, explained, opened
+from tui.results.store.records import (
+    Facts,
+    Record,
+    StoredResult,
+    StoredRow,
+    build_row,
+    encode_canonical,
+)
+from tui.results.store.selection import EVERYTHING, Selection, build_where
+from tui.results.store.store_file import StoreError, connect, explain_error
 from tui.results.store.validity import (
     NO_FACTS,
     ImpossibleError,
-    facts_from_store,
+    decode_facts,
+    decode_row,
+    has_same_content,
     parse_finite,
-    row_from_store,
-    same_content,
 )
 from workloads.protocol import wire
 from workloads.protocol.results import Setting
@@ -36,7 +43,7 @@ _TAGS = "(SELECT name, number FROM tags WHERE typeof(name) = 'text')"
 """SQLite stores a value of any type in any column."""
 
 
-def path() -> Path:
+def store_path() -> Path:
     """Return the path of this user's store."""
     return reports.folder() / "results.sqlite3"
 
@@ -67,13 +74,13 @@ class Database:
         self._writing = writing
         self._facts: dict[str, Facts] | None = None
         self._connection: sqlite3.Connection | None = None
-        with self._explained():
+        with self._explain_errors():
             if writing:
                 reports.make_private_folder(place.parent)
                 # Made here and not by SQLite: who runs what is nobody else's to read.
                 place.touch(mode=0o600)
             if writing or place.exists():
-                self._connection = opened(
+                self._connection = connect(
                     place, writing=writing, traceless=traceless, busy_s=busy_s
                 )
 
@@ -90,18 +97,18 @@ class Database:
         self.close()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise explained(self.place, error) from error
+            raise explain_error(self.place, error) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._connection
         if connection is None or not self._writing:
             raise StoreError(f"{self.place}: it is opened to be read")
-        with self._explained():
+        with self._explain_errors():
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -123,13 +130,13 @@ class Database:
         new = 0
         with self._transaction() as connection:
             for one in kept:
-                number, is_new = _put(connection, one)
+                number, is_new = _insert(connection, one)
                 new += is_new
                 if not is_new:
                     self._check_same(connection, number, one)
                 connection.executemany(
                     "INSERT OR IGNORE INTO tags VALUES (?, ?)",
-                    [(_storable(tag), number) for tag in one.tags],
+                    [(_replace_surrogates(tag), number) for tag in one.tags],
                 )
         return new
 
@@ -148,7 +155,7 @@ class Database:
         if found is not None:
             with suppress(ImpossibleError, wire.WireError):
                 record = wire.from_plain(Record, parse_finite(str(found[0]).encode()))
-                same = same_content(StoredResult(record, facts_from_store(*found[1:])), one)
+                same = has_same_content(StoredResult(record, decode_facts(*found[1:])), one)
         if not same:
             raise StoreError(
                 f"{self.place}: {one.record.id} is there with different content; nothing is taken "
@@ -164,7 +171,7 @@ class Database:
         with self._transaction() as connection:
             connection.executemany(
                 "INSERT OR IGNORE INTO tags VALUES (?, ?)",
-                [(_storable(name), number) for number in numbers],
+                [(_replace_surrogates(name), number) for number in numbers],
             )
 
     def delete(self, numbers: Sequence[int]) -> None:
@@ -186,14 +193,14 @@ class Database:
     # ---- look ----
 
     @contextmanager
-    def moment(self) -> Iterator[None]:
+    def read_transaction(self) -> Iterator[None]:
         """All that is asked within sees the store as it is at the first, whatever others write.
 
         Raises:
             StoreError: it cannot be read.
         """
         if self._connection is not None:
-            with self._explained():
+            with self._explain_errors():
                 self._connection.execute("BEGIN")
         try:
             yield
@@ -201,43 +208,47 @@ class Database:
             if self._connection is not None and self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def _ask(self, query: str, values: Sequence[object] = ()) -> list[Any]:
+    def _query(self, query: str, values: Sequence[object] = ()) -> list[Any]:
         if self._connection is None:
             return []
-        with self._explained():
-            return self._connection.execute(query, [*map(_storable, values)]).fetchall()
+        with self._explain_errors():
+            return self._connection.execute(query, [*map(_replace_surrogates, values)]).fetchall()
 
-    def facts(self) -> dict[str, Facts]:
+    def read_facts(self) -> dict[str, Facts]:
         """All that anything was measured on, by hash."""
         if self._facts is None:
-            found = self._ask("SELECT hash, facts, unknown FROM environments")
+            found = self._query("SELECT hash, facts, unknown FROM environments")
             self._facts = _KnownFacts(
-                (hash_, facts_from_store(facts, unknown)) for hash_, facts, unknown in found
+                (hash_, decode_facts(facts, unknown)) for hash_, facts, unknown in found
             )
         return self._facts
 
-    def count(self, wanted: Selection = Everything) -> int:
+    def count(self, wanted: Selection = EVERYTHING) -> int:
         """How many records there are."""
-        where, values = self._where(wanted)
-        found = self._ask(f"SELECT count(*) FROM results r {where}", values)
+        where, values = self._build_where(wanted)
+        found = self._query(f"SELECT count(*) FROM results r {where}", values)
         return int(found[0][0]) if found else 0
 
-    def rows(self, wanted: Selection = Everything, limit: int | None = None) -> list[StoredRow]:
+    def read_rows(
+        self, wanted: Selection = EVERYTHING, limit: int | None = None
+    ) -> list[StoredRow]:
         """Return the selected records, the newest first.
 
         Args:
             wanted: which records to return.
             limit: how many at most; ``None`` for all.
         """
-        where, values = self._where(wanted)
+        where, values = self._build_where(wanted)
         most = "" if limit is None else f" LIMIT {limit}"
         order = "ORDER BY r.at DESC, r.number DESC"
         return [
-            row_from_store(found)
-            for found in self._ask(f"SELECT {_ROW} FROM results r {where} {order}{most}", values)
+            decode_row(found)
+            for found in self._query(f"SELECT {_ROW} FROM results r {where} {order}{most}", values)
         ]
 
-    def newest(self, environments: Sequence[str], before: float | None = None) -> list[StoredRow]:
+    def find_newest(
+        self, environments: Sequence[str], before: float | None = None
+    ) -> list[StoredRow]:
         """Return the newest successful run of each workload, device and set of parameters.
 
         Args:
@@ -247,7 +258,7 @@ class Database:
         marks = ",".join("?" * len(environments))
         until = "" if before is None else "AND at < ?"
         # Of the columns beside a maximum SQLite gives those of the row that has it.
-        found = self._ask(
+        found = self._query(
             "SELECT number, workload, device, parameters, max(at) FROM results"
             " WHERE kind = 'run' AND status = 'ok' AND median_s IS NOT NULL"
             # The sign keeps it to the index of the settings, which has all that is asked for.
@@ -256,12 +267,12 @@ class Database:
         )
         numbers = [number for number, *_ in found]
         return [
-            row_from_store(one)
+            decode_row(one)
             for first in range(0, len(numbers), _AT_ONCE)
             for one in self._numbered(numbers[first : first + _AT_ONCE])
         ]
 
-    def asked(self, rows: Sequence[StoredRow]) -> dict[int, dict[str, Setting]]:
+    def read_requested(self, rows: Sequence[StoredRow]) -> dict[int, dict[str, Setting]]:
         """Return the parameters that runs were requested with, by their numbers.
 
         Of a parameter that is left to the workload the row has what was chosen.
@@ -271,58 +282,60 @@ class Database:
         for first in range(0, len(numbers), _AT_ONCE):
             some = numbers[first : first + _AT_ONCE]
             marks = ",".join("?" * len(some))
-            for number, body in self._ask(
+            for number, body in self._query(
                 f"SELECT number, body FROM bodies WHERE number IN ({marks})", some
             ):
-                found[number] = _parameters_asked(body)
+                found[number] = _parse_requested(body)
         return found
 
     def _numbered(self, numbers: Sequence[int]) -> list[Any]:
         marks = ",".join("?" * len(numbers))
-        return self._ask(f"SELECT {_ROW} FROM results r WHERE r.number IN ({marks})", numbers)
+        return self._query(f"SELECT {_ROW} FROM results r WHERE r.number IN ({marks})", numbers)
 
-    def kept(self, row: StoredRow) -> StoredResult:
+    def read_result(self, row: StoredRow) -> StoredResult:
         """Return a record in full, with its facts and tags.
 
         Raises:
             StoreError: it is not there any more, or cannot be read as what it was written as.
         """
-        found = self._ask("SELECT body FROM bodies WHERE number = ?", (row.number,))
+        found = self._query("SELECT body FROM bodies WHERE number = ?", (row.number,))
         if not found:
             raise StoreError(f"{self.place}: {row.id} is not there any more")
         named = f"SELECT name FROM {_TAGS} WHERE number = ? ORDER BY name"
-        tags = self._ask(named, (row.number,))
+        tags = self._query(named, (row.number,))
         try:
             record = wire.from_plain(Record, parse_finite(str(found[0][0]).encode()))
         except (ImpossibleError, wire.WireError) as error:
             raise StoreError(f"{self.place}: {row.id} cannot be read: {error}") from error
-        return StoredResult(record, self.facts()[row.environment], tuple(name for (name,) in tags))
+        return StoredResult(
+            record, self.read_facts()[row.environment], tuple(name for (name,) in tags)
+        )
 
-    def tags(self) -> dict[str, int]:
+    def count_tags(self) -> dict[str, int]:
         """Return each tag and how many records have it."""
-        return dict(self._ask(f"SELECT name, count(*) FROM {_TAGS} GROUP BY name ORDER BY name"))
+        return dict(self._query(f"SELECT name, count(*) FROM {_TAGS} GROUP BY name ORDER BY name"))
 
-    def tags_of(self, rows: Sequence[StoredRow]) -> dict[int, tuple[str, ...]]:
+    def read_tags(self, rows: Sequence[StoredRow]) -> dict[int, tuple[str, ...]]:
         """Return the tags of records, by their numbers."""
         wanted = {row.number for row in rows}
         found: dict[int, list[str]] = {}
-        for name, number in self._ask(f"SELECT name, number FROM {_TAGS} ORDER BY name"):
+        for name, number in self._query(f"SELECT name, number FROM {_TAGS} ORDER BY name"):
             if number in wanted:
                 found.setdefault(number, []).append(name)
         return {number: tuple(names) for number, names in found.items()}
 
-    def ids(self, beginning: str) -> list[str]:
+    def find_ids(self, beginning: str) -> list[str]:
         """Ids that begin so; of many some."""
         end = f"{beginning}g"
         return [
             found
-            for (found,) in self._ask(
+            for (found,) in self._query(
                 "SELECT id FROM results WHERE id >= ? AND id < ? LIMIT 5", (beginning, end)
             )
         ]
 
-    def _where(self, wanted: Selection) -> tuple[str, list[object]]:
-        return where(wanted, self.facts() if wanted.facts else {})
+    def _build_where(self, wanted: Selection) -> tuple[str, list[object]]:
+        return build_where(wanted, self.read_facts() if wanted.facts else {})
 
 
 class _KnownFacts(dict[str, Facts]):
@@ -332,16 +345,16 @@ class _KnownFacts(dict[str, Facts]):
         return NO_FACTS
 
 
-def _put(connection: sqlite3.Connection, kept: StoredResult) -> tuple[int, bool]:
+def _insert(connection: sqlite3.Connection, kept: StoredResult) -> tuple[int, bool]:
     """Write a record unless it is there; returns its number, and whether it is new."""
     record, facts = kept.record, kept.facts
     connection.execute(
         "INSERT OR IGNORE INTO environments VALUES (?, ?, ?)",
-        (facts.hash, canonical(facts.values), canonical(facts.unknown)),
+        (facts.hash, encode_canonical(facts.values), encode_canonical(facts.unknown)),
     )
-    row = row_of(kept, said(record))
+    row = build_row(kept, describe_outcome(record))
     values = map(
-        _storable,
+        _replace_surrogates,
         [
             row.id,
             row.kind,
@@ -355,10 +368,10 @@ def _put(connection: sqlite3.Connection, kept: StoredResult) -> tuple[int, bool]
             row.median_s,
             *(row.ci95_s or (None, None)),
             row.environment,
-            canonical(row.marks) if row.marks else "",
+            encode_canonical(row.marks) if row.marks else "",
             row.said,
             row.clock_mhz,
-            canonical(row.limits) if row.limits else "",
+            encode_canonical(row.limits) if row.limits else "",
         ],
     )
     added = f"INSERT OR IGNORE INTO results VALUES (NULL{', ?' * 17})"
@@ -366,16 +379,16 @@ def _put(connection: sqlite3.Connection, kept: StoredResult) -> tuple[int, bool]
     is_new = written.rowcount == 1
     ((number,),) = connection.execute("SELECT number FROM results WHERE id = ?", (record.id,))
     if is_new:
-        connection.execute("INSERT INTO bodies VALUES (?, ?)", (number, canonical(record)))
+        connection.execute("INSERT INTO bodies VALUES (?, ?)", (number, encode_canonical(record)))
     return int(number), is_new
 
 
-def _storable(value: object) -> object:
+def _replace_surrogates(value: object) -> object:
     """Text without halves of characters, which strangers may send and SQLite does not take."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
-def _parameters_asked(body: Any) -> dict[str, Setting]:
+def _parse_requested(body: Any) -> dict[str, Setting]:
     """Return the requested parameters in a body, or none if it cannot be read."""
     try:
         record: Record = wire.from_plain(Record, parse_finite(str(body).encode()))
@@ -384,7 +397,7 @@ def _parameters_asked(body: Any) -> dict[str, Setting]:
     return record.run.parameters if record.run is not None else {}
 
 
-def said(record: Record) -> str:
+def describe_outcome(record: Record) -> str:
     """Return what a list shows for a record that has no time of its own."""
     compared = record.comparison
     if compared is not None and compared.ratio is not None:

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tui.devices.state.machine import MachineState
-from tui.results.store.compare import StoreComparison, compare, difference
-from tui.results.store.database import Database, path
+from tui.results.store.compare import StoreComparison, compare, format_difference
+from tui.results.store.database import Database, store_path
 from tui.results.store.records import (
     Facts,
     StoredResult,
     StoredRow,
-    gpu_of,
-    row_of,
-    stored_form,
+    build_row,
+    build_stored_result,
+    find_gpu,
 )
 from tui.results.store.selection import Selection
 from tui.runs.state.runs import Against, EarlierResult, RunState
@@ -38,7 +38,7 @@ class EarlierSessions:
     """
 
     def __init__(self, place: Path | None, before: float, *, traceless: bool = False) -> None:
-        self._place = place or path()
+        self._place = place or store_path()
         self._before = before
         self._traceless = traceless
 
@@ -51,16 +51,16 @@ class EarlierSessions:
         Raises:
             StoreError: the store cannot be read.
         """
-        with self._open() as database, database.moment():
+        with self._open() as database, database.read_transaction():
             environments: dict[str, list[str]] = {}
-            facts = database.facts()
+            facts = database.read_facts()
             for key, one in facts.items():
                 if one.values.get("box") == box:
-                    environments.setdefault(gpu_of(one), []).append(key)
+                    environments.setdefault(find_gpu(one), []).append(key)
             found = []
             for gpu, keys in environments.items():
-                rows = database.newest(keys, self._before)
-                asked = database.asked(rows)
+                rows = database.find_newest(keys, self._before)
+                asked = database.read_requested(rows)
                 found += [
                     _build_earlier(row, gpu, asked.get(row.number, {}), facts[row.environment])
                     for row in rows
@@ -82,7 +82,7 @@ class EarlierSessions:
         Raises:
             StoreError: the store cannot be read.
         """
-        stored = (stored_form(run, machine, "this session") for run in runs)
+        stored = (build_stored_result(run, machine, "this session") for run in runs)
         return self.compare_stored([one for one in stored if one is not None])
 
     def compare_stored(self, runs: Sequence[StoredResult]) -> Against | None:
@@ -101,11 +101,13 @@ class EarlierSessions:
             StoreError: the store cannot be read.
         """
         newest = runs[-1]
-        mine = [row_of(one) for one in runs]
-        with self._open() as database, database.moment():
-            facts = database.facts()
+        mine = [build_row(one) for one in runs]
+        with self._open() as database, database.read_transaction():
+            facts = database.read_facts()
             facts[newest.facts.hash] = newest.facts
-            known = database.rows(Selection(workload=newest.record.workload, before=self._before))
+            known = database.read_rows(
+                Selection(workload=newest.record.workload, before=self._before)
+            )
         alike = [row for row in known if _is_alike(row, mine[-1], facts)]
         if not alike:
             return None
@@ -144,7 +146,7 @@ def _is_alike(row: StoredRow, mine: StoredRow, facts: Mapping[str, Facts]) -> bo
         and row.parameters == mine.parameters
         and row.device.partition(":")[0] == mine.device.partition(":")[0]
         and there.values.get("box") == here.values.get("box")
-        and gpu_of(there) == gpu_of(here)
+        and find_gpu(there) == find_gpu(here)
     )
 
 
@@ -160,5 +162,5 @@ def _summarize(found: StoreComparison, at: float) -> Against | None:
         ci95=question.answer.ratio.ci95,
         runs=question.answer.ratio.runs,
         varies=question.spread.share if question.spread else None,
-        differences=tuple(map(difference, question.differences)),
+        differences=tuple(map(format_difference, question.differences)),
     )

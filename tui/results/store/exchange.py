@@ -13,20 +13,20 @@ from tui.results.store.records import (
     Facts,
     Record,
     StoredResult,
-    canonical,
-    devices_of,
-    facts_of_output,
-    id_of,
-    is_kept,
-    run_record,
+    build_run_record,
+    collect_output_facts,
+    compute_id,
+    encode_canonical,
+    find_devices,
+    is_storable,
 )
 from tui.results.store.validity import (
     MOST_ITEMS,
     ImpossibleError,
-    check_kept,
+    check_result,
     count_separators,
+    has_same_content,
     parse_finite,
-    same_content,
 )
 from tui.runs.state.runs import Conditions
 from workloads.protocol import wire
@@ -72,11 +72,11 @@ class _ResultLine:
 # ---- written to a file -------------------------------------------------------------------------
 
 
-def lines_of(kept: Iterable[StoredResult]) -> Iterator[str]:
+def encode_lines(kept: Iterable[StoredResult]) -> Iterator[str]:
     """Yield a head and a line for each result, without line ends."""
-    yield canonical({"format": FORMAT, "version": VERSION})
+    yield encode_canonical({"format": FORMAT, "version": VERSION})
     for one in kept:
-        yield canonical(_ResultLine(one.record, one.facts, one.tags))
+        yield encode_canonical(_ResultLine(one.record, one.facts, one.tags))
 
 
 class ResultRedaction:
@@ -103,7 +103,7 @@ class ResultRedaction:
             run=record.run and self._own_words_kept(record.run),
             comparison=record.comparison and self._own_words_kept(record.comparison),
         )
-        record = replace(record, id=_id_after(kept.record, record))
+        record = replace(record, id=_recompute_id(kept.record, record))
         return replace(kept, record=record, facts=self.facts(kept.facts))
 
     def _own_words_kept(self, one: T) -> T:
@@ -137,10 +137,10 @@ class ResultRedaction:
         return self._named[key]
 
 
-def _id_after(before: Record, after: Record) -> str:
+def _recompute_id(before: Record, after: Record) -> str:
     """Return the id of a changed record, a new one only if its measurement changed."""
     made = [(record.run or record.comparison, record.at, record.id) for record in (before, after)]
-    ids = [id_of(measured, at) if measured else own for measured, at, own in made]
+    ids = [compute_id(measured, at) if measured else own for measured, at, own in made]
     return before.id if ids[0] == ids[1] else ids[1]
 
 
@@ -157,21 +157,21 @@ def read_file(path: Path) -> list[StoredResult]:
     """
     with path.open("rb") as file:
         head = _read_bounded(path, 1, file)
-        parsed = _parsed(head)
+        parsed = _parse_json(head)
         if isinstance(parsed, dict) and parsed.get("format") == FORMAT:
             _check_version(path, "version", parsed.get("version"), VERSION)
             return _read_lines(path, file, len(head))
         rest = file.read(LONGEST_LINE + 1 - len(head))
     if len(head) + len(rest) > LONGEST_LINE:
         raise ExchangeError(f"{path}: {_TOO_LONG}")
-    whole = _parsed(head + rest)
+    whole = _parse_json(head + rest)
     if isinstance(whole, dict) and "results" in whole and "environment" in whole:
         _check_version(path, "schema", whole.get("schema"), RUN_SCHEMA)
         try:
             parse_finite(head + rest)
-            found = _of_run(path, whole)
+            found = _parse_run_output(path, whole)
             for one in found:
-                check_kept(one)
+                check_result(one)
         except ImpossibleError as error:
             raise ExchangeError(f"{path}: {error}; nothing is taken in") from error
         return found
@@ -202,7 +202,7 @@ def _read_lines(path: Path, file: BinaryIO, read: int) -> list[StoredResult]:
             continue
         one = _read_line(path, number, text)
         first = numbers.setdefault(one.record.id, len(found))
-        if first < len(found) and not same_content(found[first], one):
+        if first < len(found) and not has_same_content(found[first], one):
             raise ExchangeError(
                 f"{path}: line {number}: {one.record.id} is there twice with different content; "
                 "nothing is taken in"
@@ -215,7 +215,7 @@ def _too_large(path: Path, why: str) -> ExchangeError:
     return ExchangeError(f"{path}: {why}; export fewer results at a time; nothing is taken in")
 
 
-def _parsed(text: bytes) -> Any:
+def _parse_json(text: bytes) -> Any:
     if count_separators(text) > MOST_ITEMS:
         return None
     try:
@@ -238,7 +238,7 @@ def _read_line(path: Path, number: int, text: bytes) -> StoredResult:
     try:
         line = wire.from_plain(_ResultLine, parse_finite(text))
         found = StoredResult(line.record, line.facts, line.tags)
-        check_kept(found)
+        check_result(found)
     except (ImpossibleError, wire.WireError) as error:
         raise ExchangeError(
             f"{path}: line {number} is damaged: {error}; nothing is taken in"
@@ -246,7 +246,7 @@ def _read_line(path: Path, number: int, text: bytes) -> StoredResult:
     return found
 
 
-def _of_run(path: Path, whole: dict[str, Any]) -> list[StoredResult]:
+def _parse_run_output(path: Path, whole: dict[str, Any]) -> list[StoredResult]:
     """Return the results in ``run --json`` output that measured something or failed."""
     try:
         environment = wire.from_plain(Environment | None, whole["environment"], "environment")
@@ -263,21 +263,21 @@ def _of_run(path: Path, whole: dict[str, Any]) -> list[StoredResult]:
     except wire.WireError as error:
         raise ExchangeError(f"{path}: {error}; nothing is taken in") from error
     # Whoever printed it ran them in one process; the file stands for that.
-    process = id_of(runs[0][0], 0.0) if runs else ""
+    process = compute_id(runs[0][0], 0.0) if runs else ""
     return [
-        _stored_of_run(result, seen, environment, process)
+        _build_result(result, seen, environment, process)
         for result, seen in runs
-        if is_kept(result) and result.ended_at is not None
+        if is_storable(result) and result.ended_at is not None
     ]
 
 
-def _stored_of_run(
+def _build_result(
     result: RunResult, seen: Conditions | None, environment: Environment | None, process: str
 ) -> StoredResult:
-    facts = facts_of_output(environment, devices_of(result), result.flags)
+    facts = collect_output_facts(environment, find_devices(result), result.flags)
     driver = (seen.versions if seen else {}).get("driver")
     if driver is not None and "driver" in facts.unknown:
         unknown = {name: why for name, why in facts.unknown.items() if name != "driver"}
         facts = Facts({**facts.values, "driver": driver}, unknown)
     ended = result.ended_at or 0.0
-    return StoredResult(run_record(result, ended, process=process, conditions=seen), facts)
+    return StoredResult(build_run_record(result, ended, process=process, conditions=seen), facts)

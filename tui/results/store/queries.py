@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tui.results.store.compare import StoreComparison, compare
 from tui.results.store.database import Database
-from tui.results.store.records import FLAG, Facts, StoredRow, gpu_of
-from tui.results.store.selection import Selection, SelectionError, both, read
+from tui.results.store.records import FLAG, Facts, StoredRow, find_gpu
+from tui.results.store.selection import Selection, SelectionError, intersect, parse_selection
 from tui.results.store.validity import is_time
 
 MOST = 2000
@@ -24,7 +24,7 @@ _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class Listing:
     """The newest results that a filter leaves."""
 
     rows: tuple[StoredRow, ...]
@@ -39,7 +39,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class EnvironmentComparison:
     """What two results stand for, side by side."""
 
     names: tuple[str, str]
@@ -49,7 +49,7 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class WorkloadHistory:
     """A workload with one setting and the same flags, over time on one device of one box."""
 
     subject: StoredRow
@@ -60,7 +60,7 @@ class Past:
     """Further runs of the same on other boxes, on other GPUs or with other flags."""
 
 
-def filter_of(text: str, now: float) -> Selection:
+def parse_filter(text: str, now: float) -> Selection:
     """Parse the filter typed to narrow a list: words of ``results compare``, or any others.
 
     Args:
@@ -75,31 +75,33 @@ def filter_of(text: str, now: float) -> Selection:
     found = Selection()
     for part in text.replace(",", " ").split():
         if "=" in part or _DATED.match(part):
-            found = both(found, read(part, now)[0])
+            found = intersect(found, parse_selection(part, now)[0])
         else:
-            found = both(found, Selection(words=(part,)))
+            found = intersect(found, Selection(words=(part,)))
     return found
 
 
-def listed(place: Path, text: str, now: float, *, traceless: bool) -> Listed:
+def read_listing(place: Path, text: str, now: float, *, traceless: bool) -> Listing:
     """Return the newest results that a filter leaves.
 
     Raises:
         StoreError: the store cannot be read.
         SelectionError: as of :func:`filter_of`.
     """
-    wanted = filter_of(text, now)
-    with Database(place, traceless=traceless) as database, database.moment():
-        rows = database.rows(wanted, MOST)
+    wanted = parse_filter(text, now)
+    with Database(place, traceless=traceless) as database, database.read_transaction():
+        rows = database.read_rows(wanted, MOST)
         total = database.count()
         many = len(rows) if len(rows) < MOST else database.count(wanted)
-        tags = database.tags_of(rows)
+        tags = database.read_tags(rows)
         used = {row.environment for row in rows}
-        facts = {key: database.facts()[key] for key in used}
-    return Listed(tuple(rows), facts, tags, many, total)
+        facts = {key: database.read_facts()[key] for key in used}
+    return Listing(tuple(rows), facts, tags, many, total)
 
 
-def sides(place: Path, a: StoredRow, b: StoredRow, *, traceless: bool) -> Sides:
+def compare_environments(
+    place: Path, a: StoredRow, b: StoredRow, *, traceless: bool
+) -> EnvironmentComparison:
     """Compare what two results stand for, over all workloads that both have.
 
     A result stands for all that was measured in exactly its environment; where both are of one
@@ -109,26 +111,26 @@ def sides(place: Path, a: StoredRow, b: StoredRow, *, traceless: bool) -> Sides:
         StoreError: the store cannot be read.
         SelectionError: both stand for the same, or one has been deleted.
     """
-    with Database(place, traceless=traceless) as database, database.moment():
-        facts = database.facts()
+    with Database(place, traceless=traceless) as database, database.read_transaction():
+        facts = database.read_facts()
         of_session = a.environment == b.environment
-        if of_session and session_of(a) == session_of(b):
+        if of_session and find_session(a) == find_session(b):
             raise SelectionError(
                 "both were measured by one session in one environment: mark results of two"
             )
         names, sets = [], []
         for one, other in ((a, b), (b, a)):
-            rows = database.rows(Selection(environments=(one.environment,)))
-            _check_kept(one, rows)
+            rows = database.read_rows(Selection(environments=(one.environment,)))
+            _check_exists(one, rows)
             if of_session:
-                rows = [row for row in rows if session_of(row) == session_of(one)]
+                rows = [row for row in rows if find_session(row) == find_session(one)]
             sets.append(rows)
-            names.append(stands_for(one, other, facts, of_session=of_session))
-        found = compared(database, *sets)
-    return Sides((names[0], names[1]), found, facts)
+            names.append(describe_side(one, other, facts, of_session=of_session))
+        found = compare_rows(database, *sets)
+    return EnvironmentComparison((names[0], names[1]), found, facts)
 
 
-def _check_kept(row: StoredRow, rows: Sequence[StoredRow]) -> None:
+def _check_exists(row: StoredRow, rows: Sequence[StoredRow]) -> None:
     """See that another program has not deleted it since it was listed."""
     if all(one.number != row.number for one in rows):
         raise SelectionError(
@@ -137,18 +139,18 @@ def _check_kept(row: StoredRow, rows: Sequence[StoredRow]) -> None:
         )
 
 
-def session_of(row: StoredRow) -> str:
+def find_session(row: StoredRow) -> str:
     """Return the name of the session that measured a result, whichever its runner."""
     return row.process.rpartition("-")[0] or row.process
 
 
-def stands_for(
+def describe_side(
     row: StoredRow, other: StoredRow, facts: dict[str, Facts], *, of_session: bool
 ) -> str:
     """Describe the environment of a result briefly, with the flags that differ from another's."""
     values, theirs = facts[row.environment].values, facts[other.environment].values
     words = [values.get("box") or "box not known", row.device]
-    if gpu_of(facts[row.environment]):
+    if find_gpu(facts[row.environment]):
         words.append(f"driver {values.get('driver', 'not known')}")
     words.append(f"torch {values.get('torch', 'not known')}")
     words += [
@@ -158,41 +160,41 @@ def stands_for(
     ]
     if of_session:
         # To the second where the minute is that of the other one.
-        cells = 16 if _when(row)[:16] != _when(other)[:16] else 19
-        words.append(f"the session of {_when(row)[:cells]}")
+        cells = 16 if _format_time(row)[:16] != _format_time(other)[:16] else 19
+        words.append(f"the session of {_format_time(row)[:cells]}")
     return ", ".join(words)
 
 
-def _when(row: StoredRow) -> str:
+def _format_time(row: StoredRow) -> str:
     known = is_time(row.at)
     return f"{datetime.datetime.fromtimestamp(row.at):%Y-%m-%d %H:%M:%S}" if known else "n/a"
 
 
-def past(place: Path, subject: StoredRow, *, traceless: bool) -> Past:
+def read_history(place: Path, subject: StoredRow, *, traceless: bool) -> WorkloadHistory:
     """All that is kept of the same as one result.
 
     Raises:
         StoreError: the store cannot be read.
         SelectionError: it has been deleted.
     """
-    with Database(place, traceless=traceless) as database, database.moment():
-        facts = database.facts()
-        rows = database.rows(Selection(workload=subject.workload))
-    _check_kept(subject, rows)
+    with Database(place, traceless=traceless) as database, database.read_transaction():
+        facts = database.read_facts()
+        rows = database.read_rows(Selection(workload=subject.workload))
+    _check_exists(subject, rows)
     timed = [
         row
         for row in rows
         if row.status == "ok" and row.median_s and row.parameters == subject.parameters
     ]
     kind = subject.device.partition(":")[0]
-    mine = _place(facts.get(subject.environment))
+    mine = _history_key(facts.get(subject.environment))
     here = [
         row
         for row in timed
-        if row.device.partition(":")[0] == kind and _place(facts[row.environment]) == mine
+        if row.device.partition(":")[0] == kind and _history_key(facts[row.environment]) == mine
     ]
     used = {row.environment for row in here}
-    return Past(
+    return WorkloadHistory(
         subject,
         tuple(sorted(here, key=lambda row: row.at)),
         {key: facts[key] for key in used},
@@ -200,27 +202,29 @@ def past(place: Path, subject: StoredRow, *, traceless: bool) -> Past:
     )
 
 
-def _place(facts: Facts | None) -> tuple[object, ...]:
+def _history_key(facts: Facts | None) -> tuple[object, ...]:
     """Return the facts that all runs of one history share."""
     if facts is None:
         return ()
-    return facts.values.get("box"), gpu_of(facts), facts.flags
+    return facts.values.get("box"), find_gpu(facts), facts.flags
 
 
-def compared(database: Database, a: Sequence[StoredRow], b: Sequence[StoredRow]) -> StoreComparison:
+def compare_rows(
+    database: Database, a: Sequence[StoredRow], b: Sequence[StoredRow]
+) -> StoreComparison:
     """Two sets of results side by side.
 
     Raises:
         SelectionError: a result is in both.
     """
-    facts = database.facts()
+    facts = database.read_facts()
     boxes = {facts[row.environment].values.get("box") for row in (*a, *b)}
 
     def history() -> list[StoredRow]:
         return [
             row
             for name in {row.workload for row in (*a, *b)}
-            for row in database.rows(Selection(workload=name))
+            for row in database.read_rows(Selection(workload=name))
             if facts[row.environment].values.get("box") in boxes
         ]
 
@@ -238,11 +242,11 @@ def check_tag(database: Database, name: str) -> None:
     """
     if not name or any(letter in name for letter in "=:,") or name != name.strip():
         raise SelectionError(f"{name}: a tag has no comma, colon or equals sign")
-    if _HEXADECIMAL.issuperset(name) and database.ids(name):
+    if _HEXADECIMAL.issuperset(name) and database.find_ids(name):
         raise SelectionError(f"{name}: that is the beginning of a result's id; give another name")
 
 
-def tag(place: Path, rows: Sequence[StoredRow], name: str) -> None:
+def tag_results(place: Path, rows: Sequence[StoredRow], name: str) -> None:
     """Give results a name.
 
     Raises:
@@ -254,7 +258,7 @@ def tag(place: Path, rows: Sequence[StoredRow], name: str) -> None:
         database.tag([row.number for row in rows], name)
 
 
-def delete(place: Path, rows: Sequence[StoredRow]) -> None:
+def delete_results(place: Path, rows: Sequence[StoredRow]) -> None:
     """Forget results.
 
     Raises:

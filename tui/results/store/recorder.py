@@ -105,19 +105,19 @@ class ResultRecorder:
         if state is None:
             return
         # Lazy: the first result needs the store, and no start.
-        from tui.results.store.database import Database, path
-        from tui.results.store.records import stored_form
+        from tui.results.store.database import Database, store_path
+        from tui.results.store.records import build_stored_result
 
         pid = runs.hello.pid if runs.hello else 0
         sweep = self._sweep_of_run.pop(state.request.id, "")
         process = f"{self._session}-{pid}"
-        stored = stored_form(state, runs.machine, process, sweep)
+        stored = build_stored_result(state, runs.machine, process, sweep)
         if stored is None:
             return
         self.processes[process] = None
         if self._thread is None:
             # Opened for each result: another program may have moved the file away or made it anew.
-            writing = (lambda: Database(self._place or path(), writing=True),)
+            writing = (lambda: Database(self._place or store_path(), writing=True),)
             self._thread = threading.Thread(
                 target=self._write, args=writing, name="results", daemon=True
             )

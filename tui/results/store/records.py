@@ -44,7 +44,7 @@ class Facts:
     @property
     def hash(self) -> str:
         """What the facts are stored under."""
-        return digest([sorted(self.values.items()), sorted(self.unknown)])
+        return compute_digest([sorted(self.values.items()), sorted(self.unknown)])
 
     @property
     def flags(self) -> tuple[tuple[str, str], ...]:
@@ -132,7 +132,7 @@ class StoredRow:
     """What held the clocks down meanwhile, in NVML's words, harmful or not."""
 
 
-def row_of(kept: StoredResult, said: str = "", number: int = 0) -> StoredRow:
+def build_row(kept: StoredResult, said: str = "", number: int = 0) -> StoredRow:
     """Return the row of a record that lists and comparisons need.
 
     Args:
@@ -149,7 +149,7 @@ def row_of(kept: StoredResult, said: str = "", number: int = 0) -> StoredRow:
         process=record.process,
         workload=record.workload,
         device=record.device,
-        parameters=canonical(record.parameters),
+        parameters=encode_canonical(record.parameters),
         status=record.status,
         median_s=record.median_s,
         ci95_s=record.ci95_s,
@@ -161,23 +161,23 @@ def row_of(kept: StoredResult, said: str = "", number: int = 0) -> StoredRow:
     )
 
 
-def gpu_of(facts: Facts) -> str:
+def find_gpu(facts: Facts) -> str:
     """Return the UUID of the first GPU, or an empty string if none is known."""
     return facts.values.get("gpu uuid", "").partition(", ")[0]
 
 
-def canonical(value: object) -> str:
+def encode_canonical(value: object) -> str:
     """JSON that is the same text for the same value, whatever the order of its names."""
     plain = wire.to_plain(value)
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def digest(value: object) -> str:
+def compute_digest(value: object) -> str:
     """Return the first digits of the SHA-256 of a value's canonical text."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()[:ID_LENGTH]
+    return hashlib.sha256(encode_canonical(value).encode()).hexdigest()[:ID_LENGTH]
 
 
-def id_of(result: RunResult | Comparison, at: float) -> str:
+def compute_id(result: RunResult | Comparison, at: float) -> str:
     """Return an id of a result that is the same on every box.
 
     It is made of what was measured and when, so that a result that comes in by two ways, from the
@@ -195,7 +195,7 @@ def id_of(result: RunResult | Comparison, at: float) -> str:
     else:
         when = result.measured[0] if result.measured else (at,)
         told = {"flag": result.flag, "pairs": result.pair_ratios, "when": when}
-    return digest([result.workload, result.device, result.parameters, result.status, told])
+    return compute_digest([result.workload, result.device, result.parameters, result.status, told])
 
 
 FLAG = "flag "
@@ -233,12 +233,12 @@ NOT_GIVEN = "NVML did not give it"
 NOT_READY = "the runner did not say"
 
 
-def place(name: str) -> tuple[int, str]:
+def rank_fact(name: str) -> tuple[int, str]:
     """Where a fact stands among others: those that matter most are first."""
     return (ORDER.index(name) if name in ORDER else len(ORDER)), name
 
 
-def facts_of(
+def collect_facts(
     environment: Environment | None,
     sample: Sample | None,
     views: Sequence[DeviceView],
@@ -257,7 +257,7 @@ def facts_of(
     values = {
         "box": sample.host.name if sample else platform.node(),
         "kernel": f"{platform.system()} {platform.release()}",
-        "container": _container(),
+        "container": _detect_container(),
     }
     unknown: dict[str, str] = {}
     _add_software(environment, flags, values, unknown)
@@ -265,7 +265,7 @@ def facts_of(
     return Facts(values, unknown)
 
 
-def facts_of_output(
+def collect_output_facts(
     environment: Environment | None, devices: Sequence[str], flags: Mapping[str, bool]
 ) -> Facts:
     """Collect the facts of a result printed by ``run --json``, which does not name its box.
@@ -326,10 +326,10 @@ def _add_gpus(
     seen = {view.torch: view.nvml for view in views if view.torch and view.nvml}
     nvml = [device for name in names if (device := seen.get(name)) is not None]
     facts: dict[str, str] = {
-        "gpu": _together(_name(device, seen) for device in torch),
-        "gpu uuid": _together(device.uuid for device in torch),
-        "vbios": _together(device.vbios for device in nvml),
-        "power limit": _together(_watts(device) for device in nvml),
+        "gpu": _join_counted(_find_gpu_name(device, seen) for device in torch),
+        "gpu uuid": _join_counted(device.uuid for device in torch),
+        "vbios": _join_counted(device.vbios for device in nvml),
+        "power limit": _join_counted(_format_watts(device) for device in nvml),
         "driver": (sample.driver.version if sample else None) or "",
     }
     for name, text in facts.items():
@@ -346,16 +346,16 @@ def _add_gpus(
             unknown[name] = environment.unavailable.get(name, NOT_READY)
 
 
-def _name(device: TorchDevice, seen: Mapping[str, Device]) -> str:
+def _find_gpu_name(device: TorchDevice, seen: Mapping[str, Device]) -> str:
     found = seen.get(device.id)
     return found.name if found else device.name
 
 
-def _watts(device: Device) -> str | None:
+def _format_watts(device: Device) -> str | None:
     return None if device.power_limit_w is None else f"{device.power_limit_w:g} W"
 
 
-def _together(texts: Iterable[str | None]) -> str:
+def _join_counted(texts: Iterable[str | None]) -> str:
     """Join texts, each once with its count; return nothing if one of them is not known."""
     found = list(texts)
     if not all(found):
@@ -367,7 +367,7 @@ def _together(texts: Iterable[str | None]) -> str:
 
 
 @functools.cache
-def _container() -> str:
+def _detect_container() -> str:
     """Return the kind of container that this program and its runner are in."""
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
@@ -382,7 +382,7 @@ def _container() -> str:
 # ---- from what a session knows -----------------------------------------------------------------
 
 
-def stored_form(
+def build_stored_result(
     state: RunState | CompareState, machine: MachineState, process: str, sweep: str = ""
 ) -> StoredResult | None:
     """Build the stored result of a run or a comparison.
@@ -398,11 +398,11 @@ def stored_form(
     """
     if isinstance(state, RunState):
         result = state.result
-        if result is None or not is_kept(result):
+        if result is None or not is_storable(result):
             return None
         ended = result.ended_at or (result.time.measured_to if result.time else time.time())
-        facts = _facts(machine, devices_of(result), result.flags)
-        record = run_record(
+        facts = _collect_machine_facts(machine, find_devices(result), result.flags)
+        record = build_run_record(
             result,
             ended,
             process=process,
@@ -418,7 +418,7 @@ def stored_form(
         return None
     ended = max((end for _, end in compared.measured), default=time.time())
     record = Record(
-        id=id_of(compared, ended),
+        id=compute_id(compared, ended),
         kind="comparison",
         at=ended,
         process=process,
@@ -432,15 +432,17 @@ def stored_form(
         conditions=state.conditions,
         comparison=compared,
     )
-    return StoredResult(record, _facts(machine, devices_of(compared), state.request.flags))
+    return StoredResult(
+        record, _collect_machine_facts(machine, find_devices(compared), state.request.flags)
+    )
 
 
-def is_kept(result: RunResult) -> bool:
+def is_storable(result: RunResult) -> bool:
     """Return whether there is something to keep: a time, or that it failed."""
     return result.time is not None or result.status == "failed"
 
 
-def run_record(
+def build_run_record(
     result: RunResult,
     ended: float,
     *,
@@ -460,7 +462,7 @@ def run_record(
         conditions: under which it ran; ``None`` where they are not known.
     """
     return Record(
-        id=id_of(result, ended),
+        id=compute_id(result, ended),
         kind="run",
         at=ended,
         process=process,
@@ -476,7 +478,7 @@ def run_record(
     )
 
 
-def devices_of(result: RunResult | Comparison) -> tuple[str, ...]:
+def find_devices(result: RunResult | Comparison) -> tuple[str, ...]:
     """Return torch's names of the devices that worked."""
     if isinstance(result, Comparison):
         return result.devices or (result.device,)
@@ -484,5 +486,7 @@ def devices_of(result: RunResult | Comparison) -> tuple[str, ...]:
     return tuple(dict.fromkeys((result.device, *(name for name in names if name != CPU))))
 
 
-def _facts(machine: MachineState, devices: tuple[str, ...], flags: dict[str, bool]) -> Facts:
-    return facts_of(machine.environment, machine.sample, machine.devices, devices, flags)
+def _collect_machine_facts(
+    machine: MachineState, devices: tuple[str, ...], flags: dict[str, bool]
+) -> Facts:
+    return collect_facts(machine.environment, machine.sample, machine.devices, devices, flags)

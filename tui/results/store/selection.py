@@ -56,10 +56,10 @@ class Selection:
     """Each is in the workload's name, or is its device, its status, a tag or an id's beginning."""
 
 
-Everything = Selection()
+EVERYTHING = Selection()
 
 
-def both(one: Selection, other: Selection) -> Selection:
+def intersect(one: Selection, other: Selection) -> Selection:
     """Return the selection of what both selections select.
 
     Raises:
@@ -87,7 +87,7 @@ def both(one: Selection, other: Selection) -> Selection:
     )
 
 
-def read(text: str, now: float | None = None) -> tuple[Selection, tuple[str, ...]]:
+def parse_selection(text: str, now: float | None = None) -> tuple[Selection, tuple[str, ...]]:
     """Read what was typed, parts of which are divided by commas: ``box=a,torch=2.13``.
 
     Args:
@@ -100,31 +100,31 @@ def read(text: str, now: float | None = None) -> tuple[Selection, tuple[str, ...
     Raises:
         SelectionError: a part that is of no known form.
     """
-    found, words = Everything, []
+    found, words = EVERYTHING, []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, equals, value = part.partition("=")
         before, colon, date = part.partition(":")
         if equals and name in _FACTS and value:
-            found = both(found, Selection(facts=((_FACTS[name], value),)))
+            found = intersect(found, Selection(facts=((_FACTS[name], value),)))
         elif equals and name in ("workload", "device") and value:
             one = Selection(workload=value) if name == "workload" else Selection(device=value)
-            found = both(found, one)
+            found = intersect(found, one)
         elif equals and name == "tag" and value:
-            found = both(found, Selection(tags=(value,)))
+            found = intersect(found, Selection(tags=(value,)))
         elif colon and before in ("before", "since"):
-            at = moment(date, now)
+            at = parse_time(date, now)
             one = Selection(before=at) if before == "before" else Selection(since=at)
-            found = both(found, one)
+            found = intersect(found, one)
         elif equals or colon:
             raise SelectionError(f"{part}: give {FORMS}")
         else:
             words.append(part)
-    if found == Everything and not words:
+    if found == EVERYTHING and not words:
         raise SelectionError(f"nothing is named: give {FORMS}")
     return found, tuple(words)
 
 
-def moment(text: str, now: float | None = None) -> float:
+def parse_time(text: str, now: float | None = None) -> float:
     """Parse a date (``2026-11-20``, ``2026-11-20T14:30``) or an age (``7d``) as Unix time.
 
     Args:
@@ -145,7 +145,7 @@ def moment(text: str, now: float | None = None) -> float:
         ) from None
 
 
-def selects(wanted: Selection, facts: Facts) -> bool:
+def matches_facts(wanted: Selection, facts: Facts) -> bool:
     """Return whether something was measured on what is wanted."""
     return all(_matches(name, value, facts.values.get(name)) for name, value in wanted.facts)
 
@@ -170,14 +170,18 @@ _WORD = """(
 """A word that was typed: a part of a workload's name, or what else a result is known by."""
 
 
-def where(wanted: Selection, facts: Mapping[str, Facts]) -> tuple[str, list[object]]:
+def build_where(wanted: Selection, facts: Mapping[str, Facts]) -> tuple[str, list[object]]:
     """Return the ``WHERE`` condition on ``results r`` and its values.
 
     Args:
         wanted: the selection; one of everything gives no condition.
         facts: all that there are, by hash; looked at where facts are wanted.
     """
-    found = [*_of_facts(wanted, facts), *_of_time(wanted), *_of_names(wanted)]
+    found = [
+        *_build_fact_conditions(wanted, facts),
+        *_build_time_conditions(wanted),
+        *_build_name_conditions(wanted),
+    ]
     texts = [str(text) for text, *_ in found]
     values = [value for _, *these in found for value in these]
     return (f"WHERE {' AND '.join(texts)}" if texts else ""), values
@@ -187,21 +191,21 @@ Condition = tuple[object, ...]
 """A text, and the values in it."""
 
 
-def _one_of(column: str, values: Sequence[object]) -> Condition:
+def _build_in(column: str, values: Sequence[object]) -> Condition:
     return f"{column} IN ({','.join('?' * len(values))})", *values
 
 
-def _of_facts(wanted: Selection, facts: Mapping[str, Facts]) -> list[Condition]:
+def _build_fact_conditions(wanted: Selection, facts: Mapping[str, Facts]) -> list[Condition]:
     found = []
     if wanted.facts:
-        hashes = [key for key, one in facts.items() if selects(wanted, one)]
-        found.append(_one_of("r.environment", hashes))
+        hashes = [key for key, one in facts.items() if matches_facts(wanted, one)]
+        found.append(_build_in("r.environment", hashes))
     if wanted.environments:
-        found.append(_one_of("r.environment", wanted.environments))
+        found.append(_build_in("r.environment", wanted.environments))
     return found
 
 
-def _of_time(wanted: Selection) -> list[Condition]:
+def _build_time_conditions(wanted: Selection) -> list[Condition]:
     found: list[Condition] = []
     if wanted.before is not None:
         found.append(("r.at < ?", wanted.before))
@@ -210,7 +214,7 @@ def _of_time(wanted: Selection) -> list[Condition]:
     return found
 
 
-def _of_names(wanted: Selection) -> list[Condition]:
+def _build_name_conditions(wanted: Selection) -> list[Condition]:
     found: list[Condition] = [
         ("r.number IN (SELECT number FROM tags WHERE name = ?)", tag) for tag in wanted.tags
     ]
@@ -223,7 +227,7 @@ def _of_names(wanted: Selection) -> list[Condition]:
     if wanted.device:
         found.append(("(r.device = ? OR r.device LIKE ?)", wanted.device, f"{wanted.device}:%"))
     if wanted.processes:
-        found.append(_one_of("r.process", wanted.processes))
+        found.append(_build_in("r.process", wanted.processes))
     for word in wanted.words:
         low = word.lower()
         found.append((_WORD, low, low, f"{low}:", low, low, word))

@@ -54,17 +54,17 @@ class RunRatio:
         return estimates.verdict(estimates.Ratio(self.value, self.ci95, min(self.sessions)))
 
 
-def typical_s(sessions: Sessions) -> float:
+def compute_typical_s(sessions: Sessions) -> float:
     """Compute the time of one side in seconds, which its column shows and its ratio is made of.
 
     It is the geometric mean over the sessions of the median run of each. From :data:`MEDIAN_FROM`
     sessions on the :data:`TRIMMED` share at each end is left out, so that a few disturbed sessions
     do not move it.
     """
-    return math.exp(_centre(_logs(sessions)))
+    return math.exp(_trimmed_mean(_median_logs(sessions)))
 
 
-def ratio_of_sessions(a: Sessions, b: Sessions) -> RunRatio:
+def compare_sessions(a: Sessions, b: Sessions) -> RunRatio:
     """Compare two sides.
 
     The interval is Student's over the sessions, with Welch's standard error and degrees of freedom
@@ -78,45 +78,45 @@ def ratio_of_sessions(a: Sessions, b: Sessions) -> RunRatio:
     """
     runs = (sum(map(len, a)), sum(map(len, b)))
     many = (len(a), len(b))
-    logs_a, logs_b = _logs(a), _logs(b)
-    centre = _centre(logs_a) - _centre(logs_b)
+    logs_a, logs_b = _median_logs(a), _median_logs(b)
+    centre = _trimmed_mean(logs_a) - _trimmed_mean(logs_b)
     if min(many) < FEWEST_SESSIONS:
-        return RunRatio(_exp(centre), None, runs, many, None)
+        return RunRatio(_exp_bounded(centre), None, runs, many, None)
     error, degrees = _welch(_squared_error(logs_a), _squared_error(logs_b))
     half = t_quantile(degrees) * error
     beyond = max(0.0, abs(centre) - math.log1p(THRESHOLD))
     return RunRatio(
-        _exp(centre),
-        (_exp(centre - half), _exp(centre + half)),
+        _exp_bounded(centre),
+        (_exp_bounded(centre - half), _exp_bounded(centre + half)),
         runs,
         many,
         _p_value(beyond, error, degrees),
     )
 
 
-def _exp(exponent: float) -> float:
+def _exp_bounded(exponent: float) -> float:
     """Return the ratio for a logarithm, bounded to what a float can hold."""
     return math.exp(max(-LARGEST_LOG, min(LARGEST_LOG, exponent)))
 
 
-def _logs(sessions: Sessions) -> list[float]:
+def _median_logs(sessions: Sessions) -> list[float]:
     """Return the median logarithm of each session's runs, ascending."""
     return sorted(statistics.median(map(math.log, session)) for session in sessions)
 
 
-def _trim(logs: Sequence[float]) -> int:
+def _count_trimmed(logs: Sequence[float]) -> int:
     """How many sessions are left out at each end."""
     return int(TRIMMED * len(logs)) if len(logs) >= MEDIAN_FROM else 0
 
 
-def _centre(logs: Sequence[float]) -> float:
-    cut = _trim(logs)
+def _trimmed_mean(logs: Sequence[float]) -> float:
+    cut = _count_trimmed(logs)
     return statistics.fmean(logs[cut : len(logs) - cut])
 
 
 def _squared_error(logs: Sequence[float]) -> tuple[float, int]:
     """Return the squared standard error of the centre of ascending logs, and degrees of freedom."""
-    n, cut = len(logs), _trim(logs)
+    n, cut = len(logs), _count_trimmed(logs)
     # Values that are cut off count as the nearest that is not (winsorized).
     bounded = [min(max(value, logs[cut]), logs[n - 1 - cut]) for value in logs]
     left = n - 2 * cut
@@ -179,7 +179,7 @@ class Answer:
         return self.verdict != self.ratio.alone
 
 
-def answers(ratios: Sequence[RunRatio]) -> list[Answer]:
+def apply_holm(ratios: Sequence[RunRatio]) -> list[Answer]:
     """Verdicts on several workloads at once.
 
     Who asks thirty times at 5 % hears of a difference that is not there once or twice. So
@@ -221,7 +221,7 @@ class Spread:
     runs: int
 
 
-def spread(groups: Sequence[Sequence[float]]) -> Spread | None:
+def compute_spread(groups: Sequence[Sequence[float]]) -> Spread | None:
     """How much a box varies from run to run.
 
     Args:

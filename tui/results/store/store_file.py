@@ -29,7 +29,7 @@ _ADVICE = (
 """What to do, by a word of SQLite's message; Python 3.10 does not tell its code."""
 
 
-def explained(path: Path, error: sqlite3.Error | OSError) -> StoreError:
+def explain_error(path: Path, error: sqlite3.Error | OSError) -> StoreError:
     """SQLite's or the system's error about a file, with what to do about it."""
     text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     advice = next((what for word, what in _ADVICE if word in text.lower()), "")
@@ -138,7 +138,7 @@ READABLE_FROM = 1
 """The oldest version whose tables are those of today, so that they can be read as they are."""
 
 
-def version_of(connection: sqlite3.Connection) -> int:
+def read_version(connection: sqlite3.Connection) -> int:
     """Return the version of the file, 0 for a new one."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
@@ -160,7 +160,7 @@ def migrate(
     try:
         # Asked within the transaction: another program may have done it in between.
         for number, statements in enumerate(steps, 1):
-            if number > version_of(connection):
+            if number > read_version(connection):
                 for statement in statements:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {number}")
@@ -175,7 +175,7 @@ def migrate(
 _RETRY_S = 0.02
 
 
-def opened(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> sqlite3.Connection:
+def connect(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> sqlite3.Connection:
     """Open the file, which is there, at a version that can be read.
 
     Args:
@@ -192,14 +192,14 @@ def opened(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> sql
         sqlite3.Error: it cannot be opened, or is damaged.
     """
     try:
-        return _opened(place, writing=writing, traceless=traceless, busy_s=busy_s)
+        return _connect(place, writing=writing, traceless=traceless, busy_s=busy_s)
     except sqlite3.OperationalError as error:
         # A WAL needs files beside the store, which a folder that is read-only does not take.
         text = str(error).lower()
         read_only = any(word in text for word in ("readonly", "read-only", "unable to open"))
         if writing or traceless or not read_only:
             raise
-        return _opened(place, writing=False, traceless=True, busy_s=busy_s)
+        return _connect(place, writing=False, traceless=True, busy_s=busy_s)
 
 
 def _check_owner(connection: sqlite3.Connection, place: Path) -> None:
@@ -210,21 +210,21 @@ def _check_owner(connection: sqlite3.Connection, place: Path) -> None:
     """
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
-    if owner != APPLICATION_ID and (owner or tables or version_of(connection)):
+    if owner != APPLICATION_ID and (owner or tables or read_version(connection)):
         raise StoreError(
             f"{place}: it belongs to another application, and is left as it is; move it away, or "
             "set GPU_WORKBENCH_STATE to another folder"
         )
 
 
-def _opened(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> sqlite3.Connection:
+def _connect(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> sqlite3.Connection:
     uri = f"file:{quote(str(place.absolute()))}?mode={'rw' if writing else 'ro'}"
     if traceless:
-        uri += _without_trace(place)
+        uri += _build_traceless_option(place)
     connection = sqlite3.connect(uri, uri=True, timeout=busy_s, isolation_level=None)
     try:
         _check_owner(connection, place)
-        version, newest = version_of(connection), len(MIGRATIONS)
+        version, newest = read_version(connection), len(MIGRATIONS)
         if version > newest:
             raise StoreError(
                 f"{place}: it is of version {version}, and this program knows"
@@ -242,15 +242,15 @@ def _opened(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> sq
         elif not traceless and version < newest:
             connection.close()
             # Its tables are to be those of today before it can be read.
-            opened(place, writing=True, traceless=False, busy_s=busy_s).close()
-            return opened(place, writing=False, traceless=False, busy_s=busy_s)
+            connect(place, writing=True, traceless=False, busy_s=busy_s).close()
+            return connect(place, writing=False, traceless=False, busy_s=busy_s)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _without_trace(place: Path) -> str:
+def _build_traceless_option(place: Path) -> str:
     """Return the URI option that keeps SQLite from writing files beside the store.
 
     While no program has it open for writing there is no WAL: all is in the file, which nobody
@@ -265,13 +265,15 @@ def _prepare(connection: sqlite3.Connection, place: Path, busy_s: float) -> None
     """Set up what a connection that writes goes by."""
     # Programs on two machines cannot share the memory that WAL needs.
     journal = "DELETE" if is_on_network(place) else "WAL"
-    _waiting(lambda: connection.execute(f"PRAGMA journal_mode = {journal}").fetchone(), busy_s)
+    _retry_while_locked(
+        lambda: connection.execute(f"PRAGMA journal_mode = {journal}").fetchone(), busy_s
+    )
     # A run that is said to be kept outlives a loss of power too.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-def _waiting(change: Callable[[], object], busy_s: float) -> None:
+def _retry_while_locked(change: Callable[[], object], busy_s: float) -> None:
     """SQLite does not wait for others where the journal's mode is set."""
     until = time.monotonic() + busy_s
     while True:

@@ -16,9 +16,9 @@ from tui.results.store.records import (
     Record,
     StoredResult,
     StoredRow,
-    canonical,
-    digest,
-    id_of,
+    compute_digest,
+    compute_id,
+    encode_canonical,
 )
 from workloads.protocol.results import Comparison, RunResult, Timing
 from workloads.protocol.wire import field_values
@@ -116,7 +116,7 @@ def _check_length(what: str, text: str, most: int) -> None:
         raise ImpossibleError(f"{what} has {len(text)} characters, of at most {most}")
 
 
-def check_kept(kept: StoredResult) -> None:
+def check_result(kept: StoredResult) -> None:
     """Check a result that comes from elsewhere.
 
     Raises:
@@ -141,7 +141,7 @@ def check_kept(kept: StoredResult) -> None:
         _check_run(record.run)
     if record.comparison is not None:
         _check_comparison(record.comparison)
-    expected = id_of(measured, record.at)
+    expected = compute_id(measured, record.at)
     if record.id != expected:
         raise ImpossibleError(f"its id is {record.id[:40]!r}, and its content has {expected}")
 
@@ -210,21 +210,21 @@ def _check_comparison(compared: Comparison) -> None:
         _check_time("measured", ended)
 
 
-def same_content(one: StoredResult, other: StoredResult) -> bool:
+def has_same_content(one: StoredResult, other: StoredResult) -> bool:
     """Return whether two results of one id agree in all that a redaction leaves as it is."""
     facts, others = one.facts.values, other.facts.values
     known = [name for name in _SAME_WORDS if name in facts and name in others]
     told = all(facts[name] == others[name] for name in known)
-    return told and fingerprint(one.record) == fingerprint(other.record)
+    return told and compute_fingerprint(one.record) == compute_fingerprint(other.record)
 
 
-def fingerprint(record: Record) -> str:
+def compute_fingerprint(record: Record) -> str:
     """Return a digest of the measured numbers in their order; texts may be redacted.
 
     What was seen beside a run, such as its conditions, is left out: not every source has it.
     """
     numbers: list[object] = []
-    waiting: list[Any] = [json.loads(canonical(record.run or record.comparison))]
+    waiting: list[Any] = [json.loads(encode_canonical(record.run or record.comparison))]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
@@ -233,13 +233,13 @@ def fingerprint(record: Record) -> str:
             waiting += value
         elif not isinstance(value, str):
             numbers.append(value)
-    return digest(numbers)
+    return compute_digest(numbers)
 
 
 # ---- what a store holds all the same -----------------------------------------------------------
 
 
-def row_from_store(found: tuple[Any, ...]) -> StoredRow:
+def decode_row(found: tuple[Any, ...]) -> StoredRow:
     """Make a row of a store's columns, whatever they hold.
 
     Args:
@@ -253,31 +253,31 @@ def row_from_store(found: tuple[Any, ...]) -> StoredRow:
     median, low, high, environment, marks, told, clock, limits = rest
     wrong: list[str] = []
     if not is_time(at):
-        wrong.append(f"its time is {_shown(at)}")
+        wrong.append(f"its time is {_shorten(at)}")
         at = UNKNOWN_TIME
-    times = [_seconds(value, name, wrong) for name, value in _named(median, low, high)]
+    times = [_decode_seconds(value, name, wrong) for name, value in _named(median, low, high)]
     if status not in ("ok", "failed", "skipped", "cancelled"):
-        wrong.append(f"its status is {_shown(status)}")
+        wrong.append(f"its status is {_shorten(status)}")
     if kind not in ("run", "comparison"):
-        wrong.append(f"its kind is {_shown(kind)}")
+        wrong.append(f"its kind is {_shorten(kind)}")
     median, low, high = times
     row = StoredRow(
         number=number,
-        id=_name(id_),
+        id=_decode_name(id_),
         kind="comparison" if kind == "comparison" else "run",
         at=float(at),
-        process=_name(process),
-        workload=_name(workload),
-        device=_name(device),
-        parameters=_parameters(parameters, wrong),
+        process=_decode_name(process),
+        workload=_decode_name(workload),
+        device=_decode_name(device),
+        parameters=_decode_parameters(parameters, wrong),
         status=status if status in ("skipped", "cancelled") else "failed" if wrong else status,
         median_s=median,
         ci95_s=None if low is None or high is None else (low, high),
-        environment=_name(environment),
-        marks=_texts(marks, "marks", wrong),
-        said=_name(told, LONGEST_TEXT),
+        environment=_decode_name(environment),
+        marks=_decode_texts(marks, "marks", wrong),
+        said=_decode_name(told, LONGEST_TEXT),
         clock_mhz=clock if isinstance(clock, (int, float)) and _is_measurable(clock) else None,
-        limits=_texts(limits, "limits", wrong),
+        limits=_decode_texts(limits, "limits", wrong),
     )
     if not wrong:
         return row
@@ -295,25 +295,25 @@ def _named(median: Any, low: Any, high: Any) -> tuple[tuple[str, Any], ...]:
     return (("median", median), ("interval's low end", low), ("interval's high end", high))
 
 
-def _seconds(value: Any, name: str, wrong: list[str]) -> float | None:
+def _decode_seconds(value: Any, name: str, wrong: list[str]) -> float | None:
     if value is None:
         return None
     if isinstance(value, (int, float)) and _is_measurable(value):
         return float(value)
-    wrong.append(f"its {name} is {_shown(value)}")
+    wrong.append(f"its {name} is {_shorten(value)}")
     return None
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     return repr(value)[:40]
 
 
-def _name(value: Any, most: int = LONGEST_NAME) -> str:
-    text = value if isinstance(value, str) else _shown(value)
+def _decode_name(value: Any, most: int = LONGEST_NAME) -> str:
+    text = value if isinstance(value, str) else _shorten(value)
     return text if len(text) <= most else f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def _parameters(value: Any, wrong: list[str]) -> str:
+def _decode_parameters(value: Any, wrong: list[str]) -> str:
     try:
         found = parse_finite(value.encode()) if isinstance(value, str) else None
         if isinstance(found, dict) and all(
@@ -326,7 +326,7 @@ def _parameters(value: Any, wrong: list[str]) -> str:
     return "{}"
 
 
-def _texts(value: Any, name: str, wrong: list[str]) -> tuple[str, ...]:
+def _decode_texts(value: Any, name: str, wrong: list[str]) -> tuple[str, ...]:
     if value in ("", None):
         return ()
     try:
@@ -334,7 +334,7 @@ def _texts(value: Any, name: str, wrong: list[str]) -> tuple[str, ...]:
     except ImpossibleError:
         found = None
     if isinstance(found, list) and all(isinstance(each, str) for each in found):
-        return tuple(_name(each, LONGEST_TEXT) for each in found)
+        return tuple(_decode_name(each, LONGEST_TEXT) for each in found)
     wrong.append(f"its {name} cannot be read")
     return ()
 
@@ -343,7 +343,7 @@ NO_FACTS = Facts({}, {"box": "its environment in the store is unreadable"})
 """Of a result whose environment is damaged or missing."""
 
 
-def facts_from_store(facts: Any, unknown: Any) -> Facts:
+def decode_facts(facts: Any, unknown: Any) -> Facts:
     """Make facts of a store's columns, whatever they hold."""
     try:
         values, why = (parse_finite(str(each).encode()) for each in (facts, unknown))

@@ -24,19 +24,19 @@ from tui.kit.lines import (
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
 from tui.kit.scale import Scale
 from tui.kit.table import Column, Layout, fit_columns, heading_line, row_line, widest
-from tui.results.store.compare import Question, difference
-from tui.results.store.queries import Past, Sides
+from tui.results.store.compare import Question, format_difference
+from tui.results.store.queries import EnvironmentComparison, WorkloadHistory
 from tui.results.store.records import StoredRow
-from tui.results.store.statistics import spread
+from tui.results.store.statistics import compute_spread
 from tui.results.views.results import (
-    closing,
-    date,
-    name_of,
-    notes,
-    own_differences,
-    shared_differences,
-    side,
-    verdict,
+    find_own_differences,
+    find_shared_differences,
+    format_closing_notes,
+    format_date,
+    format_name,
+    format_notes,
+    format_side,
+    format_verdict,
 )
 from tui.runs.views.backend import format_interval
 
@@ -59,34 +59,40 @@ class ComparisonColumns:
     """The ratio at the right end of every line that is drawn."""
 
 
-def sides_columns(found: Sides, room: int) -> ComparisonColumns:
+def fit_comparison_columns(found: EnvironmentComparison, room: int) -> ComparisonColumns:
     """Return the columns of a comparison that fit the width."""
     questions = found.compared.questions
     reach = scale.reach_of(
         [(one.answer.ratio.value, one.answer.ratio.ci95) for one in questions] or [(1.0, None)]
     )
-    name = max(_LEAST_NAME, widest(map(_name, questions), _MOST_NAME))
+    name = max(_LEAST_NAME, widest(map(_format_name, questions), _MOST_NAME))
     ends = max(_LEAST_DRAWN, 2 * max(map(cell_len, scale.ends_of(reach))) + 3)
     columns: list[Column[Question]] = [
-        Column("workload", _LEAST_NAME, _name, "left", gap=0, grows=(_LEAST_NAME, name)),
+        Column("workload", _LEAST_NAME, _format_name, "left", gap=0, grows=(_LEAST_NAME, name)),
         Column(
-            "device", widest(("device", *map(_device, questions))), _device,
+            "device", widest(("device", *map(_format_devices, questions))), _format_devices,
             "left", drop_order=0, leaves=name + ends,
         ),
-        Column("A", widest(("A", *(side(one.a) for one in questions))), lambda one: side(one.a)),
-        Column("B", widest(("B", *(side(one.b) for one in questions))), lambda one: side(one.b)),
-        Column("B is", widest(("B is", *map(_verdict, questions))), _said, "left"),
+        Column(
+            "A", widest(("A", *(format_side(one.a) for one in questions))),
+            lambda one: format_side(one.a),
+        ),
+        Column(
+            "B", widest(("B", *(format_side(one.b) for one in questions))),
+            lambda one: format_side(one.b),
+        ),
+        Column("B is", widest(("B is", *map(_format_verdict, questions))), _render_verdict, "left"),
     ]  # fmt: skip
-    drawn = _drawn(reach, _LEAST_DRAWN, ends)
+    drawn = _build_interval_column(reach, _LEAST_DRAWN, ends)
     fitted = fit_columns([*columns, drawn], room)
     if fitted and fitted[-1].column is drawn:
         # Its heading and its cells are as wide as what it has been given.
-        whole = replace(fitted[-1], column=_drawn(reach, fitted[-1].width, ends))
+        whole = replace(fitted[-1], column=_build_interval_column(reach, fitted[-1].width, ends))
         fitted = (*fitted[:-1], whole)
     return ComparisonColumns(fitted, reach)
 
 
-def _drawn(reach: float, cells: int, ends: int) -> Column[Question]:
+def _build_interval_column(reach: float, cells: int, ends: int) -> Column[Question]:
     """Return the column of the drawn intervals, with their axis as its heading.
 
     Args:
@@ -100,15 +106,15 @@ def _drawn(reach: float, cells: int, ends: int) -> Column[Question]:
         return scale.interval_line(ratio.value, ratio.ci95, cells, reach, named=False)
 
     grows = (ends, _MOST_DRAWN)
-    return Column(_axis(reach, cells), cells, cell, "left", drop_order=1, grows=grows)
+    return Column(_format_axis(reach, cells), cells, cell, "left", drop_order=1, grows=grows)
 
 
-def sides_heading(chosen: ComparisonColumns) -> Line:
+def render_heading(chosen: ComparisonColumns) -> Line:
     """Draw the names of the columns and the axis of the drawn intervals."""
     return heading_line(chosen.layout)
 
 
-def _axis(reach: float, cells: int) -> str:
+def _format_axis(reach: float, cells: int) -> str:
     """Return the axis: the values at the ends of the drawn intervals, and 1 in the middle."""
     room = cells - (1 - cells % 2)
     low, high = scale.ends_of(reach)
@@ -118,34 +124,34 @@ def _axis(reach: float, cells: int) -> str:
     return f"{left(low, room // 2)}1{right(high, room // 2)}"
 
 
-def question_line(one: Question, chosen: ComparisonColumns) -> Line:
+def render_question(one: Question, chosen: ComparisonColumns) -> Line:
     """Both medians with how many runs, the verdict, and the ratio with its interval drawn."""
     return row_line(chosen.layout, one)
 
 
-def _name(one: Question) -> str:
-    return name_of(one.workload, one.parameters)
+def _format_name(one: Question) -> str:
+    return format_name(one.workload, one.parameters)
 
 
-def _said(one: Question) -> Span:
-    return Span(_verdict(one), _VERDICT_STYLES.get(one.answer.verdict, TextStyle.PLAIN))
+def _render_verdict(one: Question) -> Span:
+    return Span(_format_verdict(one), _VERDICT_STYLES.get(one.answer.verdict, TextStyle.PLAIN))
 
 
-def _device(one: Question) -> str:
+def _format_devices(one: Question) -> str:
     return " | ".join(dict.fromkeys(one.devices))
 
 
-def _verdict(one: Question) -> str:
+def _format_verdict(one: Question) -> str:
     mark = f" {glyphs.GLYPHS.warning}" if one.a.marked or one.b.marked else ""
-    return f"{verdict(one)}{mark}"
+    return f"{format_verdict(one)}{mark}"
 
 
-def key_of(one: Question) -> str:
+def build_question_key(one: Question) -> str:
     """Tells a question from the others."""
     return f"{one.workload} {one.devices} {one.parameters} {one.a.rows[0].id}"
 
 
-def sides_lines(found: Sides, cells: int) -> list[Line]:
+def render_sides(found: EnvironmentComparison, cells: int) -> list[Line]:
     """Draw what A and B stand for."""
     return [
         row
@@ -154,33 +160,33 @@ def sides_lines(found: Sides, cells: int) -> list[Line]:
     ]
 
 
-def foot_lines(found: Sides, one: Question | None, cells: int) -> list[Line]:
+def render_foot(found: EnvironmentComparison, one: Question | None, cells: int) -> list[Line]:
     """Of the workload under the cursor its interval and notes; then what holds for all of them."""
     rows: list[Line] = []
-    common = shared_differences(found.compared)
+    common = find_shared_differences(found.compared)
     if one is not None:
         ratio = one.answer.ratio
-        words = f"{verdict(one)} the speed of A"
+        words = f"{format_verdict(one)} the speed of A"
         if ratio.ci95 is not None:
             words += f", 95% interval {format_interval(*ratio.ci95)}"
-        lead = Span(f"{one.workload} on {_device(one)}  ", TextStyle.STRONG)
+        lead = Span(f"{one.workload} on {_format_devices(one)}  ", TextStyle.STRONG)
         rows += (
             [line(lead, words)]
             if cell_len(lead.text + words) <= cells
             else paragraph(lead.text + words, cells)
         )
-        own = [difference(each) for each in own_differences(one, common)]
+        own = [format_difference(each) for each in find_own_differences(one, common)]
         told = [f"differs in {', '.join(own)}"] if own else []
-        for remark in [*told, *notes(one)]:
+        for remark in [*told, *format_notes(one)]:
             rows += paragraph(remark, cells, TextStyle.NOTE, indent="  ")
-    words = ", ".join(map(difference, common)) or "none that is known"
+    words = ", ".join(map(format_difference, common)) or "none that is known"
     rows += paragraph(f"differences (not causes) of B from A: {words}", cells)
-    for remark in closing(found.compared):
+    for remark in format_closing_notes(found.compared):
         rows += paragraph(remark, cells, TextStyle.QUIET)
     return rows
 
 
-def sides_title(found: Sides) -> str:
+def format_comparison_title(found: EnvironmentComparison) -> str:
     """How many of which verdict."""
     questions = found.compared.questions
     words: Sequence[str] = ("slower", "faster", "same", "unclear")
@@ -210,30 +216,30 @@ Software = tuple[tuple[str, str], ...]
 """Names and versions of what is ticked, as far as they are known."""
 
 
-def software(found: Past, row: StoredRow) -> Software:
+def find_software(found: WorkloadHistory, row: StoredRow) -> Software:
     """Return the driver and torch versions of a run."""
     values = found.facts[row.environment].values
     return tuple((name, values[name]) for name in _TICKED if name in values)
 
 
-def by_software(found: Past) -> dict[Software, list[StoredRow]]:
+def group_by_software(found: WorkloadHistory) -> dict[Software, list[StoredRow]]:
     """Group the runs by driver and torch, in the order in which those came up."""
     groups: dict[Software, list[StoredRow]] = {}
     for row in found.rows:
-        groups.setdefault(software(found, row), []).append(row)
+        groups.setdefault(find_software(found, row), []).append(row)
     return groups
 
 
-def changes(found: Past) -> list[tuple[StoredRow, str]]:
+def find_changes(found: WorkloadHistory) -> list[tuple[StoredRow, str]]:
     """Return the runs before which driver or torch changed, with a description of the change."""
     return [
-        (row, changed(software(found, before), software(found, row)))
+        (row, format_change(find_software(found, before), find_software(found, row)))
         for before, row in pairwise(found.rows)
-        if software(found, before) != software(found, row)
+        if find_software(found, before) != find_software(found, row)
     ]
 
 
-def changed(before: Software, after: Software) -> str:
+def format_change(before: Software, after: Software) -> str:
     """``torch 2.13.0``: what is another one from there on."""
     known = dict(before)
     new = [f"{name} {value}" for name, value in after if known.get(name) != value]
@@ -241,11 +247,11 @@ def changed(before: Software, after: Software) -> str:
     return ", ".join([*new, *gone])
 
 
-def _software_words(known: Software) -> str:
+def _format_software(known: Software) -> str:
     return ", ".join(f"{name} {value}" for name, value in known) or "driver, torch not known"
 
 
-def history_lines(found: Past, now: float, cells: int, height: int) -> list[Line]:
+def render_history(found: WorkloadHistory, now: float, cells: int, height: int) -> list[Line]:
     """Draw the plot, then each driver and torch with the median of its runs.
 
     Args:
@@ -254,8 +260,8 @@ def history_lines(found: Past, now: float, cells: int, height: int) -> list[Line
         cells: width of a line.
         height: rows that there are for all of it; the plot gets what the rest leaves.
     """
-    groups = by_software(found)
-    rows = [row for known, runs in groups.items() for row in _group_lines(known, runs, cells)]
+    groups = group_by_software(found)
+    rows = [row for known, runs in groups.items() for row in _render_group(known, runs, cells)]
     if found.elsewhere:
         further = text.count(found.elsewhere, "further run")
         words = f"not drawn: {further} of it, on another box or GPU or under other flags"
@@ -267,12 +273,14 @@ def history_lines(found: Past, now: float, cells: int, height: int) -> list[Line
         return rows
     room = height - len(rows) - _BESIDE_PLOT
     plot = plot_lines(
-        _history_plot(found, groups, now), cells, max(_LEAST_HEIGHT, min(_MOST_HEIGHT, room))
+        _build_history_plot(found, groups, now), cells, max(_LEAST_HEIGHT, min(_MOST_HEIGHT, room))
     )
     return [*plot, (), *rows]
 
 
-def _history_plot(found: Past, groups: Mapping[Software, Sequence[StoredRow]], now: float) -> Plot:
+def _build_history_plot(
+    found: WorkloadHistory, groups: Mapping[Software, Sequence[StoredRow]], now: float
+) -> Plot:
     first, last = found.rows[0].at, found.rows[-1].at
     span = max(now - first, last - first)
     seconds, unit = next((size, name) for size, name, least in _UNITS if span >= least)
@@ -288,14 +296,14 @@ def _history_plot(found: Past, groups: Mapping[Software, Sequence[StoredRow]], n
     curves = []
     for number, (known, rows) in enumerate(told.items()):
         clear = tuple((place(row), row.median_s) for row in rows if not row.marks)
-        name = _software_words(known) if known else "runs"
+        name = _format_software(known) if known else "runs"
         if clear:
             curves.append(Curve(name, clear, mark_of(number), style_of(number), joined=False))
     marked = tuple((place(row), row.median_s) for row in found.rows if row.marks)
     if marked:
         warning = glyphs.GLYPHS.warning
         curves.append(Curve("with warnings", marked, warning, TextStyle.NOTE, joined=False))
-    ticks = changes(found)
+    ticks = find_changes(found)
     # Of very many the names would be all that there is.
     few = len(ticks) <= _MOST_NAMED
     shown = ticks if len(ticks) <= _MOST_TICKS else []
@@ -308,22 +316,22 @@ def _history_plot(found: Past, groups: Mapping[Software, Sequence[StoredRow]], n
     )
 
 
-def _group_lines(known: Software, runs: Sequence[StoredRow], cells: int) -> list[Line]:
+def _render_group(known: Software, runs: Sequence[StoredRow], cells: int) -> list[Line]:
     medians = [row.median_s for row in runs if row.median_s]
-    varied = spread([medians])
+    varied = compute_spread([medians])
     middle = text.seconds(statistics.median(medians), varied.share if varied else None)
-    words = f"{_software_words(known)}: {middle}, {text.count(len(medians), 'run')}"
+    words = f"{_format_software(known)}: {middle}, {text.count(len(medians), 'run')}"
     words += f" {text.spread(varied.share)} from run to run" if varied else ""
     marked = sum(bool(row.marks) for row in runs)
     words += f", {marked} with warnings" if marked else ""
-    first, last = (date(row.at) for row in (runs[0], runs[-1]))
+    first, last = (format_date(row.at) for row in (runs[0], runs[-1]))
     words += f", {first}" + (f" to {last}" if last != first else "")
     return paragraph(words, cells, indent="  ")
 
 
-def history_title(found: Past) -> str:
+def format_history_title(found: WorkloadHistory) -> str:
     """Return the title, which names the workload whose history is shown."""
     subject = found.subject
     # It may have come in from a stranger's file, and a border takes text as it is.
-    name = clean(name_of(subject.workload, subject.parameters))
+    name = clean(format_name(subject.workload, subject.parameters))
     return f"{text.count(len(found.rows), 'run')} over time   {name} on {subject.device}"

@@ -18,9 +18,9 @@ from tui.kit.lines import (
     paragraph,
 )
 from tui.kit.table import REST, Column, Layout, fit_columns, largest_first, widest
-from tui.results.store.queries import Listed
-from tui.results.store.records import StoredRow, place
-from tui.results.views.results import date, name_of, outcome, when
+from tui.results.store.queries import Listing
+from tui.results.store.records import StoredRow, rank_fact
+from tui.results.views.results import format_date, format_name, format_outcome, format_short_time
 
 Order = Literal["newest", "workload", "time"]
 ORDERS: tuple[Order, ...] = ("newest", "workload", "time")
@@ -38,7 +38,7 @@ _WORKLOAD, _RESULT = 18, (12, 30)
 """Cells of a name at least, and of a result at least and before names that are longer grow."""
 
 
-def ordered(rows: Sequence[StoredRow], order: Order) -> list[StoredRow]:
+def sort_rows(rows: Sequence[StoredRow], order: Order) -> list[StoredRow]:
     """Rows, which come with the newest first, in an order; what has no time comes last."""
     if order == "workload":
         return sorted(rows, key=lambda row: (row.workload, row.parameters, row.device))
@@ -58,8 +58,8 @@ class ListedRow:
     """Its letter where it is marked; else empty."""
 
 
-def columns_of(
-    found: Listed, rows: Sequence[StoredRow], room: int, now: float
+def fit_list_columns(
+    found: Listing, rows: Sequence[StoredRow], room: int, now: float
 ) -> Layout[ListedRow]:
     """Return the columns of the list that fit the width.
 
@@ -70,10 +70,10 @@ def columns_of(
         now: Unix time.
     """
     texts: dict[str, tuple[str, ...]] = {
-        "when": tuple(when(row.at, now) for row in rows),
-        "workload": tuple(name_of(row.workload, row.parameters) for row in rows),
+        "when": tuple(format_short_time(row.at, now) for row in rows),
+        "workload": tuple(format_name(row.workload, row.parameters) for row in rows),
         "device": tuple(row.device for row in rows),
-        "result": tuple(_result(row) for row in rows),
+        "result": tuple(_format_result(row) for row in rows),
     }
     for name in _FACTS:
         values = tuple(found.facts[row.environment].values.get(name, text.NA) for row in rows)
@@ -84,13 +84,13 @@ def columns_of(
     mark: Column[ListedRow] = Column(
         "", 2, lambda listed: Span(listed.mark, TextStyle.KEY), "left", gap=0
     )
-    columns = [mark, *(_column(name, values) for name, values in texts.items())]
+    columns = [mark, *(_build_column(name, values) for name, values in texts.items())]
     return fit_columns(columns, room)
 
 
-def _column(name: str, values: Sequence[str]) -> Column[ListedRow]:
+def _build_column(name: str, values: Sequence[str]) -> Column[ListedRow]:
     def cell(listed: ListedRow) -> Span:
-        return Span(values[listed.at], _style(name, listed.row))
+        return Span(values[listed.at], _choose_style(name, listed.row))
 
     cells = widest((name, *values), _MOST.get(name, REST))
     gap = 0 if name == "when" else 2
@@ -103,12 +103,12 @@ def _column(name: str, values: Sequence[str]) -> Column[ListedRow]:
     return Column(name, cells, cell, "left", gap, drop_order=worth)
 
 
-def _result(row: StoredRow) -> str:
+def _format_result(row: StoredRow) -> str:
     mark = f"{glyphs.GLYPHS.warning} " if row.marks else ""
-    return f"{mark}{outcome(row)}"
+    return f"{mark}{format_outcome(row)}"
 
 
-def _style(name: str, row: StoredRow) -> TextStyle:
+def _choose_style(name: str, row: StoredRow) -> TextStyle:
     if name == "result" and row.status == "failed":
         return TextStyle.BAD
     if name == "result" and row.marks:
@@ -116,8 +116,8 @@ def _style(name: str, row: StoredRow) -> TextStyle:
     return TextStyle.QUIET if name == "when" else TextStyle.PLAIN
 
 
-def title(
-    found: Listed | None, order: Order, pattern: str, marked: Sequence[StoredRow], *, keeps: bool
+def format_list_title(
+    found: Listing | None, order: Order, pattern: str, marked: Sequence[StoredRow], *, keeps: bool
 ) -> str:
     """How many there are, how they are narrowed and sorted, what is marked."""
     words = ["Results"]
@@ -136,23 +136,23 @@ def title(
     return "   ".join(words)
 
 
-def selected_lines(row: StoredRow | None, found: Listed | None, cells: int) -> list[Line]:
+def render_selected(row: StoredRow | None, found: Listing | None, cells: int) -> list[Line]:
     """Draw the selected result: its outcome, warnings and all facts."""
     if row is None or found is None:
         return []
     facts = found.facts[row.environment]
     first = line(
-        Span(name_of(row.workload, row.parameters), TextStyle.STRONG),
-        f" on {row.device}  {outcome(row)}",
+        Span(format_name(row.workload, row.parameters), TextStyle.STRONG),
+        f" on {row.device}  {format_outcome(row)}",
     )
-    second = f"{row.id[:8]}, {row.kind} of {date(row.at)}"
+    second = f"{row.id[:8]}, {row.kind} of {format_date(row.at)}"
     tags = found.tags.get(row.number, ())
     if tags:
         second += f", tags: {', '.join(tags)}"
     rows = [fit_line(first, cells), fit_line(line(Span(second, TextStyle.QUIET)), cells)]
     for mark in row.marks:
         rows += paragraph(f"{glyphs.GLYPHS.warning} {mark}", cells, TextStyle.NOTE)
-    told = [*sorted(facts.values.items(), key=lambda item: place(item[0]))]
+    told = [*sorted(facts.values.items(), key=lambda item: rank_fact(item[0]))]
     parts = [line(Span(f"{name} ", TextStyle.QUIET), value) for name, value in told]
     parts += [
         line(Span(f"{name} not known: {why}", TextStyle.QUIET))
@@ -180,7 +180,7 @@ REPLAY = (
 )
 
 
-def no_match(pattern: str, all_: int, cells: int) -> list[Line]:
+def render_no_match(pattern: str, all_: int, cells: int) -> list[Line]:
     """Draw the text shown in place of the list when a filter leaves nothing."""
     words = (
         f"None of {text.count(all_, 'result')} matches {pattern.strip()}: each word is to be in"

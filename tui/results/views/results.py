@@ -17,10 +17,10 @@ from tui.results.store.compare import (
     Environments,
     Question,
     StoreComparison,
-    difference,
+    format_difference,
 )
-from tui.results.store.records import FLAG, VARIABLE, Facts, StoredResult, StoredRow, place
-from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, spread
+from tui.results.store.records import FLAG, VARIABLE, Facts, StoredResult, StoredRow, rank_fact
+from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, compute_spread
 from tui.results.store.validity import is_time
 from tui.runs.state.parameters import format_short
 from tui.runs.state.result_words import format_end, format_time
@@ -37,12 +37,12 @@ _FOLLOWS = frozenset({"SM clock", "clocks limited by", "threads", "interop threa
 """What differs as a consequence of others, and is nothing that a command sets."""
 
 
-def name_of(workload: str, parameters: str) -> str:
+def format_name(workload: str, parameters: str) -> str:
     """Return a workload's name with its parameters in short form."""
     return f"{workload} {format_short(json.loads(parameters))}".strip()
 
 
-def when(at: float, now: float | None = None) -> str:
+def format_short_time(at: float, now: float | None = None) -> str:
     """Local time to the minute; of another year than this the date alone.
 
     Args:
@@ -56,7 +56,7 @@ def when(at: float, now: float | None = None) -> str:
     return f"{local:%m-%d %H:%M}" if local.year == present.year else f"{local:%Y-%m-%d}"
 
 
-def date(at: float) -> str:
+def format_date(at: float) -> str:
     """Local date and time to the minute; n/a for what cannot be one."""
     return f"{datetime.datetime.fromtimestamp(at):%Y-%m-%d %H:%M}" if is_time(at) else text.NA
 
@@ -64,7 +64,7 @@ def date(at: float) -> str:
 # ---- a list ------------------------------------------------------------------------------------
 
 
-def list_table(
+def build_list_table(
     rows: Sequence[StoredRow],
     facts: Environments,
     tags: Mapping[int, Sequence[str]],
@@ -89,10 +89,10 @@ def list_table(
     ]
     columns: list[tuple[str, Callable[[int], str]]] = [
         ("id", lambda number: rows[number].id[:SHORT_ID]),
-        ("when", lambda number: when(rows[number].at)),
-        ("workload", lambda number: name_of(rows[number].workload, rows[number].parameters)),
+        ("when", lambda number: format_short_time(rows[number].at)),
+        ("workload", lambda number: format_name(rows[number].workload, rows[number].parameters)),
         ("device", lambda number: rows[number].device),
-        ("result", lambda number: outcome(rows[number])),
+        ("result", lambda number: format_outcome(rows[number])),
     ]
     columns += [
         (name, lambda number, name=name: values[name][number])  # type: ignore[misc]
@@ -101,7 +101,7 @@ def list_table(
     if tags:
         columns.append(("tags", lambda number: ", ".join(tags.get(rows[number].number, ()))))
     if any(row.marks for row in rows):
-        columns.append(("", lambda number: _warned(rows[number])))
+        columns.append(("", lambda number: _format_warnings(rows[number])))
     many = text.count(len(rows), "result")
     if total is not None and total > len(rows):
         many = f"the newest {len(rows)} of {text.count(total, 'result')}"
@@ -113,11 +113,11 @@ def list_table(
     )
 
 
-def _warned(row: StoredRow) -> str:
+def _format_warnings(row: StoredRow) -> str:
     return text.count(len(row.marks), "warning") if row.marks else ""
 
 
-def outcome(row: StoredRow) -> str:
+def format_outcome(row: StoredRow) -> str:
     """Its time with its interval, or why it has none."""
     if row.median_s is None:
         return row.said if row.kind == "comparison" else format_end(row.status, row.said)
@@ -128,7 +128,7 @@ def outcome(row: StoredRow) -> str:
 # ---- two sets ----------------------------------------------------------------------------------
 
 
-def compare_table(found: StoreComparison) -> Table:
+def build_comparison_table(found: StoreComparison) -> Table:
     """Return a table with both times, the verdict, the ratio and its interval per workload.
 
     The ratio and the interval are the speed of B over that of A in every line.
@@ -138,39 +138,39 @@ def compare_table(found: StoreComparison) -> Table:
         "compare",
         f"{text.count(len(found.questions), 'workload')} on both sides",
         tuple(map(DataColumn, (*names, "B is", "speed B/A", "95% interval"))),
-        tuple(_question(one) for one in found.questions),
+        tuple(_build_question_cells(one) for one in found.questions),
     )
 
 
-def _question(one: Question) -> tuple[str, ...]:
+def _build_question_cells(one: Question) -> tuple[str, ...]:
     ratio = one.answer.ratio
     return (
-        name_of(one.workload, one.parameters),
+        format_name(one.workload, one.parameters),
         " | ".join(dict.fromkeys(one.devices)),
-        side(one.a),
-        side(one.b),
+        format_side(one.a),
+        format_side(one.b),
         one.answer.verdict + (f" ({ratio.alone} alone)" if one.answer.corrected else ""),
         text.ratio(ratio.value),
         format_interval(*ratio.ci95) if ratio.ci95 else "",
     )
 
 
-def side(one: ComparisonSide) -> str:
+def format_side(one: ComparisonSide) -> str:
     """``2.71 ms (15/3)``: the time that the ratio is made of, how many runs and sessions."""
     return f"{text.seconds(one.typical_s)} ({len(one.rows)}/{len(one.sessions)})"
 
 
-def verdict(one: Question) -> str:
+def format_verdict(one: Question) -> str:
     """``faster: 1.04x``, ``slower: 0.91x``, ``unclear: 1.02x``: the speed of B over that of A."""
     return f"{one.answer.verdict}: {text.ratio(one.answer.ratio.value)}"
 
 
-def notes(one: Question) -> list[str]:
+def format_notes(one: Question) -> list[str]:
     """Why it is unclear, and what is to be said against its runs."""
     ratio = one.answer.ratio
     lines = []
     if min(ratio.sessions) < FEWEST_SESSIONS:
-        lines.append(f"unclear: {_sessions(one)}; {varies(one.spread)}")
+        lines.append(f"unclear: {_format_sessions(one)}; {format_spread(one.spread)}")
     elif one.answer.corrected:
         lines.append(
             f"its interval alone says {ratio.alone}; Holm's correction for all that are asked at"
@@ -190,7 +190,7 @@ def notes(one: Question) -> list[str]:
     return lines
 
 
-def _sessions(one: Question) -> str:
+def _format_sessions(one: Question) -> str:
     """``one session per side (5 and 5 runs), of 3 that a verdict takes``."""
     ratio = one.answer.ratio
     (runs_a, runs_b), (a, b) = ratio.runs, ratio.sessions
@@ -200,7 +200,7 @@ def _sessions(one: Question) -> str:
     return f"{sessions} ({runs_a} and {runs_b} runs), of {FEWEST_SESSIONS} that a verdict takes"
 
 
-def varies(found: Spread | None) -> str:
+def format_spread(found: Spread | None) -> str:
     """How much runs of the same vary, for an answer that there are too few of."""
     if found is None:
         return "how much it varies from run to run is not known"
@@ -208,16 +208,16 @@ def varies(found: Spread | None) -> str:
     return f"it varies by {text.spread(found.share)} from run to run ({runs})"
 
 
-def _where(one: Question, among: StoreComparison) -> str:
+def _format_unique_name(one: Question, among: StoreComparison) -> str:
     """Return a name that no other question has."""
     alike = [other for other in among.questions if other.workload == one.workload]
     if len(alike) == 1:
         return one.workload
     device = " | ".join(dict.fromkeys(one.devices))
-    return f"{name_of(one.workload, one.parameters)} on {device}"
+    return f"{format_name(one.workload, one.parameters)} on {device}"
 
 
-def shared_differences(found: StoreComparison) -> tuple[DifferingFact, ...]:
+def find_shared_differences(found: StoreComparison) -> tuple[DifferingFact, ...]:
     """Return the differences of B from A that every workload shows."""
     if not found.questions:
         return ()
@@ -227,31 +227,33 @@ def shared_differences(found: StoreComparison) -> tuple[DifferingFact, ...]:
     return tuple(one for one in found.questions[0].differences if one in shared)
 
 
-def own_differences(one: Question, shared: Sequence[DifferingFact]) -> tuple[DifferingFact, ...]:
+def find_own_differences(
+    one: Question, shared: Sequence[DifferingFact]
+) -> tuple[DifferingFact, ...]:
     """Return the differences at this workload that not every workload shares."""
     return tuple(each for each in one.differences if each not in shared)
 
 
-def compare_notes(found: StoreComparison) -> list[str]:
+def format_comparison_notes(found: StoreComparison) -> list[str]:
     """Return the lines below the table: differences, notes, and what the verdicts hold for."""
     lines: list[str] = []
-    shared = shared_differences(found)
+    shared = find_shared_differences(found)
     if found.questions:
-        words = ", ".join(map(difference, shared)) or "none that is known"
+        words = ", ".join(map(format_difference, shared)) or "none that is known"
         lines.append(f"differences (not causes) of B from A: {words}")
     for question in found.questions:
-        own = [difference(one) for one in own_differences(question, shared)]
+        own = [format_difference(one) for one in find_own_differences(question, shared)]
         said = [f"differs in {', '.join(own)}"] if own else []
-        said += notes(question)
-        lines += [f"{_where(question, found)}: {words}" for words in said]
-    return lines + closing(found)
+        said += format_notes(question)
+        lines += [f"{_format_unique_name(question, found)}: {words}" for words in said]
+    return lines + format_closing_notes(found)
 
 
-def closing(found: StoreComparison) -> list[str]:
+def format_closing_notes(found: StoreComparison) -> list[str]:
     """Return what the verdicts hold for together, and what could not be compared."""
     lines = []
     if found.short:
-        lines.append(_next_session(found.short))
+        lines.append(_format_advice(found.short))
     if found.asked > 1:
         corrected = sum(one.answer.corrected for one in found.questions)
         lines.append(
@@ -267,12 +269,12 @@ def closing(found: StoreComparison) -> list[str]:
     return lines
 
 
-def _next_session(short: Sequence[Question]) -> str:
+def _format_advice(short: Sequence[Question]) -> str:
     """Return the advice to add a session to the first question that has too few."""
     first = short[0]
     further = f", likewise for {text.count(len(short) - 1, 'other')}" if len(short) > 1 else ""
-    together = interleave_command(first)
-    again = f"{run_command(first)}, {GAP_S / 60:.0f} minutes after the last run or later"
+    together = format_interleave_command(first)
+    again = f"{format_run_command(first)}, {GAP_S / 60:.0f} minutes after the last run or later"
     if together is not None:
         return f"to add sessions, alternate A and B: {together}; or one side: {again}{further}"
     return f"to add a session to a side, run there: {again}{further}"
@@ -281,30 +283,30 @@ def _next_session(short: Sequence[Question]) -> str:
 # ---- advice ------------------------------------------------------------------------------------
 
 
-def run_command(question: Question) -> str:
+def format_run_command(question: Question) -> str:
     """Return the command that measures a workload with its parameters once more."""
     device = question.devices[1]
     words = ["gpu-workbench", "run", question.workload]
     for name, value in json.loads(question.parameters).items():
-        words += ["--set", f"{name}={_typed(value)}"]
+        words += ["--set", f"{name}={_format_value(value)}"]
     return shlex.join([*words, "--device", device])
 
 
-def interleave_command(question: Question) -> str | None:
+def format_interleave_command(question: Question) -> str | None:
     """Return the command that alternates both sides, if one box can run both.
 
     Returns:
         ``None`` where the sides differ in what no option sets, such as the driver or the box.
     """
-    words = [_settings(one) for one in question.differences if one.name not in _FOLLOWS]
+    words = [_find_settings(one) for one in question.differences if one.name not in _FOLLOWS]
     if not words or None in words or question.devices[0] != question.devices[1]:
         return None
     sides = [dict.fromkeys(pair[side] for pair in words if pair) for side in (0, 1)]
     a, b = (",".join(side) for side in sides)
-    return f"{run_command(question)} --interleave {_quoted(a)} {_quoted(b)}"
+    return f"{format_run_command(question)} --interleave {_quoted(a)} {_quoted(b)}"
 
 
-def _settings(one: DifferingFact) -> tuple[str, str] | None:
+def _find_settings(one: DifferingFact) -> tuple[str, str] | None:
     """Return the settings that give a fact its value in A and in B."""
     if one.name in _OF_A_PYTHON:
         return "python=PATH_OF_A", "python=PATH_OF_B"
@@ -317,7 +319,7 @@ def _settings(one: DifferingFact) -> tuple[str, str] | None:
     return None
 
 
-def _typed(value: object) -> str:
+def _format_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -328,7 +330,7 @@ def _quoted(text: str) -> str:
 # ---- one result --------------------------------------------------------------------------------
 
 
-def show_lines(kept: StoredResult, said: str) -> list[str]:
+def format_result(kept: StoredResult, said: str) -> list[str]:
     """One result with its conditions and all facts.
 
     Args:
@@ -337,7 +339,7 @@ def show_lines(kept: StoredResult, said: str) -> list[str]:
     """
     record, facts = kept.record, kept.facts
     lines = [
-        f"{record.id}  {record.kind} of {date(record.at)}",
+        f"{record.id}  {record.kind} of {format_date(record.at)}",
         f"{record.workload} {format_short(record.parameters)} on {record.device}  {said}",
     ]
     timed = record.run.time if record.run else None
@@ -358,14 +360,14 @@ def show_lines(kept: StoredResult, said: str) -> list[str]:
             f" power at most {text.watts(seen.power_w_max)}, temperature at most"
             f" {text.temperature(seen.temperature_c_max)}"
         )
-    lines += [f"{name}: {facts.values[name]}" for name in sorted(facts.values, key=place)]
+    lines += [f"{name}: {facts.values[name]}" for name in sorted(facts.values, key=rank_fact)]
     return lines + [f"{name}: {UNKNOWN}: {why}" for name, why in facts.unknown.items()]
 
 
 # ---- for an issue --------------------------------------------------------------------------------
 
 
-def markdown_lines(rows: Sequence[StoredRow], facts: Environments) -> list[str]:
+def format_markdown(rows: Sequence[StoredRow], facts: Environments) -> list[str]:
     """Return a Markdown table, a line per workload and environment, with those listed below."""
     groups: dict[tuple[str, str, str, str], list[StoredRow]] = {}
     for row in rows:
@@ -379,26 +381,26 @@ def markdown_lines(rows: Sequence[StoredRow], facts: Environments) -> list[str]:
     ]
     for (workload, parameters, device, environment), group in sorted(groups.items()):
         times = sorted(row.median_s for row in group if row.median_s)
-        varied = spread([times])
+        varied = compute_spread([times])
         cells = (
-            name_of(workload, parameters),
+            format_name(workload, parameters),
             device,
             text.seconds(times[(len(times) - 1) // 2]),
             str(len(times)),
             text.spread(varied.share) if varied else f"fewer than {FEWEST} runs",
             str(used.index(environment) + 1),
         )
-        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+        lines.append(f"| {' | '.join(map(_escape_cell, cells))} |")
     for number, environment in enumerate(used, 1):
-        lines += ["", f"{number}. {_cell(_told(facts[environment]))}"]
+        lines += ["", f"{number}. {_escape_cell(_format_facts(facts[environment]))}"]
     return lines
 
 
-def _told(facts: Facts) -> str:
-    values = [f"{name} {facts.values[name]}" for name in sorted(facts.values, key=place)]
+def _format_facts(facts: Facts) -> str:
+    values = [f"{name} {facts.values[name]}" for name in sorted(facts.values, key=rank_fact)]
     return ", ".join([*values, *(f"{name} {UNKNOWN}" for name in facts.unknown)])
 
 
-def _cell(words: str) -> str:
+def _escape_cell(words: str) -> str:
     """Text that ends no cell and begins no markup."""
     return "".join(f"\\{letter}" if letter in "|\\`*_<>[]" else letter for letter in words)

@@ -19,8 +19,8 @@ from tui.kit.command_line.output import (
     width,
 )
 from tui.kit.lines import plain
-from tui.results.cli.store import Earlier, comparison_text, opened
-from tui.results.store.queries import compared
+from tui.results.cli.store import Baseline, format_comparison, open_store
+from tui.results.store.queries import compare_rows
 from tui.results.store.recorder import ResultRecorder
 from tui.results.store.selection import Selection
 from tui.runs.cli.headless import (
@@ -54,7 +54,7 @@ async def run_rounds(python: str, options: RunOptions) -> int:
         The exit code.
     """
     # Before anything slow, so that a selection of nothing is reported at once.
-    earlier = Earlier(options.against) if options.against else None
+    earlier = Baseline(options.against) if options.against else None
     rounds: list[Round] = []
     for number in range(1, options.rounds + 1):
         one = Round(python, options, number)
@@ -68,7 +68,7 @@ async def run_rounds(python: str, options: RunOptions) -> int:
         say(problem)
     found = None
     if earlier is not None and not rounds[-1].ended_early:
-        found = earlier.compared([name for one in rounds for name in one.processes], problems)
+        found = earlier.compare([name for one in rounds for name in one.processes], problems)
     if options.json:
         plain = encode_results(rounds[-1].state, states)
         print_json({**plain, "against": found} if found else plain, "run")
@@ -123,7 +123,9 @@ async def run_interleaved(
         # Two environments: no single object of a run could say which result is of which.
         print_json({"interleaved": list(options.interleave), "sides": sides, "compared": found})
     elif found is not None:
-        print_text(comparison_text(found, (arms[0].text, arms[1].text), width()), "interleave.txt")
+        print_text(
+            format_comparison(found, (arms[0].text, arms[1].text), width()), "interleave.txt"
+        )
     states = [entry for each in rounds for entry in each.states]
     failed = any(entry.result is not None and entry.result.status == "failed" for entry in states)
     slower = found is not None and bool(found.slower)
@@ -347,9 +349,9 @@ def compare_turns(a: Iterable[str], b: Iterable[str], problems: Sequence[str]) -
     """
     if problems:
         raise Failure("--interleave: nothing is compared: not all results were stored")
-    with opened() as database:
+    with open_store() as database:
         sides = [
-            database.rows(Selection(processes=names)) if names else []
+            database.read_rows(Selection(processes=names)) if names else []
             for names in (tuple(a), tuple(b))
         ]
-        return compared(database, *sides)
+        return compare_rows(database, *sides)
