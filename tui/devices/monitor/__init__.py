@@ -1,4 +1,4 @@
-"""The monitor: a child process that samples NVML and the host. No Textual, no torch."""
+"""The monitor child, which samples NVML and the host. Imports neither Textual nor torch."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from tui.core.child.launch import own_command
 
 
 def serve_command(interval: float) -> tuple[str, ...]:
-    """Return the command that starts it, with so many seconds between two samples."""
+    """Return the command that starts the monitor with an interval in seconds."""
     return own_command("tui.devices.monitor", "serve", "--interval", str(interval))

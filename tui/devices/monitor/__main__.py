@@ -1,4 +1,4 @@
-"""Samples of the devices and the host as JSON lines: the ``main`` of the child."""
+"""The monitor's ``main``: write samples of the devices and the host as JSON lines."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ NO_PROC = (
 
 
 def has_proc(proc: Path = Path("/proc")) -> bool:
-    """Return whether processor, memory and processes can be read; other systems ask otherwise."""
+    """Return whether /proc is mounted where the monitor needs it, which is on Linux."""
     return sys.platform != "linux" or (proc / "stat").exists()
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tui.devices.monitor", description=__doc__)
     modes = parser.add_subparsers(dest="mode", required=True)
-    serving = modes.add_parser("serve", help="a sample at each tick, until standard input closes")
+    serving = modes.add_parser("serve", help="write samples until standard input closes")
     serving.add_argument("--interval", type=interval_s, default=1.0, metavar="S", help="seconds")
     serving.add_argument(
         "--keep-alive", type=float, metavar="S", help="end after so many seconds without a request"
     )
-    modes.add_parser("once", help="one sample")
+    modes.add_parser("once", help="write one sample")
     return parser.parse_args()
 
 
@@ -42,7 +42,7 @@ def main() -> None:
     """Run the monitor; it never returns."""
     arguments = _arguments()
     if not has_proc():
-        # The front end tells what is said last.
+        # The front end shows the last line of standard error.
         sys.exit(NO_PROC)
     parent = ParentChannel()
     end_by_signals_alone()

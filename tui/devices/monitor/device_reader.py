@@ -1,4 +1,4 @@
-"""Reads one device, or one MIG instance, into a :class:`Device`; the row of one that is lost."""
+"""Reading of a device or MIG instance into a :class:`Device`, and rows of lost devices."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tui.devices.monitor.processes import ListedProcess, ProcessOwners
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What stays the same of a device for as long as the driver is up."""
+    """The facts of a device that stay the same while the driver is loaded."""
 
     id: str
-    """The UUID, ``GPU-…`` or ``MIG-…``; ``nvml:<index>`` where it is not known."""
+    """The UUID, ``GPU-…`` or ``MIG-…``; ``nvml:<index>`` if unknown."""
     index: int
     name: str
     pci_bus_id: str | None
@@ -28,19 +28,19 @@ class Identity:
 
 
 def make_unknown_identity(index: int) -> Identity:
-    """Return the identity of a device that has never told it."""
+    """Return the identity of a device that has never reported one."""
     return Identity(f"nvml:{index}", index, f"GPU {index}", None)
 
 
 def identify_device(device: Device) -> Identity:
-    """Which device a row is about."""
+    """Return the identity of the device that a row describes."""
     return Identity(
         device.id, device.nvml_index, device.name, device.pci_bus_id, parent=device.parent
     )
 
 
 def make_lost_device(identity: Identity, reason: str, *, read_at: float, lost_at: float) -> Device:
-    """Return a row without figures, each of them absent for one reason.
+    """Return a row of a lost device, all of its figures absent for the same reason.
 
     Args:
         identity: Which device.
@@ -79,7 +79,7 @@ _NOT_FIGURES = frozenset({"torch", "lost", "lost_at", "parent"})
 
 
 def find_absent_paths(value: Any, prefix: str = "") -> list[str]:
-    """Return the dotted paths of all figures of a device that are absent."""
+    """Return the dotted paths of a device's absent figures."""
     found = []
     for item in fields(value):
         part = getattr(value, item.name)
@@ -100,12 +100,12 @@ def parse_device_memory(
 ) -> tuple[DeviceMemory, dict[str, str]]:
     """Turn NVML's memory info into figures and reasons.
 
-    Version 2 counts what the driver keeps for itself apart from ``used``; version 1 counts it
+    Version 2 counts the driver's own memory apart from ``used``; version 1 counts it
     within, so ``driver_reserved`` is absent then and nothing is counted twice.
 
     Args:
         answer: pynvml's memory info, of version 1 or 2, or an :class:`NoAnswer`.
-        name: The device's name: an integrated GPU is told by it.
+        name: The device's name, which identifies integrated GPUs.
         mig: MIG mode is on: nothing is said about unified memory then.
         host_total: The machine's memory in bytes. A device with exactly that total has it in
             common with the host, and its ``used`` would be the host's.
@@ -146,11 +146,11 @@ _MEMORY_V2 = 0x02000028
 _PSTATE_UNKNOWN = 32
 
 _TRIES = 3
-"""How often memory and processes are read, at most, to have them of one moment."""
+"""The most attempts to read memory and processes at the same moment."""
 
 
 class DeviceReader:
-    """Asks one device for its figures; what changes slowly is asked less often."""
+    """Reader of one device's figures; slowly changing ones are queried less often."""
 
     def __init__(
         self,
@@ -163,10 +163,10 @@ class DeviceReader:
         """Bind to a device.
 
         Args:
-            fields: Asks the device.
+            fields: Queries the device.
             index: NVML's index; of the GPU, for a MIG instance.
-            owners: Looks up whose the processes are.
-            host_total: The machine's memory in bytes, to tell unified memory.
+            owners: Finds the owners of processes.
+            host_total: The machine's memory in bytes, to recognize unified memory.
             parent: For a MIG instance the id of its GPU.
         """
         self._fields = fields
@@ -190,7 +190,7 @@ class DeviceReader:
 
         Args:
             at: Unix time.
-            slow: Ask anew for the figures that change slowly.
+            slow: Query slowly changing figures again.
 
         Raises:
             DeviceGoneError: the device is lost.
@@ -260,7 +260,7 @@ class DeviceReader:
     def _read_memory_and_processes(
         self, name: str
     ) -> tuple[DeviceMemory, list[ListedProcess] | None, tuple[float, float], bool]:
-        """Return the memory and the lists of who holds it, as of one moment.
+        """Read the memory and the processes that hold it at the same moment.
 
         Returns:
             Both, the Unix times before and after, and whether the memory changed in between at
@@ -328,7 +328,7 @@ class DeviceReader:
             fields.note_missing("slowdown_c", threshold if both else margin)
             return None
         if celsius is None:
-            fields.unavailable["slowdown_c"] = "told relative to the temperature, which is n/a"
+            fields.unavailable["slowdown_c"] = "reported relative to the temperature, which is n/a"
             return None
         return celsius + int(margin)
 

@@ -1,4 +1,4 @@
-"""Reads one device's fields: each a value, or a reason for which there is none."""
+"""Reading of one device's fields: each a value, or the reason for its absence."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _NOT_AVAILABLE = 2**32 - 1
 """NVML_VALUE_NOT_AVAILABLE for figures of 32 bits."""
 
 _NOT_UNDER_MIG = frozenset({"utilization", "process utilization"})
-"""What NVML's manual says is not to be had of a GPU in MIG mode."""
+"""Figures that NVML does not offer for a GPU in MIG mode, by its manual."""
 
 _ALSO_OF_INSTANCES = frozenset({"processes.compute", "processes.graphics", "processes.mps"})
-"""What NVML offers for MIG instances too: a refusal has another reason."""
+"""Figures that NVML also offers for MIG instances: a refusal has another reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class NvmlQuery:
-    """The functions and arguments that read a figure: what ``messages.nvml_query`` was given."""
+    """The functions and arguments that read a figure, from ``messages.nvml_query``."""
 
     functions: tuple[str, ...]
     """The preferred first."""
@@ -35,14 +35,14 @@ class NvmlQuery:
 
 @cache
 def find_queries(record: type) -> Mapping[str, NvmlQuery]:
-    """How NVML is asked for the figures of a record, by the names of the fields that say it."""
+    """Return the NVML queries of a record's figures by field name."""
     return {item.name: NvmlQuery(**item.metadata) for item in fields(record) if item.metadata}
 
 
 class FieldReader:
-    """Asks one device for its fields.
+    """Reader of one device's fields.
 
-    Keeps what changes slowly and what is never answered, and notes under the path of each figure
+    It caches slow answers and permanent refusals, and notes under the path of each figure
     why it has no value.
     """
 
@@ -66,9 +66,9 @@ class FieldReader:
         self.unavailable: dict[str, str] = {}
         """Reasons by the dotted path of the figure, since :meth:`start_reading`."""
         self.uninitialized = False
-        """NVML said to at least one call since :meth:`start_reading` that it is not initialised."""
+        """At least one call since :meth:`start_reading` found NVML not initialised."""
         self.mig: bool | None = True if instance else None
-        """MIG mode is on; ``None`` while that is not known."""
+        """MIG mode is on; ``None`` while unknown."""
         self._nvml = nvml
         self._on_answer = on_answer
         self._instance = instance
@@ -78,24 +78,24 @@ class FieldReader:
         self._first_way: dict[str, int] = {}
 
     def start_reading(self, slow_due: bool) -> None:
-        """Begin another reading of the device.
+        """Start another reading of the device.
 
         Args:
-            slow_due: Ask again for what changes slowly.
+            slow_due: Query slowly changing fields again.
         """
         self.unavailable = {}
         self.uninitialized = False
         self._slow_due = slow_due
 
     def forget_refusals(self) -> None:
-        """Ask again for what was refused, as after a change of the device's mode."""
+        """Forget permanent refusals, as after a change of the device's mode."""
         self._refused.clear()
         self._first_way.clear()
 
     # ---- asking ----
 
     def query(self, what: str, *ways: NvmlCall) -> Any:
-        """Ask for a field in the first way that works.
+        """Query a field with the first call that works.
 
         Args:
             what: The field's name, under which a permanent refusal is remembered.
@@ -137,7 +137,7 @@ class FieldReader:
         return self.query_until_known(what, *ways)
 
     def query_until_known(self, what: str, *ways: NvmlCall) -> Any:
-        """Return the same for what never changes: once there is an answer, it is that one."""
+        """Return the first answer to the query of a field that never changes."""
         if what in self._known:
             return self._known[what]
         answer = self.query(what, *ways)
@@ -147,7 +147,7 @@ class FieldReader:
         return answer
 
     def _explain_mig(self, what: str, refusal: NoAnswer) -> NoAnswer:
-        """Return a refusal, with MIG as its reason where it is that."""
+        """Return a refusal, with MIG as its reason where MIG causes it."""
         if not self.mig or what in _ALSO_OF_INSTANCES:
             return refusal
         if self._instance and refusal.code in (Code.NOT_SUPPORTED, Code.INVALID_ARGUMENT):
@@ -188,20 +188,20 @@ class FieldReader:
         return self.parse_text(path, answer)
 
     def note_missing(self, path: str, answer: Any) -> bool:
-        """Return whether there is no answer; the reason is noted."""
+        """Note why an answer is missing and return True, or return False for an answer."""
         if isinstance(answer, NoAnswer):
             self.unavailable[path] = answer.reason
             return True
         return False
 
     def parse_text(self, path: str, answer: Any) -> str | None:
-        """Return a name, whatever bytes it is made of."""
+        """Return a name, with invalid bytes replaced."""
         if self.note_missing(path, answer):
             return None
         return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
 
     def parse_number(self, path: str, answer: Any) -> int | None:
-        """Return a whole number; NVML's "not available" is none."""
+        """Return a whole number, or ``None`` for NVML's "not available"."""
         if self.note_missing(path, answer):
             return None
         if int(answer) == _NOT_AVAILABLE:
@@ -210,12 +210,12 @@ class FieldReader:
         return int(answer)
 
     def parse_watts(self, path: str, answer: Any) -> float | None:
-        """Power; NVML counts in milliwatts."""
+        """Convert NVML's milliwatts to watts."""
         milliwatts = self.parse_number(path, answer)
         return None if milliwatts is None else milliwatts / 1000
 
     def parse_percent(self, path: str, answer: Any) -> float | None:
-        """Return a share of time; above 100 it is one of the driver's garbage samples."""
+        """Return a percentage of time; reject the driver's garbage samples above 100."""
         percent = self.parse_number(path, answer)
         if percent is not None and percent > 100:
             self.unavailable[path] = f"the driver gave {percent} %, which cannot be"

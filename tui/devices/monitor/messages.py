@@ -1,4 +1,4 @@
-"""What the monitor says, one JSON line each; why a device's clocks are held back, in words.
+"""The monitor's messages, one JSON line each, and the names of throttle reasons.
 
 The same shape as ``gpu-workbench devices --json``.
 Sizes are bytes, clocks MHz, percent 0-100. A value that is absent is ``None``, and ``unavailable``
@@ -21,14 +21,14 @@ def nvml_query(
     often: Literal["always", "if due", "until known"] = "always",
     answer: Literal["number", "milliwatts", "text"] = "number",
 ) -> dict[str, object]:
-    """Return the metadata of a figure that is one NVML answer; the monitor reads it by that.
+    """Return the metadata by which the monitor reads a figure with one NVML query.
 
     Args:
-        function: Of NVML, by name: who shows the figure imports nothing of NVML.
-        arguments: What it takes after the handle of the device.
-        otherwise: The function that takes its place where the driver or the device lacks it.
-        often: At each reading, when what changes slowly is due, or until NVML has told it once.
-        answer: What NVML gives; a number is in the unit of the figure.
+        function: The NVML function's name; code that shows figures does not import NVML.
+        arguments: Its arguments after the device's handle.
+        otherwise: The fallback function for drivers and devices that lack the first.
+        often: At each reading, when slow fields are due, or until NVML has answered once.
+        answer: The kind of NVML's answer; a number is in the figure's unit.
     """
     functions = (function,) if otherwise is None else (function, otherwise)
     return {"functions": functions, "arguments": arguments, "often": often, "answer": answer}
@@ -44,10 +44,10 @@ _UNCORRECTED, _VOLATILE = 1, 0
 class DeviceMemory:
     total: int | None
     used: int | None
-    """NVML memory info v2: without what the driver keeps for itself."""
+    """NVML memory info v2: without the driver's own memory."""
     free: int | None
     driver_reserved: int | None
-    """What the driver keeps for itself; beside ``used``, not within it."""
+    """The driver's own memory, not part of ``used``."""
     unified: bool = False
     """The device has no memory of its own: the host's memory is the bar to draw, never as VRAM."""
 
@@ -98,7 +98,7 @@ class GpuProcess:
     """Unix time at which the process started: with the pid, its identity. ``None`` where the pid
     cannot be tied to a process here; such a row must not be sent a signal."""
     ours: bool = False
-    """The program that asks started it: a worker, a rank, or what those started."""
+    """Started by this program: a worker, a rank, or one of their descendants."""
     sm_percent: float | None = None
     """Share of time in which it kept multiprocessors busy, by NVML's newest sample."""
     cpu_percent: float | None = None
@@ -106,7 +106,7 @@ class GpuProcess:
     host_memory: int | None = None
     """Resident memory of the host in bytes."""
     parent: ParentProcess | None = None
-    """``None`` where it is not known, or is the system's first process."""
+    """``None`` if unknown, or if it is the system's first process."""
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
@@ -178,7 +178,7 @@ class Cpu:
     model: str
     cores: int
     cores_usable: int
-    """What this process may use: its affinity and the cgroup's quota, rounded up."""
+    """The cores that this process may use: affinity and the cgroup's quota, rounded up."""
     load_percent: float | None
     """Busy share of all cores since the sample before."""
     frequency_mhz: float | None
@@ -206,7 +206,7 @@ class Driver:
     cuda: str | None
     """The highest CUDA version that the driver supports, as nvidia-smi prints it."""
     error: str | None
-    """Why NVML cannot be asked, in one line that ends with what to do."""
+    """Why NVML cannot be queried, in one line that ends with what to do."""
     missing: bool = False
     """No trace of a driver was found: not NVML alone is missing."""
 
@@ -224,7 +224,7 @@ class WatchedProcess:
 
 @dataclass(frozen=True, slots=True)
 class HostProcesses:
-    """Who holds the host's memory: resident sizes, which count shared pages in each process."""
+    """The host's largest processes by resident size, which counts shared pages in each."""
 
     rows: tuple[GpuProcess, ...]
     """The largest, the largest first; their ``kind`` is ``resident``."""
@@ -251,7 +251,7 @@ class Sample:
     nvml_silent_s: float | None = None
     """For how long NVML has not answered; ``None`` while it does. The devices are old then."""
     problems: tuple[str, ...] = ()
-    """What went wrong in the monitor itself, one line each."""
+    """Errors in the monitor itself, one line each."""
     host_processes: HostProcesses | None = None
     """``None`` unless :class:`WatchHost` asked for them."""
     interval_s: float = 1.0

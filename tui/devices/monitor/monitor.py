@@ -1,4 +1,4 @@
-"""The monitor's samples, at each tick or one: the host, read here, and what NVML's loop has."""
+"""Sampling: the host, read here, and the newest state of the NVML loop."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _read_sysctl(name: str) -> str:
 
 
 def count_usable_cores(cores: int, quota: float | None) -> int:
-    """How many cores this process may keep busy.
+    """Count the cores that this process may keep busy.
 
     Args:
         cores: All that there are.
@@ -93,7 +93,7 @@ def count_usable_cores(cores: int, quota: float | None) -> int:
 
 
 class HostReader:
-    """Reads the host at each sample; a load is what happened since the sample before."""
+    """Reader of the host; a load covers the time since the previous sample."""
 
     def __init__(self, cgroup: Cgroup | None = None) -> None:
         """Take the first reading, which the first load needs.
@@ -112,7 +112,7 @@ class HostReader:
 
     @property
     def machine_memory(self) -> int:
-        """Bytes that the machine has, whatever the cgroup's limit is."""
+        """The machine's memory in bytes, regardless of the cgroup's limit."""
         return int(psutil.virtual_memory().total)
 
     def read(self) -> Host:
@@ -196,7 +196,7 @@ LISTED = 40
 
 
 class HostProcessReader:
-    """Reads the resident memory of every process that has some, and names the largest."""
+    """Reader of every process's resident memory, which names the largest processes."""
 
     def __init__(self) -> None:
         # These PIDs are this namespace's own, whatever NVML's are.
@@ -256,7 +256,7 @@ LOAD_SPAN = 0.2
 
 
 class Monitor:
-    """Takes the samples, and holds what is kept between them."""
+    """Sampler of the host and NVML, with the state that lives between samples."""
 
     def __init__(self, interval: float) -> None:
         """Read the host, as the first load needs; NVML is not touched before :meth:`start_reading`.
@@ -267,14 +267,14 @@ class Monitor:
         self._host = HostReader()
         self.interval = interval
         self.sample_now = threading.Event()
-        """Set where the next sample is not to wait for its time."""
+        """Set to take the next sample at once."""
         self._nvml = NvmlLoop(interval, self._host.machine_memory)
         self._watched: tuple[int, ...] = ()
         self._host_processes: HostProcessReader | None = None
         """Only while they are asked for: reading them all takes some milliseconds."""
 
     def apply_request(self, request: MonitorRequest) -> None:
-        """Obey one request of the front end."""
+        """Apply one request of the front end."""
         if isinstance(request, WatchHost):
             self._host_processes = HostProcessReader() if request.wanted else None
         elif isinstance(request, Pace):
@@ -291,14 +291,14 @@ class Monitor:
         self.sample_now.set()
 
     def start_reading(self) -> None:
-        """Have NVML read while the caller does something else."""
+        """Start a reading of NVML without waiting for it."""
         self._nvml.request()
 
     def sample(self, patience: float) -> Sample:
         """Read everything.
 
         Args:
-            patience: Seconds to wait for NVML; after that its newest figures must do.
+            patience: Seconds to wait for NVML before using its newest figures.
         """
         self.start_reading()
         self._nvml.wait(patience)

@@ -1,4 +1,4 @@
-"""NVML: found, started, and called; an answer, or the reason for which there is none."""
+"""Finding, starting and calling NVML: an answer, or the reason for its absence."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ PERMANENT = frozenset(
         Code.DEPRECATED,
     }
 )
-"""Will be the same at the next reading, so asked once."""
+"""Refusals that will be the same at the next reading, so the query is not repeated."""
 
 TRY_NEXT_CALL = frozenset(
     {
@@ -98,7 +98,7 @@ TRY_NEXT_CALL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """There is no answer, and this is why."""
+    """The reason for a missing answer."""
 
     reason: str
     code: int = 0
@@ -125,7 +125,7 @@ def interpret_code(code: int, text: str = "") -> NoAnswer:
 
 
 def call(nvml: Any, name: str, *args: Any) -> Any:
-    """Call one pynvml function; an :class:`NoAnswer` where NVML refuses.
+    """Call one pynvml function; return a :class:`NoAnswer` if NVML refuses.
 
     Raises:
         DeviceGoneError: the whole device is lost.
@@ -180,7 +180,7 @@ _KERNEL_SIDE = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")
 
 
 class NoDriverError(Exception):
-    """NVML cannot be asked; the text says what, why, and what to do, in one line.
+    """NVML cannot be queried; the text says what failed, why, and what to do, in one line.
 
     Args:
         text: that line.
@@ -231,7 +231,7 @@ def load_binding() -> Any:
 
 
 def explain_start_failure(code: int, text: str, *, ran_before: bool = False) -> str:
-    """One line on why NVML cannot be asked, ending with what to do.
+    """Explain in one line why NVML cannot be queried and what to do.
 
     Args:
         code: NVML's return code.
@@ -264,7 +264,7 @@ def _explain_missing_library() -> str:
 
 
 def is_driver_missing(code: int) -> bool:
-    """Return whether an NVML that does not start is one of a machine without a driver.
+    """Return whether NVML does not start because the machine has no driver.
 
     Args:
         code: NVML's return code.
@@ -321,7 +321,7 @@ class NvmlSession:
         return cls(nvml, _query_driver_version(nvml), _query_cuda_version(nvml))
 
     def count_devices(self) -> int:
-        """How many devices there are, lost ones included.
+        """Count the devices, lost ones included.
 
         Raises:
             NoDriverError: NVML as a whole no longer answers.
@@ -336,7 +336,7 @@ class NvmlSession:
         return int(answer)
 
     def shut_down(self) -> None:
-        """Give NVML back; that it is broken already is what ends most sessions."""
+        """Shut NVML down; ignore that it is already broken, as it is after most sessions."""
         with contextlib.suppress(DeviceGoneError):
             call(self.nvml, "nvmlShutdown")
 

@@ -1,4 +1,4 @@
-"""The loop that reads NVML: all devices, lost ones, MIG instances; started anew when it breaks."""
+"""The loop that reads all devices, lost ones and MIG instances, and restarts NVML on errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Lost:
 
 
 class DeviceSet:
-    """Reads all devices of one NVML session.
+    """Reader of all devices of one NVML session.
 
     Handles are fetched once and used until a device is lost or the number of devices changes: to
     fetch them at each reading is what makes other monitors dear.
@@ -48,7 +48,7 @@ class DeviceSet:
 
         Args:
             session: NVML, initialised.
-            owners: Looks up whose the processes are.
+            owners: Finds the owners of processes.
             host_total: The machine's memory in bytes.
             on_answer: Called after each call that came back.
         """
@@ -67,7 +67,7 @@ class DeviceSet:
 
         Args:
             at: Unix time of the reading.
-            slow: Ask anew for the figures that change slowly.
+            slow: Query slowly changing figures again.
 
         Raises:
             NoDriverError: NVML as a whole no longer answers.
@@ -117,7 +117,7 @@ class DeviceSet:
         return make_lost_device(identity, lost.reason, read_at=at, lost_at=lost.at)
 
     def _open(self, index: int) -> DeviceReader:
-        """Return the reader of a device whose handle is not held yet.
+        """Open a device and return its reader.
 
         Raises:
             DeviceGoneError: there is no handle to be had.
@@ -177,7 +177,7 @@ LONGEST_WAIT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class NvmlState:
-    """The newest that is known from NVML."""
+    """The newest state of NVML and its devices."""
 
     driver: Driver
     devices: tuple[Device, ...] = ()
@@ -205,7 +205,7 @@ NOT_YET = NvmlState(Driver(version=None, cuda=None, error="NVML is still startin
 
 
 class Schedule:
-    """Decides at which reading the figures that change slowly are due, on the caller's clock."""
+    """Schedule of the slowly changing figures, on the caller's clock."""
 
     def __init__(self, interval: float) -> None:
         """Set the pace.
@@ -230,12 +230,12 @@ class Schedule:
         return True
 
     def reset(self) -> None:
-        """Have them due at the next reading."""
+        """Make the slow figures due at the next reading."""
         self._last = None
 
 
 class NvmlLoop:
-    """Reads all devices when told to, in a thread of its own, and holds the newest state.
+    """Thread that reads all devices on request and stores the newest state.
 
     A call to the driver that hangs stops nothing but this thread. There is never a second one: a
     thread that hangs in the driver cannot be ended, and those that are started beside it hang
@@ -267,7 +267,7 @@ class NvmlLoop:
         threading.Thread(target=self._run, name="nvml", daemon=True).start()
 
     def request(self) -> None:
-        """Ask for a reading; nothing where one is under way."""
+        """Request a reading unless one is under way."""
         if self._idle.is_set():
             self._answered_at = time.monotonic()
             self._idle.clear()
@@ -285,7 +285,7 @@ class NvmlLoop:
         return self._idle.wait(timeout)
 
     def compute_silence_s(self) -> float | None:
-        """For how many seconds NVML has owed an answer; ``None`` where it is prompt enough."""
+        """Return the seconds that NVML has owed an answer; ``None`` while it is prompt."""
         if self._idle.is_set():
             return None
         silent = time.monotonic() - self._answered_at
@@ -339,7 +339,7 @@ class NvmlLoop:
         """End the session; the next one is started after a wait that grows up to 10 s.
 
         Args:
-            shut_down: Tell NVML too; not after an error that nobody foresaw.
+            shut_down: Also shut NVML down; not after an unexpected error.
         """
         devices, self._devices = self._devices, None
         self._start_at = time.monotonic() + min(self._interval * 2**self._failures, LONGEST_WAIT)

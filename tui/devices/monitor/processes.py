@@ -1,4 +1,4 @@
-"""The processes that use a device: NVML's lists, one row for each PID, and who owns it here."""
+"""The processes that use a device: NVML's lists, one row for each PID, and its owner."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _USES_A_GPU = ("/dev/nvidia", "libcuda", "libnvidia-")
 
 @dataclass(frozen=True, slots=True)
 class ProcessOwner:
-    """What this machine knows of one PID; ``unavailable`` says why it does not know the rest."""
+    """The owner of one PID; ``unavailable`` has the reasons for absent fields."""
 
     user: str | None = None
     command: str | None = None
     started_at: float | None = None
     """Unix time."""
     ours: bool = False
-    """The program started it, itself or through a process that it started."""
+    """Started by this program, directly or through a descendant."""
     parent: ParentProcess | None = None
     """Who started it; ``None`` where that is not known, or is the system's first process."""
     parent_pid: int | None = None
@@ -47,10 +47,10 @@ class ProcessOwner:
 
 @dataclass(frozen=True, slots=True)
 class ProcessLoad:
-    """What a process takes of the host; ``unavailable`` says why something is not known."""
+    """A process's load on the host; ``unavailable`` has the reasons for absent fields."""
 
     cpu_percent: float | None = None
-    """Processor time since it was last looked at; 100 is one core."""
+    """Processor time since the previous reading; 100 is one core."""
     resident: int | None = None
     """Bytes."""
     unavailable: dict[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class ProcessLoad:
 
 @dataclass(frozen=True, slots=True)
 class _LoadReading:
-    """One look at a process's times."""
+    """One reading of a process's times."""
 
     started_at: float
     at: float
@@ -68,12 +68,12 @@ class _LoadReading:
 
 
 SHORTEST_LOAD_S = 0.05
-"""Seconds between two looks under which a load is noise: the kernel counts in ticks of 10 ms."""
+"""Seconds between readings below which a load is noise: the kernel counts in 10 ms ticks."""
 _TWO_LOOKS = "needs two looks: known with the next sample"
 
 
 def make_unknown_owner(reason: str, started_at: float | None = None) -> ProcessOwner:
-    """Return the owner of a PID of which nothing can be said, and why."""
+    """Return an owner without any fields, all absent for one reason."""
     absent = {"user": reason, "command": reason}
     return ProcessOwner(None, None, started_at, unavailable=absent)
 
@@ -89,7 +89,7 @@ def is_in_pid_namespace() -> bool:
 
 
 class ProcessOwners:
-    """Looks PIDs up, and remembers them for as long as they are the same process."""
+    """Cache of the owners of PIDs, valid while a PID is the same process."""
 
     def __init__(self, own_pids: bool | None = None, program: int | None = None) -> None:
         """Start without any process.
@@ -198,7 +198,7 @@ class ProcessOwners:
         return load
 
     def _is_ours(self, process: psutil.Process) -> bool:
-        """Return whether the program started it.
+        """Return whether this program started a process.
 
         A process whose parent has ended, as a rank whose torchrun was killed, is still in the
         session of the child that it comes from.
@@ -251,7 +251,7 @@ def _read_command(process: psutil.Process) -> str:
 
 
 def _explain_pid_doubt(pid: int) -> str | None:
-    """Why a process of this container may not be the one that NVML means; None if it is.
+    """Explain why a process of this container may not be the one NVML means, or return None.
 
     The same number may belong to an unrelated process here; only one that has the NVIDIA driver
     mapped can be meant.
@@ -286,7 +286,7 @@ class ListedProcess:
 
 
 def query_lists(fields: FieldReader) -> tuple[list[ListedProcess] | None, dict[str, str]]:
-    """Ask for all lists; ``None`` only where neither compute nor graphics is to be had.
+    """Query all lists; return ``None`` only if neither compute nor graphics is available.
 
     Returns:
         The entries, and reasons under ``processes`` or ``processes.<kind>``.
@@ -317,13 +317,13 @@ second at most: with less, some processes would be missing at times (XuehaiPan/n
 
 
 def query_sm_percent(fields: FieldReader, at: float) -> dict[int, float] | NoAnswer:
-    """How busy each process keeps the device: percent by PID, of each its newest sample.
+    """Query each process's share of busy time: percent by PID, from its newest sample.
 
     Samples that are older than was asked for or above 100 % are the driver's garbage
     (Syllo/nvtop#110) and left out. That there is no sample at all is an answer.
 
     Args:
-        fields: Asks the device.
+        fields: Queries the device.
         at: Unix time of the reading.
 
     Raises:
@@ -347,7 +347,7 @@ def build_rows(
     mig: bool,
     busy: dict[int, float] | NoAnswer | None = None,
 ) -> tuple[GpuProcess, ...]:
-    """One row for each PID, in NVML's order; none is left out for what is not known of it.
+    """Build one row for each PID, in NVML's order, including PIDs without known owners.
 
     Args:
         listed: NVML's entries, in which a PID may occur more than once.
@@ -393,7 +393,7 @@ def build_rows(
 def _choose_memory(
     entries: list[ListedProcess], total: int | None, mig: bool, own_pids: bool
 ) -> tuple[int | None, str | None]:
-    """Return the memory of one PID: the largest of the lists, as each counts all of it."""
+    """Return the memory of one PID: the largest of the lists, since each counts all of it."""
     given = [
         entry.memory
         for entry in entries
