@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.results.samples import kept
-from tui.results.store.kept import lines_of
+from tui.results.store.exchange import lines_of
 
 NO_PID = 2**22 + 1
 """Above the highest number that Linux gives to a process."""

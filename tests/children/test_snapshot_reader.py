@@ -16,11 +16,27 @@ import pytest
 from typing_extensions import assert_type
 
 from tests.snapshots.scenes import MIB, oom, segment
+from tui.snapshots.model import calls
+from tui.snapshots.model.calls import (
+    Changes,
+    MapPage,
+    Method,
+    Need,
+    StateArguments,
+    Stretch,
+    VerdictArguments,
+)
 from tui.snapshots.model.pictures import Pinning, Timeline
-from tui.snapshots.model.results import Changes, MapPage, Part, SiteListing, State, Stretch, Verdict
-from tui.snapshots.reader import methods as calls
-from tui.snapshots.reader.messages import Call, Method, Need
-from tui.snapshots.reader.methods import StateArguments, VerdictArguments
+from tui.snapshots.model.results import (
+    Part,
+    SiteListing,
+    State,
+    Verdict,
+)
+from tui.snapshots.reader.messages import (
+    Call,
+)
+from tui.snapshots.reader.methods import COMPUTATIONS
 from tui.snapshots.reader.serve import PART
 from tui.snapshots.session.snapshot_reader import CallError, Refused, SnapshotReader
 
@@ -180,7 +196,15 @@ def test_every_method_is_declared_once_under_its_own_name() -> None:
     declared = [value for value in vars(calls).values() if isinstance(value, Method)]
     assert sorted(method.name for method in declared) == sorted(calls.METHODS)
     for method in declared:
-        assert is_dataclass(get_type_hints(method.compute)["arguments"]), method.name
+        assert is_dataclass(method.arguments), method.name
+
+
+def test_every_method_is_computed_by_a_function_of_its_types() -> None:
+    assert sorted(COMPUTATIONS) == sorted(calls.METHODS)
+    for name, function in COMPUTATIONS.items():
+        hints = get_type_hints(function)
+        method = calls.METHODS[name]
+        assert (hints["arguments"], hints["return"]) == (method.arguments, method.value), name
 
 
 async def test_the_text_of_the_exception_adds_the_total_to_the_verdict(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tui.devices.monitor.device_reader import absent_paths
+from tui.devices.monitor.device_reader import find_absent_paths
 from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorHello, Sample, Watch
 from workloads.protocol.wire import decode, encode
 
@@ -115,7 +115,7 @@ class MonitorProcess:
 
 def assert_nothing_is_absent_without_a_reason(sample: Sample) -> None:
     for device in sample.devices:
-        missing = set(absent_paths(device)) - set(device.unavailable)
+        missing = set(find_absent_paths(device)) - set(device.unavailable)
         assert not missing, f"{device.id}: absent without a reason: {missing}"
         for row in device.processes or ():
             for name in ("user", "command", "memory"):

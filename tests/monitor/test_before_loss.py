@@ -7,12 +7,12 @@ import time
 import pytest
 
 from tests.screens.helpers import NOW, WORKER, gpu, make_store, sample, uuid
-from tui.devices.monitor.device_reader import identity_of, lost_device
+from tui.devices.monitor.device_reader import identify_device, make_lost_device
 from tui.devices.monitor.messages import Device
 from tui.devices.state.devices import DeviceView
 from tui.devices.views.device_columns import columns
 from tui.devices.views.device_detail import device_detail, holders
-from tui.devices.views.devices import row
+from tui.devices.views.devices import device_row
 from tui.devices.views.process_rows import process_rows
 from tui.kit.lines import TextStyle, plain
 from tui.runs.state.state import WorkbenchState
@@ -24,7 +24,7 @@ LATER = NOW + 50
 
 def lost(index: int = 0, reason: str = REASON) -> Device:
     """As the monitor tells of it: a row without figures."""
-    return lost_device(identity_of(gpu(index)), reason, read_at=LATER, lost_at=LOST_AT)
+    return make_lost_device(identify_device(gpu(index)), reason, read_at=LATER, lost_at=LOST_AT)
 
 
 def after_a_loss() -> WorkbenchState:
@@ -42,7 +42,7 @@ def first(state: WorkbenchState) -> DeviceView:
 def test_t8_the_row_says_since_when_and_shows_the_last_figures_in_quiet(width: int) -> None:
     state = after_a_loss()
     plan = columns(state.machine.devices, width)
-    spans = row(first(state), state.machine.sample, LATER, plan, selected=True)
+    spans = device_row(first(state), state.machine.sample, LATER, plan, selected=True)
     drawn = plain(spans)
     assert drawn.startswith("▸ cuda:0 lost 40 s ago")
     for figure in ("61%", "45°C", "310/700 W", "20.7/139.8 GiB"):
@@ -50,7 +50,9 @@ def test_t8_the_row_says_since_when_and_shows_the_last_figures_in_quiet(width: i
     assert {span.style for span in spans if "61%" in span.text} == {TextStyle.QUIET}
     assert len(drawn) <= width
     # The other one stands in the same columns.
-    other = plain(row(state.machine.devices[1], state.machine.sample, LATER, plan, selected=False))
+    other = plain(
+        device_row(state.machine.devices[1], state.machine.sample, LATER, plan, selected=False)
+    )
     assert other.index("74/700 W") + len("74/700 W") == drawn.index("310/700 W") + len("310/700 W")
     assert "lost" not in other
 
@@ -58,7 +60,7 @@ def test_t8_the_row_says_since_when_and_shows_the_last_figures_in_quiet(width: i
 def test_t8_where_there_is_no_room_for_both_the_row_says_why() -> None:
     state = after_a_loss()
     plan = columns(state.machine.devices, 50)
-    drawn = plain(row(first(state), state.machine.sample, LATER, plan, selected=False))
+    drawn = plain(device_row(first(state), state.machine.sample, LATER, plan, selected=False))
     assert "lost 40 s ago: GPU is lost" in drawn
     assert "61%" not in drawn
 
@@ -94,7 +96,7 @@ def test_t7_a_device_that_was_lost_from_the_start_has_no_last_figures() -> None:
     assert first(state).before_loss is None
     assert holders(first(state), state.machine.sample, LATER).notes[0] == f"lost: {REASON}"
     plan = columns(state.machine.devices, 80)
-    drawn = plain(row(first(state), state.machine.sample, LATER, plan, selected=False))
+    drawn = plain(device_row(first(state), state.machine.sample, LATER, plan, selected=False))
     assert f"lost 40 s ago: {REASON}" in drawn
 
 

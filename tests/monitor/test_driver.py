@@ -94,7 +94,7 @@ def test_t2_without_the_library_it_says_how_to_get_one(monitor: Start, tmp_path:
 
 def test_every_code_of_nvml_gets_a_line_that_says_what_to_do() -> None:
     for code in [*Code, 424242]:
-        line = nvml.explain(int(code), "text")
+        line = nvml.explain_start_failure(int(code), "text")
         assert line
         assert "\n" not in line
         assert ";" in line

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tui.devices.monitor.device_reader import DeviceReader, absent_paths
-from tui.devices.monitor.field_reader import FieldReader, NvmlQuery, query_of
+from tui.devices.monitor.device_reader import DeviceReader, find_absent_paths
+from tui.devices.monitor.field_reader import FieldReader, NvmlQuery, find_queries
 from tui.devices.monitor.messages import Clocks, Device
 from tui.devices.monitor.nvml import GONE, PERMANENT, REASONS, Code, DeviceGoneError, NoAnswer
 from tui.devices.monitor.processes import ProcessOwners
@@ -55,24 +55,24 @@ def test_a_permanent_refusal_is_asked_for_once(code: Code) -> None:
     binding = Binding(get=[code])
     fields = reader(binding)
 
-    assert [fields.ask("it", ("get",)) for _ in range(3)] == [NoAnswer(REASONS[code], code)] * 3
+    assert [fields.query("it", ("get",)) for _ in range(3)] == [NoAnswer(REASONS[code], code)] * 3
     assert binding.asked == ["get"]
 
     fields.forget_refusals()
-    fields.ask("it", ("get",))
+    fields.query("it", ("get",))
     assert binding.asked == ["get", "get"]
 
 
 def test_a_passing_refusal_is_asked_for_again() -> None:
     fields = reader(Binding(get=[Code.TIMEOUT, Code.UNKNOWN, 7]))
 
-    assert [fields.ask("it", ("get",)) for _ in range(3)][2] == 7
+    assert [fields.query("it", ("get",)) for _ in range(3)][2] == 7
 
 
 @pytest.mark.parametrize("code", sorted(GONE))
 def test_a_device_that_is_gone_is_no_absence_but_an_end(code: Code) -> None:
     with pytest.raises(DeviceGoneError):
-        reader(Binding(get=[code])).ask("it", ("get",))
+        reader(Binding(get=[code])).query("it", ("get",))
 
 
 def test_a_null_handle_is_refused_before_any_call() -> None:
@@ -84,7 +84,7 @@ def test_the_way_that_works_is_remembered() -> None:
     binding = Binding(new=[Code.FUNCTION_NOT_FOUND], old=[7])
     fields = reader(binding)
 
-    assert [fields.ask("it", ("new",), ("old",)) for _ in range(2)] == [7, 7]
+    assert [fields.query("it", ("new",), ("old",)) for _ in range(2)] == [7, 7]
     assert binding.asked == ["new", "old", "old"]
 
 
@@ -98,7 +98,7 @@ def test_the_way_that_works_is_remembered() -> None:
 def test_what_the_device_says_counts_more_than_a_missing_function(
     first: Code, second: Code
 ) -> None:
-    answer = reader(Binding(new=[first], old=[second])).ask("it", ("new",), ("old",))
+    answer = reader(Binding(new=[first], old=[second])).query("it", ("new",), ("old",))
 
     assert answer.reason == "not supported by this device"
 
@@ -106,12 +106,12 @@ def test_what_the_device_says_counts_more_than_a_missing_function(
 def test_a_passing_refusal_is_not_hidden_by_an_older_way() -> None:
     binding = Binding(new=[Code.TIMEOUT], old=[7])
 
-    assert reader(binding).ask("it", ("new",), ("old",)).code == Code.TIMEOUT
+    assert reader(binding).query("it", ("new",), ("old",)).code == Code.TIMEOUT
     assert binding.asked == ["new"]
 
 
 def test_a_function_that_the_binding_lacks_is_named_as_such() -> None:
-    assert "nvidia-ml-py is too old" in reader(Binding()).ask("it", ("get",)).reason
+    assert "nvidia-ml-py is too old" in reader(Binding()).query("it", ("get",)).reason
 
 
 def test_an_unknown_code_keeps_its_number_and_its_text() -> None:
@@ -119,14 +119,14 @@ def test_an_unknown_code_keeps_its_number_and_its_text() -> None:
         def get(self, _handle: Any) -> Any:
             raise NVMLError(31)
 
-    assert reader(Other()).ask("it", ("get",)).reason == "NVML: text of 31 (code 31)"
+    assert reader(Other()).query("it", ("get",)).reason == "NVML: text of 31 (code 31)"
 
 
 def test_each_answer_is_a_sign_of_life() -> None:
     answers: list[int] = []
     fields = reader(Binding(get=[Code.TIMEOUT, 1]), lambda: answers.append(1))
-    fields.ask("it", ("get",))
-    fields.ask("it", ("get",))
+    fields.query("it", ("get",))
+    fields.query("it", ("get",))
 
     assert len(answers) == 2
 
@@ -135,7 +135,7 @@ def test_that_nvml_is_not_initialised_is_noted() -> None:
     fields = reader(Binding(get=[Code.UNINITIALIZED]))
     assert not fields.uninitialized
 
-    fields.ask("it", ("get",))
+    fields.query("it", ("get",))
 
     assert fields.uninitialized
 
@@ -145,7 +145,7 @@ def test_what_changes_slowly_is_asked_again_when_it_is_due() -> None:
     fields = reader(binding)
     found = []
     for slow_due in (True, False, False, True):
-        fields.begin(slow_due)
+        fields.start_reading(slow_due)
         found.append(fields.query_if_due("it", ("get",)))
 
     assert found == [1, 1, 1, 2]
@@ -155,7 +155,7 @@ def test_what_never_changes_is_asked_until_it_is_known() -> None:
     binding = Binding(get=[Code.TIMEOUT, 1, 2])
     fields = reader(binding)
     for slow_due in (True, True, True):
-        fields.begin(slow_due)
+        fields.start_reading(slow_due)
         found = fields.query_until_known("it", ("get",))
 
     assert found == 1
@@ -180,7 +180,7 @@ def test_mig_is_the_reason_where_nvml_offers_a_field_to_whole_gpus_alone(
     fields.mig = mig
 
     # Also where the refusal is remembered.
-    assert [fields.ask(what, ("get",)).reason for _ in range(2)] == [reason, reason]
+    assert [fields.query(what, ("get",)).reason for _ in range(2)] == [reason, reason]
 
 
 def test_the_codes_are_those_of_the_installed_binding() -> None:
@@ -208,7 +208,7 @@ def plain_figures() -> Iterator[Figure]:
     hints = typing.get_type_hints(Device)
     parts: list[tuple[str, Any]] = [(f"{name}.", kind) for name, kind in hints.items()]
     for prefix, record in [("", Device), *(each for each in parts if is_dataclass(each[1]))]:
-        for name, how in query_of(record).items():
+        for name, how in find_queries(record).items():
             yield Figure(record, prefix, name, how)
 
 
@@ -239,12 +239,12 @@ def test_a_figure_is_asked_for_as_often_as_it_says(figure: Figure) -> None:
     fields = reader(binding)
     found = []
     for slow_due in (True, False, True):
-        fields.begin(slow_due)
-        found.append(fields.figures(figure.record, figure.prefix)[figure.name])
+        fields.start_reading(slow_due)
+        found.append(fields.read_figures(figure.record, figure.prefix)[figure.name])
 
     assert found == [{"number": 7, "milliwatts": 0.007, "text": "7"}[figure.how.answer]] * 3
     # Another figure of the record may be an answer of the same function.
-    sharing = [how for how in query_of(figure.record).values() if how.functions[0] == first]
+    sharing = [how for how in find_queries(figure.record).values() if how.functions[0] == first]
     times = {"always": 3, "if due": 2, "until known": 1}[figure.how.often]
     assert len(binding.asked) == times * len(sharing)
 
@@ -265,19 +265,19 @@ def test_a_device_has_a_figure_where_its_function_answers_and_else_the_reason(
         return DeviceReader(reader(binding), 0, owners, host_total=1).read(1.0, slow=True)
 
     device = read(Refusing(**{figure.how.functions[0]: [7]}))
-    assert figure.path not in {*absent_paths(device), *device.unavailable}
+    assert figure.path not in {*find_absent_paths(device), *device.unavailable}
 
     device = read(Refusing())
-    assert figure.path in absent_paths(device)
+    assert figure.path in find_absent_paths(device)
     assert device.unavailable[figure.path] == REASONS[Code.TIMEOUT]
 
 
 def test_what_a_function_takes_is_what_the_binding_calls_so() -> None:
     pynvml = pytest.importorskip("pynvml")
-    assert query_of(Clocks)["sm"].arguments == (pynvml.NVML_CLOCK_SM,)
-    assert query_of(Clocks)["memory"].arguments == (pynvml.NVML_CLOCK_MEM,)
-    assert query_of(Device)["temperature_c"].arguments == (pynvml.NVML_TEMPERATURE_GPU,)
-    assert query_of(Device)["ecc_uncorrected"].arguments == (
+    assert find_queries(Clocks)["sm"].arguments == (pynvml.NVML_CLOCK_SM,)
+    assert find_queries(Clocks)["memory"].arguments == (pynvml.NVML_CLOCK_MEM,)
+    assert find_queries(Device)["temperature_c"].arguments == (pynvml.NVML_TEMPERATURE_GPU,)
+    assert find_queries(Device)["ecc_uncorrected"].arguments == (
         pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
         pynvml.NVML_VOLATILE_ECC,
     )

@@ -16,7 +16,7 @@ from tests.children.sessions import lines, saying, until
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tui.core.child.launch import FOLDER, Launched, launch
-from tui.devices.monitor import serving
+from tui.devices.monitor import serve_command
 from tui.runs.session.session import Session
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ def session_over(monitor: Launched, folder: Path) -> Session:
 
 def launched(scenario_of: dict[str, str] | None = None) -> Launched:
     variables = {"PYTHONPATH": str(ROOT), **(scenario_of or {})}
-    return launch(serving(0.2), variables, FOLDER)
+    return launch(serve_command(0.2), variables, FOLDER)
 
 
 async def test_it_is_taken_over_with_what_it_has_said(
@@ -113,8 +113,8 @@ def test_it_ends_with_a_program_that_ends_while_it_starts(end: str) -> None:
     code = (
         "import json, os, sys\n"
         "from tui.core.child.launch import FOLDER, launch\n"
-        "from tui.devices.monitor import serving\n"
-        f"child = launch(serving(0.2), {{'PYTHONPATH': {str(ROOT)!r}}}, FOLDER)\n"
+        "from tui.devices.monitor import serve_command\n"
+        f"child = launch(serve_command(0.2), {{'PYTHONPATH': {str(ROOT)!r}}}, FOLDER)\n"
         "print(json.dumps(child.pid), flush=True)\n"
         f"{end}\n"
     )

@@ -128,7 +128,7 @@ def test_a_limit_above_the_machines_memory_is_none(tmp_path: Path) -> None:
 
 @given(st.integers(1, 512), st.one_of(st.none(), st.floats(0.001, 1000)))
 def test_usable_cores_are_at_least_one_and_at_most_all(cores: int, quota: float | None) -> None:
-    usable = monitor.cores_usable(cores, quota)
+    usable = monitor.count_usable_cores(cores, quota)
 
     assert usable >= 1
     assert quota is None or usable < quota + 1
@@ -144,14 +144,14 @@ def test_usable_cores_are_at_least_one_and_at_most_all(cores: int, quota: float 
 def test_the_cpu_is_called_as_the_kernel_calls_it(tmp_path: Path, cpuinfo: str, model: str) -> None:
     (tmp_path / "cpuinfo").write_text(cpuinfo)
 
-    assert monitor.cpu_model(tmp_path / "cpuinfo") == model
+    assert monitor.read_cpu_model(tmp_path / "cpuinfo") == model
 
 
 def test_a_cpu_without_a_name_is_called_by_its_kind(tmp_path: Path) -> None:
     (tmp_path / "cpuinfo").write_text("processor : 0\nCPU part : 0xd4f\n")
 
-    assert monitor.cpu_model(tmp_path / "cpuinfo")
-    assert monitor.cpu_model(tmp_path / "none")
+    assert monitor.read_cpu_model(tmp_path / "cpuinfo")
+    assert monitor.read_cpu_model(tmp_path / "none")
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("x"), NotImplementedError("x"), None])
@@ -183,7 +183,7 @@ def test_a_watched_process_that_may_not_be_looked_at_has_a_reason(
         raise psutil.AccessDenied(self.pid)
 
     monkeypatch.setattr(psutil.Process, "memory_full_info", refused)
-    row = monitor.watched_process(psutil.Process().pid)
+    row = monitor.read_watched_process(psutil.Process().pid)
 
     assert row.resident
     assert row.unique is None

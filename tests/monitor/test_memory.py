@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.monitor.conftest import Start
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
-from tui.devices.monitor.device_reader import UNIFIED, DeviceReader, device_memory
+from tui.devices.monitor.device_reader import UNIFIED, DeviceReader, parse_device_memory
 from tui.devices.monitor.field_reader import FieldReader
 from tui.devices.monitor.messages import DeviceMemory, Sample
-from tui.devices.monitor.nvml import Code, no_answer
+from tui.devices.monitor.nvml import Code, interpret_code
 from tui.devices.monitor.processes import ProcessOwners
 
 NOBODY = 4_194_305
@@ -77,19 +77,25 @@ def info(total: int, used: int = 0) -> Any:
         pytest.param(info(HOST - 99), "NVIDIA GB10", False, True, id="T14-nearly-and-by-name"),
         pytest.param(info(HOST - 99), "NVIDIA A100", False, False, id="nearly-by-chance"),
         pytest.param(info(HOST // 2), "NVIDIA GB10", False, False, id="half-of-the-hosts"),
-        pytest.param(no_answer(Code.NOT_SUPPORTED), "Orin (nvgpu)", False, True, id="T13-by-name"),
         pytest.param(
-            no_answer(Code.NOT_SUPPORTED), "NVIDIA H200", False, False, id="cannot-be-told"
+            interpret_code(Code.NOT_SUPPORTED), "Orin (nvgpu)", False, True, id="T13-by-name"
         ),
-        pytest.param(no_answer(Code.NOT_SUPPORTED), "NVIDIA GB10", True, False, id="under-MIG"),
-        pytest.param(no_answer(Code.TIMEOUT), "NVIDIA GB10", False, False, id="another-failure"),
+        pytest.param(
+            interpret_code(Code.NOT_SUPPORTED), "NVIDIA H200", False, False, id="cannot-be-told"
+        ),
+        pytest.param(
+            interpret_code(Code.NOT_SUPPORTED), "NVIDIA GB10", True, False, id="under-MIG"
+        ),
+        pytest.param(
+            interpret_code(Code.TIMEOUT), "NVIDIA GB10", False, False, id="another-failure"
+        ),
         pytest.param(info(5), "NVIDIA GB1000", False, False, id="a-name-that-begins-alike"),
     ],
 )
 def test_unified_memory_is_told_by_name_and_size(
     answer: Any, name: str, mig: bool, unified: bool
 ) -> None:
-    figures, reasons = device_memory(answer, name=name, mig=mig, host_total=HOST)
+    figures, reasons = parse_device_memory(answer, name=name, mig=mig, host_total=HOST)
 
     assert figures.unified is unified
     assert (UNIFIED in reasons.values()) is unified
@@ -103,7 +109,9 @@ def test_slices_never_count_a_byte_twice(total: int, used: int, reserved: int) -
         total=total, used=used, reserved=reserved, free=total - used - reserved
     )
 
-    figures, reasons = device_memory(answer, name="NVIDIA H200", mig=False, host_total=HOST + 1)
+    figures, reasons = parse_device_memory(
+        answer, name="NVIDIA H200", mig=False, host_total=HOST + 1
+    )
 
     assert reasons == {}
     assert figures.used is not None

@@ -22,7 +22,7 @@ LATER = 2.0**40
 
 def ours(pid: int, owners: ProcessOwners | None = None) -> bool:
     owners = owners or ProcessOwners(own_pids=False, program=os.getpid())
-    return owners.look_up(pid, LATER).ours
+    return owners.find_owner(pid, LATER).ours
 
 
 def test_what_the_program_started_and_what_that_started_is_ours() -> None:

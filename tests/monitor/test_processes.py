@@ -21,7 +21,7 @@ from tests.nvml.scenario import MIB, Gpu, Proc, Scenario, uuid
 from tui.devices.monitor import processes
 from tui.devices.monitor.messages import Device, GpuProcess, Sample
 from tui.devices.monitor.nvml import Code
-from tui.devices.monitor.processes import ListedProcess, ProcessOwners, has_own_pids
+from tui.devices.monitor.processes import ListedProcess, ProcessOwners, is_in_pid_namespace
 
 NOBODY = 4_194_305
 """Above the highest PID that Linux gives."""
@@ -117,14 +117,14 @@ class Refused(psutil.Process):
 
 def test_t18_what_is_refused_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "Process", Refused)
-    owner = ProcessOwners(own_pids=False).look_up(os.getpid(), listed_at=2**40)
+    owner = ProcessOwners(own_pids=False).find_owner(os.getpid(), listed_at=2**40)
 
     assert owner.user is not None
     assert owner.unavailable == {"command": "needs root: not allowed to look at this process"}
 
 
 def test_t18_a_pid_that_started_after_it_was_listed_is_another_process() -> None:
-    owner = ProcessOwners(own_pids=False).look_up(os.getpid(), listed_at=1.0)
+    owner = ProcessOwners(own_pids=False).find_owner(os.getpid(), listed_at=1.0)
 
     assert (owner.user, owner.command, owner.started_at) == (None, None, None)
     assert "reused" in owner.unavailable["user"]
@@ -134,14 +134,14 @@ def test_t18_a_pid_that_is_reused_is_read_anew(
     worker: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owners = ProcessOwners(own_pids=False)
-    first = owners.look_up(worker.pid, listed_at=2**40)
-    assert owners.look_up(worker.pid, listed_at=2**40) is first
+    first = owners.find_owner(worker.pid, listed_at=2**40)
+    assert owners.find_owner(worker.pid, listed_at=2**40) is first
 
     started_at = first.started_at
     assert started_at is not None
     monkeypatch.setattr(psutil.Process, "create_time", lambda _self: started_at + 5)
 
-    again = owners.look_up(worker.pid, listed_at=2**40)
+    again = owners.find_owner(worker.pid, listed_at=2**40)
     assert again is not first
     assert again.started_at == started_at + 5
 
@@ -151,16 +151,16 @@ def test_t19_in_a_container_a_pid_is_believed_only_of_a_process_that_uses_the_dr
 ) -> None:
     owners = ProcessOwners(own_pids=True)
 
-    assert owners.look_up(worker.pid, listed_at=2**40).unavailable == {}
-    stranger = owners.look_up(os.getpid(), listed_at=2**40)
+    assert owners.find_owner(worker.pid, listed_at=2**40).unavailable == {}
+    stranger = owners.find_owner(os.getpid(), listed_at=2**40)
     assert (stranger.user, stranger.command, stranger.started_at) == (None, None, None)
     assert "the PID is the host's" in stranger.unavailable["user"]
-    absent = owners.look_up(NOBODY, listed_at=2**40)
+    absent = owners.find_owner(NOBODY, listed_at=2**40)
     assert "in a container the PID is the host's" in absent.unavailable["user"]
 
 
 def test_whether_pids_are_our_own_is_known() -> None:
-    assert has_own_pids() in (True, False)
+    assert is_in_pid_namespace() in (True, False)
 
 
 def test_t21_a_pid_in_several_lists_is_one_row_with_the_largest_memory(monitor: Start) -> None:
@@ -272,21 +272,21 @@ def test_a_process_has_its_processor_time_and_its_host_memory(
 
 def test_the_load_of_a_pid_that_is_reused_needs_two_looks_again() -> None:
     owners = ProcessOwners(own_pids=False)
-    pid, owner = os.getpid(), owners.look_up(os.getpid(), listed_at=2**40)
+    pid, owner = os.getpid(), owners.find_owner(os.getpid(), listed_at=2**40)
     assert owner.started_at is not None
-    assert owners.load(pid, owner).cpu_percent is None
-    while (load := owners.load(pid, owner)).cpu_percent is None:
+    assert owners.read_load(pid, owner).cpu_percent is None
+    while (load := owners.read_load(pid, owner)).cpu_percent is None:
         time.sleep(0.01)
     assert load.unavailable == {}
 
-    reused = owners.load(pid, replace(owner, started_at=owner.started_at + 5))
+    reused = owners.read_load(pid, replace(owner, started_at=owner.started_at + 5))
     assert reused.cpu_percent is None
     assert "two looks" in reused.unavailable["cpu_percent"]
 
 
 def test_an_unseen_process_has_no_load_and_says_why() -> None:
     owners = ProcessOwners(own_pids=True)
-    load = owners.load(os.getpid(), owners.look_up(os.getpid(), listed_at=2**40))
+    load = owners.read_load(os.getpid(), owners.find_owner(os.getpid(), listed_at=2**40))
     assert (load.cpu_percent, load.resident) == (None, None)
     assert "the PID is the host's" in load.unavailable["host_memory"]
 
@@ -309,7 +309,7 @@ def test_a_command_is_text_whatever_its_bytes_and_its_length(
 ) -> None:
     words = ["a", "\udcff", "x" * 10_000]
     monkeypatch.setattr(psutil.Process, "cmdline", lambda _self: words)
-    command = ProcessOwners(own_pids=False).look_up(worker.pid, listed_at=2**40).command
+    command = ProcessOwners(own_pids=False).find_owner(worker.pid, listed_at=2**40).command
 
     assert command is not None
     assert command.startswith("a \ufffd xxx")
@@ -331,7 +331,7 @@ entries = st.lists(
 def test_every_pid_has_one_row_and_no_memory_is_invented(
     listed: list[ListedProcess], total: int | None
 ) -> None:
-    rows = processes.rows(
+    rows = processes.build_rows(
         listed, ProcessOwners(own_pids=False), listed_at=2**40, total=total, mig=False
     )
 

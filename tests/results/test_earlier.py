@@ -16,9 +16,9 @@ from tests.screens.results import ran
 from tui.core.events import LogLine
 from tui.kit.lines import plain
 from tui.recordings import lines
-from tui.results.store.compare import compare_with_earlier, earlier_results
 from tui.results.store.database import Database
-from tui.results.store.keeper import ResultHistory
+from tui.results.store.earlier import EarlierSessions
+from tui.results.store.recorder import ResultHistory
 from tui.results.store.records import StoredResult
 from tui.runs.state.events import EarlierRead, HeldAgainst, ParametersSet
 from tui.runs.state.runs import Against, EarlierResult
@@ -52,7 +52,7 @@ def test_the_newest_of_each_setting_on_this_box_and_gpu_is_found(tmp_path: Path)
         kept(6, median=6e-3, workload="conv2d", device="cpu", facts={"gpu uuid": ""}),
         kept(4500, median=1e-3),
     )
-    found = earlier_results(place, "alpha", BEGAN + 4000.0, traceless=False)
+    found = EarlierSessions(place, BEGAN + 4000.0).read_newest("alpha")
     assert {(one.workload, one.gpu, one.used["n"], one.median_s) for one in found} == {
         ("matmul", "GPU-1", 4096, 2e-3),
         ("matmul", "GPU-2", 4096, 8e-3),
@@ -61,8 +61,8 @@ def test_the_newest_of_each_setting_on_this_box_and_gpu_is_found(tmp_path: Path)
     }
     newest = next(one for one in found if one.median_s == 2e-3)
     assert (newest.driver, newest.torch, newest.at) == ("590.1", FACTS["torch"], BEGAN + 2)
-    assert earlier_results(place, "beta", BEGAN + 3, traceless=False) == ()
-    assert earlier_results(tmp_path / "none", "alpha", LATER, traceless=True) == ()
+    assert EarlierSessions(place, BEGAN + 3).read_newest("beta") == ()
+    assert EarlierSessions(tmp_path / "none", LATER, traceless=True).read_newest("alpha") == ()
 
 
 def test_what_was_left_to_the_workload_is_found_by_what_was_asked_for(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_what_was_left_to_the_workload_is_found_by_what_was_asked_for(tmp_path: 
         **{**field_values(one.record), "parameters": cast("dict[str, Setting]", chosen)}
     )
     place = _filled(tmp_path / "r", StoredResult(record, one.facts))
-    (found,) = earlier_results(place, "alpha", LATER, traceless=False)
+    (found,) = EarlierSessions(place, LATER).read_newest("alpha")
     assert found.is_of({"n": 0})
     assert found.is_of({"n": 8192})
     assert not found.is_of({"n": 4096})
@@ -88,12 +88,12 @@ def test_a_look_without_trace_changes_nothing_beside_a_writer_or_alone(tmp_path:
         return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in files.items()}
 
     before = state()
-    assert len(earlier_results(place, "alpha", LATER, traceless=True)) == 1
+    assert len(EarlierSessions(place, LATER, traceless=True).read_newest("alpha")) == 1
     assert state() == before
     with Database(place, writing=True) as writer:
         writer.add([kept(2, workload="conv2d")])
         before = state()
-        assert len(earlier_results(place, "alpha", LATER, traceless=True)) == 2
+        assert len(EarlierSessions(place, LATER, traceless=True).read_newest("alpha")) == 2
         assert state() == before
 
 
@@ -101,7 +101,7 @@ def test_a_look_without_trace_changes_nothing_beside_a_writer_or_alone(tmp_path:
 
 
 def _held(place: Path, *runs: StoredResult) -> Against | None:
-    return compare_with_earlier(place, runs, BEGAN + 4000.0, traceless=False)
+    return EarlierSessions(place, BEGAN + 4000.0).compare_stored(runs)
 
 
 def test_three_sessions_are_held_against_three_and_one_is_unclear(tmp_path: Path) -> None:

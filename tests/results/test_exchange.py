@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.results.samples import kept
 from tui.results.store.database import Database
-from tui.results.store.kept import ExchangeError, ResultRedaction, lines_of, read_file
+from tui.results.store.exchange import ExchangeError, ResultRedaction, lines_of, read_file
 from tui.results.store.records import StoredResult
 from workloads.protocol import wire
 

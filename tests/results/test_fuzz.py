@@ -19,10 +19,10 @@ from tui.cli.program import parse
 from tui.kit.command_line.output import UsageError
 from tui.kit.lines import plain
 from tui.kit.table import row_line
-from tui.results.store.compare import compare_with_earlier, earlier_results
 from tui.results.store.database import Database, path
-from tui.results.store.kept import lines_of
-from tui.results.store.look import listed, past, sides
+from tui.results.store.earlier import EarlierSessions
+from tui.results.store.exchange import lines_of
+from tui.results.store.queries import listed, past, sides
 from tui.results.store.selection import SelectionError
 from tui.results.views.comparison import (
     foot_lines,
@@ -106,9 +106,9 @@ def every_view(place: Path) -> None:
         if before is not None:
             assert command("export")[1] == before
     see_the_tab(place)
-    for one in earlier_results(place, "alpha", NOW, traceless=False):
+    for one in EarlierSessions(place, NOW).read_newest("alpha"):
         assert one.median_s > 0
-    compare_with_earlier(place, [kept(2000 * HOUR)], NOW, traceless=False)
+    EarlierSessions(place, NOW).compare_stored([kept(2000 * HOUR)])
 
 
 def see_the_tab(place: Path) -> None:

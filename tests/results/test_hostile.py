@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from tests.results.samples import BEGAN, kept
 from tui.kit.table import row_line
 from tui.results.cli import results as command
-from tui.results.store import kept as exchange
+from tui.results.store import exchange
 from tui.results.store.database import Database
-from tui.results.store.kept import ExchangeError, lines_of, read_file
-from tui.results.store.look import listed
+from tui.results.store.exchange import ExchangeError, lines_of, read_file
+from tui.results.store.queries import listed
 from tui.results.store.store_file import StoreError
 from tui.results.store.validity import FIRST_S, is_time
 from tui.results.views.result_list import ListedRow, columns_of, selected_lines

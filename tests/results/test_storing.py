@@ -14,7 +14,7 @@ from tui.app import start as workbench
 from tui.app.workbench import WorkbenchApp
 from tui.cli.program import parse
 from tui.results.store.database import Database
-from tui.results.store.keeper import ResultRecorder
+from tui.results.store.recorder import ResultRecorder
 
 
 @pytest.mark.parametrize(

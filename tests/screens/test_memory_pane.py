@@ -24,7 +24,7 @@ from tests.screens.helpers import (
 from tui.devices.monitor.messages import DeviceMemory
 from tui.devices.screens.panes import MemoryPane
 from tui.devices.state.devices import CPU
-from tui.devices.state.events import DeviceSelected
+from tui.devices.state.machine import DeviceSelected
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages

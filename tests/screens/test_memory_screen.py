@@ -23,7 +23,7 @@ from tests.screens.helpers import (
 from tui.devices.memory import account
 from tui.devices.screens.memory_tab import MemoryView
 from tui.devices.state.devices import CPU
-from tui.devices.state.events import DeviceSelected
+from tui.devices.state.machine import DeviceSelected
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.memory_account import account_lines
 from tui.kit.lines import plain, width

@@ -16,7 +16,7 @@ from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
 from tui.results.screens.panes import PastPane, QuestionList, ResultList
 from tui.results.screens.tab import ResultsTab
-from tui.results.store import database, look
+from tui.results.store import database, queries
 from tui.results.store.database import Database
 from tui.results.store.records import StoredResult
 
@@ -449,13 +449,13 @@ async def test_the_screen_goes_on_while_the_store_is_read(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(place)
-    go_on, listed = threading.Event(), look.listed
+    go_on, listed = threading.Event(), queries.listed
 
-    def slow(*arguments: object, **more: object) -> look.Listed:
+    def slow(*arguments: object, **more: object) -> queries.Listed:
         assert go_on.wait(60)
         return listed(*arguments, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(look, "listed", slow)
+    monkeypatch.setattr(queries, "listed", slow)
     async with running((120, 40)) as at:
         try:
             await at.press("6")

@@ -9,7 +9,7 @@ from tests.screens.helpers import PaneApp, clock, gpu, make_store, sample, style
 from tui.devices.screens.memory_tab import MemoryView
 from tui.devices.screens.panes import MemoryPane
 from tui.devices.state.devices import CPU
-from tui.devices.state.events import DeviceSelected
+from tui.devices.state.machine import DeviceSelected
 
 
 @pytest.mark.parametrize("pane", [MemoryPane, MemoryView])

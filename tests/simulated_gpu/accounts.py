@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.children.sessions import ready, until
 from tui.core.events import Topics
 from tui.devices.memory import Gauge, account
-from tui.devices.memory.model import Absent, Stale, value_of
+from tui.devices.memory.model import Absent, Stale, get_value
 from tui.devices.monitor.messages import Device, Sample
 from tui.devices.state.devices import DeviceView
 from tui.runs.session.session import Session
@@ -34,12 +34,12 @@ class Seen:
 
     def size(self, key: str) -> int | None:
         """Of a term; ``None`` where it is not known."""
-        return value_of(self.gauge.term(key).bytes)
+        return get_value(self.gauge.term(key).bytes)
 
     def slice(self, key: str) -> int | None:
         """Of a slice; ``None`` where there is none of that name, or it is not known."""
         found = next((part for part in self.gauge.slices if part.key == key), None)
-        return None if found is None else value_of(found.bytes)
+        return None if found is None else get_value(found.bytes)
 
     @property
     def words(self) -> str:
@@ -78,7 +78,7 @@ class Accounts:
         began = time.time()
 
         def fresh() -> bool:
-            moment = self.session.state.machine.moments.of(
+            moment = self.session.state.machine.moments.find(
                 self.view, self.session.state.machine.worker_pid, began
             )
             read = moment.device.memory_read if moment.device else None

@@ -12,9 +12,8 @@ from tests import ceilings
 from tests.children.sessions import until
 from tests.simulated_gpu.accounts import GPU, INTERVAL_S, Accounts, Seen, watched
 from tui.devices.memory import account
-from tui.devices.memory.model import Absent, Stale, value_of
-from tui.devices.views.devices import status
-from tui.devices.views.notices import notice
+from tui.devices.memory.model import Absent, Stale, get_value
+from tui.devices.views.devices import format_status, notice
 from workloads.protocol import messages
 
 pytestmark = [
@@ -60,8 +59,8 @@ def assert_true(seen: list[Seen], least: int, most: int) -> None:
     for each in seen:
         context = each.size("context")
         assert context is None or least <= context <= most, each.words
-        known = [value_of(part.bytes) or 0 for part in each.gauge.known]
-        total = value_of(each.gauge.total)
+        known = [get_value(part.bytes) or 0 for part in each.gauge.known]
+        total = get_value(each.gauge.total)
         assert total is None or sum(known) == total
         assert each.gauge.warnings == ()
         assert "container" not in each.words
@@ -96,7 +95,7 @@ async def test_at_a_slow_refresh_nothing_is_called_old_before_the_next_sample(
         now = state.machine.sample.at + seconds
         gauge = account(state.machine, accounts.view, now)
         assert isinstance(gauge.term("used").bytes, Stale) is old
-        assert ("old" in status(accounts.view, state.machine.sample, now, 60).text) is old
+        assert ("old" in format_status(accounts.view, state.machine.sample, now, 60).text) is old
         assert bool(notice(state.machine.sample, state.machine.monitor, now)) is old
 
 

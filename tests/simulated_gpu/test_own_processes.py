@@ -16,9 +16,9 @@ from tests import ceilings
 from tests.children.sessions import until
 from tests.monitor.process_family import family
 from tests.simulated_gpu.accounts import GPU, Accounts, Seen, strangers, watched
-from tui.devices.memory.model import Absent, value_of
+from tui.devices.memory.model import Absent, get_value
 from tui.devices.monitor.messages import GpuProcess
-from tui.devices.views.process_rows import row_of
+from tui.devices.views.process_rows import build_row
 from tui.devices.views.processes import process_line
 from tui.kit.lines import plain
 from workloads.protocol.results import RunResult
@@ -85,7 +85,7 @@ async def _watch(accounts: Accounts) -> Watched:
             found.workers.add(state.machine.worker_pid)
         for row in rows(accounts):
             if row.ours and row.pid != state.machine.worker_pid:
-                named = row_of(row, "", 0, state.machine.worker_pid)
+                named = build_row(row, "", 0, state.machine.worker_pid)
                 line = process_line(named, row.started_at or 0.0, 200)
                 found.lines.append(plain(line))
 
@@ -213,8 +213,8 @@ async def test_no_account_of_a_comparison_says_what_is_false(compared: Watched) 
 
 async def test_the_bar_adds_up_in_every_account_of_a_comparison(compared: Watched) -> None:
     for each in compared.first:
-        total = value_of(each.gauge.total)
-        assert sum(value_of(part.bytes) or 0 for part in each.gauge.known) == total
+        total = get_value(each.gauge.total)
+        assert sum(get_value(part.bytes) or 0 for part in each.gauge.known) == total
 
 
 async def test_a_comparison_within_one_worker_keeps_its_figures_too(accounts: Accounts) -> None:
@@ -223,7 +223,7 @@ async def test_a_comparison_within_one_worker_keeps_its_figures_too(accounts: Ac
     await _compare(accounts, "cudnn.allow_tf32", 2)
     assert accounts.seen
     for each in accounts.seen:
-        assert value_of(each.gauge.term("allocated").bytes) is not None
+        assert get_value(each.gauge.term("allocated").bytes) is not None
 
 
 # ---- strangers and the dead ----

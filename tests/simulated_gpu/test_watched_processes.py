@@ -16,7 +16,7 @@ import torch
 
 from tests.children.sessions import session_with, until
 from tui.devices.memory import ProcessMemory
-from tui.devices.memory.model import value_of
+from tui.devices.memory.model import get_value
 from tui.devices.memory.others import account_of, other_processes, unplaced
 from tui.devices.state.allocators import Allocator
 from tui.runs.session.session import Session
@@ -113,14 +113,14 @@ def split(session: Session, pid: int) -> ProcessMemory | None:
 def is_split(session: Session, pid: int, mib: int) -> Callable[[], bool]:
     def holds() -> bool:
         other = split(session, pid)
-        return other is not None and bool(other.parts) and value_of(other.allocated) == mib * MIB
+        return other is not None and bool(other.parts) and get_value(other.allocated) == mib * MIB
 
     return holds
 
 
 def has_failed(session: Session, pid: int) -> bool:
     other = split(session, pid)
-    return other is not None and value_of(other.ooms) == 1
+    return other is not None and get_value(other.ooms) == 1
 
 
 async def test_trainings_are_split_grow_fail_end_and_run_something_else(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ async def test_trainings_are_split_grow_fail_end_and_run_something_else(tmp_path
             # What is cached and the context make up NVML's figure.
             sizes = dict(other.parts)
             assert sizes["other_cached"] == 64 * MIB
-            assert sum(sizes.values()) == value_of(other.process)
+            assert sum(sizes.values()) == get_value(other.process)
             ranked = allocator(session, second.pid)
             assert ranked is not None
             assert (ranked.process.rank, ranked.process.launcher) == (1, "torchrun")
@@ -155,7 +155,7 @@ async def test_trainings_are_split_grow_fail_end_and_run_something_else(tmp_path
             sample = session.state.machine.sample
             assert sample is not None
             gauge = account_of(found, view, sample, peak, sample.at)
-            assert sum(value_of(part.bytes) or 0 for part in gauge.known) == value_of(gauge.total)
+            assert sum(get_value(part.bytes) or 0 for part in gauge.known) == get_value(gauge.total)
             assert "out of memory 1 time since the process began" in gauge.warnings
             first.kill()
             await until(session, lambda: bool(found.ended))
@@ -171,4 +171,4 @@ async def test_trainings_are_split_grow_fail_end_and_run_something_else(tmp_path
             assert other is None or other.parts == ()
             again = allocator(session, second.pid)
             assert again is ranked
-            assert value_of(unplaced(ranked, sample.at).allocated) == 200 * MIB
+            assert get_value(unplaced(ranked, sample.at).allocated) == 200 * MIB

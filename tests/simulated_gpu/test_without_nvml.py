@@ -17,10 +17,10 @@ from tests import ceilings
 from tests.children.sessions import until
 from tests.simulated_gpu.accounts import GPU, Accounts, watched
 from tui.app.header import header_line
-from tui.devices.memory.model import Absent, Value, value_of
+from tui.devices.memory.model import Absent, Value, get_value
 from tui.devices.state.devices import NOT_ASKED
 from tui.devices.views.device_detail import device_detail
-from tui.devices.views.notices import notice
+from tui.devices.views.devices import notice
 from tui.kit.lines import plain
 
 pytestmark = [
@@ -89,8 +89,8 @@ async def test_torch_s_figures_are_the_account(accounts: Accounts) -> None:
     for key in ("allocated", "reserved", "used", "total"):
         assert seen.size(key) is not None
     assert seen.slice("process_and_others")
-    total = value_of(seen.gauge.total)
-    assert sum(value_of(part.bytes) or 0 for part in seen.gauge.known) == total
+    total = get_value(seen.gauge.total)
+    assert sum(get_value(part.bytes) or 0 for part in seen.gauge.known) == total
     assert NOT_ASKED in seen.words
 
 

@@ -12,15 +12,15 @@ from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import oom, scene, segment
 from tui.kit.lines import Line, plain
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.facts import (
+from tui.snapshots.analysis.markdown import snapshot_markdown
+from tui.snapshots.analysis.report import snapshot_report
+from tui.snapshots.model.facts import (
     Fact,
     facts_as_data,
     facts_for_people,
     summary_facts,
     verdict_facts,
 )
-from tui.snapshots.analysis.markdown import snapshot_markdown
-from tui.snapshots.analysis.report import snapshot_report
 from tui.snapshots.views.overview import summary_lines, verdict_lines
 
 WIDE = 400

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.snapshots.scenes import MIB
-from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks, frame_kind, frame_label
+from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks
 from tui.snapshots.model.results import FrameKind
-from tui.snapshots.model.snapshot import Frame, Snapshot
+from tui.snapshots.model.snapshot import Frame, Snapshot, frame_kind, frame_label
 from tui.snapshots.read.normalise import normalise
 
 

@@ -16,7 +16,7 @@ from tests.recordings.making import header_line, recorded
 from tests.terminal.faults import read_to_end
 from tests.terminal.terminal import PROGRAM, Terminal
 from tui.devices.memory import account
-from tui.devices.memory.model import value_of
+from tui.devices.memory.model import get_value
 from tui.devices.state.machine import SIMULATED
 from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT
 from tui.recordings.lines import Recording, event_of, events, scan_recording
@@ -120,7 +120,7 @@ def test_it_shows_what_two_gpus_show(shipped: tuple[Recording, WorkbenchState]) 
     assert any((row.memory or 0) > 2**30 for row in strangers)
     assert state.machine.selected == first.key
     parts = {
-        part.key: value_of(part.bytes)
+        part.key: get_value(part.bytes)
         for part in account(state.machine, first, store_end(state)).known
     }
     assert all(parts[key] for key in ("allocated", "cached", "workspace", "context"))

@@ -26,11 +26,11 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.devices.memory import Gauge, account, gpu_gauge, host_gauge
-from tui.devices.memory.model import Absent, Stale, Value, value_of
+from tui.devices.memory.model import Absent, Stale, Value, get_value
 from tui.devices.monitor.messages import Device, DeviceMemory, HostMemory, WatchedProcess
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.events import DeviceSelected
 from tui.devices.state.history import MemoryPoint
+from tui.devices.state.machine import DeviceSelected
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 
@@ -48,7 +48,7 @@ def account_of(device: Device, torch: messages.TorchMemory | None = None) -> Gau
 
 
 def sizes(gauge: Gauge) -> dict[str, int | None]:
-    return {part.key: value_of(part.bytes) for part in gauge.slices}
+    return {part.key: get_value(part.bytes) for part in gauge.slices}
 
 
 # ---- the law ----
@@ -99,14 +99,14 @@ def test_the_slices_of_a_gpu_add_up_whatever_the_figures(
 ) -> None:
     view = DeviceView(device.id, device, torch_gpu(0))
     gauge = gpu_gauge(view, sample(device), torch, worker_pid, NOTHING, NOW)
-    known = [value_of(part.bytes) for part in gauge.known]
-    total = value_of(gauge.total)
+    known = [get_value(part.bytes) for part in gauge.known]
+    total = get_value(gauge.total)
     assert all(size is not None and size >= 0 for size in known) or not total
     if total:
         assert sum(size or 0 for size in known) == total
     assert all(part.bytes.reason for part in gauge.slices if isinstance(part.bytes, Absent))
     assert len({part.key for part in gauge.slices}) == len(gauge.slices)
-    free = value_of(gauge.would_free)
+    free = get_value(gauge.would_free)
     assert free is None or free >= 0
 
 
@@ -126,7 +126,7 @@ def test_the_slices_of_the_host_add_up_whatever_the_figures(
         watched=(WatchedProcess(WORKER, unique, resident),),
     )
     gauge = host_gauge(look, host_heap(), worker_pid, NOTHING, NOW)
-    known = [value_of(part.bytes) or 0 for part in gauge.known]
+    known = [get_value(part.bytes) or 0 for part in gauge.known]
     assert all(size >= 0 for size in known)
     assert not total or sum(known) == total
 
@@ -136,7 +136,7 @@ def test_the_slices_of_the_host_add_up_whatever_the_figures(
 
 def test_every_slice_of_a_busy_gpu_has_its_name_and_size() -> None:
     gauge = selected(make_store())
-    assert [(part.label, value_of(part.bytes)) for part in gauge.slices] == [
+    assert [(part.label, get_value(part.bytes)) for part in gauge.slices] == [
         ("allocated", int(12.3 * GIB)),
         ("cached", 16 * GIB - int(12.3 * GIB)),
         ("context", int(16.6 * GIB) - 16 * GIB),
@@ -149,7 +149,7 @@ def test_every_slice_of_a_busy_gpu_has_its_name_and_size() -> None:
 
 def test_the_context_is_the_process_less_reserved_and_never_less_allocated() -> None:
     gauge = account_of(gpu(), torch_memory(allocated=GIB, active=GIB, requested=GIB))
-    assert value_of(gauge.term("context").bytes) == int(16.6 * GIB) - 16 * GIB
+    assert get_value(gauge.term("context").bytes) == int(16.6 * GIB) - 16 * GIB
 
 
 def test_emptying_the_cache_would_free_whole_free_segments_only() -> None:
@@ -161,7 +161,7 @@ def test_emptying_the_cache_would_free_whole_free_segments_only() -> None:
 def test_pending_frees_are_not_counted_as_releasable() -> None:
     gauge = account_of(gpu(), torch_memory(active=13 * GIB, inactive_split=0))
     assert gauge.would_free == Value(3 * GIB)
-    assert value_of(gauge.term("pending").bytes) == 13 * GIB - int(12.3 * GIB)
+    assert get_value(gauge.term("pending").bytes) == 13 * GIB - int(12.3 * GIB)
 
 
 def test_exact_and_sampled_peaks_say_which_they_are() -> None:
@@ -224,7 +224,7 @@ def test_the_async_backend_leaves_some_figures_uncounted() -> None:
         read = gauge.term(key).bytes
         assert isinstance(read, Absent)
         assert "cudaMallocAsync" in read.reason
-    assert value_of(gauge.would_free) == 16 * GIB - int(12.3 * GIB)
+    assert get_value(gauge.would_free) == 16 * GIB - int(12.3 * GIB)
     assert gauge.warnings == ()
 
 
@@ -331,13 +331,13 @@ def test_what_cublas_was_given_is_neither_a_tensors_nor_cache_nor_context() -> N
     torch = torch_memory(workspace=GIB)
     gauge = account_of(gpu(), torch)
     without = account_of(gpu(), torch_memory())
-    parts = {part.key: value_of(part.bytes) for part in gauge.known}
+    parts = {part.key: get_value(part.bytes) for part in gauge.known}
     assert parts["workspace"] == GIB
     assert parts["allocated"] == torch.allocated
     assert parts["cached"] == torch.reserved - torch.allocated - GIB
     assert gauge.term("workspace").bytes == Value(GIB)
     assert gauge.term("context") == without.term("context")
-    assert value_of(gauge.would_free) == (value_of(without.would_free) or 0) - GIB
+    assert get_value(gauge.would_free) == (get_value(without.would_free) or 0) - GIB
     assert "torch has given 1.0 GiB to cuBLAS as its workspace" in " ".join(gauge.explanation)
     assert gauge.warnings == without.warnings
 
@@ -351,7 +351,7 @@ def test_without_a_tensor_nothing_is_said_to_be_held_by_live_tensors() -> None:
     words = " ".join(gauge.explanation)
     assert "live tensors are 0 B of it" in words
     assert "torch's cache is empty" in words
-    assert {part.key: value_of(part.bytes) for part in gauge.known}["allocated"] == 0
+    assert {part.key: get_value(part.bytes) for part in gauge.known}["allocated"] == 0
 
 
 def test_where_the_runner_does_not_tell_it_apart_the_rest_of_the_account_stands() -> None:
@@ -446,7 +446,7 @@ def test_without_nvml_torch_s_own_figures_are_the_bar() -> None:
     assert gauge.total == Value(int(139.8 * GIB))
     assert gauge.term("used").source == "torch mem_get_info"
     assert gauge.term("process").bytes == Absent("NVML does not list this device")
-    assert sum(value_of(part.bytes) or 0 for part in gauge.known) == int(139.8 * GIB)
+    assert sum(get_value(part.bytes) or 0 for part in gauge.known) == int(139.8 * GIB)
 
 
 def test_a_device_whose_use_nobody_knows_is_drawn_as_unknown() -> None:
@@ -474,7 +474,7 @@ def test_an_old_driver_counts_its_own_part_as_used() -> None:
 def test_the_host_s_bar_is_runner_shared_others_available() -> None:
     state = make_store("no gpu")
     gauge = selected(state)
-    assert [(part.label, value_of(part.bytes)) for part in gauge.slices] == [
+    assert [(part.label, get_value(part.bytes)) for part in gauge.slices] == [
         ("runner", 900 * MIB),
         ("shared", 400 * MIB),
         ("others", 12 * GIB - 1300 * MIB),
@@ -523,7 +523,7 @@ def test_our_ranks_are_no_strangers() -> None:
     gauge = account_of(gpu(processes=rows), torch_memory())
     assert sizes(gauge)["ours"] == int(1.2 * GIB) + int(0.9 * GIB)
     assert sizes(gauge)["others"] == GIB
-    assert value_of(gauge.term("others").bytes) == GIB
+    assert get_value(gauge.term("others").bytes) == GIB
     story = " ".join(gauge.explanation)
     assert "2.1 GiB is held by 2 other processes of this program" in story
     assert "1.0 GiB is held by 1 other process." in story

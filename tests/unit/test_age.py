@@ -23,8 +23,7 @@ from tui.devices.monitor.monitor import Monitor
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import LATE_S, stale_after
 from tui.devices.views.device_detail import device_detail, holders
-from tui.devices.views.devices import status
-from tui.devices.views.notices import notice
+from tui.devices.views.devices import format_status, notice
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 
@@ -58,7 +57,7 @@ def host_gauge_says(state: WorkbenchState, now: float) -> bool:
 
 
 def row_says(state: WorkbenchState, now: float) -> bool:
-    return "old" in status(state.machine.selected_device, state.machine.sample, now, 60).text
+    return "old" in format_status(state.machine.selected_device, state.machine.sample, now, 60).text
 
 
 def notice_says(state: WorkbenchState, now: float) -> bool:

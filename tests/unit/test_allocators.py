@@ -33,7 +33,7 @@ from tui.core.events import Topic, WatchStatus
 from tui.core.text.glyphs import GLYPHS
 from tui.devices.allocators.messages import WatchHello
 from tui.devices.memory import OTHER_PARTS, Gauge, ProcessMemory, account
-from tui.devices.memory.model import Absent, Stale, value_of
+from tui.devices.memory.model import Absent, Stale, get_value
 from tui.devices.memory.others import OLD, account_of
 from tui.devices.state.allocators import MOST_ENDED, Allocator
 from tui.devices.state.history import MemoryPoint
@@ -174,7 +174,7 @@ def test_what_others_hold_is_split_where_nvml_and_torch_are_of_one_moment() -> N
     assert other.parts == tuple(
         zip(OTHER_PARTS, (2 * GIB, int(1.5 * GIB), int(4.1 * GIB) - int(3.5 * GIB)), strict=True)
     )
-    assert value_of(other.peak) == 3 * GIB
+    assert get_value(other.peak) == 3 * GIB
 
 
 def test_while_reserved_moves_nothing_is_subtracted() -> None:
@@ -183,7 +183,7 @@ def test_while_reserved_moves_nothing_is_subtracted() -> None:
     assert isinstance(other.context, Absent)
     assert other.context.short == "moving"
     assert other.parts == ()
-    assert value_of(other.allocated) == 2 * GIB
+    assert get_value(other.allocated) == 2 * GIB
 
 
 def test_figures_that_nobody_has_read_again_are_old() -> None:
@@ -213,7 +213,7 @@ def test_a_bar_is_as_wide_as_it_was_and_shows_the_parts_where_there_is_room(
     gauge = account(state.machine, state.machine.selected_device, NOW)
     bar = plain(bar_line(gauge, cells))
     assert len(bar) == cells
-    share = (allocated + cached + GIB // 2) * cells / (value_of(gauge.total) or 1)
+    share = (allocated + cached + GIB // 2) * cells / (get_value(gauge.total) or 1)
     drawn = [GLYPHS.slices[key] in bar for key, size in gauge.others[0].parts if size]
     if share < 2.9:
         assert not any(drawn)
@@ -234,10 +234,10 @@ def test_another_process_is_one_line_and_what_has_no_room_is_counted() -> None:
 def test_the_account_of_another_process_is_that_of_the_worker_in_its_words() -> None:
     state = watched(said(figures(ooms=2, alloc_retries=3)))
     gauge = gauge_of(state, allocator(state))
-    assert value_of(gauge.term("context").bytes) == int(4.1 * GIB) - int(3.5 * GIB)
-    assert value_of(gauge.term("others").bytes) == int(16.6 * GIB)
-    known = sum(value_of(part.bytes) or 0 for part in gauge.known)
-    assert known == value_of(gauge.total)
+    assert get_value(gauge.term("context").bytes) == int(4.1 * GIB) - int(3.5 * GIB)
+    assert get_value(gauge.term("others").bytes) == int(16.6 * GIB)
+    known = sum(get_value(part.bytes) or 0 for part in gauge.known)
+    assert known == get_value(gauge.total)
     text = " ".join((*gauge.warnings, *gauge.explanation))
     assert "2 times since the process began" in text
     assert "run" not in text.replace("running", "")
@@ -249,7 +249,7 @@ def test_where_nobody_knows_the_gpu_there_is_no_bar_and_the_figures_remain() -> 
     (found,) = state.machine.allocators.read()
     gauge = account_of(found, None, state.machine.sample, MemoryPoint(0.0), NOW)
     assert "does not list process 4711" in plain(bar_line(gauge, 200))
-    assert value_of(gauge.term("allocated").bytes) == 2 * GIB
+    assert get_value(gauge.term("allocated").bytes) == 2 * GIB
     assert process_history(found.points, gauge, state.machine.sample, NOW, 80, 7)
 
 

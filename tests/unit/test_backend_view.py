@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import CUDNN_FLAGS, HOSTILE, environment, feed, make_store, torch_gpu
 from tests.screens.results import compare_queued, compared, comparison, progress
-from tui.devices.state.events import DeviceSelected
+from tui.devices.state.machine import DeviceSelected
 from tui.kit.lines import Span, TextStyle, plain, width
 from tui.runs.state.events import FlagSet
 from tui.runs.state.state import WorkbenchState

@@ -18,8 +18,8 @@ from tests.nvml.scenario import Gpu, Proc, Scenario
 from tests.screens.helpers import gpu, gpu_process, host, sample
 from tui.core import reports
 from tui.devices.cli import doctor
-from tui.devices.cli.doctor import PATH, Anonymizer, DoctorOptions, bundled, write_bundle
-from tui.devices.cli.doctor_checks import CheckResult, within
+from tui.devices.cli.doctor import PATH, Anonymizer, DoctorOptions, build_bundle, write_bundle
+from tui.devices.cli.doctor_checks import CheckResult, run_with_timeout
 from tui.devices.monitor.messages import HostProcesses
 from tui.kit.command_line.values import PythonChoice
 
@@ -60,7 +60,7 @@ ENVIRONMENT = {
 
 
 def test_none_of_what_is_planted_is_in_it_and_what_helps_is() -> None:
-    text = json.dumps(bundled(CHECKS, SAMPLE, ENVIRONMENT, with_names=False))
+    text = json.dumps(build_bundle(CHECKS, SAMPLE, ENVIRONMENT, with_names=False))
     assert [secret for secret in SECRETS if secret in text] == []
     for kept in ("NVIDIA H200", "2.11.0", "SIGSEGV", "site-packages/torch/nn/modules/linear.py"):
         assert kept in text
@@ -69,7 +69,7 @@ def test_none_of_what_is_planted_is_in_it_and_what_helps_is() -> None:
 
 
 def test_with_names_everything_is_as_it_was() -> None:
-    text = json.dumps(bundled(CHECKS, SAMPLE, ENVIRONMENT, with_names=True))
+    text = json.dumps(build_bundle(CHECKS, SAMPLE, ENVIRONMENT, with_names=True))
     assert [secret for secret in SECRETS if secret not in text] == []
 
 
@@ -105,10 +105,10 @@ def test_it_is_for_its_owner_alone_and_takes_no_other_files_place(tmp_path: Path
 
 async def test_a_check_that_hangs_is_left_alone_after_its_time() -> None:
     never = threading.Event()
-    assert await within(0.05, never.wait, otherwise=False) is False
-    assert await within(60, lambda: 5, otherwise=0) == 5
+    assert await run_with_timeout(0.05, never.wait, otherwise=False) is False
+    assert await run_with_timeout(60, lambda: 5, otherwise=0) == 5
     with pytest.raises(ValueError, match="broken"):
-        await within(60, lambda: int("broken"), otherwise=0)
+        await run_with_timeout(60, lambda: int("broken"), otherwise=0)
     assert not asyncio.all_tasks() - {asyncio.current_task()}
     never.set()
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, gpu, hello, make_store, sample, uuid, workload
 from tests.screens.results import busy, progress, queued, ran, result, timing
-from tui.devices.state.events import DeviceSelected
-from tui.devices.state.machine import SIMULATED
+from tui.devices.state.machine import SIMULATED, DeviceSelected
 from tui.kit.lines import plain, width
 from tui.runs.state.events import ConditionsSeen, FlagSet, ParametersSet, RunQueued
 from tui.runs.state.runs import TOO_SHORT, Conditions

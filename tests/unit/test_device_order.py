@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from tests.screens.helpers import GIB, NOW, gpu, make_store, sample, uuid
 from tui.devices.monitor.messages import DeviceMemory, Utilization
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.history import MARGINS, Order, Point, figure, in_order, sort_with_hysteresis
+from tui.devices.state.history import (
+    MARGINS,
+    Order,
+    Point,
+    compute_sort_value,
+    sort_devices,
+    sort_with_hysteresis,
+)
 
 FIGURES = st.dictionaries(st.sampled_from("abcdefgh"), st.none() | st.floats(0, 100))
 
@@ -63,10 +70,12 @@ def test_each_order_and_the_cpu_is_last(order: Order, expected: list[int]) -> No
     seen = sample(device(0, 1, 20, 80.0), device(1, 99, 10, 60.0), device(2, 50, 70, None))  # type: ignore[arg-type]
     state = make_store("empty", seen)
     figures = {
-        view.key: figure(view, state.machine.history.since(view.key, NOW - 10), order)
+        view.key: compute_sort_value(
+            view, state.machine.history.points_since(view.key, NOW - 10), order
+        )
         for view in state.machine.devices
     }
-    found = in_order(state.machine.devices, figures, (), order)
+    found = sort_devices(state.machine.devices, figures, (), order)
     assert found == (*map(uuid, expected), CPU)
 
 
@@ -77,6 +86,6 @@ def test_a_figure_is_the_mean_and_unknown_readings_are_no_zeros() -> None:
         Point(NOW, utilization=40.0),
     ]
     view = DeviceView(uuid(0), gpu(0))
-    assert figure(view, points, "load") == 30.0
-    assert figure(view, points, "heat") is None
-    assert figure(DeviceView("cuda:0"), [Point(NOW, used=5)], "memory") is None
+    assert compute_sort_value(view, points, "load") == 30.0
+    assert compute_sort_value(view, points, "heat") is None
+    assert compute_sort_value(DeviceView("cuda:0"), [Point(NOW, used=5)], "memory") is None

@@ -14,15 +14,22 @@ from tui.devices.monitor.messages import Clocks, Device, DeviceMemory, Pcie, Uti
 from tui.devices.state.devices import DeviceView
 from tui.devices.views.device_columns import (
     columns,
-    cpu_model,
+    find_order,
     heading,
-    order_of,
-    short_name,
-    width_of,
+    measure_row,
+    shorten_cpu_model,
+    shorten_name,
 )
 from tui.devices.views.device_detail import device_detail
-from tui.devices.views.devices import devices_title, heat, level, row, strain, throttling
-from tui.devices.views.notices import notice
+from tui.devices.views.devices import (
+    choose_heat_style,
+    choose_power_style,
+    device_row,
+    devices_title,
+    format_bar,
+    notice,
+    rank_throttle_reasons,
+)
 from tui.kit.lines import Line, TextStyle, plain, width
 
 KINDS: tuple[Kind, ...] = ("one gpu", "two gpus", "no gpu")
@@ -34,7 +41,9 @@ def rows(*devices: Device, room: int = 80, now: float = NOW) -> list[str]:
     plan = columns(state.machine.devices, room)
     return [
         plain(
-            row(view, state.machine.sample, now, plan, selected=view.key == state.machine.selected)
+            device_row(
+                view, state.machine.sample, now, plan, selected=view.key == state.machine.selected
+            )
         ).rstrip()
         for view in state.machine.devices
     ]
@@ -48,7 +57,8 @@ def box(*devices: Device, room: int) -> list[Line]:
     state = make_store("one gpu", sample(*devices))
     plan = columns(state.machine.devices, room)
     return [
-        row(view, state.machine.sample, NOW, plan, selected=False) for view in state.machine.devices
+        device_row(view, state.machine.sample, NOW, plan, selected=False)
+        for view in state.machine.devices
     ]
 
 
@@ -60,10 +70,10 @@ def test_every_row_and_the_headings_fill_the_pane(room: int, kind: Kind, mixed: 
     state = make_store(kind, *([sample(*MIXED)] if mixed else []))
     plan = columns(state.machine.devices, room)
     drawn = [
-        width(row(view, state.machine.sample, NOW, plan, selected=True))
+        width(device_row(view, state.machine.sample, NOW, plan, selected=True))
         for view in state.machine.devices
     ]
-    assert set(drawn) == {width_of(plan)} == {room}
+    assert set(drawn) == {measure_row(plan)} == {room}
     assert width(heading(plan, "load")) <= room
 
 
@@ -101,7 +111,7 @@ def test_what_a_wider_row_has_besides_comes_in_the_stated_order() -> None:
     ],
 )
 def test_a_name_has_neither_the_maker_nor_the_size_of_the_memory(full: str, short: str) -> None:
-    assert short_name(DeviceView("x", gpu(name=full))) == short
+    assert shorten_name(DeviceView("x", gpu(name=full))) == short
 
 
 def test_a_name_that_all_share_stands_in_the_title_and_different_ones_in_their_rows() -> None:
@@ -113,7 +123,7 @@ def test_a_name_that_all_share_stands_in_the_title_and_different_ones_in_their_r
     drawn = list(map(plain, box(*MIXED, room=80)))
     assert "H200" in drawn[0]
     assert "A100-SXM4" in drawn[1]
-    assert cpu_model("AMD EPYC 9654 96-Core Processor") in plain(box(*MIXED, room=120)[2])
+    assert shorten_cpu_model("AMD EPYC 9654 96-Core Processor") in plain(box(*MIXED, room=120)[2])
 
 
 def test_what_is_wrong_with_a_gpu_is_not_what_a_title_is_cut_at() -> None:
@@ -130,9 +140,9 @@ def test_a_heading_sorts_by_the_column_below_it() -> None:
     drawn = plain(heading(plan, "load"))
     assert "util▾" in drawn
     for word, order in (("gpu", "index"), ("util", "load"), ("memory", "memory"), ("temp", "heat")):
-        assert order_of(plan, drawn.index(word)) == order
-    assert order_of(plan, drawn.index("power")) is None
-    assert order_of(plan, 500) is None
+        assert find_order(plan, drawn.index(word)) == order
+    assert find_order(plan, drawn.index("power")) is None
+    assert find_order(plan, 500) is None
 
 
 def styles(line: Line, text: str) -> TextStyle:
@@ -155,7 +165,7 @@ def test_heat_is_told_against_the_devices_own_threshold(
     changes: dict[str, object], style: TextStyle
 ) -> None:
     device = replace(gpu(slowdown_c=93.0), **changes)  # type: ignore[arg-type]
-    assert heat(device) is style
+    assert choose_heat_style(device) is style
 
 
 def test_a_burning_device_is_red_from_its_label_to_its_temperature() -> None:
@@ -179,7 +189,7 @@ def test_a_burning_device_is_red_from_its_label_to_its_temperature() -> None:
 def test_power_is_marked_at_its_cap(
     power: float | None, throttle: tuple[str, ...], style: TextStyle
 ) -> None:
-    assert strain(gpu(power_w=power, throttle=throttle)) is style
+    assert choose_power_style(gpu(power_w=power, throttle=throttle)) is style
 
 
 def test_a_full_memory_is_marked() -> None:
@@ -201,7 +211,7 @@ def test_a_full_memory_is_marked() -> None:
 def test_the_gravest_throttle_reason_comes_first(
     reasons: tuple[str, ...], named: tuple[str, ...]
 ) -> None:
-    assert throttling(gpu(throttle=reasons)) == named
+    assert rank_throttle_reasons(gpu(throttle=reasons)) == named
 
 
 @pytest.mark.parametrize(
@@ -277,7 +287,7 @@ def test_the_cpu_s_cores_stand_where_a_gpu_has_heat_and_power() -> None:
     [(None, "    "), (0.0, "    "), (0.1, "▏   "), (50.0, "██  "), (100.0, "████")],
 )
 def test_a_level_is_in_parts_of_a_cell(percent: float | None, drawn: str) -> None:
-    assert level(percent, 4) == drawn
+    assert format_bar(percent, 4) == drawn
 
 
 @pytest.mark.parametrize(

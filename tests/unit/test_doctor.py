@@ -18,7 +18,7 @@ from tests.screens.helpers import (
 )
 from tui.core.text.examples import EXAMPLE
 from tui.devices.allocators import process_files
-from tui.devices.cli.doctor import as_text, indices
+from tui.devices.cli.doctor import as_text, format_indices
 from tui.devices.cli.doctor_checks import (
     CONTEXT_BYTES,
     CheckResult,
@@ -42,7 +42,7 @@ from tui.devices.monitor.messages import Device, DeviceMemory
     ],
 )
 def test_indices(names: list[str], shown: str) -> None:
-    assert indices(names) == shown
+    assert format_indices(names) == shown
 
 
 def test_an_equal_finding_of_eight_gpus_is_one_line() -> None:

@@ -27,9 +27,16 @@ from tui.devices.memory import account
 from tui.devices.monitor import nvml as monitor_driver
 from tui.devices.monitor.messages import Driver
 from tui.devices.monitor.nvml import Code
-from tui.devices.state.devices import CPU, NOT_ASKED, WITHOUT_NVML, DeviceView, as_torch_knows, pair
+from tui.devices.state.devices import (
+    CPU,
+    NOT_ASKED,
+    WITHOUT_NVML,
+    DeviceView,
+    pair,
+    reconcile_driver,
+)
 from tui.devices.views.device_detail import device_detail
-from tui.devices.views.notices import notice
+from tui.devices.views.devices import notice
 from tui.kit.lines import plain
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
@@ -120,16 +127,16 @@ def test_without_cuda_either_there_is_no_driver() -> None:
 
 def test_torch_for_amd_s_gpus_says_nothing_of_nvidia_s_driver() -> None:
     amd = environment(torch_gpu(0), cuda=None)
-    assert as_torch_knows(MISSING, amd) == MISSING
+    assert reconcile_driver(MISSING, amd) == MISSING
 
 
 def test_before_torch_is_known_the_monitor_s_word_stands() -> None:
-    assert as_torch_knows(MISSING, None) == MISSING
+    assert reconcile_driver(MISSING, None) == MISSING
 
 
 def test_a_driver_that_answers_stays_what_it_is() -> None:
     fine = Driver("580.65", "13.0", None)
-    assert as_torch_knows(fine, CUDA) == fine
+    assert reconcile_driver(fine, CUDA) == fine
 
 
 @pytest.mark.parametrize(
@@ -213,12 +220,12 @@ def test_a_library_that_is_not_found_means_no_driver_only_without_a_trace_of_one
     bare: Callable[..., None], kernel_side: bool, libcuda: bool, says: str
 ) -> None:
     bare(kernel_side=kernel_side, libcuda=libcuda)
-    assert monitor_driver.explain(Code.LIBRARY_NOT_FOUND, "").startswith(says)
+    assert monitor_driver.explain_start_failure(Code.LIBRARY_NOT_FOUND, "").startswith(says)
     missing = not kernel_side and not libcuda
-    assert monitor_driver.is_missing(Code.LIBRARY_NOT_FOUND) is missing
+    assert monitor_driver.is_driver_missing(Code.LIBRARY_NOT_FOUND) is missing
 
 
 def test_a_kernel_module_that_is_not_loaded_is_a_missing_driver() -> None:
-    assert monitor_driver.is_missing(Code.DRIVER_NOT_LOADED)
-    assert not monitor_driver.is_missing(Code.LIB_RM_VERSION_MISMATCH)
-    assert not monitor_driver.is_missing(Code.UNKNOWN)
+    assert monitor_driver.is_driver_missing(Code.DRIVER_NOT_LOADED)
+    assert not monitor_driver.is_driver_missing(Code.LIB_RM_VERSION_MISMATCH)
+    assert not monitor_driver.is_driver_missing(Code.UNKNOWN)

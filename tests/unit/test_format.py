@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.devices.memory.model import Absent, Reading, Stale, Value, reading_text
+from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading
 
 BINARY = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5, "EiB": 6}
 TIME = {"s": 0, "ms": -3, "µs": -6, "ns": -9}
@@ -318,7 +318,7 @@ def test_nothing_reads_not_available(formatter: Callable[[None], str]) -> None:
     ],
 )
 def test_a_reading_shows_its_value_its_age_or_its_absence(read: Reading[int], shown: str) -> None:
-    assert reading_text(read, text.size) == shown
+    assert format_reading(read, text.size) == shown
 
 
 def test_ascii_terminals_get_ascii(monkeypatch: pytest.MonkeyPatch) -> None:

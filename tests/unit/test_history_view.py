@@ -18,9 +18,9 @@ from tui.devices.views.history import (
     block_lines,
     block_rows,
     column_s,
-    drawn,
+    compute_shares,
+    draw_history,
     figures,
-    shares,
     whole_lines,
     whole_rows,
 )
@@ -38,15 +38,15 @@ def loads(*values: float | None, start: float = EVEN, every: float = 1.0) -> lis
 
 def test_a_column_shows_the_highest_reading_of_its_seconds() -> None:
     points = loads(10, 40, 30, 20, 90, 80)
-    assert shares(points, LOAD, 6, 2.0, EVEN + 5) == [None, None, 0.4, 0.3, 0.9, None]
+    assert compute_shares(points, LOAD, 6, 2.0, EVEN + 5) == [None, None, 0.4, 0.3, 0.9, None]
 
 
 def test_a_gap_is_where_nothing_was_sampled_and_a_zero_is_not() -> None:
     points = loads(50, 50) + loads(0, 0, start=EVEN + 12)
-    found = shares(points, LOAD, 4, 4.0, EVEN + 13)
+    found = compute_shares(points, LOAD, 4, 4.0, EVEN + 13)
     assert found == [0.5, None, None, 0.0]
     seen = sample(gpu(), at=EVEN + 13)
-    (row,) = drawn(points, LOAD, seen, EVEN + 13, 2, 1)
+    (row,) = draw_history(points, LOAD, seen, EVEN + 13, 2, 1)
     # Half of the height, nothing, nothing, the lowest dot.
     assert row == "\u2844\u2880"
 
@@ -54,18 +54,20 @@ def test_a_gap_is_where_nothing_was_sampled_and_a_zero_is_not() -> None:
 def test_the_picture_stands_still_until_a_cell_is_full() -> None:
     points = loads(*range(40))
     seen = sample(gpu(), at=EVEN + 40)
-    before = drawn(points, LOAD, seen, EVEN + 40, 8, 1)[0]
-    later = drawn([*points, Point(EVEN + 40, utilization=7.0)], LOAD, seen, EVEN + 40, 8, 1)[0]
+    before = draw_history(points, LOAD, seen, EVEN + 40, 8, 1)[0]
+    later = draw_history([*points, Point(EVEN + 40, utilization=7.0)], LOAD, seen, EVEN + 40, 8, 1)[
+        0
+    ]
     assert later[:-1] == before[:-1]
     next_cell = sample(gpu(), at=EVEN + 48)
-    moved = drawn(points, LOAD, next_cell, EVEN + 48, 8, 1)[0]
+    moved = draw_history(points, LOAD, next_cell, EVEN + 48, 8, 1)[0]
     assert moved[:-2] == before[1:-1]
 
 
 def test_what_comes_no_more_leaves_a_gap_up_to_the_present() -> None:
     points, seen = loads(*[80] * 20), sample(gpu(), at=EVEN + 19)
-    assert drawn(points, LOAD, seen, EVEN + 20, 4, 1)[0].strip()
-    late = drawn(points, LOAD, seen, EVEN + 36, 4, 1)[0]
+    assert draw_history(points, LOAD, seen, EVEN + 20, 4, 1)[0].strip()
+    late = draw_history(points, LOAD, seen, EVEN + 36, 4, 1)[0]
     assert late.endswith("  ")
     assert late.strip()
 
@@ -87,7 +89,7 @@ def test_no_share_leaves_its_scale_and_the_newest_is_on_the_right(
 ) -> None:
     points = loads(*values)
     until = points[-1].at if points else EVEN
-    found = shares(points, LOAD, 2 * cells, seconds, until)
+    found = compute_shares(points, LOAD, 2 * cells, seconds, until)
     assert len(found) == 2 * cells
     assert all(share is None or 0 <= share <= 1 for share in found)
     if values and values[-1] is not None:
@@ -144,7 +146,8 @@ def test_the_store_keeps_load_power_and_heat_of_each_sample_and_no_more_than_it_
     assert len(points) == MOST_POINTS
     assert (points[-1].utilization, points[-1].power, points[-1].temperature) == (49.0, 310.0, 45.0)
     assert [
-        point.at for point in state.machine.history.since(state.machine.devices[0].key, NOW + 947)
+        point.at
+        for point in state.machine.history.points_since(state.machine.devices[0].key, NOW + 947)
     ] == [
         NOW + 947,
         NOW + 948,

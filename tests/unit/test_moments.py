@@ -24,7 +24,7 @@ from tests.screens.helpers import (
     torch_memory,
 )
 from tui.devices.memory import Gauge, account
-from tui.devices.memory.model import Absent, Stale, Value, value_of
+from tui.devices.memory.model import Absent, Stale, Value, get_value
 from tui.devices.monitor.messages import DeviceMemory, HostMemory, Sample
 from tui.devices.state.devices import KEPT_S, SILENT_S, ConsistentReadings
 from tui.devices.views.memory import absences
@@ -121,7 +121,7 @@ class Box:
         return account(self.state.machine, self.state.machine.selected_device, self.at)
 
     def sizes(self) -> dict[str, int | None]:
-        return {part.key: value_of(part.bytes) for part in self.gauge().slices}
+        return {part.key: get_value(part.bytes) for part in self.gauge().slices}
 
     def story(self) -> str:
         return " ".join(self.gauge().explanation)
@@ -172,7 +172,7 @@ def test_what_was_given_back_after_nvml_was_read_is_not_counted_as_context() -> 
     box.torch()
     assert isinstance(box.gauge().term("context").bytes, Absent)
     assert box.gauge().warnings == ()
-    assert sum(value_of(part.bytes) or 0 for part in box.gauge().known) == TOTAL
+    assert sum(get_value(part.bytes) or 0 for part in box.gauge().known) == TOTAL
 
 
 def test_memory_that_was_reserved_and_given_back_in_between_is_noticed() -> None:
@@ -184,7 +184,7 @@ def test_memory_that_was_reserved_and_given_back_in_between_is_noticed() -> None
     box.give_back(4 * GIB)
     box.torch()
     # As much is reserved as before NVML was read, and yet it saw 4 GiB more.
-    context = value_of(box.gauge().term("context").bytes)
+    context = get_value(box.gauge().term("context").bytes)
     assert context in (None, box.context)
 
 
@@ -326,7 +326,7 @@ def test_unified_memory_is_not_split_by_what_torch_finds_free() -> None:
     box.wait()
     box.reserve(GIB)
     box.torch()
-    assert value_of(box.gauge().total) == 128 * GIB
+    assert get_value(box.gauge().total) == 128 * GIB
     assert box.sizes()["free"] == 108 * GIB
     assert isinstance(box.gauge().term("context").bytes, Absent)
 
@@ -466,12 +466,12 @@ def test_whatever_allocates_the_context_is_one_that_there_was(
             box.wait(2.0 if what == "long wait" else 0.1)
         box.wait(0.001)
         gauge = box.gauge()
-        assert value_of(gauge.term("context").bytes) in {None, *contexts}
-        assert value_of(gauge.term("others").bytes) in {None, *others}
-        assert value_of(gauge.term("unattributed").bytes) in {None, BASE}
+        assert get_value(gauge.term("context").bytes) in {None, *contexts}
+        assert get_value(gauge.term("others").bytes) in {None, *others}
+        assert get_value(gauge.term("unattributed").bytes) in {None, BASE}
         assert gauge.warnings == ()
-        total = value_of(gauge.total)
-        assert total is None or sum(value_of(part.bytes) or 0 for part in gauge.known) == total
+        total = get_value(gauge.total)
+        assert total is None or sum(get_value(part.bytes) or 0 for part in gauge.known) == total
 
 
 def test_a_reading_that_moved_while_it_was_made_is_passed_over() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.screens.helpers import gpu, make_store, sample, uuid, workload
 from tui.app.preferences import Preferences
 from tui.core.settings import choose, read
-from tui.devices.state.events import DeviceSelected
+from tui.devices.state.machine import DeviceSelected
 from tui.runs.state.events import CatalogueRead, ParametersSet
 from tui.runs.state.parameters import usable
 from tui.runs.state.state import WorkbenchState

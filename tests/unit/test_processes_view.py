@@ -23,13 +23,13 @@ from tui.devices.views.process_rows import (
     ORDERS,
     Order,
     ProcessRow,
-    figure,
+    build_row,
     process_rows,
-    row_of,
+    read_sort_value,
 )
 from tui.devices.views.processes import (
+    find_order,
     heading,
-    order_of,
     process_line,
     selected_lines,
 )
@@ -80,7 +80,9 @@ def test_a_process_without_a_figure_is_named_as_the_reason_for_the_remainder() -
     _, found = _view(processes=(row,))
     (rest,) = [item for item in found.remainders if item.label == "unattributed"]
     assert rest.about.startswith("1 process above without a figure")
-    assert "not offered under MIG" in plain(process_line(row_of(row, "cuda:0", 0, None), NOW, 200))
+    assert "not offered under MIG" in plain(
+        process_line(build_row(row, "cuda:0", 0, None), NOW, 200)
+    )
 
 
 def test_what_the_device_does_not_say_is_unknown_and_not_zero() -> None:
@@ -160,7 +162,7 @@ def test_sorting_loses_nobody_and_puts_the_unknown_last(
         "user": [row.user for row in siblings],
         "age": [row.started_at for row in siblings],
     }
-    values = by_place.get(order, [figure(row, order) for row in siblings])
+    values = by_place.get(order, [read_sort_value(row, order) for row in siblings])
     known = [value is not None for value in values]
     assert known == sorted(known, reverse=True)
 
@@ -242,8 +244,8 @@ def test_what_nobody_is_known_to_hold_has_a_row_where_it_is_much() -> None:
 def test_a_heading_of_the_table_sorts_by_its_column() -> None:
     drawn = plain(heading("memory", 120))
     for word, order in (("memory", "memory"), ("sm", "sm"), ("cpu", "cpu"), ("gpu", "gpu")):
-        assert order_of(drawn.index(word), 120) == order
-    assert order_of(drawn.index("command"), 120) is None
+        assert find_order(drawn.index(word), 120) == order
+    assert find_order(drawn.index("command"), 120) is None
 
 
 @pytest.mark.parametrize("cells", [60, 80, 120])
@@ -253,15 +255,17 @@ def test_our_worker_is_named_as_what_it_is(cells: int) -> None:
 
 
 def test_a_rank_of_ours_is_named_as_one_of_this_workbench() -> None:
-    rank = row_of(gpu_process(5001, ours=True, command="python rank_start.py"), "cuda:0", 0, WORKER)
+    rank = build_row(
+        gpu_process(5001, ours=True, command="python rank_start.py"), "cuda:0", 0, WORKER
+    )
     assert "of this workbench: python rank_start.py" in plain(process_line(rank, NOW, 120))
-    stranger = row_of(gpu_process(5), "cuda:0", 0, WORKER)
+    stranger = build_row(gpu_process(5), "cuda:0", 0, WORKER)
     assert "of this workbench" not in plain(process_line(stranger, NOW, 120))
 
 
 def test_below_the_table_stands_why_a_figure_of_the_row_is_missing() -> None:
     absent = {"sm_percent": "not offered under MIG", "memory": "not offered under MIG"}
-    row = row_of(gpu_process(5, None, unavailable=absent), "cuda:0", 0, None)
+    row = build_row(gpu_process(5, None, unavailable=absent), "cuda:0", 0, None)
     assert "sm, memory n/a: not offered under MIG" in [
         plain(each) for each in selected_lines(row, 80)
     ]

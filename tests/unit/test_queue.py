@@ -11,7 +11,7 @@ from tests.screens.results import DEFAULTS, progress, queued, ran
 from tui.core.text.numbers import about
 from tui.kit.command_line.output import ProgressLine
 from tui.kit.lines import plain, width
-from tui.runs.cli.run import ResultPrinter, how_far
+from tui.runs.cli.rounds import ResultPrinter, format_progress
 from tui.runs.state.events import SweepSet
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.state import WorkbenchState
@@ -111,28 +111,28 @@ def test_without_a_screen_each_result_is_printed_when_its_run_has_ended(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     state = make_store("one gpu", queued("matmul", "cpu"), queued("mlp", "cpu"))
-    told = ResultPrinter(state.runs, ProgressLine(), rows=True)
-    told.tell()
+    printer = ResultPrinter(state.runs, ProgressLine(), rows=True)
+    printer.print_ended()
     assert capsys.readouterr().out == ""
     for event in ran("matmul", "cpu")[1:]:
         state.publish(event)
-    told.tell()
-    told.tell()
+    printer.print_ended()
+    printer.print_ended()
     first = capsys.readouterr()
     assert first.out.startswith("matmul size=4096 float32")
     assert first.out.count("matmul") == 1
     assert first.err == ""  # no terminal, no bar
     state.publish(progress("mlp", "cpu"))
-    words = how_far(state.runs, 100)
+    words = format_progress(state.runs, 100)
     assert words.startswith("1 of 2 runs ")
     assert " left  mlp on cpu  measuring" in words
-    told.end(list(state.runs.book.values()))
+    printer.finish(list(state.runs.book.values()))
     assert capsys.readouterr().out == "mlp on cpu: not run\n"
 
 
 def test_results_that_follow_as_one_object_are_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
     state = make_store("one gpu", *ran("matmul", "cpu"))
-    ResultPrinter(state.runs, ProgressLine(), rows=False).tell()
+    ResultPrinter(state.runs, ProgressLine(), rows=False).print_ended()
     assert capsys.readouterr().out == ""
 
 

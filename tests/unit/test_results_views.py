@@ -11,7 +11,7 @@ from tui.kit.lines import cell_len, plain, width
 from tui.kit.scale import ends_of, interval_line, reach_of
 from tui.kit.table import Layout, row_line
 from tui.results.store.compare import compare
-from tui.results.store.look import Listed, Past, Sides
+from tui.results.store.queries import Listed, Past, Sides
 from tui.results.store.records import StoredResult, StoredRow, row_of
 from tui.results.views import comparison as result_comparison
 from tui.results.views import result_list

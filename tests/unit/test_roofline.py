@@ -11,7 +11,7 @@ from tui.recordings.lines import AnyEvent
 from tui.runs.state.events import CeilingsRead, RunQueued
 from tui.runs.state.state import WorkbenchState
 from tui.runs.sweeps.roofline import roofline
-from tui.runs.views.detail_plots import device_of, roofline_lines
+from tui.runs.views.detail_plots import roofline_device, roofline_lines
 from workloads.protocol import messages
 from workloads.protocol.results import COPY, Ceiling, Limit, Rates
 
@@ -117,5 +117,5 @@ def test_a_limit_that_is_not_known_is_said_to_be_and_nothing_is_drawn_for_it() -
 
 
 def test_the_selected_device_s_is_shown() -> None:
-    assert device_of(make_store("one gpu").runs) == "cuda:0"
-    assert device_of(make_store("no gpu").runs) == "cpu"
+    assert roofline_device(make_store("one gpu").runs) == "cuda:0"
+    assert roofline_device(make_store("no gpu").runs) == "cpu"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tui.core import reports
 from tui.core.text import secrets
 from tui.core.text.secrets import MASK
-from tui.devices.cli.doctor import newest_reports
+from tui.devices.cli.doctor import read_newest_reports
 from tui.devices.monitor.processes import ProcessOwners
 from tui.watch.runs import runs
 
@@ -157,7 +157,7 @@ def test_a_process_is_listed_without_its_secrets() -> None:
     argv = [sys.executable, "-c", "input()", f"--password={SECRET}", "--token", SECRET, "--lr=1"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
         started = psutil.Process(process.pid).create_time()
-        command = ProcessOwners().look_up(process.pid, started + 1).command
+        command = ProcessOwners().find_owner(process.pid, started + 1).command
         process.communicate(b"\n")
     assert command is not None
     assert SECRET not in command
@@ -187,4 +187,4 @@ def test_a_report_holds_none(
     assert SECRET not in path.read_text()
     # As an older program wrote it: it goes into the bundle of doctor.
     path.write_text(f"command: x --token {SECRET}\n")
-    assert newest_reports() == [f"command: x --token {MASK}\n"]
+    assert read_newest_reports() == [f"command: x --token {MASK}\n"]

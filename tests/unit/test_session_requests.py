@@ -10,7 +10,7 @@ from tests.screens.helpers import environment, gpu, hello, sample, torch_gpu
 from tests.screens.results import DEFAULTS, result
 from tui.core.events import Publish
 from tui.devices.session.watch_supervisor import WatchSupervisor
-from tui.results.store.keeper import ResultHistory
+from tui.results.store.recorder import ResultHistory
 from tui.runs.session.session import Session
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.state import RunsState

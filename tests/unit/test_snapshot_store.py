@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tui.snapshots.model.results import FileInfo
-from tui.snapshots.model.snapshot import Frame
-from tui.snapshots.reader.messages import Answer, Loaded, Need
-from tui.snapshots.reader.methods import (
+from tui.snapshots.model.calls import (
     REPORT,
     SITES,
     STACK,
+    Need,
     ReportArguments,
     SitesArguments,
     StackArguments,
+)
+from tui.snapshots.model.results import FileInfo
+from tui.snapshots.model.snapshot import Frame
+from tui.snapshots.reader.messages import (
+    Answer,
+    Loaded,
 )
 from tui.snapshots.session.snapshot_reader import Refused, SnapshotStore
 from workloads.protocol.wire import WireError

@@ -8,7 +8,7 @@ import pytest
 
 from tests.screens.helpers import environment, gpu, make_store, sample, torch_gpu
 from tui.core.events import ChildStatus, LogLine, RunnerStatus, Topic
-from tui.devices.state.events import DeviceSelected
+from tui.devices.state.machine import DeviceSelected
 from tui.runs.state.events import CompareQueued, ParametersSet, RunQueued
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.workload_table import devices

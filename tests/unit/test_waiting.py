@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tui.snapshots.reader.messages import Call
+from tui.snapshots.reader.messages import (
+    Call,
+)
 from tui.snapshots.reader.serve import Waiting
 
 

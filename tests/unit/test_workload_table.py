@@ -8,7 +8,7 @@ import pytest
 
 from tests.screens.helpers import HOSTILE, feed, hello, make_store, workload
 from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result, timing
-from tui.devices.state.events import DeviceSelected
+from tui.devices.state.machine import DeviceSelected
 from tui.kit.lines import plain
 from tui.runs.state.events import ConditionsSeen, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tui.core import interrupt
 from tui.core.child.launch import FOLDER, Launched, launch
 from tui.core.text import glyphs
-from tui.devices.monitor import serving
+from tui.devices.monitor import serve_command
 from tui.kit import terminal
 from tui.kit.command_line.output import UsageError, say
 from tui.kit.command_line.values import python_of, resolve
@@ -80,7 +80,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     from tui.app.workbench import WorkbenchApp
     from tui.core.events import LogLine
     from tui.kit.command_line.values import with_theme
-    from tui.results.store.keeper import ResultHistory, ResultRecorder
+    from tui.results.store.recorder import ResultHistory, ResultRecorder
     from tui.runs.session.session import Session
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
@@ -156,7 +156,7 @@ def check_terminal(instead: str = f"use {WITHOUT_SCREEN}") -> None:
 def _monitor(chosen: Settings) -> Launched | None:
     """Start a monitor; return ``None`` where it cannot start: the session tries again."""
     try:
-        return launch(serving(chosen.value("refresh")), folder=FOLDER)
+        return launch(serve_command(chosen.value("refresh")), folder=FOLDER)
     except OSError:
         return None
 

@@ -26,7 +26,7 @@ from typing import Any, Literal, Union, cast, get_args
 from tui.core.events import CoreEvent
 from tui.devices.allocators.messages import WATCH_EVENTS, WatchEvent
 from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent
-from tui.devices.state.events import DeviceEvent
+from tui.devices.state.machine import DeviceEvent
 from tui.runs.state.events import RunEvent
 from workloads.protocol import messages, wire
 

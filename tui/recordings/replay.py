@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from tui.core.events import LogLine, Topic
-from tui.devices.state.events import DeviceSelected
+from tui.devices.state.machine import DeviceSelected
 from tui.recordings import lines
 from tui.recordings.lines import RecordedLine, event_of, time_text
 from tui.runs.state.state import WorkbenchState

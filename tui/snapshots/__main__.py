@@ -17,7 +17,10 @@ def main() -> None:
     end_by_signals_alone()
     end_with_parent()
     # The rest is imported after the first words, for which the front end waits.
-    from tui.snapshots.reader.messages import VERSION, ReaderHello
+    from tui.snapshots.reader.messages import (
+        VERSION,
+        ReaderHello,
+    )
 
     parent.send(ReaderHello(VERSION, os.getpid()))
     from tui.snapshots.reader.serve import serve

@@ -127,7 +127,7 @@ class Discovery:
 
     def describe(self, files: ProcessFiles) -> TorchProcess:
         """Return the facts of a process, except why it has no figures."""
-        owner = self._owners.look_up(files.pid, time.time())
+        owner = self._owners.find_owner(files.pid, time.time())
         unavailable = dict(owner.unavailable)
         torch, why_no_version = _version(files)
         if torch is None:
@@ -163,7 +163,7 @@ class Discovery:
 
     def keep_only(self, pids: Iterable[int]) -> None:
         """Forget the owners of all others."""
-        self._owners.keep_only(pids)
+        self._owners.forget_all_but(pids)
 
 
 def absent(pid: int, why: Refusal) -> TorchProcess:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
-from tui.devices.monitor.messages import Device, ParentProcess, process_of
+from tui.devices.monitor.messages import Device, ParentProcess, find_process
 from workloads.protocol.messages import TorchMemory
 
 VERSION = 1
@@ -196,7 +196,7 @@ def listed_on(
     for device in devices:
         if device.id in split:
             continue  # its MIG instances are what is used
-        row = process_of(device, process.pid)
+        row = find_process(device, process.pid)
         if row is not None and is_same(row.started_at, process.start):
             found[device.id] = (row.memory, row.unavailable.get("memory", ""))
     return found

@@ -28,7 +28,7 @@ from tui.devices.allocators.process_files import (
     no_process,
     refusal,
 )
-from tui.devices.monitor.processes import has_own_pids
+from tui.devices.monitor.processes import is_in_pid_namespace
 from workloads.protocol.messages import TorchMemory
 
 LOOK_S = 2.0
@@ -73,7 +73,7 @@ class AllocatorWatch:
         """Set where the next look is not to wait for its time."""
         self._discovery = Discovery()
         self._watched: dict[int, _Watched] = {}
-        self._own_pids = has_own_pids()
+        self._own_pids = is_in_pid_namespace()
         self._told: TorchProcesses | None = None
         self._lost = False
 

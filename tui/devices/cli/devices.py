@@ -34,24 +34,24 @@ def devices(options: DevicesOptions) -> int:
     """Print one sample; returns the exit code."""
     python = python_to_use(options.given).path
 
-    async def work() -> int:
+    async def print_sample() -> int:
         sample = await read_sample()
         reason = "no NVML device to pair it with"
         torch_devices: tuple[TorchDevice, ...] = ()
         # Without NVML torch may see what it cannot; without any driver there is nothing to see.
         if sample.devices or (sample.driver.error and not sample.driver.missing):
-            torch_devices, reason = await torch_names(python)
-        sample, views = _paired(sample, torch_devices, reason)
+            torch_devices, reason = await query_torch_devices(python)
+        sample, views = _pair_with_torch(sample, torch_devices, reason)
         if options.json:
             print_json(_plain(sample))
         else:
             print_text(as_text(sample, views))
         return 0
 
-    return run_to_exit(work())
+    return run_to_exit(print_sample())
 
 
-async def torch_names(python: str) -> tuple[tuple[TorchDevice, ...], str]:
+async def query_torch_devices(python: str) -> tuple[tuple[TorchDevice, ...], str]:
     """Return the devices as a Python's torch sees them, or none and the reason."""
     answer = await query_runner(python)
     if isinstance(answer, messages.Unusable):
@@ -59,7 +59,7 @@ async def torch_names(python: str) -> tuple[tuple[TorchDevice, ...], str]:
     return answer.environment.devices, answer.environment.unavailable.get("devices", "")
 
 
-def _paired(
+def _pair_with_torch(
     sample: Sample, torch_devices: tuple[TorchDevice, ...], reason: str
 ) -> tuple[Sample, tuple[DeviceView, ...]]:
     no_nvml = NOT_ASKED if sample.driver.error else ""

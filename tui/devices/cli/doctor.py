@@ -34,12 +34,12 @@ from tui.devices.cli.doctor_checks import (
     pairing_findings,
     program_findings,
     room_findings,
+    run_with_timeout,
     silent_state_folder_finding,
     state_folder_finding,
     terminal_finding,
     torch_findings,
     watch_finding,
-    within,
 )
 from tui.devices.cli.sample import read_sample
 from tui.devices.monitor.messages import Device, GpuProcess, Sample
@@ -98,12 +98,12 @@ def examine(python: PythonChoice, options: DoctorOptions) -> int:
         options: what was asked for, of which ``given`` is not looked at.
     """
 
-    async def work() -> int:
-        sample, environment = await asyncio.gather(_sample(), _environment(python.path))
+    async def run_checks() -> int:
+        sample, environment = await asyncio.gather(_read_sample(), _query_environment(python.path))
         findings = [
             *program_findings(),
             terminal_finding(),
-            await within(STATE_S, state_folder_finding, silent_state_folder_finding()),
+            await run_with_timeout(STATE_S, state_folder_finding, silent_state_folder_finding()),
             *driver_findings(sample, environment),
             *(room_findings(sample) if isinstance(sample, Sample) else ()),
             *torch_findings(python, environment),
@@ -112,14 +112,14 @@ def examine(python: PythonChoice, options: DoctorOptions) -> int:
         if isinstance(sample, Sample) and isinstance(environment, Environment):
             findings += pairing_findings(sample, environment)
         if options.bundle:
-            _bundle(options, findings, sample, environment)
+            _write_bundle_or_fail(options, findings, sample, environment)
         if options.json:
             print_json({"checks": findings})
         else:
             print_text(as_text(findings))
         return 1 if any(finding.outcome == "failed" for finding in findings) else 0
 
-    return run_to_exit(work())
+    return run_to_exit(run_checks())
 
 
 def as_text(findings: list[CheckResult]) -> str:
@@ -129,7 +129,7 @@ def as_text(findings: list[CheckResult]) -> str:
         alike.setdefault(replace(finding, device="", key=""), []).append(finding)
     lines = []
     for finding, each in alike.items():
-        names = indices([one.device for one in each if one.device])
+        names = format_indices([one.device for one in each if one.device])
         words = f"{names}: {finding.found}" if names else finding.found
         if len(each) == 1 and each[0].key:
             words += f" ({each[0].key})"
@@ -139,21 +139,21 @@ def as_text(findings: list[CheckResult]) -> str:
     return rows_of_text(lines)
 
 
-def indices(names: list[str]) -> str:
+def format_indices(names: list[str]) -> str:
     """``cuda:0-3,6`` of cuda:0, cuda:1, cuda:2, cuda:3 and cuda:6."""
     kinds: dict[str, list[str]] = {}
     for name in names:
         kind, _, index = name.partition(":")
         kinds.setdefault(kind, []).append(index)
     return ", ".join(
-        f"{kind}:{_ranges([int(index) for index in found])}"
+        f"{kind}:{_format_ranges([int(index) for index in found])}"
         if all(index.isdecimal() for index in found)
         else ", ".join(f"{kind}:{index}" if index else kind for index in found)
         for kind, found in kinds.items()
     )
 
 
-def _ranges(numbers: list[int]) -> str:
+def _format_ranges(numbers: list[int]) -> str:
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:
@@ -163,7 +163,7 @@ def _ranges(numbers: list[int]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def _bundle(
+def _write_bundle_or_fail(
     options: DoctorOptions, findings: list[CheckResult], sample: Sample | str, environment: object
 ) -> None:
     name, with_names = options.bundle, options.with_names
@@ -175,7 +175,7 @@ def _bundle(
     say(f"{name} is written{left_out}; read it before you send it")
 
 
-async def _sample() -> Sample | str:
+async def _read_sample() -> Sample | str:
     try:
         return await asyncio.wait_for(read_sample(), LOOK_S)
     except Failure as failure:
@@ -184,7 +184,7 @@ async def _sample() -> Sample | str:
         return f"the monitor gave no sample within {LOOK_S:g} s"
 
 
-async def _environment(python: str) -> Environment | messages.Unusable:
+async def _query_environment(python: str) -> Environment | messages.Unusable:
     answer = await query_runner(python)
     return answer if isinstance(answer, messages.Unusable) else answer.environment
 
@@ -225,7 +225,7 @@ class Anonymizer:
     ) -> None:
         mine = [os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER", "USERNAME")]
         folders = (*homes, os.path.expanduser("~"))  # noqa: PTH111 (never raises)
-        people = {*users, *mine, _own_name(), *(Path(each).name for each in folders)}
+        people = {*users, *mine, _read_own_name(), *(Path(each).name for each in folders)}
         names = {*hosts, socket.gethostname(), os.environ.get("HOSTNAME", "")}
         names |= {name.partition(".")[0] for name in names}
         self._users = whole_words(people - {"root", "home", "user"})
@@ -257,14 +257,14 @@ class Anonymizer:
         return PATH if len(text) > 1 else text
 
 
-def _own_name() -> str:
+def _read_own_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return ""  # a user without an entry, as in containers
 
 
-def bundled(
+def build_bundle(
     checks: Sequence[object],
     sample: Sample | str,
     environment: object,
@@ -283,9 +283,9 @@ def bundled(
         "version": version("gpu-workbench"),
         "names": with_names,
         "checks": list(checks),
-        "sample": sample if with_names or isinstance(sample, str) else _anonymous(sample),
+        "sample": sample if with_names or isinstance(sample, str) else _anonymize(sample),
         "environment": environment,
-        "reports": newest_reports(),
+        "reports": read_newest_reports(),
     }
     plain: dict[str, Any] = wire.to_plain(whole)
     if with_names:
@@ -298,32 +298,34 @@ def bundled(
         users = {row.user for row in rows if row.user}
         hosts = {sample.host.name}
     homes = [environment.executable] if isinstance(environment, Environment) else []
-    return with_texts(plain, Anonymizer(users, hosts, _homes(homes)), keys=False)
+    return with_texts(plain, Anonymizer(users, hosts, _find_homes(homes)), keys=False)
 
 
-def _homes(paths: Iterable[str]) -> list[str]:
+def _find_homes(paths: Iterable[str]) -> list[str]:
     """Return the home folders that paths lie in."""
     found = [re.match(r"/(?:home|Users|export/home|var/home)/[^/]+", path) for path in paths]
     return [match[0] for match in found if match]
 
 
-def _anonymous(sample: Sample) -> Sample:
+def _anonymize(sample: Sample) -> Sample:
     """Without who uses the devices and with which command."""
 
-    def nobody(row: GpuProcess) -> GpuProcess:
+    def remove_names(row: GpuProcess) -> GpuProcess:
         absent = {**row.unavailable, "user": LEFT_OUT, "command": LEFT_OUT}
         return replace(row, user=None, command=None, unavailable=absent)
 
-    def device(one: Device) -> Device:
+    def anonymize_device(one: Device) -> Device:
         rows = one.processes
-        return replace(one, processes=None if rows is None else tuple(map(nobody, rows)))
+        return replace(one, processes=None if rows is None else tuple(map(remove_names, rows)))
 
     listed = sample.host_processes
     return replace(
         sample,
         host=replace(sample.host, name=HOST),
-        devices=tuple(map(device, sample.devices)),
-        host_processes=replace(listed, rows=tuple(map(nobody, listed.rows))) if listed else None,
+        devices=tuple(map(anonymize_device, sample.devices)),
+        host_processes=replace(listed, rows=tuple(map(remove_names, listed.rows)))
+        if listed
+        else None,
     )
 
 
@@ -343,12 +345,12 @@ def write_bundle(
     """
     if place.exists():
         raise FileExistsError(17, "there is such a file already; choose another name")
-    whole = {"schema": SCHEMA, **bundled(checks, sample, environment, with_names=with_names)}
+    whole = {"schema": SCHEMA, **build_bundle(checks, sample, environment, with_names=with_names)}
     text = json.dumps(whole, allow_nan=False, indent=2, ensure_ascii=False)
     reports.write_private(place, rows_of_text(text.split("\n")).encode())
 
 
-def newest_reports() -> list[str]:
+def read_newest_reports() -> list[str]:
     """Return the newest crash reports, the newest first; the end of what is too long.
 
     Likely secrets in them are masked.

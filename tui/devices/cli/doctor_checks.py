@@ -18,7 +18,7 @@ from tui.core.text.examples import EXAMPLE
 from tui.core.text.numbers import count, size
 from tui.devices.allocators.process_files import Refusal
 from tui.devices.monitor.messages import GpuProcess, Sample
-from tui.devices.state.devices import NOT_ASKED, as_torch_knows, pair, uses_cuda
+from tui.devices.state.devices import NOT_ASKED, pair, reconcile_driver, uses_cuda
 from tui.kit.command_line.values import PythonChoice
 from workloads.protocol import messages
 from workloads.protocol.results import Environment
@@ -112,7 +112,7 @@ def driver_findings(
             CheckResult("monitor", "failed", sample, "start gpu-workbench and read its log (l)")
         ]
     torch = environment if isinstance(environment, Environment) else None
-    driver = as_torch_knows(sample.driver, torch)
+    driver = reconcile_driver(sample.driver, torch)
     if driver.error:
         advice = "workloads run on the CPU; if this machine has a GPU, fix this first"
         if uses_cuda(torch):
@@ -245,7 +245,7 @@ def pairing_findings(sample: Sample, environment: Environment) -> list[CheckResu
     return findings
 
 
-async def within(seconds: float, check: Callable[[], T], otherwise: T) -> T:
+async def run_with_timeout(seconds: float, check: Callable[[], T], otherwise: T) -> T:
     """Return the result of a check that may hang, or a substitute after too long.
 
     It goes on in a thread that the end of the program does not wait for.
@@ -253,7 +253,7 @@ async def within(seconds: float, check: Callable[[], T], otherwise: T) -> T:
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
 
-    def tell(found: T | None, error: BaseException | None) -> None:
+    def deliver(found: T | None, error: BaseException | None) -> None:
         if answer.done():
             return
         if error is not None:
@@ -261,16 +261,16 @@ async def within(seconds: float, check: Callable[[], T], otherwise: T) -> T:
         else:
             answer.set_result(cast(T, found))
 
-    def work() -> None:
+    def run_check() -> None:
         found, error = None, None
         try:
             found = check()
         except Exception as problem:  # noqa: BLE001 (raised again where it is waited for)
             error = problem
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell, found, error)
+            loop.call_soon_threadsafe(deliver, found, error)
 
-    threading.Thread(target=work, daemon=True, name="check").start()
+    threading.Thread(target=run_check, daemon=True, name="check").start()
     try:
         return await asyncio.wait_for(answer, seconds)
     except asyncio.TimeoutError:

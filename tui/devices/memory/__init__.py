@@ -12,6 +12,7 @@ from dataclasses import replace
 from tui.devices.memory.gpu import gpu_gauge
 from tui.devices.memory.host import host_gauge
 from tui.devices.memory.model import OTHER_PARTS, PINNED, Counter, Gauge, ProcessMemory, Slice, Term
+from tui.devices.memory.others import other_processes
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.machine import MachineState
 
@@ -41,7 +42,7 @@ def account(machine: MachineState, view: DeviceView, now: float) -> Gauge:
     if view.key == CPU:
         pinned = _pinned(machine)
         return host_gauge(machine.sample, machine.heap, machine.worker_pid, peak, now, pinned)
-    moment = machine.moments.of(view, machine.worker_pid, now)
+    moment = machine.moments.find(view, machine.worker_pid, now)
     torch = moment.torch
     gauge = gpu_gauge(
         replace(view, nvml=moment.device),
@@ -55,9 +56,6 @@ def account(machine: MachineState, view: DeviceView, now: float) -> Gauge:
     )
     if machine.allocators is None:
         return gauge
-    # Nothing of it is there before the watch runs.
-    from tui.devices.memory.others import other_processes
-
     return replace(gauge, others=other_processes(machine.allocators, view, machine.worker_pid, now))
 
 

@@ -10,10 +10,10 @@ from tui.devices.memory.model import (
     Slice,
     Stale,
     Value,
-    as_old_as,
     clip,
+    copy_age,
     derive,
-    value_of,
+    get_value,
 )
 
 LABELS = {
@@ -43,7 +43,7 @@ def context(figures: GpuFigures) -> Reading[int]:
 
 def _undivided(figures: GpuFigures) -> Absent:
     """How much of the process torch had reserved when NVML was read is not known."""
-    return Absent(figures.whose.busy)
+    return Absent(figures.wording.busy)
 
 
 def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
@@ -53,32 +53,32 @@ def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
     NVML says of the process, then of the others; each takes what room the device's ``used``
     leaves. What is absent keeps its place without a size.
     """
-    total = value_of(figures.total)
+    total = get_value(figures.total)
     if total is None or total <= 0:
         return _without_total(figures)
-    driver = clip(value_of(figures.driver), 0, total)
+    driver = clip(get_value(figures.driver), 0, total)
     room = total - driver
     used, free, gap = _used_and_free(figures, room)
     held = room if used is None else used
     parts = _torch_parts(figures, held)
-    torch = sum(value_of(part.bytes) or 0 for part in parts)
+    torch = sum(get_value(part.bytes) or 0 for part in parts)
     if not isinstance(figures.process, Absent):
-        own = clip(value_of(figures.process), torch, held) - torch
+        own = clip(get_value(figures.process), torch, held) - torch
         split = figures.process_splits and not isinstance(figures.torch.reserved, Absent)
         key = "context" if split else "process"
-        parts.append(_slice(key, as_old_as(own, figures.process)))
+        parts.append(_slice(key, copy_age(own, figures.process)))
         torch += own
     elif not figures.ours_is_unknown:
         parts.append(_slice("context", figures.process))
     if figures.our_processes and not figures.ours_is_unknown:
-        ours = clip(value_of(figures.ours), 0, held - torch)
-        parts.append(_slice("ours", as_old_as(ours, figures.ours)))
+        ours = clip(get_value(figures.ours), 0, held - torch)
+        parts.append(_slice("ours", copy_age(ours, figures.ours)))
         torch += ours
     rest = held - torch
     whole = figures.ours_is_unknown and not figures.used_splits
     labels = {"process_and_others": "this process + others"} if whole else {}
     parts += [
-        Slice(key, labels.get(key, LABELS[key]), as_old_as(size, figures.total))
+        Slice(key, labels.get(key, LABELS[key]), copy_age(size, figures.total))
         for key, size in _rest(figures, rest, used, gap)
     ]
     if isinstance(figures.others, Absent) and not figures.ours_is_unknown and used is None:
@@ -87,14 +87,14 @@ def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
         parts.append(_aged("driver", driver, figures.total))
     if used is not None:
         label = "available" if figures.unified else LABELS["free"]
-        parts.append(Slice("free", label, as_old_as(free, figures.total)))
+        parts.append(Slice("free", label, copy_age(free, figures.total)))
     return tuple(parts)
 
 
 def _used_and_free(figures: GpuFigures, room: int) -> tuple[int | None, int, int]:
     """Return used, free and neither; used is ``None`` where it is not known."""
-    free = value_of(figures.free)
-    used = value_of(figures.used)
+    free = get_value(figures.free)
+    used = get_value(figures.used)
     if used is None:
         if free is None:
             return None, 0, 0
@@ -113,9 +113,9 @@ def _torch_parts(figures: GpuFigures, held: int) -> list[Slice]:
         absent = torch.allocated if isinstance(torch.allocated, Absent) else torch.reserved
         return [_slice("allocated", absent), _slice("cached", absent)]
     allocated = clip(torch.allocated.value, 0, held)
-    kept = clip(value_of(cached(torch)), 0, held - allocated)
+    kept = clip(get_value(cached(torch)), 0, held - allocated)
     parts = [_slice("allocated", Value(allocated)), _slice("cached", Value(kept))]
-    workspace = clip(value_of(workspace_or_none(torch)), 0, held - allocated - kept)
+    workspace = clip(get_value(workspace_or_none(torch)), 0, held - allocated - kept)
     return [*parts, _slice("workspace", Value(workspace))] if workspace else parts
 
 
@@ -128,7 +128,7 @@ def _rest(figures: GpuFigures, rest: int, used: int | None, gap: int) -> list[tu
         nobody = gap
     else:
         # Where not all of them say what they hold, all of the rest is theirs.
-        others = clip(value_of(figures.others), 0, rest) if figures.others_known else rest
+        others = clip(get_value(figures.others), 0, rest) if figures.others_known else rest
         parts = [("others", others)]
         nobody = rest - others + gap
     return [*parts, ("unattributed", nobody)] if nobody else parts
@@ -148,7 +148,7 @@ def _slice(key: str, size: Reading[int]) -> Slice:
 
 
 def _aged(key: str, size: int, like: Reading[int]) -> Slice:
-    return _slice(key, as_old_as(size, like))
+    return _slice(key, copy_age(size, like))
 
 
 def explain_gpu(
@@ -186,11 +186,11 @@ def _ended(reason: str) -> str:
 
 def _bytes(parts: dict[str, Slice], key: str) -> int | None:
     part = parts.get(key)
-    return value_of(part.bytes) if part else None
+    return get_value(part.bytes) if part else None
 
 
 def _opening(figures: GpuFigures) -> str:
-    used, allocated = value_of(figures.used), figures.torch.allocated
+    used, allocated = get_value(figures.used), figures.torch.allocated
     if used is None:
         why = figures.used.reason if isinstance(figures.used, Absent) else ""
         return f"How much of the device is used is not known: {_ended(why)}"
@@ -217,7 +217,7 @@ def _opening(figures: GpuFigures) -> str:
 
 
 def _cache(figures: GpuFigures, would_free: Reading[int]) -> str:
-    kept, reserved = value_of(cached(figures.torch)), value_of(figures.torch.reserved)
+    kept, reserved = get_value(cached(figures.torch)), get_value(figures.torch.reserved)
     if kept is None or reserved is None or not figures.used_splits:
         return ""
     if kept <= 0:
@@ -226,7 +226,7 @@ def _cache(figures: GpuFigures, would_free: Reading[int]) -> str:
         f"{text.size(kept)} is torch's cache: freed, but kept for the next tensors "
         f"(reserved {text.size(reserved)})"
     )
-    free = value_of(would_free)
+    free = get_value(would_free)
     if free is None:
         return f"{sentence}."
     if free == 0:
@@ -269,10 +269,9 @@ def _ours(figures: GpuFigures, parts: dict[str, Slice]) -> str:
     ours = _bytes(parts, "ours")
     if not ours:
         return ""
-    whose = text.count(figures.our_processes, "other process", "other processes")
-    return (
-        f"{text.size(ours)} is held by {whose} of this program: ranks, or workers that are ending."
-    )
+    holders = text.count(figures.our_processes, "other process", "other processes")
+    size = text.size(ours)
+    return f"{size} is held by {holders} of this program: ranks, or workers that are ending."
 
 
 def _others(figures: GpuFigures, parts: dict[str, Slice]) -> str:
@@ -282,8 +281,8 @@ def _others(figures: GpuFigures, parts: dict[str, Slice]) -> str:
     if figures.unified:
         return f"{text.size(others)} is held by other programs, on the GPU or on the host."
     if figures.other_processes:
-        whose = text.count(figures.other_processes, "other process", "other processes")
-        return f"{text.size(others)} is held by {whose}."
+        holders = text.count(figures.other_processes, "other process", "other processes")
+        return f"{text.size(others)} is held by {holders}."
     return f"{text.size(others)} is held by others."
 
 
@@ -293,7 +292,7 @@ def _unattributed(parts: dict[str, Slice]) -> str:
 
 
 def _driver(figures: GpuFigures) -> str:
-    driver = value_of(figures.driver)
+    driver = get_value(figures.driver)
     if not driver:
         return ""
     return f"{text.size(driver)} is reserved by the driver and not part of the used figure."

@@ -11,12 +11,12 @@ from tui.devices.memory.model import (
     AccountWording,
     Reading,
     Value,
-    aged,
     derive,
+    get_value,
+    mark_stale,
     reading,
-    value_of,
 )
-from tui.devices.monitor.messages import Device, GpuProcess, Sample, process_of
+from tui.devices.monitor.messages import Device, GpuProcess, Sample, find_process
 from tui.devices.state.devices import Basis, DeviceView
 from tui.devices.state.history import stale_after
 from workloads.protocol.messages import TorchMemory
@@ -65,7 +65,7 @@ class GpuFigures:
     """The sum over the processes that are not this program's."""
     other_processes: int | None
     unified: bool
-    whose: AccountWording = WORKER
+    wording: AccountWording = WORKER
     basis: Basis = "one moment"
     """Whose moment the figures are of; those of the other are not subtracted from them."""
 
@@ -96,7 +96,7 @@ class GpuFigures:
         return not isinstance(self.others, Absent)
 
 
-def gather(
+def collect_figures(
     view: DeviceView,
     sample: Sample | None,
     torch: TorchMemory | None,
@@ -104,7 +104,7 @@ def gather(
     now: float,
     basis: Basis = "one moment",
     ended: bool = False,
-    whose: AccountWording = WORKER,
+    wording: AccountWording = WORKER,
 ) -> GpuFigures:
     """Collect the figures of one GPU.
 
@@ -116,27 +116,27 @@ def gather(
         now: Unix time, to tell old figures from current ones.
         basis: whose moment they are of; those that are not of it are absent, or old.
         ended: the worker has ended.
-        whose: the words for the process.
+        wording: the words for the process.
     """
     live = torch if torch is not None and torch.pid == worker_pid else None
-    figures = torch_figures(live, _why_no_torch(view, worker_pid), whose)
+    figures = make_torch_figures(live, _explain_no_torch(view, worker_pid), wording)
     if live is not None and view.nvml is not None and view.nvml.lost:
-        figures = _old(figures, now - live.at, "the device no longer answers")
+        figures = _mark_old(figures, now - live.at, "the device no longer answers")
     elif live is not None and ended:
-        figures = _old(figures, now - live.at, whose.ended)
+        figures = _mark_old(figures, now - live.at, wording.ended)
     elif live is not None and basis == "NVML":
-        figures = _old(figures, now - live.at, whose.busy)
+        figures = _mark_old(figures, now - live.at, wording.busy)
     total, used, free, driver, source = _device(view, sample, live, now)
     holders = _holders(view, sample, worker_pid, live is not None, now)
-    if ended and not whose.pinned and view.nvml is not None:
+    if ended and not wording.pinned and view.nvml is not None:
         # The number may be another process's, and its own memory is the device's again.
-        holders = replace(_holders(view, sample, None, False, now), process=Absent(whose.ended))
+        holders = replace(_holders(view, sample, None, False, now), process=Absent(wording.ended))
     total_source = source
     if live is not None and live.device_free is not None and basis == "torch":
         # All of torch's moment; total and driver do not change.
         free, source = Value(live.device_free), MEM_GET_INFO
-        free = aged(free, now - live.at, whose.ended) if ended else free
-        used = _used_by(free, total, driver)
+        free = mark_stale(free, now - live.at, wording.ended) if ended else free
+        used = _compute_used(free, total, driver)
         holders = _Holders(_MOVING, _MOVING, 0, _MOVING, None)
     return GpuFigures(
         total=total,
@@ -152,19 +152,19 @@ def gather(
         others=holders.others,
         other_processes=holders.other_processes,
         unified=bool(view.nvml and view.nvml.memory.unified),
-        whose=whose,
+        wording=wording,
         basis=basis,
     )
 
 
-def _used_by(free: Reading[int], total: Reading[int], driver: Reading[int]) -> Reading[int]:
+def _compute_used(free: Reading[int], total: Reading[int], driver: Reading[int]) -> Reading[int]:
     """Return the used memory that goes with this much free memory."""
-    kept = value_of(driver) or 0
+    kept = get_value(driver) or 0
     return derive(lambda whole, left: max(0, whole - kept - left), total, free)
 
 
-def torch_figures(
-    torch: TorchMemory | None, why_not: str, whose: AccountWording = WORKER
+def make_torch_figures(
+    torch: TorchMemory | None, why_not: str, wording: AccountWording = WORKER
 ) -> TorchFigures:
     """Return the allocator's figures as readings."""
     if torch is None:
@@ -180,34 +180,34 @@ def torch_figures(
         active=Value(torch.active) if counts else Absent(uncounted),
         stuck=Value(torch.inactive_split) if counts else Absent(uncounted),
         reserved=Value(torch.reserved),
-        workspace=reading(torch.workspace, whose.no_workspace),
+        workspace=reading(torch.workspace, wording.no_workspace),
     )
 
 
-def _old(figures: TorchFigures, age_s: float, reason: str) -> TorchFigures:
+def _mark_old(figures: TorchFigures, age_s: float, reason: str) -> TorchFigures:
     return TorchFigures(
-        *(aged(getattr(figures, item.name), age_s, reason) for item in fields(TorchFigures))
+        *(mark_stale(getattr(figures, item.name), age_s, reason) for item in fields(TorchFigures))
     )
 
 
-def device_age(device: Device, sample: Sample, now: float) -> float:
+def compute_device_age(device: Device, sample: Sample, now: float) -> float:
     """Seconds since the device's figures were read."""
     return max(0.0, now - (device.read_at or sample.at))
 
 
-def why_old(sample: Sample) -> str:
+def explain_age(sample: Sample) -> str:
     """Why the figures of a sample have grown old."""
     if sample.nvml_silent_s is not None:
         return "NVML does not answer"
     return "the monitor has sent nothing since"
 
 
-def _why_no_torch(view: DeviceView, worker_pid: int | None) -> str:
+def _explain_no_torch(view: DeviceView, worker_pid: int | None) -> str:
     if view.torch is None:
         return view.unpaired or "torch has not said yet which devices it sees"
     if worker_pid is None:
         return "no worker is running"
-    if view.nvml is not None and process_of(view.nvml, worker_pid) is not None:
+    if view.nvml is not None and find_process(view.nvml, worker_pid) is not None:
         return "torch has not said that it holds anything on this device"
     return "the runner has not used this device yet"
 
@@ -222,18 +222,18 @@ def _device(
     if device is not None and sample is not None and device.memory.unified:
         return _unified(sample, now)
     if device is not None and sample is not None and device.memory.total:
-        age = device_age(device, sample, now)
+        age = compute_device_age(device, sample, now)
 
-        def take(value: int | None, path: str) -> Reading[int]:
+        def read_figure(value: int | None, path: str) -> Reading[int]:
             read = reading(value, device.unavailable.get(path))
-            return aged(read, age, why_old(sample)) if age > stale_after(sample) else read
+            return mark_stale(read, age, explain_age(sample)) if age > stale_after(sample) else read
 
         memory = device.memory
         return (
-            take(memory.total, "memory.total"),
-            take(memory.used, "memory.used"),
-            take(memory.free, "memory.free"),
-            take(memory.driver_reserved, "memory.driver_reserved"),
+            read_figure(memory.total, "memory.total"),
+            read_figure(memory.used, "memory.used"),
+            read_figure(memory.free, "memory.free"),
+            read_figure(memory.driver_reserved, "memory.driver_reserved"),
             NVML,
         )
     if device is not None and device.lost:
@@ -243,20 +243,20 @@ def _device(
     if torch is not None and torch.device_total and torch.device_free is not None:
         age = now - torch.at
 
-        def seen(value: int) -> Reading[int]:
+        def make_reading(value: int) -> Reading[int]:
             # The worker asks while it runs something; other processes do not wait for that.
             why = "the worker has not asked since"
-            return aged(Value(value), age, why) if age > stale_after(sample) else Value(value)
+            return mark_stale(Value(value), age, why) if age > stale_after(sample) else Value(value)
 
-        used = seen(torch.device_total - torch.device_free)
-        free = seen(torch.device_free)
+        used = make_reading(torch.device_total - torch.device_free)
+        free = make_reading(torch.device_free)
         return Value(torch.device_total), used, free, no_driver, MEM_GET_INFO
-    nothing = Absent(_why_no_memory(view, sample))
+    nothing = Absent(_explain_no_memory(view, sample))
     total = view.torch_device.total_memory if view.torch_device else None
     return (Value(total) if total else nothing), nothing, nothing, nothing, MEM_GET_INFO
 
 
-def _why_no_memory(view: DeviceView, sample: Sample | None) -> str:
+def _explain_no_memory(view: DeviceView, sample: Sample | None) -> str:
     if view.nvml is not None:
         return view.nvml.unavailable.get("memory.total", "NVML gives no total")
     if sample is None:
@@ -268,13 +268,21 @@ def _unified(sample: Sample, now: float) -> _Memory:
     host = sample.host.memory
     age = now - sample.at
 
-    def take(value: int) -> Reading[int]:
+    def read_figure(value: int) -> Reading[int]:
         return (
-            aged(Value(value), age, why_old(sample)) if age > stale_after(sample) else Value(value)
+            mark_stale(Value(value), age, explain_age(sample))
+            if age > stale_after(sample)
+            else Value(value)
         )
 
     driver = Absent("unified memory: part of what the host uses")
-    return take(host.total), take(host.total - host.available), take(host.available), driver, HOST
+    return (
+        read_figure(host.total),
+        read_figure(host.total - host.available),
+        read_figure(host.available),
+        driver,
+        HOST,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,12 +308,12 @@ def _holders(
 ) -> _Holders:
     device = view.nvml
     if device is None or sample is None or device.processes is None:
-        reason = _why_no_memory(view, sample)
+        reason = _explain_no_memory(view, sample)
         if device is not None:
             reason = device.unavailable.get("processes", "NVML lists no processes here")
         nothing = Absent(reason)
         return _Holders(nothing, nothing, 0, nothing, None)
-    worker = process_of(device, worker_pid)
+    worker = find_process(device, worker_pid)
     rest = tuple(row for row in device.processes if row is not worker)
     ours = tuple(row for row in rest if row.ours)
     strangers = tuple(row for row in rest if not row.ours)
@@ -320,12 +328,16 @@ def _holders(
         unknown = Absent(process.reason)
         return _Holders(process, _sum(ours), len(ours), unknown, len(strangers))
     else:
-        process = Absent(_why_no_torch(view, worker_pid))
-    age = device_age(device, sample, now)
+        process = Absent(_explain_no_torch(view, worker_pid))
+    age = compute_device_age(device, sample, now)
     own, others = _sum(ours), _sum(strangers)
     if age > stale_after(sample):
-        why = why_old(sample)
-        process, own, others = aged(process, age, why), aged(own, age, why), aged(others, age, why)
+        why = explain_age(sample)
+        process, own, others = (
+            mark_stale(process, age, why),
+            mark_stale(own, age, why),
+            mark_stale(others, age, why),
+        )
     return _Holders(process, own, len(ours), others, len(strangers))
 
 

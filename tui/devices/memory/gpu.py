@@ -10,7 +10,7 @@ from tui.devices.memory.figures import (
     GpuFigures,
     TorchFigures,
     cached,
-    gather,
+    collect_figures,
     workspace_or_none,
 )
 from tui.devices.memory.model import (
@@ -22,11 +22,11 @@ from tui.devices.memory.model import (
     Reading,
     Term,
     Value,
-    chain_breaks,
     derive,
+    find_chain_breaks,
+    get_value,
     pinned_term,
     reading,
-    value_of,
 )
 from tui.devices.monitor.messages import Sample
 from tui.devices.state.devices import Basis, DeviceView
@@ -53,7 +53,7 @@ def gpu_gauge(
     now: float,
     basis: Basis = "one moment",
     ended: bool = False,
-    whose: AccountWording = WORKER,
+    wording: AccountWording = WORKER,
 ) -> Gauge:
     """Account for a GPU.
 
@@ -66,19 +66,19 @@ def gpu_gauge(
         now: Unix time.
         basis: whose moment the account is of.
         ended: the worker has ended.
-        whose: the words for the process.
+        wording: the words for the process.
     """
     live = torch if torch is not None and torch.pid == worker_pid else None
-    figures = gather(view, sample, torch, worker_pid, now, basis, ended, whose)
+    figures = collect_figures(view, sample, torch, worker_pid, now, basis, ended, wording)
     slices = lay_out(figures)
     terms = _terms(figures)
-    if whose.pinned:
+    if wording.pinned:
         terms = (*terms, pinned_term(_pinned(live, figures.torch.reserved)))
     by_key = {term.key: term for term in terms}
-    warnings = _breaks(figures, by_key)
-    warnings += _sums(figures)
+    warnings = _find_breaks(figures, by_key)
+    warnings += _check_sums(figures)
     counters = _counters(live, figures.torch.reserved)
-    warnings += _events(live, whose)
+    warnings += _list_events(live, wording)
     would_free = releasable(figures.torch)
     return Gauge(
         total=figures.total,
@@ -89,19 +89,19 @@ def gpu_gauge(
         would_free=would_free,
         warnings=tuple(warnings),
         explanation=explain_gpu(figures, slices, would_free),
-        whose=whose,
+        wording=wording,
         unified=figures.unified,
     )
 
 
-def _breaks(figures: GpuFigures, terms: dict[str, Term]) -> list[str]:
+def _find_breaks(figures: GpuFigures, terms: dict[str, Term]) -> list[str]:
     """Return the terms that do not fit; figures of different moments are not compared."""
     at = CHAIN.index("process")
     chains = (CHAIN,) if figures.process_splits else (CHAIN[:at], CHAIN[at:])
     return [
         warning
         for chain in chains
-        for warning in chain_breaks(tuple(terms[key] for key in chain), _CAUSES)
+        for warning in find_chain_breaks(tuple(terms[key] for key in chain), _CAUSES)
     ]
 
 
@@ -123,7 +123,7 @@ def _difference(larger: Reading[int], smaller: Reading[int]) -> Reading[int]:
 
 
 def _terms(figures: GpuFigures) -> tuple[Term, ...]:
-    torch, source, from_torch = figures.torch, figures.source, figures.whose.source
+    torch, source, from_torch = figures.torch, figures.source, figures.wording.source
     spare = derive(
         lambda used, *held: max(0, used - sum(held)),
         figures.used,
@@ -179,9 +179,9 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             DERIVED,
             "this process - reserved: CUDA context, kernels, libraries",
         ),
-        Term("process", "this process", figures.process, NVML, figures.whose.about),
+        Term("process", "this process", figures.process, NVML, figures.wording.about),
         *_ours(figures),
-        Term("others", "others", figures.others, NVML, figures.whose.others),
+        Term("others", "others", figures.others, NVML, figures.wording.others),
         Term(
             "unattributed",
             "unattributed",
@@ -218,9 +218,9 @@ def _used(figures: GpuFigures) -> Term:
     return Term("used", "device used", figures.used, figures.source, about)
 
 
-def _sums(figures: GpuFigures) -> list[str]:
-    process, used = value_of(figures.process), value_of(figures.used)
-    ours, others = value_of(figures.ours), value_of(figures.others)
+def _check_sums(figures: GpuFigures) -> list[str]:
+    process, used = get_value(figures.process), get_value(figures.used)
+    ours, others = get_value(figures.ours), get_value(figures.others)
     if ours is None or others is None or used is None or (process or 0) + ours + others <= used:
         return []
     if process is not None and process > used:
@@ -253,14 +253,14 @@ def _counters(torch: TorchMemory | None, like: Reading[int]) -> tuple[Counter, .
     )
 
 
-def _events(torch: TorchMemory | None, whose: AccountWording) -> list[str]:
+def _list_events(torch: TorchMemory | None, wording: AccountWording) -> list[str]:
     found = []
     if torch is not None and torch.ooms:
-        found.append(f"out of memory {text.count(torch.ooms, 'time')} since {whose.since}")
+        found.append(f"out of memory {text.count(torch.ooms, 'time')} since {wording.since}")
     if torch is not None and torch.alloc_retries:
         times = text.count(torch.alloc_retries, "time")
         found.append(
-            f"torch returned its whole cache {times} to find room since {whose.since} "
+            f"torch returned its whole cache {times} to find room since {wording.since} "
             "(alloc retries)"
         )
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tui.devices.memory.explain import explain_host
-from tui.devices.memory.figures import DERIVED, HOST, why_old
+from tui.devices.memory.figures import DERIVED, HOST, explain_age
 from tui.devices.memory.model import (
     Absent,
     Gauge,
@@ -11,14 +11,14 @@ from tui.devices.memory.model import (
     Slice,
     Term,
     Value,
-    aged,
-    as_old_as,
-    chain_breaks,
     clip,
+    copy_age,
     derive,
+    find_chain_breaks,
+    get_value,
+    mark_stale,
     pinned_term,
     reading,
-    value_of,
 )
 from tui.devices.monitor.messages import Sample, WatchedProcess
 from tui.devices.state.history import MemoryPoint, stale_after
@@ -68,7 +68,7 @@ def host_gauge(
         peaks=_peaks(sampled_peak),
         counters=(),
         would_free=cached,
-        warnings=tuple(chain_breaks(tuple(by_key[key] for key in CHAIN), _CAUSES)),
+        warnings=tuple(find_chain_breaks(tuple(by_key[key] for key in CHAIN), _CAUSES)),
         explanation=_explanation(used, unique, resident, cached),
     )
 
@@ -87,7 +87,7 @@ def _host(sample: Sample | None, now: float) -> tuple[Reading[int], Reading[int]
 
 def _aged(read: Reading[int], sample: Sample, now: float) -> Reading[int]:
     age = now - sample.at
-    return aged(read, age, why_old(sample)) if age > stale_after(sample) else read
+    return mark_stale(read, age, explain_age(sample)) if age > stale_after(sample) else read
 
 
 def _watched(
@@ -125,29 +125,29 @@ def _slices(
     resident: Reading[int],
     has_worker: bool,
 ) -> tuple[Slice, ...]:
-    whole = value_of(total)
+    whole = get_value(total)
     if whole is None or whole <= 0:
         return (Slice("unique", "runner", unique), Slice("others", "others", total))
-    free = clip(value_of(available), 0, whole)
+    free = clip(get_value(available), 0, whole)
     held = whole - free
     parts: list[Slice] = []
     ours = 0
     if not isinstance(unique, Absent):
-        ours = clip(value_of(unique), 0, held)
-        parts.append(Slice("unique", "runner", as_old_as(ours, unique)))
+        ours = clip(get_value(unique), 0, held)
+        parts.append(Slice("unique", "runner", copy_age(ours, unique)))
         if not isinstance(resident, Absent):
-            shared = clip(value_of(resident), ours, held) - ours
-            parts.append(Slice("shared", "shared", as_old_as(shared, resident)))
+            shared = clip(get_value(resident), ours, held) - ours
+            parts.append(Slice("shared", "shared", copy_age(shared, resident)))
             ours += shared
     elif not isinstance(resident, Absent):
-        ours = clip(value_of(resident), 0, held)
-        parts.append(Slice("unique", "runner, resident", as_old_as(ours, resident)))
+        ours = clip(get_value(resident), 0, held)
+        parts.append(Slice("unique", "runner, resident", copy_age(ours, resident)))
     else:
         parts.append(Slice("unique", "runner", unique))
     label = "runner + others" if has_worker and isinstance(resident, Absent) and not ours else ""
     key = "process_and_others" if label else "others"
-    parts.append(Slice(key, label or "others", as_old_as(held - ours, total)))
-    parts.append(Slice("free", "available", as_old_as(free, total)))
+    parts.append(Slice(key, label or "others", copy_age(held - ours, total)))
+    parts.append(Slice("free", "available", copy_age(free, total)))
     return tuple(parts)
 
 
@@ -187,9 +187,9 @@ def _peaks(sampled: MemoryPoint) -> tuple[Term, ...]:
 def _explanation(
     used: Reading[int], unique: Reading[int], resident: Reading[int], cached: Reading[int]
 ) -> tuple[str, ...]:
-    known = value_of(used)
+    known = get_value(used)
     if known is None:
         why = used.reason if isinstance(used, Absent) else ""
         return (f"The host's memory is not known: {why}.",)
     why_not = resident.reason if isinstance(resident, Absent) else ""
-    return explain_host(known, value_of(unique), value_of(resident), value_of(cached), why_not)
+    return explain_host(known, get_value(unique), get_value(resident), get_value(cached), why_not)

@@ -52,12 +52,12 @@ def reading(value: T | None, reason: str | None = None) -> Value[T] | Absent:
     return Absent(reason or "not reported")
 
 
-def value_of(read: Reading[T]) -> T | None:
+def get_value(read: Reading[T]) -> T | None:
     """Return the value, current or old; ``None`` for an absence."""
     return None if isinstance(read, Absent) else read.value
 
 
-def reading_text(read: Reading[T], text: Callable[[T], str]) -> str:
+def format_reading(read: Reading[T], text: Callable[[T], str]) -> str:
     """Return the value as text, with its age if it is old, or the short word for its absence."""
     if isinstance(read, Absent):
         return read.short
@@ -67,7 +67,7 @@ def reading_text(read: Reading[T], text: Callable[[T], str]) -> str:
     return text(read.value)
 
 
-def aged(read: Reading[T], age_s: float | None, reason: str) -> Reading[T]:
+def mark_stale(read: Reading[T], age_s: float | None, reason: str) -> Reading[T]:
     """Return a current value as an old one; an absence stays what it is."""
     return Stale(read.value, age_s, reason) if isinstance(read, Value) else read
 
@@ -80,13 +80,13 @@ def derive(compute: Callable[..., R], *sources: Reading[T]) -> Reading[R]:
         if isinstance(source, Absent):
             return source
         values.append(source.value)
-        if isinstance(source, Stale) and (oldest is None or _older(source, oldest)):
+        if isinstance(source, Stale) and (oldest is None or _is_older(source, oldest)):
             oldest = source
     result = compute(*values)
     return Stale(result, oldest.age_s, oldest.reason) if oldest else Value(result)
 
 
-def _older(a: Stale[T], b: Stale[T]) -> bool:
+def _is_older(a: Stale[T], b: Stale[T]) -> bool:
     return b.age_s is not None and (a.age_s is None or a.age_s > b.age_s)
 
 
@@ -158,7 +158,7 @@ class ProcessMemory:
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:
         """Keys and sizes of what makes up the process's figure; none where that is not known."""
-        sizes = [value_of(each) for each in (self.allocated, self.cached, self.context)]
+        sizes = [get_value(each) for each in (self.allocated, self.cached, self.context)]
         known = [size for size in sizes if size is not None and size >= 0]
         return tuple(zip(OTHER_PARTS, known, strict=True)) if len(known) == len(sizes) else ()
 
@@ -224,7 +224,7 @@ class Gauge:
     """Sentences that say where the memory is."""
     others: tuple[ProcessMemory, ...] = ()
     """The processes that are not this program's and use torch, the largest first."""
-    whose: AccountWording = WORKER
+    wording: AccountWording = WORKER
     unified: bool = False
     """The device has no memory of its own: the total is the host's."""
 
@@ -250,12 +250,12 @@ def clip(value: int | None, low: int, high: int) -> int:
     return low if value is None else max(low, min(value, high))
 
 
-def as_old_as(value: int, other: Reading[int]) -> Reading[int]:
+def copy_age(value: int, other: Reading[int]) -> Reading[int]:
     """Return a size that was worked out, as old as what it was worked out from."""
     return Stale(value, other.age_s, other.reason) if isinstance(other, Stale) else Value(value)
 
 
-def chain_breaks(chain: tuple[Term, ...], causes: dict[str, str]) -> list[str]:
+def find_chain_breaks(chain: tuple[Term, ...], causes: dict[str, str]) -> list[str]:
     """Return a sentence for each known term that is larger than the next known one.
 
     Args:
@@ -265,13 +265,15 @@ def chain_breaks(chain: tuple[Term, ...], causes: dict[str, str]) -> list[str]:
     known = [term for term in chain if not isinstance(term.bytes, Absent)]
     sentences = []
     for smaller, larger in pairwise(known):
-        low, high = value_of(smaller.bytes), value_of(larger.bytes)
+        low, high = get_value(smaller.bytes), get_value(larger.bytes)
         if low is not None and high is not None and low > high:
-            sentences.append(_break(smaller, low, larger, high, causes))
+            sentences.append(_describe_break(smaller, low, larger, high, causes))
     return sentences
 
 
-def _break(smaller: Term, low: int, larger: Term, high: int, causes: dict[str, str]) -> str:
+def _describe_break(
+    smaller: Term, low: int, larger: Term, high: int, causes: dict[str, str]
+) -> str:
     a, b = text.size(low), text.size(high)
     if a == b:
         a, b = text.count(low, "byte"), text.count(high, "byte")

@@ -13,12 +13,12 @@ from tui.devices.memory.model import (
     ProcessMemory,
     Reading,
     Value,
-    aged,
     derive,
+    get_value,
+    mark_stale,
     reading,
-    value_of,
 )
-from tui.devices.monitor.messages import GpuProcess, Sample, process_of
+from tui.devices.monitor.messages import GpuProcess, Sample, find_process
 from tui.devices.state.allocators import OLD_S, Allocator, Allocators
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.history import MemoryPoint
@@ -47,7 +47,7 @@ def other_processes(
         and row.pid != worker_pid
         and known.process(row.pid, row.started_at) is not None
     ]
-    return tuple(sorted(found, key=lambda each: -(value_of(each.process) or 0)))
+    return tuple(sorted(found, key=lambda each: -(get_value(each.process) or 0)))
 
 
 def other_process(
@@ -99,31 +99,31 @@ def _split(
 ) -> ProcessMemory:
     figures = allocator.figures
 
-    def seen(value: int) -> Reading[int]:
+    def make_reading(value: int) -> Reading[int]:
         age = now - figures.at
         read = Value(value)
-        return aged(read, age, allocator.ended or OLD) if _is_old(allocator, now) else read
+        return mark_stale(read, age, allocator.ended or OLD) if _is_old(allocator, now) else read
 
     context: Reading[int] = Absent(OUTSIDE.busy, "moving")
     if isinstance(process, Absent):
         context = process
     elif view is not None:
         moment = allocator.moment(view, now)
-        row = process_of(moment.device, figures.pid) if moment.device else None
+        row = find_process(moment.device, figures.pid) if moment.device else None
         if moment.basis == "one moment" and row is not None and row.memory is not None:
             held = max(0, row.memory - figures.reserved)
-            context = derive(lambda _: held, seen(held))
+            context = derive(lambda _: held, make_reading(held))
     return ProcessMemory(
         figures.pid,
         command,
         allocator.key,
         process,
-        seen(figures.allocated),
-        seen(figures.reserved - figures.allocated),
+        make_reading(figures.allocated),
+        make_reading(figures.reserved - figures.allocated),
         context,
-        seen(figures.allocated_peak),
-        seen(figures.alloc_retries),
-        seen(figures.ooms),
+        make_reading(figures.allocated_peak),
+        make_reading(figures.alloc_retries),
+        make_reading(figures.ooms),
     )
 
 
@@ -164,7 +164,7 @@ def account_of(
     figures, peak = allocator.figures, replace(allocator.peak, used=device_peak.used)
     if view is None:
         nameless = DeviceView(figures.device, unpaired=allocator.placed.why_no_id)
-        return gpu_gauge(nameless, sample, figures, figures.pid, peak, now, whose=OUTSIDE)
+        return gpu_gauge(nameless, sample, figures, figures.pid, peak, now, wording=OUTSIDE)
     moment = allocator.moment(view, now)
     old = _is_old(allocator, now) and not allocator.ended
     return gpu_gauge(

@@ -5,6 +5,6 @@ from __future__ import annotations
 from tui.core.child.launch import own_command
 
 
-def serving(interval: float) -> tuple[str, ...]:
+def serve_command(interval: float) -> tuple[str, ...]:
     """Return the command that starts it, with so many seconds between two samples."""
     return own_command("tui.devices.monitor", "serve", "--interval", str(interval))

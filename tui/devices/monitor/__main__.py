@@ -54,9 +54,9 @@ def main() -> None:
 
         serve(parent, arguments.interval)
     else:
-        from tui.devices.monitor.monitor import once
+        from tui.devices.monitor.monitor import send_one_sample
 
-        once(parent)
+        send_one_sample(parent)
     quit_now()
 
 

@@ -27,19 +27,19 @@ class Identity:
     """For a MIG instance the id of its GPU."""
 
 
-def unknown_identity(index: int) -> Identity:
+def make_unknown_identity(index: int) -> Identity:
     """Return the identity of a device that has never told it."""
     return Identity(f"nvml:{index}", index, f"GPU {index}", None)
 
 
-def identity_of(device: Device) -> Identity:
+def identify_device(device: Device) -> Identity:
     """Which device a row is about."""
     return Identity(
         device.id, device.nvml_index, device.name, device.pci_bus_id, parent=device.parent
     )
 
 
-def lost_device(identity: Identity, reason: str, *, read_at: float, lost_at: float) -> Device:
+def make_lost_device(identity: Identity, reason: str, *, read_at: float, lost_at: float) -> Device:
     """Return a row without figures, each of them absent for one reason.
 
     Args:
@@ -72,19 +72,19 @@ def lost_device(identity: Identity, reason: str, *, read_at: float, lost_at: flo
         read_at=read_at,
         parent=identity.parent,
     )
-    return replace(device, unavailable=dict.fromkeys(absent_paths(device), reason))
+    return replace(device, unavailable=dict.fromkeys(find_absent_paths(device), reason))
 
 
 _NOT_FIGURES = frozenset({"torch", "lost", "lost_at", "parent"})
 
 
-def absent_paths(value: Any, prefix: str = "") -> list[str]:
+def find_absent_paths(value: Any, prefix: str = "") -> list[str]:
     """Return the dotted paths of all figures of a device that are absent."""
     found = []
     for item in fields(value):
         part = getattr(value, item.name)
         if is_dataclass(part):
-            found += absent_paths(part, f"{prefix}{item.name}.")
+            found += find_absent_paths(part, f"{prefix}{item.name}.")
         elif part is None and item.name not in _NOT_FIGURES:
             found.append(prefix + item.name)
     return found
@@ -95,7 +95,7 @@ _INTEGRATED = re.compile(r"\b(GB10|Orin|Xavier|Thor|Tegra|Jetson)\b", re.IGNOREC
 """Names of devices that have no memory of their own (DGX Spark is a GB10)."""
 
 
-def device_memory(
+def parse_device_memory(
     answer: Any, *, name: str, mig: bool, host_total: int
 ) -> tuple[DeviceMemory, dict[str, str]]:
     """Turn NVML's memory info into figures and reasons.
@@ -110,10 +110,10 @@ def device_memory(
         host_total: The machine's memory in bytes. A device with exactly that total has it in
             common with the host, and its ``used`` would be the host's.
     """
-    if not mig and _shares_the_host(answer, name, host_total):
-        return _nothing(UNIFIED, unified=True)
+    if not mig and _shares_host_memory(answer, name, host_total):
+        return _make_absent_memory(UNIFIED, unified=True)
     if isinstance(answer, NoAnswer):
-        return _nothing(answer.reason)
+        return _make_absent_memory(answer.reason)
     reserved = getattr(answer, "reserved", None)
     figures = DeviceMemory(
         total=int(answer.total),
@@ -126,7 +126,7 @@ def device_memory(
     return figures, {"memory.driver_reserved": "driver too old for this figure: part of used"}
 
 
-def _shares_the_host(answer: Any, name: str, host_total: int) -> bool:
+def _shares_host_memory(answer: Any, name: str, host_total: int) -> bool:
     integrated = _INTEGRATED.search(name) is not None
     if isinstance(answer, NoAnswer):
         return integrated and answer.code == Code.NOT_SUPPORTED
@@ -135,7 +135,7 @@ def _shares_the_host(answer: Any, name: str, host_total: int) -> bool:
     return total in (0, host_total) or (integrated and abs(total - host_total) < host_total / 20)
 
 
-def _nothing(reason: str, unified: bool = False) -> tuple[DeviceMemory, dict[str, str]]:
+def _make_absent_memory(reason: str, unified: bool = False) -> tuple[DeviceMemory, dict[str, str]]:
     paths = ("memory.total", "memory.used", "memory.free", "memory.driver_reserved")
     return DeviceMemory(None, None, None, None, unified), dict.fromkeys(paths, reason)
 
@@ -196,11 +196,11 @@ class DeviceReader:
             DeviceGoneError: the device is lost.
         """
         fields = self._fields
-        fields.begin(slow)
+        fields.start_reading(slow)
         identity = self.identify()
         mig = self._read_mig()
-        figures, listed, memory_read, moved = self._read_holders(identity.name)
-        plain = fields.figures(Device)
+        figures, listed, memory_read, moved = self._read_memory_and_processes(identity.name)
+        plain = fields.read_figures(Device)
         return Device(
             id=identity.id,
             nvml_index=identity.index,
@@ -210,12 +210,12 @@ class DeviceReader:
             memory=figures,
             utilization=self._read_utilization(),
             slowdown_c=self._read_slowdown(plain["temperature_c"]),
-            clocks_mhz=Clocks(**fields.figures(Clocks, "clocks_mhz.")),
+            clocks_mhz=Clocks(**fields.read_figures(Clocks, "clocks_mhz.")),
             pstate=self._read_pstate(),
             throttle=self._read_throttle(),
-            pcie=Pcie(**fields.figures(Pcie, "pcie.")),
+            pcie=Pcie(**fields.read_figures(Pcie, "pcie.")),
             mig=mig,
-            processes=self._rows(listed, memory_read[0], figures.total),
+            processes=self._build_rows(listed, memory_read[0], figures.total),
             read_at=at,
             memory_read=memory_read,
             memory_moved=moved,
@@ -231,15 +231,15 @@ class DeviceReader:
             DeviceGoneError: the device is lost.
         """
         fields = self._fields
-        uuid = fields.text("id", fields.query_until_known("uuid", ("nvmlDeviceGetUUID",)))
-        name = fields.text("name", fields.query_until_known("name", ("nvmlDeviceGetName",)))
+        uuid = fields.parse_text("id", fields.query_until_known("uuid", ("nvmlDeviceGetUUID",)))
+        name = fields.parse_text("name", fields.query_until_known("name", ("nvmlDeviceGetName",)))
         bus = fields.query_until_known("bus", ("nvmlDeviceGetPciInfo",))
         return Identity(
             id=uuid or f"nvml:{self._index}",
             index=self._index,
             name=name or f"GPU {self._index}",
-            pci_bus_id=fields.text(
-                "pci_bus_id", bus if isinstance(bus, NoAnswer) else _bus_id(bus)
+            pci_bus_id=fields.parse_text(
+                "pci_bus_id", bus if isinstance(bus, NoAnswer) else _parse_bus_id(bus)
             ),
             parent=self._parent,
         )
@@ -249,7 +249,7 @@ class DeviceReader:
         if self._parent is not None:
             return True
         answer = fields.query_if_due("mig", ("nvmlDeviceGetMigMode",))
-        mig = None if fields.missing("mig", answer) else bool(answer[0])
+        mig = None if fields.note_missing("mig", answer) else bool(answer[0])
         if mig is not None:
             if fields.mig is not None and mig != fields.mig:
                 # What a device supports depends on the mode.
@@ -257,7 +257,7 @@ class DeviceReader:
             fields.mig = mig
         return mig
 
-    def _read_holders(
+    def _read_memory_and_processes(
         self, name: str
     ) -> tuple[DeviceMemory, list[ListedProcess] | None, tuple[float, float], bool]:
         """Return the memory and the lists of who holds it, as of one moment.
@@ -279,36 +279,36 @@ class DeviceReader:
         return figures, listed, (began, done), moved
 
     def _read_memory(self, name: str) -> DeviceMemory:
-        answer = self._fields.ask(
+        answer = self._fields.query(
             "memory", ("nvmlDeviceGetMemoryInfo", _MEMORY_V2), ("nvmlDeviceGetMemoryInfo",)
         )
-        figures, missing = device_memory(
+        figures, missing = parse_device_memory(
             answer, name=name, mig=bool(self._fields.mig), host_total=self._host_total
         )
         self._fields.unavailable.update(missing)
         return figures
 
-    def _rows(
+    def _build_rows(
         self, listed: list[ListedProcess] | None, listed_at: float, total: int | None
     ) -> tuple[GpuProcess, ...] | None:
         if listed is None:
             return None
-        busy = processes.ask_busy(self._fields, listed_at) if listed else {}
+        busy = processes.query_sm_percent(self._fields, listed_at) if listed else {}
         mig = bool(self._fields.mig)
-        return processes.rows(
+        return processes.build_rows(
             listed, self._owners, listed_at=listed_at, total=total, mig=mig, busy=busy
         )
 
     def _read_utilization(self) -> Utilization:
         fields = self._fields
-        rates = fields.ask("utilization", ("nvmlDeviceGetUtilizationRates",))
+        rates = fields.query("utilization", ("nvmlDeviceGetUtilizationRates",))
         if isinstance(rates, NoAnswer):
-            fields.missing("utilization.gpu", rates)
-            fields.missing("utilization.memory", rates)
+            fields.note_missing("utilization.gpu", rates)
+            fields.note_missing("utilization.memory", rates)
             return Utilization(None, None)
         return Utilization(
-            fields.percent("utilization.gpu", rates.gpu),
-            fields.percent("utilization.memory", rates.memory),
+            fields.parse_percent("utilization.gpu", rates.gpu),
+            fields.parse_percent("utilization.memory", rates.memory),
         )
 
     def _read_slowdown(self, celsius: float | None) -> float | None:
@@ -322,10 +322,10 @@ class DeviceReader:
         )
         if not isinstance(threshold, NoAnswer) and int(threshold) > 0:
             return float(threshold)
-        margin = fields.ask("margin", ("nvmlDeviceGetMarginTemperature",))
+        margin = fields.query("margin", ("nvmlDeviceGetMarginTemperature",))
         if isinstance(margin, NoAnswer):
             both = isinstance(threshold, NoAnswer) and margin.permanent
-            fields.missing("slowdown_c", threshold if both else margin)
+            fields.note_missing("slowdown_c", threshold if both else margin)
             return None
         if celsius is None:
             fields.unavailable["slowdown_c"] = "told relative to the temperature, which is n/a"
@@ -334,7 +334,7 @@ class DeviceReader:
 
     def _read_pstate(self) -> int | None:
         fields = self._fields
-        state = fields.number(
+        state = fields.parse_number(
             "pstate", fields.query_if_due("pstate", ("nvmlDeviceGetPerformanceState",))
         )
         if state != _PSTATE_UNKNOWN:
@@ -343,17 +343,19 @@ class DeviceReader:
         return None
 
     def _read_throttle(self) -> tuple[str, ...] | None:
-        mask = self._fields.ask(
+        mask = self._fields.query(
             "throttle",
             ("nvmlDeviceGetCurrentClocksEventReasons",),
             ("nvmlDeviceGetCurrentClocksThrottleReasons",),
         )
         return (
-            None if self._fields.missing("throttle", mask) else messages.throttle_reasons(int(mask))
+            None
+            if self._fields.note_missing("throttle", mask)
+            else messages.decode_throttle_reasons(int(mask))
         )
 
 
-def _bus_id(info: Any) -> str | NoAnswer:
+def _parse_bus_id(info: Any) -> str | NoAnswer:
     """Return the bus id as nvidia-smi prints it, ``00000000:18:00.0``."""
     try:
         return str(info.busId)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, Literal
 
-from tui.devices.monitor.nvml import TRY_THE_NEXT_WAY, Code, DeviceGoneError, NoAnswer, call
+from tui.devices.monitor.nvml import TRY_NEXT_CALL, Code, DeviceGoneError, NoAnswer, call
 
-Way = tuple[Any, ...]
+NvmlCall = tuple[Any, ...]
 """The name of a pynvml function and the arguments that follow the handle."""
 
 _NOT_AVAILABLE = 2**32 - 1
@@ -34,7 +34,7 @@ class NvmlQuery:
 
 
 @cache
-def query_of(record: type) -> Mapping[str, NvmlQuery]:
+def find_queries(record: type) -> Mapping[str, NvmlQuery]:
     """How NVML is asked for the figures of a record, by the names of the fields that say it."""
     return {item.name: NvmlQuery(**item.metadata) for item in fields(record) if item.metadata}
 
@@ -64,9 +64,9 @@ class FieldReader:
             raise DeviceGoneError("GPU is lost: the driver gave no handle for it")
         self.handle = handle
         self.unavailable: dict[str, str] = {}
-        """Reasons by the dotted path of the figure, since :meth:`begin`."""
+        """Reasons by the dotted path of the figure, since :meth:`start_reading`."""
         self.uninitialized = False
-        """NVML said to at least one call since :meth:`begin` that it is not initialised."""
+        """NVML said to at least one call since :meth:`start_reading` that it is not initialised."""
         self.mig: bool | None = True if instance else None
         """MIG mode is on; ``None`` while that is not known."""
         self._nvml = nvml
@@ -77,7 +77,7 @@ class FieldReader:
         self._refused: dict[str, NoAnswer] = {}
         self._first_way: dict[str, int] = {}
 
-    def begin(self, slow_due: bool) -> None:
+    def start_reading(self, slow_due: bool) -> None:
         """Begin another reading of the device.
 
         Args:
@@ -94,7 +94,7 @@ class FieldReader:
 
     # ---- asking ----
 
-    def ask(self, what: str, *ways: Way) -> Any:
+    def query(self, what: str, *ways: NvmlCall) -> Any:
         """Ask for a field in the first way that works.
 
         Args:
@@ -108,7 +108,7 @@ class FieldReader:
             DeviceGoneError: the whole device is lost.
         """
         if what in self._refused:
-            return self._with_mig(what, self._refused[what])
+            return self._explain_mig(what, self._refused[what])
         refusal: NoAnswer | None = None
         for number in range(self._first_way.get(what, 0), len(ways)):
             name, *args = ways[number]
@@ -121,32 +121,32 @@ class FieldReader:
             # That the function is missing says less than what another way says of the device.
             if refusal is None or refusal.code == Code.FUNCTION_NOT_FOUND:
                 refusal = answer
-            if answer.code not in TRY_THE_NEXT_WAY:
+            if answer.code not in TRY_NEXT_CALL:
                 refusal = answer
                 break
         if refusal is None:
             raise ValueError(f"no way to ask for {what}")
         if refusal.permanent:
             self._refused[what] = refusal
-        return self._with_mig(what, refusal)
+        return self._explain_mig(what, refusal)
 
-    def query_if_due(self, what: str, *ways: Way) -> Any:
+    def query_if_due(self, what: str, *ways: NvmlCall) -> Any:
         """Return the field of a slow query: the earlier answer unless slow fields are due."""
         if self._slow_due:
             self._known.pop(what, None)
         return self.query_until_known(what, *ways)
 
-    def query_until_known(self, what: str, *ways: Way) -> Any:
+    def query_until_known(self, what: str, *ways: NvmlCall) -> Any:
         """Return the same for what never changes: once there is an answer, it is that one."""
         if what in self._known:
             return self._known[what]
-        answer = self.ask(what, *ways)
+        answer = self.query(what, *ways)
         # A refusal that may pass is not kept: it is asked again at the next reading.
         if not isinstance(answer, NoAnswer):
             self._known[what] = answer
         return answer
 
-    def _with_mig(self, what: str, refusal: NoAnswer) -> NoAnswer:
+    def _explain_mig(self, what: str, refusal: NoAnswer) -> NoAnswer:
         """Return a refusal, with MIG as its reason where it is that."""
         if not self.mig or what in _ALSO_OF_INSTANCES:
             return refusal
@@ -158,7 +158,7 @@ class FieldReader:
 
     # ---- answers as figures ----
 
-    def figures(self, record: type, prefix: str = "") -> dict[str, Any]:
+    def read_figures(self, record: type, prefix: str = "") -> dict[str, Any]:
         """Return the figures of a record that are one NVML answer each, by field name.
 
         Args:
@@ -168,52 +168,55 @@ class FieldReader:
         Raises:
             DeviceGoneError: the whole device is lost.
         """
-        return {name: self._figure(prefix + name, how) for name, how in query_of(record).items()}
+        return {
+            name: self._read_figure(prefix + name, how)
+            for name, how in find_queries(record).items()
+        }
 
-    def _figure(self, path: str, how: NvmlQuery) -> int | float | str | None:
+    def _read_figure(self, path: str, how: NvmlQuery) -> int | float | str | None:
         ways = [(function, *how.arguments) for function in how.functions]
         if how.often == "always":
-            answer = self.ask(path, *ways)
+            answer = self.query(path, *ways)
         elif how.often == "if due":
             answer = self.query_if_due(path, *ways)
         else:
             answer = self.query_until_known(path, *ways)
         if how.answer == "number":
-            return self.number(path, answer)
+            return self.parse_number(path, answer)
         if how.answer == "milliwatts":
-            return self.watts(path, answer)
-        return self.text(path, answer)
+            return self.parse_watts(path, answer)
+        return self.parse_text(path, answer)
 
-    def missing(self, path: str, answer: Any) -> bool:
+    def note_missing(self, path: str, answer: Any) -> bool:
         """Return whether there is no answer; the reason is noted."""
         if isinstance(answer, NoAnswer):
             self.unavailable[path] = answer.reason
             return True
         return False
 
-    def text(self, path: str, answer: Any) -> str | None:
+    def parse_text(self, path: str, answer: Any) -> str | None:
         """Return a name, whatever bytes it is made of."""
-        if self.missing(path, answer):
+        if self.note_missing(path, answer):
             return None
         return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
 
-    def number(self, path: str, answer: Any) -> int | None:
+    def parse_number(self, path: str, answer: Any) -> int | None:
         """Return a whole number; NVML's "not available" is none."""
-        if self.missing(path, answer):
+        if self.note_missing(path, answer):
             return None
         if int(answer) == _NOT_AVAILABLE:
             self.unavailable[path] = "the driver does not give it"
             return None
         return int(answer)
 
-    def watts(self, path: str, answer: Any) -> float | None:
+    def parse_watts(self, path: str, answer: Any) -> float | None:
         """Power; NVML counts in milliwatts."""
-        milliwatts = self.number(path, answer)
+        milliwatts = self.parse_number(path, answer)
         return None if milliwatts is None else milliwatts / 1000
 
-    def percent(self, path: str, answer: Any) -> float | None:
+    def parse_percent(self, path: str, answer: Any) -> float | None:
         """Return a share of time; above 100 it is one of the driver's garbage samples."""
-        percent = self.number(path, answer)
+        percent = self.parse_number(path, answer)
         if percent is not None and percent > 100:
             self.unavailable[path] = f"the driver gave {percent} %, which cannot be"
             return None

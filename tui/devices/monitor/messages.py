@@ -291,7 +291,7 @@ MonitorRequest = Union[Watch, WatchHost, Pace]
 MONITOR_REQUESTS: tuple[type[MonitorRequest], ...] = (Watch, WatchHost, Pace)
 
 
-def process_of(device: Device, pid: int | None) -> GpuProcess | None:
+def find_process(device: Device, pid: int | None) -> GpuProcess | None:
     """Return the row of a process that this program started.
 
     In a container the list may hold the host's pids, and the same number may be somebody else's;
@@ -328,7 +328,7 @@ _BITS = {name: bit for bit, name in THROTTLE_REASONS.items()}
 _WIDTH = 64
 
 
-def throttle_reasons(mask: int) -> tuple[str, ...]:
+def decode_throttle_reasons(mask: int) -> tuple[str, ...]:
     """Return the reasons set in ``mask``, lowest bit first; an unknown bit stays a number."""
     return tuple(
         THROTTLE_REASONS.get(1 << position, f"bit 0x{1 << position:x}")
@@ -337,11 +337,11 @@ def throttle_reasons(mask: int) -> tuple[str, ...]:
     )
 
 
-def throttle_mask(reasons: Iterable[str]) -> int:
-    """Return the bit mask that :func:`throttle_reasons` was given.
+def encode_throttle_reasons(reasons: Iterable[str]) -> int:
+    """Return the bit mask that :func:`decode_throttle_reasons` was given.
 
     Raises:
-        ValueError: a name is none that :func:`throttle_reasons` writes.
+        ValueError: a name is none that :func:`decode_throttle_reasons` writes.
     """
     found = 0
     for name in reasons:

@@ -39,7 +39,7 @@ _FREQUENCY_EVERY = 5.0
 """Seconds; the kernel takes long to tell the clock of each of many idle cores."""
 
 
-def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+def read_cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """Return the CPU's name, as the kernel, macOS or Python gives it.
 
     Args:
@@ -54,13 +54,13 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
         if key.strip() in ("model name", "Model", "cpu model") and value.strip():
             return " ".join(value.split())
     if sys.platform == "darwin":
-        brand = _sysctl("machdep.cpu.brand_string")
+        brand = _read_sysctl("machdep.cpu.brand_string")
         if brand:
             return brand
     return platform.processor() or platform.machine() or "unknown CPU"
 
 
-def _sysctl(name: str) -> str:
+def _read_sysctl(name: str) -> str:
     try:
         done = subprocess.run(
             ["/usr/sbin/sysctl", "-n", name],
@@ -75,7 +75,7 @@ def _sysctl(name: str) -> str:
     return done.stdout.strip()
 
 
-def cores_usable(cores: int, quota: float | None) -> int:
+def count_usable_cores(cores: int, quota: float | None) -> int:
     """How many cores this process may keep busy.
 
     Args:
@@ -103,7 +103,7 @@ class HostReader:
         """
         self._cgroup = cgroup or Cgroup()
         self._name = platform.node() or "this machine"
-        self._model = cpu_model()
+        self._model = read_cpu_model()
         self._cores = psutil.cpu_count(logical=True) or os.cpu_count() or 1
         self._frequency: tuple[float, float | None, str] | None = None
         psutil.cpu_percent(interval=None)
@@ -132,7 +132,7 @@ class HostReader:
         return Cpu(
             model=self._model,
             cores=self._cores,
-            cores_usable=cores_usable(self._cores, self._cgroup.cpus()),
+            cores_usable=count_usable_cores(self._cores, self._cgroup.cpus()),
             load_percent=self._load,
             frequency_mhz=frequency,
             unavailable=unavailable,
@@ -140,7 +140,7 @@ class HostReader:
 
     def _read_frequency(self, now: float) -> tuple[float | None, str]:
         if self._frequency is None or now - self._frequency[0] >= _FREQUENCY_EVERY:
-            self._frequency = (now, *_frequency())
+            self._frequency = (now, *_query_frequency())
         return self._frequency[1:]
 
     def _read_memory(self) -> HostMemory:
@@ -155,7 +155,7 @@ class HostReader:
         return HostMemory(limit.total, limit.used, min(room, int(machine.available)))
 
 
-def _frequency() -> tuple[float | None, str]:
+def _query_frequency() -> tuple[float | None, str]:
     try:
         answer = psutil.cpu_freq()
     except (OSError, NotImplementedError, RuntimeError, AttributeError) as error:
@@ -166,7 +166,7 @@ def _frequency() -> tuple[float | None, str]:
     return float(answer.current), ""
 
 
-def watched_process(pid: int) -> WatchedProcess:
+def read_watched_process(pid: int) -> WatchedProcess:
     """Return the host memory of one process.
 
     Args:
@@ -219,14 +219,14 @@ class HostProcessReader:
                     sizes.append((resident, process.pid))
         largest = heapq.nlargest(LISTED, sizes)
         now = time.time()
-        self._owners.keep_only(pid for _, pid in largest)
+        self._owners.forget_all_but(pid for _, pid in largest)
         rows = tuple(self._row(pid, resident, now) for resident, pid in largest)
         rest = sum(size for size, _ in sizes) - sum(size for size, _ in largest)
         return HostProcesses(rows, len(sizes) - len(largest), rest, hidden)
 
     def _row(self, pid: int, resident: int, now: float) -> GpuProcess:
-        owner = self._owners.look_up(pid, now)
-        load = self._owners.load(pid, owner)
+        owner = self._owners.find_owner(pid, now)
+        load = self._owners.read_load(pid, owner)
         return GpuProcess(
             pid=pid,
             user=owner.user,
@@ -259,7 +259,7 @@ class Monitor:
     """Takes the samples, and holds what is kept between them."""
 
     def __init__(self, interval: float) -> None:
-        """Read the host, as the first load needs; NVML is not touched before :meth:`begin`.
+        """Read the host, as the first load needs; NVML is not touched before :meth:`start_reading`.
 
         Args:
             interval: Seconds between samples.
@@ -290,7 +290,7 @@ class Monitor:
         # The wait that goes on may be a long one.
         self.sample_now.set()
 
-    def begin(self) -> None:
+    def start_reading(self) -> None:
         """Have NVML read while the caller does something else."""
         self._nvml.request()
 
@@ -300,18 +300,18 @@ class Monitor:
         Args:
             patience: Seconds to wait for NVML; after that its newest figures must do.
         """
-        self.begin()
+        self.start_reading()
         self._nvml.wait(patience)
-        silent_s = self._nvml.silent_s()
+        silent_s = self._nvml.compute_silence_s()
         at, host = time.time(), self._host.read()
         nvml, processes = self._nvml.newest, self._host_processes
         return Sample(
             at=at,
             took_s=nvml.took_s,
             host=host,
-            driver=nvml.driver_while_silent(silent_s),
+            driver=nvml.describe_driver(silent_s),
             devices=nvml.devices,
-            watched=tuple(watched_process(pid) for pid in self._watched),
+            watched=tuple(read_watched_process(pid) for pid in self._watched),
             nvml_silent_s=silent_s,
             problems=(nvml.problem,) if nvml.problem else (),
             host_processes=processes.read() if processes is not None else None,
@@ -337,13 +337,13 @@ def serve(parent: ParentChannel, interval: float) -> None:
         monitor.sample_now.clear()
 
 
-def once(parent: ParentChannel) -> None:
+def send_one_sample(parent: ParentChannel) -> None:
     """Write one sample.
 
     Args:
         parent: Takes it.
     """
     monitor = Monitor(interval=1.0)
-    monitor.begin()
+    monitor.start_reading()
     time.sleep(LOAD_SPAN)
     parent.send(monitor.sample(ONLY_WAIT))

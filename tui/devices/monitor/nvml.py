@@ -86,7 +86,7 @@ PERMANENT = frozenset(
 )
 """Will be the same at the next reading, so asked once."""
 
-TRY_THE_NEXT_WAY = frozenset(
+TRY_NEXT_CALL = frozenset(
     {
         Code.NOT_SUPPORTED,
         Code.FUNCTION_NOT_FOUND,
@@ -114,7 +114,7 @@ class DeviceGoneError(Exception):
     """The device as a whole no longer answers; the text says why."""
 
 
-def no_answer(code: int, text: str = "") -> NoAnswer:
+def interpret_code(code: int, text: str = "") -> NoAnswer:
     """Return the meaning of an NVML return code other than success.
 
     Args:
@@ -140,7 +140,7 @@ def call(nvml: Any, name: str, *args: Any) -> Any:
         code = int(error.value)
         if code in GONE:
             raise DeviceGoneError(GONE[code]) from error
-        return no_answer(code, str(error))
+        return interpret_code(code, str(error))
     except UnicodeDecodeError:
         return NoAnswer("the driver returned text that cannot be read")
 
@@ -230,7 +230,7 @@ def load_binding() -> Any:
     )
 
 
-def explain(code: int, text: str, *, ran_before: bool = False) -> str:
+def explain_start_failure(code: int, text: str, *, ran_before: bool = False) -> str:
     """One line on why NVML cannot be asked, ending with what to do.
 
     Args:
@@ -239,7 +239,7 @@ def explain(code: int, text: str, *, ran_before: bool = False) -> str:
         ran_before: NVML has worked in this process, whose library stays the one it has loaded.
     """
     if code == Code.LIBRARY_NOT_FOUND:
-        return _no_library()
+        return _explain_missing_library()
     if code == Code.LIB_RM_VERSION_MISMATCH and ran_before:
         return "the NVIDIA driver was replaced by another version; start gpu-workbench again"
     return _NEXT_STEP.get(code) or (
@@ -247,15 +247,15 @@ def explain(code: int, text: str, *, ran_before: bool = False) -> str:
     )
 
 
-def _no_library() -> str:
+def _explain_missing_library() -> str:
     if sys.platform == "darwin":
         return "no NVIDIA driver: there is none for macOS; nothing to be done"
-    if _kernel_side_is_there():
+    if _has_kernel_module():
         return (
             "no NVML: libnvidia-ml.so.1 is not found, though the NVIDIA driver is loaded; in a "
             "container set NVIDIA_DRIVER_CAPABILITIES=compute,utility, otherwise LD_LIBRARY_PATH"
         )
-    if _libcuda_is_there():
+    if _has_libcuda():
         return (
             "no NVML: libnvidia-ml.so.1 is not found, though the driver's libcuda.so.1 is; in a "
             "container set NVIDIA_DRIVER_CAPABILITIES=compute,utility, otherwise LD_LIBRARY_PATH"
@@ -263,7 +263,7 @@ def _no_library() -> str:
     return "no NVIDIA driver: libnvidia-ml.so.1 is not found; install it (docker: --gpus all)"
 
 
-def is_missing(code: int) -> bool:
+def is_driver_missing(code: int) -> bool:
     """Return whether an NVML that does not start is one of a machine without a driver.
 
     Args:
@@ -271,14 +271,14 @@ def is_missing(code: int) -> bool:
     """
     if code == Code.DRIVER_NOT_LOADED:
         return True
-    return code == Code.LIBRARY_NOT_FOUND and not (_kernel_side_is_there() or _libcuda_is_there())
+    return code == Code.LIBRARY_NOT_FOUND and not (_has_kernel_module() or _has_libcuda())
 
 
-def _kernel_side_is_there() -> bool:
+def _has_kernel_module() -> bool:
     return any(Path(place).exists() for place in _KERNEL_SIDE)
 
 
-def _libcuda_is_there() -> bool:
+def _has_libcuda() -> bool:
     # Loaded, it starts nothing: that takes cuInit, which is not called here.
     load_library("libcuda.so.1")
     try:
@@ -315,12 +315,12 @@ class NvmlSession:
             nvml.nvmlInit()
         except nvml.NVMLError as error:
             code = int(error.value)
-            text = explain(code, str(error), ran_before=ran_before)
-            raise NoDriverError(text, missing=is_missing(code)) from error
+            text = explain_start_failure(code, str(error), ran_before=ran_before)
+            raise NoDriverError(text, missing=is_driver_missing(code)) from error
         on_answer()
-        return cls(nvml, _version(nvml), _cuda(nvml))
+        return cls(nvml, _query_driver_version(nvml), _query_cuda_version(nvml))
 
-    def count(self) -> int:
+    def count_devices(self) -> int:
         """How many devices there are, lost ones included.
 
         Raises:
@@ -331,30 +331,30 @@ class NvmlSession:
         except DeviceGoneError as error:
             raise NoDriverError(f"NVML does not list the devices: {error}") from error
         if isinstance(answer, NoAnswer):
-            text = explain(answer.code, answer.reason, ran_before=True)
-            raise NoDriverError(text, missing=is_missing(answer.code))
+            text = explain_start_failure(answer.code, answer.reason, ran_before=True)
+            raise NoDriverError(text, missing=is_driver_missing(answer.code))
         return int(answer)
 
-    def end(self) -> None:
+    def shut_down(self) -> None:
         """Give NVML back; that it is broken already is what ends most sessions."""
         with contextlib.suppress(DeviceGoneError):
             call(self.nvml, "nvmlShutdown")
 
 
-def _version(nvml: Any) -> str | None:
+def _query_driver_version(nvml: Any) -> str | None:
     answer = call(nvml, "nvmlSystemGetDriverVersion")
     if isinstance(answer, NoAnswer):
         return None
     return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
 
 
-def _cuda(nvml: Any) -> str | None:
+def _query_cuda_version(nvml: Any) -> str | None:
     answer = call(nvml, "nvmlSystemGetCudaDriverVersion_v2")
     if isinstance(answer, NoAnswer):
         return None
     return f"{int(answer) // 1000}.{int(answer) % 1000 // 10}"
 
 
-def on_windows_driver() -> bool:
+def is_windows_driver() -> bool:
     """Return whether the driver is Windows' (WDDM), as in WSL: it hides memory per process."""
     return sys.platform == "win32" or "microsoft" in platform.release().lower()

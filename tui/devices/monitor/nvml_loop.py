@@ -13,9 +13,9 @@ from tui.core.child.inside import complain
 from tui.devices.monitor.device_reader import (
     DeviceReader,
     Identity,
-    identity_of,
-    lost_device,
-    unknown_identity,
+    identify_device,
+    make_lost_device,
+    make_unknown_identity,
 )
 from tui.devices.monitor.field_reader import FieldReader
 from tui.devices.monitor.messages import Device, Driver
@@ -72,7 +72,7 @@ class DeviceSet:
         Raises:
             NoDriverError: NVML as a whole no longer answers.
         """
-        count = self.session.count()
+        count = self.session.count_devices()
         self._on_answer()
         if count != self._count:
             # The indices may mean other devices now.
@@ -86,15 +86,15 @@ class DeviceSet:
             for device in self._read_device(index, at, slow):
                 pids.update(row.pid for row in device.processes or ())
                 yield device
-        self._owners.keep_only(pids)
+        self._owners.forget_all_but(pids)
         if any(reader.uninitialized for reader in self._readers.values()):
             # One figure, or all of NVML? The count tells.
-            self.session.count()
+            self.session.count_devices()
 
     def _read_device(self, index: int, at: float, slow: bool) -> Iterator[Device]:
         lost = self._lost.get(index)
         if lost is not None and not slow:
-            yield self._lost_row(index, lost, at)
+            yield self._make_lost_row(index, lost, at)
             return
         try:
             reader = self._readers.get(index) or self._open(index)
@@ -104,17 +104,17 @@ class DeviceSet:
             self._readers.pop(index, None)
             self._instances.pop(index, None)
             self._lost[index] = lost = _Lost(str(gone), lost.at if lost is not None else at)
-            yield self._lost_row(index, lost, at)
+            yield self._make_lost_row(index, lost, at)
             return
         self._lost.pop(index, None)
         self._readers[index] = reader
-        self._identities[index] = identity_of(device)
+        self._identities[index] = identify_device(device)
         yield device
         yield from self._read_instances(index, device, at, slow)
 
-    def _lost_row(self, index: int, lost: _Lost, at: float) -> Device:
-        identity = self._identities.get(index, unknown_identity(index))
-        return lost_device(identity, lost.reason, read_at=at, lost_at=lost.at)
+    def _make_lost_row(self, index: int, lost: _Lost, at: float) -> Device:
+        identity = self._identities.get(index, make_unknown_identity(index))
+        return make_lost_device(identity, lost.reason, read_at=at, lost_at=lost.at)
 
     def _open(self, index: int) -> DeviceReader:
         """Return the reader of a device whose handle is not held yet.
@@ -126,12 +126,12 @@ class DeviceSet:
         self._on_answer()
         if isinstance(handle, NoAnswer):
             raise DeviceGoneError(f"the driver gives no handle for it: {handle.reason}")
-        reader = self._reader(handle, index)
+        reader = self._make_reader(handle, index)
         # Should it be lost before its first figure, its row can still be named.
         self._identities[index] = reader.identify()
         return reader
 
-    def _reader(self, handle: Any, index: int, parent: str | None = None) -> DeviceReader:
+    def _make_reader(self, handle: Any, index: int, parent: str | None = None) -> DeviceReader:
         instance = parent is not None
         fields = FieldReader(self.session.nvml, handle, self._on_answer, instance)
         return DeviceReader(fields, index, self._owners, self._host_total, parent)
@@ -162,7 +162,7 @@ class DeviceSet:
                 self._on_answer()
                 # Most slots are empty.
                 if not isinstance(handle, NoAnswer):
-                    found[slot] = self._reader(handle, index, gpu.id)
+                    found[slot] = self._make_reader(handle, index, gpu.id)
             except DeviceGoneError:
                 continue
         return found
@@ -188,7 +188,7 @@ class NvmlState:
     problem: str | None = None
     """What went wrong in the monitor itself at the last reading, in one line."""
 
-    def driver_while_silent(self, silent_s: float | None) -> Driver:
+    def describe_driver(self, silent_s: float | None) -> Driver:
         """Return the driver, with NVML's silence as its error.
 
         Args:
@@ -218,7 +218,7 @@ class Schedule:
         self._every = min(5.0, 5 * interval)
         self._last: float | None = None
 
-    def slow_due(self, now: float) -> bool:
+    def is_slow_due(self, now: float) -> bool:
         """Return whether the slow figures are due at a reading.
 
         Args:
@@ -229,7 +229,7 @@ class Schedule:
         self._last = now
         return True
 
-    def start_anew(self) -> None:
+    def reset(self) -> None:
         """Have them due at the next reading."""
         self._last = None
 
@@ -284,7 +284,7 @@ class NvmlLoop:
         """
         return self._idle.wait(timeout)
 
-    def silent_s(self) -> float | None:
+    def compute_silence_s(self) -> float | None:
         """For how many seconds NVML has owed an answer; ``None`` where it is prompt enough."""
         if self._idle.is_set():
             return None
@@ -323,7 +323,7 @@ class NvmlLoop:
             state = self._read_devices(self._devices, before)
         except NoDriverError as error:
             self._end_session(shut_down=True)
-            state = _without_driver(before, error)
+            state = _mark_devices_lost(before, error)
         else:
             self._failures = 0
         took_s = time.monotonic() - began
@@ -332,7 +332,7 @@ class NvmlLoop:
     def _start(self) -> DeviceSet:
         session = NvmlSession.start(self._on_answer, ran_before=self._ran_before)
         self._ran_before = True
-        self._schedule.start_anew()
+        self._schedule.reset()
         return DeviceSet(session, self._owners, self._host_total, self._on_answer)
 
     def _end_session(self, *, shut_down: bool) -> None:
@@ -345,12 +345,12 @@ class NvmlLoop:
         self._start_at = time.monotonic() + min(self._interval * 2**self._failures, LONGEST_WAIT)
         self._failures = min(self._failures + 1, 16)
         if devices is not None and shut_down:
-            devices.session.end()
+            devices.session.shut_down()
 
     def _read_devices(self, devices: DeviceSet, before: NvmlState) -> NvmlState:
         driver = Driver(devices.session.version, devices.session.cuda, error=None)
         read: list[Device] = []
-        for device in devices.read(time.time(), self._schedule.slow_due(time.monotonic())):
+        for device in devices.read(time.time(), self._schedule.is_slow_due(time.monotonic())):
             read.append(device)
             # Shown at once, in case the next one hangs; the rest as it was, since a list that
             # shrinks and grows at each reading helps nobody.
@@ -360,12 +360,12 @@ class NvmlLoop:
         return NvmlState(driver, tuple(read))
 
 
-def _without_driver(before: NvmlState, error: NoDriverError) -> NvmlState:
+def _mark_devices_lost(before: NvmlState, error: NoDriverError) -> NvmlState:
     """Return the state after NVML stops: the known devices without figures."""
     now = time.time()
     devices = tuple(
-        lost_device(
-            identity_of(device),
+        make_lost_device(
+            identify_device(device),
             device.lost or "NVML stopped answering",
             read_at=now,
             lost_at=device.lost_at or now,

@@ -14,7 +14,7 @@ import psutil
 from tui.core.text import secrets
 from tui.devices.monitor.field_reader import FieldReader
 from tui.devices.monitor.messages import GpuProcess, ParentProcess
-from tui.devices.monitor.nvml import Code, NoAnswer, on_windows_driver
+from tui.devices.monitor.nvml import Code, NoAnswer, is_windows_driver
 
 LONGEST_COMMAND = 2000
 """Characters of a command line that are passed on; some launchers put a whole script there."""
@@ -57,7 +57,7 @@ class ProcessLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _LoadReading:
     """One look at a process's times."""
 
     started_at: float
@@ -72,13 +72,13 @@ SHORTEST_LOAD_S = 0.05
 _TWO_LOOKS = "needs two looks: known with the next sample"
 
 
-def unknown_owner(reason: str, started_at: float | None = None) -> ProcessOwner:
+def make_unknown_owner(reason: str, started_at: float | None = None) -> ProcessOwner:
     """Return the owner of a PID of which nothing can be said, and why."""
     absent = {"user": reason, "command": reason}
     return ProcessOwner(None, None, started_at, unavailable=absent)
 
 
-def has_own_pids() -> bool:
+def is_in_pid_namespace() -> bool:
     """Return whether this process is in a PID namespace, where NVML's PIDs may not fit."""
     if sys.platform != "linux":
         return False
@@ -98,18 +98,18 @@ class ProcessOwners:
             own_pids: Whether PIDs here may differ from those that NVML gives; found out if None.
             program: The PID whose descendants are the program's own; if None, who started us.
         """
-        self.own_pids = has_own_pids() if own_pids is None else own_pids
+        self.own_pids = is_in_pid_namespace() if own_pids is None else own_pids
         self._program = os.getppid() if program is None else program
         self._known: dict[int, ProcessOwner] = {}
-        self._looks: dict[int, _Look] = {}
+        self._loads: dict[int, _LoadReading] = {}
 
-    def keep_only(self, pids: Iterable[int]) -> None:
+    def forget_all_but(self, pids: Iterable[int]) -> None:
         """Forget every process that is not among ``pids``."""
         wanted = set(pids)
         self._known = {pid: owner for pid, owner in self._known.items() if pid in wanted}
-        self._looks = {pid: look for pid, look in self._looks.items() if pid in wanted}
+        self._loads = {pid: look for pid, look in self._loads.items() if pid in wanted}
 
-    def look_up(self, pid: int, listed_at: float) -> ProcessOwner:
+    def find_owner(self, pid: int, listed_at: float) -> ProcessOwner:
         """Return the owner of a process.
 
         Args:
@@ -120,28 +120,28 @@ class ProcessOwners:
             process = psutil.Process(pid)
             started_at = process.create_time()
         except psutil.NoSuchProcess:
-            return unknown_owner(self._not_here())
+            return make_unknown_owner(self._explain_absence())
         except psutil.AccessDenied:
-            return unknown_owner("needs root: not allowed to look at this process")
+            return make_unknown_owner("needs root: not allowed to look at this process")
         except (psutil.Error, ValueError, OverflowError) as error:
-            return unknown_owner(f"cannot be looked up: {error}")
+            return make_unknown_owner(f"cannot be looked up: {error}")
         known = self._known.get(pid)
         if known is not None and known.started_at == started_at:
-            parent_pid = _parent_pid(process)
+            parent_pid = _read_parent_pid(process)
             if known.parent_pid != parent_pid:
                 # It is an orphan; whose it is stays as it was.
-                known = replace(known, parent=_parent(parent_pid), parent_pid=parent_pid)
+                known = replace(known, parent=_read_parent(parent_pid), parent_pid=parent_pid)
                 self._known[pid] = known
             return known
         if started_at > listed_at + _CLOCK_SLACK:
-            return unknown_owner("the PID has been reused since NVML named it")
+            return make_unknown_owner("the PID has been reused since NVML named it")
         owner = self._read(process, started_at)
         # Only what is complete is kept: a program may still exec, permissions may still change.
         if not owner.unavailable:
             self._known[pid] = owner
         return owner
 
-    def _not_here(self) -> str:
+    def _explain_absence(self) -> str:
         if self.own_pids:
             return "no such process here: in a container the PID is the host's"
         return "no such process here: it has ended, is hidden from this user, or is a container's"
@@ -152,33 +152,33 @@ class ProcessOwners:
         try:
             user = process.username()
         except psutil.Error as error:
-            unavailable["user"] = self._reason(error)
+            unavailable["user"] = self._explain_error(error)
         try:
-            command = _command(process)
+            command = _read_command(process)
         except psutil.Error as error:
-            unavailable["command"] = self._reason(error)
+            unavailable["command"] = self._explain_error(error)
         zombie = unavailable.get("command", "").startswith("zombie")
         if self.own_pids and not zombie:
-            doubt = _doubt(process.pid)
+            doubt = _explain_pid_doubt(process.pid)
             if doubt:
-                return unknown_owner(doubt)
+                return make_unknown_owner(doubt)
         ours = self._is_ours(process)
-        parent_pid = _parent_pid(process)
-        parent = _parent(parent_pid)
+        parent_pid = _read_parent_pid(process)
+        parent = _read_parent(parent_pid)
         return ProcessOwner(user, command, started_at, ours, parent, parent_pid, unavailable)
 
-    def load(self, pid: int, owner: ProcessOwner) -> ProcessLoad:
+    def read_load(self, pid: int, owner: ProcessOwner) -> ProcessLoad:
         """Return the load that the process puts on the host.
 
         Args:
             pid: Of this machine.
-            owner: What :meth:`look_up` has just said of it: where the PID is not tied to a process
+            owner: The result of :meth:`find_owner`: where the PID is not tied to a process
                 here, its figures would be somebody else's.
         """
         if owner.started_at is None:
             why = owner.unavailable.get("user", "not known")
             return ProcessLoad(unavailable={"cpu_percent": why, "host_memory": why})
-        now, last = time.monotonic(), self._looks.get(pid)
+        now, last = time.monotonic(), self._loads.get(pid)
         if last is not None and last.started_at != owner.started_at:
             last = None
         if last is not None and now - last.at < SHORTEST_LOAD_S:
@@ -188,13 +188,13 @@ class ProcessOwners:
             with process.oneshot():
                 times, resident = process.cpu_times(), int(process.memory_info().rss)
         except psutil.Error as error:
-            why = self._reason(error)
+            why = self._explain_error(error)
             return ProcessLoad(unavailable={"cpu_percent": why, "host_memory": why})
         cpu_s = times.user + times.system
         load = ProcessLoad(None, resident, {"cpu_percent": _TWO_LOOKS})
         if last is not None:
             load = ProcessLoad(100 * max(0.0, cpu_s - last.cpu_s) / (now - last.at), resident)
-        self._looks[pid] = _Look(owner.started_at, now, cpu_s, load)
+        self._loads[pid] = _LoadReading(owner.started_at, now, cpu_s, load)
         return load
 
     def _is_ours(self, process: psutil.Process) -> bool:
@@ -204,53 +204,53 @@ class ProcessOwners:
         session of the child that it comes from.
         """
         try:
-            if self._descends(process):
+            if self._is_descendant(process):
                 return True
             leader = os.getsid(process.pid)
-            return leader not in (0, process.pid) and self._descends(psutil.Process(leader))
+            return leader not in (0, process.pid) and self._is_descendant(psutil.Process(leader))
         except (psutil.Error, OSError):
             return False
 
-    def _descends(self, process: psutil.Process) -> bool:
+    def _is_descendant(self, process: psutil.Process) -> bool:
         return any(each.pid == self._program for each in (process, *process.parents()))
 
-    def _reason(self, error: psutil.Error) -> str:
+    def _explain_error(self, error: psutil.Error) -> str:
         # ZombieProcess is a NoSuchProcess to psutil.
         if isinstance(error, psutil.ZombieProcess):
             return "zombie: it has ended, but its parent has not collected it"
         if isinstance(error, psutil.NoSuchProcess):
-            return self._not_here()
+            return self._explain_absence()
         if isinstance(error, psutil.AccessDenied):
             return "needs root: not allowed to look at this process"
         return str(error)
 
 
-def _parent_pid(process: psutil.Process) -> int | None:
+def _read_parent_pid(process: psutil.Process) -> int | None:
     try:
         return int(process.ppid())
     except psutil.Error:
         return None
 
 
-def _parent(pid: int | None) -> ParentProcess | None:
+def _read_parent(pid: int | None) -> ParentProcess | None:
     """Return a parent by its PID; none for the system's first process, which adopts orphans."""
     if pid is None or pid <= 1:
         return None
     try:
         process = psutil.Process(pid)
-        return ParentProcess(pid, process.username(), _command(process), process.create_time())
+        return ParentProcess(pid, process.username(), _read_command(process), process.create_time())
     except psutil.Error:
         return None
 
 
-def _command(process: psutil.Process) -> str:
+def _read_command(process: psutil.Process) -> str:
     """Return a process's command line, its likely secrets masked before anybody else gets it."""
     words = secrets.command_line(process.cmdline() or [process.name()])
     text = " ".join(words).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return text if len(text) <= LONGEST_COMMAND else text[: LONGEST_COMMAND - 1] + "…"
 
 
-def _doubt(pid: int) -> str | None:
+def _explain_pid_doubt(pid: int) -> str | None:
     """Why a process of this container may not be the one that NVML means; None if it is.
 
     The same number may belong to an unrelated process here; only one that has the NVIDIA driver
@@ -298,7 +298,7 @@ def query_lists(fields: FieldReader) -> tuple[list[ListedProcess] | None, dict[s
     missing: dict[str, str] = {}
     for kind, name in _LISTS.items():
         # The name without a version is the newest that the binding knows; v2 is for old drivers.
-        answer = fields.ask(f"processes.{kind}", (name,), (f"{name}_v2",))
+        answer = fields.query(f"processes.{kind}", (name,), (f"{name}_v2",))
         if isinstance(answer, NoAnswer):
             missing[f"processes.{kind}"] = answer.reason
             continue
@@ -316,7 +316,7 @@ SAMPLED_S = 2.0
 second at most: with less, some processes would be missing at times (XuehaiPan/nvitop#91)."""
 
 
-def ask_busy(fields: FieldReader, at: float) -> dict[int, float] | NoAnswer:
+def query_sm_percent(fields: FieldReader, at: float) -> dict[int, float] | NoAnswer:
     """How busy each process keeps the device: percent by PID, of each its newest sample.
 
     Samples that are older than was asked for or above 100 % are the driver's garbage
@@ -330,7 +330,7 @@ def ask_busy(fields: FieldReader, at: float) -> dict[int, float] | NoAnswer:
         DeviceGoneError: the whole device is lost.
     """
     since_us = int((at - SAMPLED_S) * 1e6)
-    answer = fields.ask("process utilization", ("nvmlDeviceGetProcessUtilization", since_us))
+    answer = fields.query("process utilization", ("nvmlDeviceGetProcessUtilization", since_us))
     if isinstance(answer, NoAnswer):
         return {} if answer.code == Code.NOT_FOUND else answer
     # The newest comes last, and is what stays.
@@ -338,7 +338,7 @@ def ask_busy(fields: FieldReader, at: float) -> dict[int, float] | NoAnswer:
     return {pid: sm for taken_us, pid, sm in samples if taken_us >= since_us and sm <= 100}
 
 
-def rows(
+def build_rows(
     listed: list[ListedProcess],
     owners: ProcessOwners,
     *,
@@ -355,16 +355,16 @@ def rows(
         listed_at: Unix time before NVML was asked.
         total: The device's memory in bytes: a process cannot have more.
         mig: MIG mode is on, which explains a missing figure.
-        busy: What :func:`ask_busy` gives.
+        busy: What :func:`query_sm_percent` gives.
     """
     by_pid: dict[int, list[ListedProcess]] = {}
     for entry in listed:
         by_pid.setdefault(entry.pid, []).append(entry)
     result = []
     for pid, entries in by_pid.items():
-        memory, why_not = _memory(entries, total, mig, owners.own_pids)
-        owner = owners.look_up(pid, listed_at)
-        load = owners.load(pid, owner)
+        memory, why_not = _choose_memory(entries, total, mig, owners.own_pids)
+        owner = owners.find_owner(pid, listed_at)
+        load = owners.read_load(pid, owner)
         unavailable = {**owner.unavailable, **load.unavailable}
         sm = None if busy is None or isinstance(busy, NoAnswer) else busy.get(pid)
         if sm is None:
@@ -390,7 +390,7 @@ def rows(
     return tuple(result)
 
 
-def _memory(
+def _choose_memory(
     entries: list[ListedProcess], total: int | None, mig: bool, own_pids: bool
 ) -> tuple[int | None, str | None]:
     """Return the memory of one PID: the largest of the lists, as each counts all of it."""
@@ -406,7 +406,7 @@ def _memory(
         return None, f"the driver gave {max(given)} bytes, more than the device has"
     if mig:
         return None, "not offered under MIG"
-    if on_windows_driver():
+    if is_windows_driver():
         return None, "not given by the Windows driver (WDDM)"
     if own_pids:
         return None, "the driver does not give it: in a container the PIDs are the host's"

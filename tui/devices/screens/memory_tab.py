@@ -13,8 +13,7 @@ from tui.core.events import Topic
 from tui.devices.commands import DEVICES
 from tui.devices.memory import Gauge
 from tui.devices.memory.others import account_in
-from tui.devices.screens.panes import AccountPane
-from tui.devices.screens.program import DeviceProgram
+from tui.devices.screens.panes import AccountPane, DeviceProgram
 from tui.devices.state.allocators import Allocator
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
@@ -155,7 +154,7 @@ class ProcessMemoryView(MemoryView):
         self.allocator = allocator
         super().__init__(machine, clock, id=PROCESS_MEMORY)
 
-    def look(self) -> tuple[DeviceView, Gauge]:
+    def read_account(self) -> tuple[DeviceView, Gauge]:
         """Return the device that the process is on, as far as that can be told, and the account."""
         return account_in(self.machine, self.allocator, self.clock())
 

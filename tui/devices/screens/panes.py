@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from textual import events
 from textual.app import ComposeResult
@@ -13,16 +13,28 @@ from tui.core.events import Topic
 from tui.devices.memory import Gauge, account
 from tui.devices.session.actions import DeviceActions
 from tui.devices.state.devices import DeviceView
-from tui.devices.state.history import MEAN_S, ORDERS, Order, figure, in_order
+from tui.devices.state.history import MEAN_S, ORDERS, Order, compute_sort_value, sort_devices
 from tui.devices.state.machine import MachineState
-from tui.devices.views.device_columns import DeviceColumns, columns, heading, order_of
-from tui.devices.views.devices import devices_title, row
+from tui.devices.views.device_columns import DeviceColumns, columns, find_order, heading
+from tui.devices.views.devices import device_row, devices_title, notice_lines
 from tui.devices.views.history import block_lines, block_rows
 from tui.devices.views.memory import bar_line, body, title
-from tui.devices.views.notices import notice_lines
+from tui.kit.command_screen import Program
 from tui.kit.lines import Line
 from tui.kit.lists import KeyedList
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
+
+
+class DeviceProgram(Program, Protocol):
+    """The app as a screen of devices sees it."""
+
+    @property
+    def machine(self) -> MachineState:
+        """The state of the machine."""
+
+    @property
+    def actions(self) -> DeviceActions:
+        """What can be requested."""
 
 
 class DeviceList(KeyedList):
@@ -70,10 +82,12 @@ class DeviceList(KeyedList):
         if self.order != "index" and machine.sample:
             since = machine.sample.at - MEAN_S
             figures = {
-                view.key: figure(view, machine.history.since(view.key, since), self.order)
+                view.key: compute_sort_value(
+                    view, machine.history.points_since(view.key, since), self.order
+                )
                 for view in machine.devices
             }
-        self._shown = in_order(machine.devices, figures, self._shown, self.order)
+        self._shown = sort_devices(machine.devices, figures, self._shown, self.order)
         return self._shown
 
     def row_lines(self, cells: int) -> Sequence[Line]:
@@ -82,7 +96,7 @@ class DeviceList(KeyedList):
         plan = columns(machine.devices, cells)
         views = {view.key: view for view in machine.devices}
         return [
-            row(
+            device_row(
                 views[key],
                 machine.sample,
                 now,
@@ -125,7 +139,7 @@ class DevicesHeading(LineBar):
 
     def on_click(self, event: events.Click) -> None:
         """Sort by the column under the mouse."""
-        order = order_of(self._plan(), event.x)
+        order = find_order(self._plan(), event.x)
         if order is not None:
             self._sort(order)
 
@@ -181,7 +195,7 @@ class DevicesPane(AgingPane):
         yield self.list
         yield self.history
 
-    def rows_wanted(self, history: int, notice: int = 1) -> int:
+    def count_rows(self, history: int, notice: int = 1) -> int:
         """Rows that the pane takes with its title, its headings and all devices.
 
         Args:
@@ -189,7 +203,7 @@ class DevicesPane(AgingPane):
             notice: rows that there are for what is wrong with looking.
         """
         devices = len(self.machine.devices)
-        return 2 + self.notice_rows(notice) + devices + block_rows(self._view, history)
+        return 2 + self.count_notice_rows(notice) + devices + block_rows(self._view, history)
 
     def sort_by(self, order: Order) -> None:
         """Sort the rows."""
@@ -204,7 +218,7 @@ class DevicesPane(AgingPane):
         rows = len(self._notice(max(1, self.size.width - 1)))
         self.notice.display = rows > 0
         self.notice.styles.height = max(1, rows)
-        self._make_room(rows)
+        self._share_rows(rows)
         self.notice.rebuild()
         self.heading.rebuild()
         self.list.rebuild()
@@ -219,7 +233,7 @@ class DevicesPane(AgingPane):
     def _view(self) -> DeviceView:
         return self.machine.selected_device
 
-    def _make_room(self, notice: int) -> None:
+    def _share_rows(self, notice: int) -> None:
         """Devices come first; what is left is for the headings, then for the history.
 
         Args:
@@ -238,20 +252,20 @@ class DevicesPane(AgingPane):
         points = self.machine.history.points(self.machine.selected)
         return block_lines(self._view, points, self.machine.sample, self.clock(), cells, rows)
 
-    def notice_rows(self, most: int) -> int:
+    def count_notice_rows(self, most: int) -> int:
         """Rows that what is wrong with looking takes.
 
         Args:
             most: that there are for it.
         """
-        return len(self._notice_in(max(1, self.size.width - 1), most))
+        return len(self._draw_notice(max(1, self.size.width - 1), most))
 
     def _notice(self, cells: int) -> list[Line]:
         # Devices come first, then their headings: without a GPU there are empty rows below them.
         room = self.size.height - len(self.machine.devices) - 1
-        return self._notice_in(cells, max(1, room))
+        return self._draw_notice(cells, max(1, room))
 
-    def _notice_in(self, cells: int, rows: int) -> list[Line]:
+    def _draw_notice(self, cells: int, rows: int) -> list[Line]:
         return notice_lines(self.machine.sample, self.machine.monitor, self.clock(), cells, rows)
 
     def _retitle(self) -> None:
@@ -279,11 +293,11 @@ class AccountPane(AgingPane):
     ) -> None:
         super().__init__(clock, id=id)
         self.machine = machine
-        self.view, self.gauge = self.look()
+        self.view, self.gauge = self.read_account()
         self.bar = LineBar(lambda cells: bar_line(self.gauge, cells))
         self.body = LinesView(self.account_lines)
 
-    def look(self) -> tuple[DeviceView, Gauge]:
+    def read_account(self) -> tuple[DeviceView, Gauge]:
         """Return the device whose memory is accounted for, and the account."""
         view = self.machine.selected_device
         return view, account(self.machine, view, self.clock())
@@ -299,7 +313,7 @@ class AccountPane(AgingPane):
     def state_changed(self) -> None:
         """Account anew and redraw what changed."""
         # Together: a device that has gone meanwhile has no account by which to be drawn.
-        self.view, self.gauge = self.look()
+        self.view, self.gauge = self.read_account()
         self.bar.rebuild()
         self.body.rebuild()
         self.retitle(self.title(self.size.width - ROOM))

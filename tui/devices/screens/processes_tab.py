@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -16,17 +16,19 @@ from tui.core.events import Topic
 from tui.devices.commands import DEVICES
 from tui.devices.memory.model import Absent
 from tui.devices.monitor.messages import GpuProcess
-from tui.devices.screens.program import DeviceProgram
+from tui.devices.screens.memory_tab import ProcessMemoryView
+from tui.devices.screens.panes import DeviceProgram
 from tui.devices.session.actions import DeviceActions
 from tui.devices.session.terminate import refusal, terminate
+from tui.devices.state.allocators import Allocator
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import MachineState
 from tui.devices.views.device_detail import Holders, holders, remainder_lines
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.devices.views.processes import (
     columns,
+    find_order,
     heading,
-    order_of,
     process_line,
     selected_lines,
     unread_notes,
@@ -37,10 +39,6 @@ from tui.kit.dialogs import ConfirmScreen
 from tui.kit.lines import Line
 from tui.kit.lists import KeyedList, RowFilter
 from tui.kit.pane import AgingPane, FooterBar, LineBar, LinesView
-
-if TYPE_CHECKING:
-    from tui.devices.screens.memory_tab import ProcessMemoryView
-    from tui.devices.state.allocators import Allocator
 
 
 class ProcessList(KeyedList):
@@ -100,12 +98,12 @@ class ProcessesHeading(LineBar):
     def on_click(self, event: events.Click) -> None:
         """Sort by the column under the mouse."""
         pane = self._pane
-        order = order_of(event.x, pane.table.cells, of_host=pane.of_host, torch=pane.torch)
+        order = find_order(event.x, pane.table.cells, of_host=pane.of_host, torch=pane.torch)
         if order is not None:
             self._pane.sort_by(order)
 
 
-def _whose(row: GpuProcess, worker_pid: int | None) -> list[str]:
+def _describe_consequences(row: GpuProcess, worker_pid: int | None) -> list[str]:
     """Return the consequences of ending one of our own processes."""
     if row.pid == worker_pid:
         return ["It is this workbench's own worker: a run that goes on ends."]
@@ -149,7 +147,7 @@ class ProcessesPane(AgingPane):
         self._open = False
         self._watched = False
         self._rows: tuple[ProcessRow, ...] = ()
-        self._account = self._look()
+        self._account = self._read_rows()
         self._title = ProcessesHeading(self)
         self.table = ProcessList(
             lambda: self._rows, lambda: self.of_host, lambda: self.torch, clock
@@ -209,18 +207,18 @@ class ProcessesPane(AgingPane):
 
     def state_changed(self) -> None:
         """Read the list anew and draw what changed."""
-        self._watch()
-        self._account = self._look()
-        self.retitle(self._named())
+        self._update_host_watch()
+        self._account = self._read_rows()
+        self.retitle(self._format_title())
         self._title.rebuild()
         self.table.rebuild()
         self._rest.rebuild()
         self._whole.rebuild()
 
-    def opened(self, is_open: bool) -> None:
+    def set_open(self, is_open: bool) -> None:
         """Note that the tab was opened or left."""
         self._open = is_open
-        self._watch()
+        self._update_host_watch()
 
     # ---- the filter ----
 
@@ -232,7 +230,7 @@ class ProcessesPane(AgingPane):
 
     # ---- what is shown ----
 
-    def _named(self) -> str:
+    def _format_title(self) -> str:
         """Return the title."""
         what = "Processes cpu" if self.of_host else "Processes"
         filtered = f"   filter: {self.pattern} ({len(self._rows)})" if self.pattern else ""
@@ -241,14 +239,14 @@ class ProcessesPane(AgingPane):
     def _remainders(self, cells: int) -> list[Line]:
         return remainder_lines(self._account, self.machine.selected_device.label, cells)
 
-    def _watch(self) -> None:
+    def _update_host_watch(self) -> None:
         """Have the host's processes listed only while they are what is shown."""
         wanted = self._open and self.of_host
         if wanted != self._watched:
             self._watched = wanted
             self._actions.watch_host(wanted)
 
-    def _look(self) -> Holders:
+    def _read_rows(self) -> Holders:
         machine = self.machine
         self._rows = process_rows(
             machine.devices,
@@ -309,9 +307,6 @@ class ProcessesTab(CommandScreen):
             elif row is not None and row.kind == "launcher":
                 self.notify("it started several: choose one of them", markup=False)
             return
-        # Imported when it is first asked for: the list does not need it.
-        from tui.devices.screens.memory_tab import ProcessMemoryView
-
         self.memory = ProcessMemoryView(self.machine, self.program.clock, allocator)
         self.mount(self.memory, after=self.pane)
         self.pane.display = False
@@ -340,12 +335,12 @@ class ProcessesTab(CommandScreen):
 
     def resumed(self, event: events.ScreenResume) -> None:
         """Catch up with what changed while another tab was open."""
-        self.pane.opened(True)
+        self.pane.set_open(True)
         super().resumed(event)
 
     @on(events.ScreenSuspend)
     def _suspended(self) -> None:
-        self.pane.opened(False)
+        self.pane.set_open(False)
 
     def action_sort_processes(self) -> None:
         self.pane.next_order()
@@ -371,7 +366,7 @@ class ProcessesTab(CommandScreen):
         if row is None:
             return
 
-        def answered(yes: bool | None) -> None:
+        def on_answer(yes: bool | None) -> None:
             if yes:
                 problem = terminate(row)
                 words = problem or f"SIGTERM sent to {row.pid}; it ends when it is ready to"
@@ -379,7 +374,7 @@ class ProcessesTab(CommandScreen):
 
         words = [
             f"{row.pid}  {row.user or 'unknown user'}  {row.command or 'unknown command'}",
-            *_whose(row, self.machine.worker_pid),
+            *_describe_consequences(row, self.machine.worker_pid),
             "It gets SIGTERM: most programs end, and lose what they have not saved.",
         ]
-        self.app.push_screen(ConfirmScreen(f"Terminate process {row.pid}?", words), answered)
+        self.app.push_screen(ConfirmScreen(f"Terminate process {row.pid}?", words), on_answer)

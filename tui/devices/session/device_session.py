@@ -15,8 +15,7 @@ from tui.core.tasks import Tasks
 from tui.devices.monitor.messages import Sample
 from tui.devices.session.monitor_supervisor import MonitorSupervisor
 from tui.devices.session.watch_supervisor import WatchSupervisor
-from tui.devices.state.events import DeviceSelected
-from tui.devices.state.machine import MachineState
+from tui.devices.state.machine import DeviceSelected, MachineState
 from workloads.protocol import messages
 
 FIRST_SAMPLE_S = 2.0

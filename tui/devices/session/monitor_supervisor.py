@@ -93,7 +93,7 @@ class MonitorSupervisor(ChildSupervisor[MonitorEvent]):
     def make_child(self) -> ChildProcess[MonitorEvent]:
         launched, self._launched = self._launched, None
         return ChildProcess(
-            monitor.serving(self._interval),
+            monitor.serve_command(self._interval),
             MONITOR_EVENTS,
             folder=FOLDER,
             sent=lambda request: self._publish(RequestSent("monitor", request)),

@@ -19,7 +19,7 @@ from tui.devices.allocators.messages import (
 )
 from tui.devices.monitor.messages import Device, Sample
 from tui.devices.state.devices import ConsistentReading, ConsistentReadings, DeviceView
-from tui.devices.state.history import MOST_POINTS, MemoryPoint, higher
+from tui.devices.state.history import MOST_POINTS, MemoryPoint, merge_peaks
 from workloads.protocol.messages import TorchMemory
 
 POINT_S = 1.0
@@ -68,10 +68,10 @@ class Allocator:
         self._track.add(figures)
         held = self.placed.process
         point = MemoryPoint(figures.at, None, held, figures.allocated, figures.reserved)
-        self.peak = higher(self.peak, point)
+        self.peak = merge_peaks(self.peak, point)
         if self.points and figures.at - self.points[-1].at < POINT_S:
             last = self.points.pop()
-            point = replace(higher(last, point), at=last.at)
+            point = replace(merge_peaks(last, point), at=last.at)
         self.points.append(point)
 
     def place(self, placed: Placed) -> None:
@@ -90,7 +90,7 @@ class Allocator:
             view: the device that it is placed on.
             now: Unix time.
         """
-        return self._moments.of_process(view, self.figures.device, self.process.pid, now)
+        return self._moments.find_for_process(view, self.figures.device, self.process.pid, now)
 
     def is_continued_by(self, figures: TorchMemory) -> bool:
         """Return whether they are of the same program: what it ever reserved does not fall."""

@@ -55,12 +55,12 @@ class DeviceView:
         return self.torch_device.name if self.torch_device else self.key
 
 
-def _uuid(text: str) -> str:
+def _normalize_uuid(text: str) -> str:
     """Without the prefix: torch knows a MIG instance by the bare number too."""
     return text.lower().removeprefix("gpu-").removeprefix("mig-")
 
 
-def _bus(text: str) -> str:
+def _normalize_bus_id(text: str) -> str:
     """``00000000:17:00.0`` and ``0000:17:00.0`` are the same place."""
     domain, _, rest = text.lower().partition(":")
     return f"{domain.lstrip('0') or '0'}:{rest}"
@@ -68,9 +68,9 @@ def _bus(text: str) -> str:
 
 def _matches(device: Device, torch_device: TorchDevice) -> bool:
     if torch_device.uuid is not None:
-        return _uuid(device.id) == _uuid(torch_device.uuid)
+        return _normalize_uuid(device.id) == _normalize_uuid(torch_device.uuid)
     if torch_device.pci_bus_id and device.pci_bus_id:
-        return _bus(device.pci_bus_id) == _bus(torch_device.pci_bus_id)
+        return _normalize_bus_id(device.pci_bus_id) == _normalize_bus_id(torch_device.pci_bus_id)
     return False
 
 
@@ -98,7 +98,7 @@ def pair(
             left.remove(match)
         unpaired = None
         if not match:
-            unpaired = _why_no_torch(torch_devices, no_cuda) if torch_devices else no_torch
+            unpaired = _explain_no_torch(torch_devices, no_cuda) if torch_devices else no_torch
         views.append(DeviceView(device.id, device, match, unpaired))
     for device_only_torch in left:
         reason = no_nvml or "NVML does not list this device"
@@ -108,7 +108,7 @@ def pair(
     return tuple(views)
 
 
-def _why_no_torch(torch_devices: tuple[TorchDevice, ...], no_cuda: str) -> str:
+def _explain_no_torch(torch_devices: tuple[TorchDevice, ...], no_cuda: str) -> str:
     if any(device.id.startswith("cuda") for device in torch_devices):
         return "not among the devices that torch sees: hidden by CUDA_VISIBLE_DEVICES?"
     return no_cuda or "the runner's torch sees no CUDA device"
@@ -129,7 +129,7 @@ def uses_cuda(environment: Environment | None) -> bool:
     return any(device.id.startswith("cuda") for device in environment.devices)
 
 
-def as_torch_knows(driver: Driver, environment: Environment | None) -> Driver:
+def reconcile_driver(driver: Driver, environment: Environment | None) -> Driver:
     """Return the driver as the monitor found it, but never as missing where torch works with it.
 
     Args:
@@ -168,7 +168,7 @@ class ConsistentReading:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _StablePeriod:
     """Torch's newest words on a device, and since when ``reserved`` stands still."""
 
     since: float
@@ -180,7 +180,7 @@ class ConsistentReadings:
 
     def __init__(self) -> None:
         self._samples: deque[Sample] = deque()
-        self._standing: dict[str, _Standing] = {}
+        self._standing: dict[str, _StablePeriod] = {}
         """By torch's name of the device."""
 
     def apply_sample(self, sample: Sample) -> None:
@@ -192,15 +192,15 @@ class ConsistentReadings:
     def apply_torch(self, told: TorchMemory) -> None:
         """Remember what torch said."""
         before = self._standing.get(told.device)
-        still = before is not None and _stands_still(before.newest, told)
+        still = before is not None and _is_unchanged(before.newest, told)
         since = before.since if before is not None and still else told.at
-        self._standing[told.device] = _Standing(since, told)
+        self._standing[told.device] = _StablePeriod(since, told)
 
     def forget_torch(self) -> None:
         """Forget torch's figures after the worker has ended and none follows it."""
         self._standing.clear()
 
-    def of(self, view: DeviceView, worker_pid: int | None, now: float) -> ConsistentReading:
+    def find(self, view: DeviceView, worker_pid: int | None, now: float) -> ConsistentReading:
         """Return the newest figures of a device that may be subtracted from each other.
 
         Args:
@@ -208,9 +208,9 @@ class ConsistentReadings:
             worker_pid: the worker that lives now.
             now: Unix time.
         """
-        return self.of_process(view, view.torch, worker_pid, now)
+        return self.find_for_process(view, view.torch, worker_pid, now)
 
-    def of_process(
+    def find_for_process(
         self, view: DeviceView, name: str | None, pid: int | None, now: float
     ) -> ConsistentReading:
         """Return the same of any process, by its own name of the device.
@@ -221,7 +221,7 @@ class ConsistentReadings:
             pid: the process that lives now.
             now: Unix time.
         """
-        sample, device = self._newest(view)
+        sample, device = self._find_newest(view)
         standing = self._standing.get(name) if name else None
         if standing is None:
             return ConsistentReading(sample, device, None)
@@ -232,19 +232,19 @@ class ConsistentReadings:
             return ConsistentReading(sample, device, torch, ended=ended)
         if ended or not self._is_silent(view.key, torch, now):
             for earlier in reversed(self._samples):
-                read = _device_of(earlier, view.key)
-                if read is not None and _within(read, standing):
+                read = _find_device(earlier, view.key)
+                if read is not None and _is_within(read, standing):
                     return ConsistentReading(earlier, read, torch, ended=ended)
             # Torch says what is free too; where the host's memory is the device's, that is not it.
             if torch.device_free is not None and not device.memory.unified:
                 return ConsistentReading(sample, device, torch, "torch", ended)
         return ConsistentReading(sample, device, torch, "NVML", ended)
 
-    def _newest(self, view: DeviceView) -> tuple[Sample | None, Device | None]:
+    def _find_newest(self, view: DeviceView) -> tuple[Sample | None, Device | None]:
         """Return the newest sample whose memory and processes are of one moment, if any."""
         if view.nvml is not None and view.nvml.memory_moved:
             for sample in reversed(self._samples):
-                read = _device_of(sample, view.key)
+                read = _find_device(sample, view.key)
                 if read is not None and not read.memory_moved:
                     return sample, read
         return (self._samples[-1] if self._samples else None), view.nvml
@@ -252,7 +252,7 @@ class ConsistentReadings:
     def _is_silent(self, key: str, torch: TorchMemory, now: float) -> bool:
         """Return whether NVML was read a while ago and torch has not said a word since."""
         for sample in self._samples:
-            read = _device_of(sample, key)
+            read = _find_device(sample, key)
             if read is not None and read.memory_read is not None:
                 done = read.memory_read[1]
                 if done > torch.at:
@@ -260,7 +260,7 @@ class ConsistentReadings:
         return False
 
 
-def _stands_still(before: TorchMemory, after: TorchMemory) -> bool:
+def _is_unchanged(before: TorchMemory, after: TorchMemory) -> bool:
     """Return whether ``reserved`` has not moved between two words of one process.
 
     The cudaMallocAsync backend counts neither what it takes nor what it gives back: that it has as
@@ -274,11 +274,11 @@ def _stands_still(before: TorchMemory, after: TorchMemory) -> bool:
     )
 
 
-def _device_of(sample: Sample, key: str) -> Device | None:
+def _find_device(sample: Sample, key: str) -> Device | None:
     return next((device for device in sample.devices if device.id == key), None)
 
 
-def _within(device: Device, standing: _Standing) -> bool:
+def _is_within(device: Device, standing: _StablePeriod) -> bool:
     if device.memory_read is None or device.memory_moved or device.lost:
         return False
     began, done = device.memory_read

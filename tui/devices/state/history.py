@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tui.devices.monitor.messages import Sample, process_of
+from tui.devices.monitor.messages import Sample, find_process
 from tui.devices.state.devices import CPU, DeviceView
 from workloads.protocol.messages import TorchMemory
 
@@ -53,7 +53,7 @@ class History:
         """Oldest first, at most :data:`MOST_POINTS` of them."""
         return self._rings.get(key, ())
 
-    def since(self, key: str, at: float) -> list[Point]:
+    def points_since(self, key: str, at: float) -> list[Point]:
         """Those from a Unix time on, oldest first."""
         found = list(itertools.takewhile(lambda point: point.at >= at, reversed(self.points(key))))
         return found[::-1]
@@ -80,7 +80,7 @@ class History:
             point = self._point(view, sample, worker_pid)
             ring = self._rings.setdefault(view.key, deque(maxlen=MOST_POINTS))
             ring.append(point)
-            self._peaks[view.key] = higher(self._peaks.get(view.key), point)
+            self._peaks[view.key] = merge_peaks(self._peaks.get(view.key), point)
 
     def _point(self, view: DeviceView, sample: Sample, worker_pid: int | None) -> Point:
         if view.key == CPU:
@@ -96,7 +96,7 @@ class History:
         device = view.nvml
         # While the driver is silent, a sample repeats figures that were read before: no news.
         if device and not (sample.nvml_silent_s and device.read_at < sample.at - sample.interval_s):
-            row = process_of(device, worker_pid)
+            row = find_process(device, worker_pid)
             memory = device.memory
             # Where the device shares the host's memory, that is what its bar shows.
             used = sample.host.memory.used if memory.unified else memory.used
@@ -117,7 +117,7 @@ class History:
         return point
 
 
-def higher(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:
+def merge_peaks(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:
     """Return the higher of each figure, at the time of the second."""
     if peak is None:
         return point
@@ -160,7 +160,7 @@ MARGINS: Mapping[Order, float] = {"load": 10.0, "memory": 2.0, "heat": 3.0}
 of load and of memory, degrees Celsius of heat."""
 
 
-def figure(view: DeviceView, points: Sequence[Point], order: Order) -> float | None:
+def compute_sort_value(view: DeviceView, points: Sequence[Point], order: Order) -> float | None:
     """Return the sort figure of a device: the mean of its last readings, or ``None``.
 
     Args:
@@ -203,7 +203,7 @@ def sort_with_hysteresis(
     return tuple(order)
 
 
-def in_order(
+def sort_devices(
     views: Sequence[DeviceView],
     figures: Mapping[str, float | None],
     before: Sequence[str],
@@ -213,7 +213,7 @@ def in_order(
 
     Args:
         views: the devices in the driver's order.
-        figures: of :func:`figure`, by key.
+        figures: of :func:`compute_sort_value`, by key.
         before: the order that was shown, empty where another has just been asked for.
         order: what they are sorted by.
     """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Union
 
 from tui.core.events import EventBus, MonitorStatus, RunnerStatus, Topic, Topics, WatchStatus
 from tui.devices.allocators.messages import ProcessFigures, TorchProcesses, WatchHello
@@ -15,10 +15,9 @@ from tui.devices.state.devices import (
     NOT_ASKED,
     ConsistentReadings,
     DeviceView,
-    as_torch_knows,
     pair,
+    reconcile_driver,
 )
-from tui.devices.state.events import DeviceSelected, PeaksReset
 from tui.devices.state.history import History
 from workloads.protocol import messages
 from workloads.protocol.results import Environment
@@ -27,6 +26,23 @@ SIMULATED = "simulated GPU, times invented"
 """What is said wherever figures are shown that no hardware gave."""
 _ALL = frozenset({Topic.DEVICES, Topic.MEMORY, Topic.SELECTION})
 _MEMORY = frozenset({Topic.MEMORY})
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSelected:
+    """The user selected a device, by its key."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeaksReset:
+    """The sampled peaks of a device start anew."""
+
+    key: str
+
+
+DeviceEvent = Union[DeviceSelected, PeaksReset]
 
 
 class MachineState:
@@ -219,11 +235,11 @@ class MachineState:
         torch = self.environment.devices if self.environment else ()
         absent = self.environment.unavailable if self.environment else {}
         if self.sample is not None:
-            driver = as_torch_knows(self.sample.driver, self.environment)
+            driver = reconcile_driver(self.sample.driver, self.environment)
             self.sample = replace(self.sample, driver=driver)
         no_nvml = NOT_ASKED if self.sample and self.sample.driver.error else ""
         views = pair(nvml, torch, absent.get("devices", ""), no_nvml, self._torch_problem)
-        self.devices = tuple(self._with_last(view) for view in views)
+        self.devices = tuple(self._add_last_reading(view) for view in views)
         keys = [view.key for view in self.devices]
         wanted = self.find_device(self.wanted_device) if self.wanted_device else None
         if wanted is not None and not self.selected_by_user:
@@ -236,7 +252,7 @@ class MachineState:
             if self.selected not in usable:
                 self.selected = next(iter(usable), CPU)
 
-    def _with_last(self, view: DeviceView) -> DeviceView:
+    def _add_last_reading(self, view: DeviceView) -> DeviceView:
         last = self._read.get(view.key)
         if view.nvml is None or view.nvml.lost is None or last is None or last.lost:
             return view

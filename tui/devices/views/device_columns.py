@@ -124,8 +124,8 @@ def _columns(views: tuple[DeviceView, ...], width: int) -> list[Column[None]]:
             leaves=_beside_bars(12) if width >= HISTORY_FROM else REST, order="load",
         ),
     ]  # fmt: skip
-    if shared_name(views) is None:
-        longest = max((len(short_name(view)) for view in views), default=0)
+    if find_shared_name(views) is None:
+        longest = max((len(shorten_name(view)) for view in views), default=0)
         cells = max(NAME[0], min(longest, NAME[1]))
         leaves = _beside_bars(6)
         found.insert(
@@ -135,7 +135,7 @@ def _columns(views: tuple[DeviceView, ...], width: int) -> list[Column[None]]:
     return found
 
 
-def width_of(plan: DeviceColumns) -> int:
+def measure_row(plan: DeviceColumns) -> int:
     """Cells of a row."""
     return plan.layout[-1].end if plan.layout else 0
 
@@ -145,7 +145,7 @@ def heading(plan: DeviceColumns, by: Order) -> Line:
     return heading_line(plan.layout, by)
 
 
-def order_of(plan: DeviceColumns, cell: int) -> Order | None:
+def find_order(plan: DeviceColumns, cell: int) -> Order | None:
     """Return the order that the heading in a cell sorts by; ``None`` for none."""
     found = order_at(plan.layout, cell)
     return next((order for order in ORDERS if order == found), None)
@@ -154,20 +154,20 @@ def order_of(plan: DeviceColumns, cell: int) -> Order | None:
 # ---- names -------------------------------------------------------------------------------------
 
 
-def short_name(view: DeviceView) -> str:
+def shorten_name(view: DeviceView) -> str:
     """Return the name without words that all devices of its kind share, and without its size."""
     if view.key == CPU:
-        return cpu_model(view.name)
+        return shorten_cpu_model(view.name)
     name = view.name.removeprefix("NVIDIA ")
     return " ".join(_SIZE.sub("", name).split()) or name
 
 
-def shared_name(views: tuple[DeviceView, ...]) -> str | None:
+def find_shared_name(views: tuple[DeviceView, ...]) -> str | None:
     """Return the name of all GPUs where it is the same: the title has it then, and no row."""
-    names = {short_name(view) for view in views if view.key != CPU}
+    names = {shorten_name(view) for view in views if view.key != CPU}
     return names.pop() if len(names) == 1 else None
 
 
-def cpu_model(model: str) -> str:
+def shorten_cpu_model(model: str) -> str:
     """``AMD EPYC 9654`` for ``AMD EPYC 9654 96-Core Processor``."""
     return " ".join(_NOISE.sub(" ", model).split())

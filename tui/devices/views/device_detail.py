@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tui.core.text import numbers as text
-from tui.devices.memory.figures import device_age, why_old
+from tui.devices.memory.figures import compute_device_age, explain_age
 from tui.devices.monitor.messages import Device, Sample
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import stale_after
-from tui.devices.views.notices import WAITING
+from tui.devices.views.devices import WAITING
 from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph
 
 T = TypeVar("T")
@@ -76,16 +76,16 @@ def _state(device: Device, sample: Sample | None, now: float) -> list[Fact]:
         return facts
     if sample is None:
         return []
-    seconds = device_age(device, sample, now)
+    seconds = compute_device_age(device, sample, now)
     if seconds > stale_after(sample):
-        return [("old figures", f"read {text.age(seconds)}: {why_old(sample)}")]
+        return [("old figures", f"read {text.age(seconds)}: {explain_age(sample)}")]
     return []
 
 
 def _gpu(device: Device) -> list[Fact]:
-    def known(path: str, value: T | None, say: Callable[[T], str]) -> str:
+    def format_figure(path: str, value: T | None, format_value: Callable[[T], str]) -> str:
         if value is not None:
-            return say(value)
+            return format_value(value)
         return f"{text.NA}: {device.unavailable.get(path, 'not reported')}"
 
     def yes_no(value: bool) -> str:
@@ -95,20 +95,20 @@ def _gpu(device: Device) -> list[Fact]:
     facts = [
         ("UUID", device.id),
         ("NVML index", str(device.nvml_index)),
-        ("PCI bus", known("pci_bus_id", device.pci_bus_id, str)),
-        ("PCIe link", _link(device, known("pcie.generation", pcie.generation, str))),
-        ("GPU busy", known("utilization.gpu", use.gpu, text.percent)),
-        ("memory busy", known("utilization.memory", use.memory, text.percent)),
-        ("temperature", known("temperature_c", device.temperature_c, text.temperature)),
-        ("power", known("power_w", device.power_w, text.watts)),
-        ("power limit", known("power_limit_w", device.power_limit_w, text.watts)),
-        ("SM clock", known("clocks_mhz.sm", clocks.sm, text.megahertz)),
-        ("memory clock", known("clocks_mhz.memory", clocks.memory, text.megahertz)),
-        ("performance state", known("pstate", device.pstate, lambda state: f"P{state}")),
-        ("throttle reasons", known("throttle", device.throttle, _reasons)),
-        ("fan", known("fan_percent", device.fan_percent, text.percent)),
-        ("ECC, uncorrected", known("ecc_uncorrected", device.ecc_uncorrected, text.count)),
-        ("MIG mode", known("mig", device.mig, yes_no)),
+        ("PCI bus", format_figure("pci_bus_id", device.pci_bus_id, str)),
+        ("PCIe link", _link(device, format_figure("pcie.generation", pcie.generation, str))),
+        ("GPU busy", format_figure("utilization.gpu", use.gpu, text.percent)),
+        ("memory busy", format_figure("utilization.memory", use.memory, text.percent)),
+        ("temperature", format_figure("temperature_c", device.temperature_c, text.temperature)),
+        ("power", format_figure("power_w", device.power_w, text.watts)),
+        ("power limit", format_figure("power_limit_w", device.power_limit_w, text.watts)),
+        ("SM clock", format_figure("clocks_mhz.sm", clocks.sm, text.megahertz)),
+        ("memory clock", format_figure("clocks_mhz.memory", clocks.memory, text.megahertz)),
+        ("performance state", format_figure("pstate", device.pstate, lambda state: f"P{state}")),
+        ("throttle reasons", format_figure("throttle", device.throttle, _reasons)),
+        ("fan", format_figure("fan_percent", device.fan_percent, text.percent)),
+        ("ECC, uncorrected", format_figure("ecc_uncorrected", device.ecc_uncorrected, text.count)),
+        ("MIG mode", format_figure("mig", device.mig, yes_no)),
     ]
     if device.parent:
         facts.append(("MIG instance of", device.parent))
@@ -144,22 +144,22 @@ def _cpu(view: DeviceView, sample: Sample | None, now: float) -> list[Fact]:
         return [("name", view.name), ("host", f"{text.NA}: {WAITING}")]
     cpu, memory = sample.host.cpu, sample.host.memory
 
-    def known(path: str, value: T | None, say: Callable[[T], str]) -> str:
+    def format_figure(path: str, value: T | None, format_value: Callable[[T], str]) -> str:
         return (
-            say(value)
+            format_value(value)
             if value is not None
             else f"{text.NA}: {cpu.unavailable.get(path, 'not reported')}"
         )
 
     seconds = now - sample.at
-    old = [("old figures", f"read {text.age(seconds)}: {why_old(sample)}")]
+    old = [("old figures", f"read {text.age(seconds)}: {explain_age(sample)}")]
     facts = [
         ("name", cpu.model),
         ("host", sample.host.name),
         *(old if seconds > stale_after(sample) else []),
         ("cores", f"{cpu.cores_usable} usable of {cpu.cores} (affinity, cgroup quota)"),
-        ("busy", known("load_percent", cpu.load_percent, text.percent)),
-        ("clock", known("frequency_mhz", cpu.frequency_mhz, text.megahertz)),
+        ("busy", format_figure("load_percent", cpu.load_percent, text.percent)),
+        ("clock", format_figure("frequency_mhz", cpu.frequency_mhz, text.megahertz)),
         ("memory", f"{text.size(memory.used)} used of {text.size(memory.total)}"),
     ]
     if not sample.devices:
@@ -209,7 +209,7 @@ def holders(view: DeviceView, sample: Sample | None, now: float) -> Holders:
 
 def _gpu_holders(device: Device, before_loss: Device | None, sample: Sample, now: float) -> Holders:
     notes: list[str] = []
-    seconds = device_age(device, sample, now)
+    seconds = compute_device_age(device, sample, now)
     if device.lost and before_loss is not None:
         read = text.age(now - before_loss.read_at)
         notes.append(f"lost: {device.lost}; these are its last figures, read {read}")
@@ -217,7 +217,7 @@ def _gpu_holders(device: Device, before_loss: Device | None, sample: Sample, now
     elif device.lost:
         notes.append(f"lost: {device.lost}")
     elif seconds > stale_after(sample):
-        notes.append(f"old figures, read {text.age(seconds)}: {why_old(sample)}")
+        notes.append(f"old figures, read {text.age(seconds)}: {explain_age(sample)}")
     rows = device.processes
     memory = device.memory
     if rows is None:
@@ -268,7 +268,7 @@ def _host_holders(sample: Sample, now: float) -> Holders:
         return Holders(tuple(total), ("waiting for the list of the host's processes",))
     notes = [RESIDENT]
     if now - sample.at > stale_after(sample):
-        notes.insert(0, f"old figures, read {text.age(now - sample.at)}: {why_old(sample)}")
+        notes.insert(0, f"old figures, read {text.age(now - sample.at)}: {explain_age(sample)}")
     if listed.hidden:
         who = text.count(listed.hidden, "process", "processes")
         notes.append(f"{who} of other users not shown: their memory needs root")

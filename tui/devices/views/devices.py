@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tui.core.events import MonitorStatus
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.devices.memory.figures import device_age
+from tui.devices.memory.figures import compute_device_age
 from tui.devices.monitor.messages import HARMFUL_REASONS, Device, Sample
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import Order, Point, stale_after
@@ -18,14 +19,13 @@ from tui.devices.views.device_columns import (
     POWER_OF,
     UTILISATION,
     DeviceColumns,
-    cpu_model,
-    shared_name,
-    short_name,
-    width_of,
+    find_shared_name,
+    measure_row,
+    shorten_cpu_model,
+    shorten_name,
 )
-from tui.devices.views.history import drawn, figures
-from tui.devices.views.notices import notice
-from tui.kit.lines import Line, Span, TextStyle, fit, left, right
+from tui.devices.views.history import draw_history, figures
+from tui.kit.lines import Line, Span, TextStyle, fit, left, right, wrap
 
 WARM_C, HOT_C = 10.0, 2.0
 """Degrees below the slowdown threshold from which a device is warm, and from which it is hot."""
@@ -37,6 +37,53 @@ FULL = 0.95
 """Share of the memory in use from which the bar says so."""
 
 _GRAVEST_FIRST = (*HARMFUL_REASONS, "reliability", "board_limit", "sw_power_cap")
+WAITING = "waiting for the monitor"
+
+
+def notice(sample: Sample | None, monitor: MonitorStatus, now: float) -> str:
+    """One line on what is wrong with looking itself; empty where nothing is."""
+    if monitor.status in ("ended", "unusable", "restarting"):
+        state = "is restarting" if monitor.status == "restarting" else "has ended"
+        return f"the monitor {state}" + (f": {monitor.reason}" if monitor.reason else "")
+    if sample is None:
+        return WAITING
+    if now - sample.at > stale_after(sample):
+        return f"the monitor has sent nothing for {text.old(now - sample.at)}"
+    if sample.driver.error:
+        return sample.driver.error
+    if sample.nvml_silent_s is not None:
+        return f"NVML has not answered for {text.old(sample.nvml_silent_s)}"
+    if sample.problems:
+        return f"monitor: {sample.problems[0]}"
+    if not sample.devices:
+        return "the driver lists no GPU"
+    return ""
+
+
+def notice_lines(
+    sample: Sample | None, monitor: MonitorStatus, now: float, width: int, rows: int = 1
+) -> list[Line]:
+    """Return the notice, cut at the end of the last row; empty where there is none.
+
+    Args:
+        sample: the newest.
+        monitor: how it is.
+        now: Unix time.
+        width: cells of a row.
+        rows: that it may take, at least one.
+    """
+    message = notice(sample, monitor, now)
+    if not message:
+        return []
+    if message == WAITING:
+        return [(Span(fit(message, width), TextStyle.QUIET),)]
+    words = f"{glyphs.GLYPHS.warning} {message}"
+    found = wrap(words, width, indent="  ")
+    if len(found) > rows:
+        start = "  " if rows > 1 else ""
+        rest = start + " ".join(row.strip() for row in found[rows - 1 :])
+        found = [*found[: rows - 1], fit(rest, width)]
+    return [(Span(row, TextStyle.BAD),) for row in found]
 
 
 def devices_title(
@@ -52,7 +99,7 @@ def devices_title(
         order: what the rows are sorted by.
     """
     gpus = [view for view in machine.devices if view.key != CPU]
-    name = shared_name(machine.devices)
+    name = find_shared_name(machine.devices)
     count = [text.count(len(gpus), "GPU")] if len(gpus) > 1 else []
     kind = [fit(name, max(12, width // 3))] if name else []
     unseen = gpus and machine.environment and not any(view.torch for view in gpus)
@@ -60,7 +107,7 @@ def devices_title(
     sorted_by = [f"by {order}"] if order != "index" else []
 
     def words(*parts: str) -> str:
-        return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _is_slowed_down(machine)
+        return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _format_slowdowns(machine)
 
     # What is wrong with a GPU stands at the end; the heading marks the order too.
     titles = [
@@ -75,20 +122,22 @@ def devices_title(
     trouble = notice(machine.sample, machine.monitor, now)
     if trouble:
         return fit(f"{title}   {glyphs.GLYPHS.warning} {trouble}", width)
-    return fit(f"{title}   {_in_brief(machine.selected_device, machine.sample)}", width)
+    return fit(f"{title}   {_summarize(machine.selected_device, machine.sample)}", width)
 
 
-def _in_brief(view: DeviceView, sample: Sample | None) -> str:
+def _summarize(view: DeviceView, sample: Sample | None) -> str:
     """Return a device in a few words."""
-    found = _used(view, sample)
-    use = text.percent(_load(view, sample))
+    found = _read_memory(view, sample)
+    use = text.percent(_read_load(view, sample))
     return f"{view.label} {use} {text.size_pair(*found)}" if found else f"{view.label} {use}"
 
 
-def _is_slowed_down(machine: MachineState) -> str:
+def _format_slowdowns(machine: MachineState) -> str:
     """How many GPUs have their clocks held back, by heat or a fault and by their power cap."""
     reasons = [
-        throttling(view.nvml) for view in machine.devices if view.nvml and not view.nvml.lost
+        rank_throttle_reasons(view.nvml)
+        for view in machine.devices
+        if view.nvml and not view.nvml.lost
     ]
     harmed = sum(bool(set(found) & set(HARMFUL_REASONS)) for found in reasons)
     capped = sum(
@@ -99,35 +148,39 @@ def _is_slowed_down(machine: MachineState) -> str:
     return "".join(f", {part}" for part in parts)
 
 
-def throttling(device: Device) -> tuple[str, ...]:
+def rank_throttle_reasons(device: Device) -> tuple[str, ...]:
     """Why the clocks are held back, the gravest first; being idle is no reason."""
     reasons = [reason for reason in device.throttle or () if reason not in ("idle", "none")]
     order = {reason: rank for rank, reason in enumerate(_GRAVEST_FIRST)}
     return tuple(sorted(reasons, key=lambda reason: order.get(reason, len(order))))
 
 
-def short_reason(reason: str) -> str:
+def shorten_reason(reason: str) -> str:
     """``hw_thermal`` for ``hw_thermal_slowdown``; ``hw_slowdown`` stays, as it means something."""
     return reason if reason == "hw_slowdown" else reason.removesuffix("_slowdown")
 
 
-def age(view: DeviceView, sample: Sample, now: float) -> float:
+def compute_age(view: DeviceView, sample: Sample, now: float) -> float:
     """Seconds since the figures of a row were read."""
-    return max(0.0, now - sample.at) if view.nvml is None else device_age(view.nvml, sample, now)
+    return (
+        max(0.0, now - sample.at)
+        if view.nvml is None
+        else compute_device_age(view.nvml, sample, now)
+    )
 
 
-def status(view: DeviceView, sample: Sample | None, now: float, width: int) -> Span:
+def format_status(view: DeviceView, sample: Sample | None, now: float, width: int) -> Span:
     """Return the problem of a device, in as many words as fit; empty where there is none."""
     device = view.nvml
     parts: list[str] = []
     style = TextStyle.NOTE
-    if sample is not None and (seconds := age(view, sample, now)) > stale_after(sample):
+    if sample is not None and (seconds := compute_age(view, sample, now)) > stale_after(sample):
         parts.append(f"{text.old(seconds)} old")
     if device is not None and device.ecc_uncorrected:
         parts.append(text.count(device.ecc_uncorrected, "ECC error"))
         style = TextStyle.BAD
-    if device is not None and (reasons := throttling(device)):
-        parts.append(_throttled(reasons, width - len(", ".join([*parts, ""]))))
+    if device is not None and (reasons := rank_throttle_reasons(device)):
+        parts.append(_format_throttling(reasons, width - len(", ".join([*parts, ""]))))
         style = TextStyle.BAD if reasons[0] in HARMFUL_REASONS else style
     return Span(fit(", ".join(parts), width), style)
 
@@ -142,11 +195,11 @@ _IN_BRIEF = {
 the memory tab."""
 
 
-def _throttled(reasons: tuple[str, ...], width: int) -> str:
-    first = short_reason(reasons[0])
+def _format_throttling(reasons: tuple[str, ...], width: int) -> str:
+    first = shorten_reason(reasons[0])
     more = f" +{len(reasons) - 1}" if len(reasons) > 1 else ""
     forms = (
-        f"throttled: {', '.join(map(short_reason, reasons))}",
+        f"throttled: {', '.join(map(shorten_reason, reasons))}",
         f"throttled: {first}{more}",
         f"throttled: {first}",
         f"{glyphs.GLYPHS.warning} {first}",
@@ -155,13 +208,13 @@ def _throttled(reasons: tuple[str, ...], width: int) -> str:
     return next((form for form in forms if len(form) <= width), forms[-1])
 
 
-def lost(device: Device, now: float, width: int) -> Span:
+def format_loss(device: Device, now: float, width: int) -> Span:
     """Return the text in the row of a device that no longer answers."""
     since = f" {text.age(now - device.lost_at)}" if device.lost_at is not None else ""
     return Span(fit(f"lost{since}: {device.lost}", width), TextStyle.BAD)
 
 
-def heat(device: Device) -> TextStyle:
+def choose_heat_style(device: Device) -> TextStyle:
     """Return whether heat or a fault slows a device down, or its slowdown is near."""
     if set(device.throttle or ()) & set(HARMFUL_REASONS):
         return TextStyle.BAD
@@ -171,7 +224,7 @@ def heat(device: Device) -> TextStyle:
     return TextStyle.BAD if celsius >= slowdown - HOT_C else TextStyle.NOTE
 
 
-def strain(device: Device) -> TextStyle:
+def choose_power_style(device: Device) -> TextStyle:
     """How near the power drawn is to what is allowed; a brake by the power supply is a fault."""
     reasons = device.throttle or ()
     if "hw_power_brake_slowdown" in reasons:
@@ -181,7 +234,7 @@ def strain(device: Device) -> TextStyle:
     return TextStyle.NOTE if capped or "sw_power_cap" in reasons else TextStyle.PLAIN
 
 
-def row(
+def device_row(
     view: DeviceView,
     sample: Sample | None,
     now: float,
@@ -203,18 +256,18 @@ def row(
     mark = left(glyphs.GLYPHS.selected if selected else "", MARK)
     style = TextStyle.STRONG if selected else TextStyle.PLAIN
     device = view.nvml
-    if device is not None and not device.lost and heat(device) is TextStyle.BAD:
+    if device is not None and not device.lost and choose_heat_style(device) is TextStyle.BAD:
         style = TextStyle.BAD
     head = Span(mark + left(view.label, plan.label), style)
     if device is not None and device.lost:
-        return (head, *_lost_row(view, device, now, plan, width_of(plan) - head.width))
-    stale = sample is not None and age(view, sample, now) > stale_after(sample)
+        return (head, *_lost_row(view, device, now, plan, measure_row(plan) - head.width))
+    stale = sample is not None and compute_age(view, sample, now) > stale_after(sample)
     quiet = stale or sample is None
-    state = status(view, sample, now, plan.status or plan.name or plan.filled)
-    parts = [head, *_cells(view, sample, plan, _name(view, sample), state, quiet=quiet)]
+    state = format_status(view, sample, now, plan.status or plan.name or plan.filled)
+    parts = [head, *_cells(view, sample, plan, _format_name(view, sample), state, quiet=quiet)]
     if plan.history:
         load = figures(view, sample)[0]
-        (picture,) = drawn(points, load, sample, now, plan.history, 1)
+        (picture,) = draw_history(points, load, sample, now, plan.history, 1)
         parts.append(Span(f" {picture}", load.style))
     return tuple(parts)
 
@@ -241,30 +294,30 @@ def _cells(
     if plan.name:
         named = state if grave else Span(name, usual)
         found.append(Span(f" {left(named.text, plan.name)}", named.style))
-    burning = device is not None and heat(device) is TextStyle.BAD
-    load = _load(view, sample)
+    burning = device is not None and choose_heat_style(device) is TextStyle.BAD
+    load = _read_load(view, sample)
     if plan.load:
         style = styled(TextStyle.BAD if burning else TextStyle.GOOD)
-        found.append(Span(f" {level(load, plan.load)}", style))
+        found.append(Span(f" {format_bar(load, plan.load)}", style))
     found.append(Span(f" {right(text.percent(load), UTILISATION)}", usual))
-    memory = _used(view, sample)
+    memory = _read_memory(view, sample)
     share = memory[0] / memory[1] if memory and memory[0] is not None and memory[1] else None
     if plan.filled:
         style = styled(TextStyle.NOTE if share and share >= FULL else TextStyle.ALLOCATED)
-        bar = Span(level(None if share is None else 100 * share, plan.filled), style)
+        bar = Span(format_bar(None if share is None else 100 * share, plan.filled), style)
         if grave and not plan.name:
             bar = Span(left(state.text, plan.filled), state.style)
         found.append(Span(f" {bar.text}", bar.style))
     found.append(Span(f" {right(_memory_text(memory, plan.memory), plan.memory)}", usual))
     if view.key == CPU:
         room = plan.temperature + plan.power + (plan.temperature > 0 and plan.power > 0)
-        cores = _cores(sample) if sample and room > plan.temperature else ""
+        cores = _format_cores(sample) if sample and room > plan.temperature else ""
         found.append(Span(f" {right(cores, room)}" if room else "", usual))
     else:
         found += _heat_cells(device, plan, styled)
     if plan.clocks:
         clocks = device.clocks_mhz if device else None
-        words = _clocks(clocks.sm, clocks.memory) if clocks else ""
+        words = _format_clocks(clocks.sm, clocks.memory) if clocks else ""
         found.append(Span(f" {right(words, plan.clocks)}", usual))
     if plan.status:
         found.append(Span(f" {left(state.text, plan.status)}", state.style))
@@ -277,12 +330,12 @@ def _heat_cells(
     found: list[Span] = []
     if plan.temperature:
         celsius = text.temperature(device.temperature_c if device else None)
-        style = styled(heat(device) if device else TextStyle.PLAIN)
+        style = styled(choose_heat_style(device) if device else TextStyle.PLAIN)
         found.append(Span(f" {right(celsius, plan.temperature)}", style))
     if plan.power:
         watts, limit = (device.power_w, device.power_limit_w) if device else (None, None)
         words = text.power(watts, limit) if plan.power >= POWER_OF else text.watts(watts)
-        style = styled(strain(device) if device else TextStyle.PLAIN)
+        style = styled(choose_power_style(device) if device else TextStyle.PLAIN)
         found.append(Span(f" {right(text.NA if watts is None else words, plan.power)}", style))
     return found
 
@@ -292,38 +345,42 @@ def _lost_row(
 ) -> tuple[Span, ...]:
     """Since when and why, in place of all figures but the last ones, which stand beside it."""
     if view.before_loss is None:
-        return (Span(f" {left(lost(device, now, width - 1).text, width - 1)}", TextStyle.BAD),)
+        return (
+            Span(f" {left(format_loss(device, now, width - 1).text, width - 1)}", TextStyle.BAD),
+        )
     last = DeviceView(view.key, view.before_loss)
     bare = replace(plan, name=0, status=0, clocks=0, history=0, filled=0, load=0)
     figures_then = _cells(last, None, bare, "", Span(""), quiet=True)
     tail = sum(cells + 1 for cells in (plan.clocks, plan.status, plan.history) if cells)
     room = width - sum(span.width for span in figures_then) - tail - 1
     if room < LOST_ROOM:
-        return (Span(f" {left(lost(device, now, width - 1).text, width - 1)}", TextStyle.BAD),)
-    reason = Span(f" {left(lost(device, now, room).text, room)}", TextStyle.BAD)
+        return (
+            Span(f" {left(format_loss(device, now, width - 1).text, width - 1)}", TextStyle.BAD),
+        )
+    reason = Span(f" {left(format_loss(device, now, room).text, room)}", TextStyle.BAD)
     return (reason, *figures_then, Span(" " * tail))
 
 
-def _name(view: DeviceView, sample: Sample | None) -> str:
+def _format_name(view: DeviceView, sample: Sample | None) -> str:
     if view.key == CPU and sample is not None and view.torch_device is None:
-        return cpu_model(sample.host.cpu.model)
-    return short_name(view)
+        return shorten_cpu_model(sample.host.cpu.model)
+    return shorten_name(view)
 
 
-def _cores(sample: Sample) -> str:
+def _format_cores(sample: Sample) -> str:
     cpu = sample.host.cpu
     if cpu.cores_usable == cpu.cores:
         return text.count(cpu.cores, "core")
     return f"{cpu.cores_usable}/{text.count(cpu.cores, 'core')}"
 
 
-def _load(view: DeviceView, sample: Sample | None) -> float | None:
+def _read_load(view: DeviceView, sample: Sample | None) -> float | None:
     if view.key == CPU:
         return sample.host.cpu.load_percent if sample else None
     return view.nvml.utilization.gpu if view.nvml else None
 
 
-def _used(view: DeviceView, sample: Sample | None) -> tuple[int | None, int | None] | None:
+def _read_memory(view: DeviceView, sample: Sample | None) -> tuple[int | None, int | None] | None:
     """Return used and total memory; ``None`` where the device has no memory of its own."""
     if view.key == CPU:
         memory = sample.host.memory if sample else None
@@ -342,13 +399,13 @@ def _memory_text(memory: tuple[int | None, int | None] | None, cells: int) -> st
     return pair if cells >= MEMORY_LONG else pair.replace(" ", "").replace("iB", "")
 
 
-def _clocks(sm: int | None, memory: int | None) -> str:
+def _format_clocks(sm: int | None, memory: int | None) -> str:
     if sm is None and memory is None:
         return text.NA
     return f"{text.NA if sm is None else sm}/{text.NA if memory is None else memory} MHz"
 
 
-def level(percent: float | None, width: int) -> str:
+def format_bar(percent: float | None, width: int) -> str:
     """Return a bar of 0 to 100 % in parts of a cell; what is not known has no bar."""
     if percent is None:
         return " " * width

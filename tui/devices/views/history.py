@@ -66,7 +66,7 @@ def column_s(sample: Sample | None) -> float:
     return max(LEAST_COLUMN_S, 2 * math.ceil(pace))
 
 
-def shares(
+def compute_shares(
     points: Sequence[MemoryPoint], figure: PlottedFigure, columns: int, seconds: float, until: float
 ) -> list[float | None]:
     """Return the highest value of each column as a share of the scale, or ``None``.
@@ -95,7 +95,7 @@ def shares(
     return found
 
 
-def drawn(
+def draw_history(
     points: Sequence[MemoryPoint],
     figure: PlottedFigure,
     sample: Sample | None,
@@ -106,14 +106,14 @@ def drawn(
     """Return the dots of a history: a sampled zero is one dot high, a gap has none."""
     seconds = column_s(sample)
     columns = cells * ACROSS
-    found = shares(points, figure, columns, seconds, until(sample, now))
+    found = compute_shares(points, figure, columns, seconds, find_end(sample, now))
     # A share above zero is drawn with a dot at least.
     return braille(
         filled([share if share is None else share or 1e-9 for share in found], rows), cells, rows
     )
 
 
-def until(sample: Sample | None, now: float) -> float:
+def find_end(sample: Sample | None, now: float) -> float:
     """Where a history ends: at the newest sample; at the present once nothing comes any more."""
     if sample is None or now - sample.at > stale_after(sample):
         return now
@@ -147,7 +147,7 @@ def history_lines(
             lines += [(Span(left(fit(words, cells), cells), TextStyle.QUIET),)]
             lines += [()] * (rows - 1)
             continue
-        pictures = drawn(points, figure, sample, now, room, rows)
+        pictures = draw_history(points, figure, sample, now, room, rows)
         for row, picture in enumerate(pictures):
             label = scale_label(figure, row, rows)
             lines.append((Span(label, TextStyle.QUIET), Span(picture, figure.style)))
@@ -203,11 +203,11 @@ HIGHEST = 5
 
 def whole_rows(view: DeviceView, sample: Sample | None, cells: int, most: int) -> int:
     """Rows of :func:`whole_lines`: at most ``most``; none where not one row each has room."""
-    each = min(HIGHEST, (most - 1) // _deep(view, sample, cells))
-    return 1 + each * _deep(view, sample, cells) if each > 0 else 0
+    each = min(HIGHEST, (most - 1) // _count_stacked(view, sample, cells))
+    return 1 + each * _count_stacked(view, sample, cells) if each > 0 else 0
 
 
-def _deep(view: DeviceView, sample: Sample | None, cells: int) -> int:
+def _count_stacked(view: DeviceView, sample: Sample | None, cells: int) -> int:
     """How many histories stand below each other."""
     count = len(figures(view, sample, torch=True))
     return -(-count // 2) if cells >= BESIDE_FROM else count
@@ -226,7 +226,7 @@ def whole_lines(
     Arguments as of :func:`block_lines`.
     """
     wanted = figures(view, sample, torch=True)
-    deep = _deep(view, sample, cells)
+    deep = _count_stacked(view, sample, cells)
     rows = max(1, (height - 1) // deep)
     beside = len(wanted) > deep
     room = (cells - 2) // 2 if beside else cells

@@ -9,9 +9,9 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.commands import DEVICES
 from tui.devices.memory import OTHER_PARTS, PINNED, Gauge, ProcessMemory, Slice, Term
-from tui.devices.memory.model import Absent, Reading, Stale, Value, reading_text, value_of
+from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading, get_value
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.views.device_columns import short_name
+from tui.devices.views.device_columns import shorten_name
 from tui.kit.commands.command import TABS
 from tui.kit.commands.registry import key_text
 from tui.kit.lines import Line, Span, TextStyle, fit, fit_line, flow, paragraph, width
@@ -50,7 +50,7 @@ def bar_cells(slices: Sequence[Slice], total: int, cells: int) -> list[tuple[str
         total: bytes, above zero.
         cells: width of the bar.
     """
-    sizes = [(part.key, value_of(part.bytes) or 0) for part in slices]
+    sizes = [(part.key, get_value(part.bytes) or 0) for part in slices]
     shown = [(key, size) for key, size in sizes if size > 0]
     least = 1 if len(shown) <= cells else 0
     given = [max(least, size * cells // total) for _, size in shown]
@@ -67,7 +67,7 @@ def bar_cells(slices: Sequence[Slice], total: int, cells: int) -> list[tuple[str
 
 def bar_line(gauge: Gauge, cells: int) -> Line:
     """Return the bar; where the total is not known, why."""
-    total = value_of(gauge.total)
+    total = get_value(gauge.total)
     if total is None or total <= 0:
         reason = gauge.total.reason if isinstance(gauge.total, Absent) else "it is zero"
         return (Span(fit(f"no bar, the total is not known: {reason}", cells), TextStyle.QUIET),)
@@ -82,7 +82,7 @@ def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
     """Return the known slices; split the others where there is room, the largest first."""
     found: list[Slice] = []
     for part in gauge.known:
-        left = value_of(part.bytes) or 0
+        left = get_value(part.bytes) or 0
         if part.key == "others":
             for other in gauge.others:
                 held = sum(size for _, size in other.parts)
@@ -101,13 +101,13 @@ def legend(gauge: Gauge, cells: int) -> list[Line]:
     Long units go before a second line does, then what is free, which the title says as well.
     """
     parts = [
-        part for part in gauge.known if part.key != "unattributed" or value_of(part.bytes) != 0
+        part for part in gauge.known if part.key != "unattributed" or get_value(part.bytes) != 0
     ]
     held = [part for part in parts if part.key != "free"]
     choices = ((parts, text.size), (parts, text.size_short), (held, text.size_short))
     drawn = [
-        flow([_legend_item(part, say(value_of(part.bytes))) for part in chosen], cells)
-        for chosen, say in choices
+        flow([_legend_item(part, format_size(get_value(part.bytes))) for part in chosen], cells)
+        for chosen, format_size in choices
     ]
     return min(drawn, key=len)
 
@@ -148,7 +148,7 @@ def _other_line(other: ProcessMemory) -> Line:
     tail = (Span(f" {other.command or text.NA}", TextStyle.QUIET),)
     figures = (other.allocated, other.cached, other.context)
     if isinstance(other.allocated, Absent):
-        held = reading_text(other.process, text.size_short)
+        held = format_reading(other.process, text.size_short)
         return (*head, Span(f"{held}, not split: {other.allocated.short}"), *tail)
     spans: list[Span] = []
     for key, size in zip(OTHER_PARTS, figures, strict=True):
@@ -157,7 +157,7 @@ def _other_line(other: ProcessMemory) -> Line:
         spans += [
             Span(glyphs.GLYPHS.slices[key], STYLES[key]),
             Span(f" {label} "),
-            Span(f"{reading_text(size, text.size_short)} ", style),
+            Span(f"{format_reading(size, text.size_short)} ", style),
         ]
     return (*head, *spans, *tail)
 
@@ -171,20 +171,20 @@ def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
     items: list[Line] = []
     for key, peak_key in chosen.items():
         term = gauge.term(key)
-        size = value_of(term.bytes)
+        size = get_value(term.bytes)
         if size is None:
             continue
         source = f" ({term.source})" if key == "used" and view.key != CPU else ""
-        peak = value_of(gauge.term(peak_key).bytes) if key == "reserved" and peak_key else None
+        peak = get_value(gauge.term(peak_key).bytes) if key == "reserved" and peak_key else None
         note = f" (peak {text.size_short(peak)})" if peak is not None else source
         items.append(
             (Span(f"{term.label} "), Span(text.size_short(size), _age_style(term)), Span(note))
         )
-    free = value_of(gauge.would_free)
+    free = get_value(gauge.would_free)
     if free is not None:
         upper = f"up to {text.size_short(free)}" if free else "nothing"
-        if gauge.whose.frees:
-            items.append((Span(f"{gauge.whose.frees} {upper}"),))
+        if gauge.wording.frees:
+            items.append((Span(f"{gauge.wording.frees} {upper}"),))
         else:
             items.append((Span(EMPTY_KEY, TextStyle.KEY), Span(f" frees {upper}")))
     return flow([*items, *_pinned_item(gauge), *peak_items(gauge)], cells)
@@ -192,7 +192,7 @@ def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
 
 def _pinned_item(gauge: Gauge) -> list[Line]:
     """Return the line on pinned host memory, if any; it is not part of the bar."""
-    size = next((value_of(term.bytes) for term in gauge.terms if term.key == PINNED), None)
+    size = next((get_value(term.bytes) for term in gauge.terms if term.key == PINNED), None)
     return (
         [(Span("pinned on the host "), Span(text.size_short(size), TextStyle.STRONG))]
         if size
@@ -209,7 +209,7 @@ def peak_items(gauge: Gauge) -> list[Line]:
     """Return the peaks that do not stand beside their figure, those by samples marked."""
     items: list[Line] = []
     for term in gauge.peaks:
-        size = value_of(term.bytes)
+        size = get_value(term.bytes)
         if size is None or term.key == "reserved_peak":
             continue
         how = " sampled" if "sampled" in term.source else ""
@@ -300,11 +300,11 @@ def body(gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None) 
 
 def title(gauge: Gauge, view: DeviceView, cells: int, whose: str = "") -> str:
     """Device, free and total, and what must not be overlooked, as far as there is room."""
-    total = value_of(gauge.total)
+    total = get_value(gauge.total)
     spare = next((part for part in gauge.known if part.key == "free"), None)
-    sizes = f"total {reading_text(gauge.total, text.size)}"
+    sizes = f"total {format_reading(gauge.total, text.size)}"
     if total is not None and spare is not None:
-        sizes = f"{text.size_pair(value_of(spare.bytes), total, ' of ')} {spare.label}"
+        sizes = f"{text.size_pair(get_value(spare.bytes), total, ' of ')} {spare.label}"
     if gauge.unified:
         sizes += ", unified"
     notes = []
@@ -313,7 +313,7 @@ def title(gauge: Gauge, view: DeviceView, cells: int, whose: str = "") -> str:
     if gauge.warnings:
         notes.append(f"{glyphs.GLYPHS.warning} {text.count(len(gauge.warnings), 'warning')}")
     label = f"Memory{whose}   {view.label}"
-    name = "" if view.key == CPU else short_name(view)
+    name = "" if view.key == CPU else shorten_name(view)
     short = sizes.replace(" GiB", "G")
     for parts in (
         (f"{label} {name}".rstrip(), sizes, *notes),
@@ -331,22 +331,22 @@ def title(gauge: Gauge, view: DeviceView, cells: int, whose: str = "") -> str:
 WOULD_FREE = f"{EMPTY_KEY} would free"
 
 
-def would_free_label(gauge: Gauge) -> str:
+def choose_free_label(gauge: Gauge) -> str:
     """Return the label of the action that empties the cache of the account's process."""
-    return gauge.whose.frees or WOULD_FREE
+    return gauge.wording.frees or WOULD_FREE
 
 
 Reasons = dict[Absent, list[str]]
 """Labels of figures by why they are absent."""
 
 
-def shared_reasons(gauge: Gauge) -> Reasons:
+def find_shared_reasons(gauge: Gauge) -> Reasons:
     """Return the reasons for which more than one figure is absent."""
     figures: list[tuple[str, Reading[int]]] = [
         *((term.label, term.bytes) for term in gauge.terms),
         *((f"peak {term.label}", term.bytes) for term in gauge.peaks),
         *((counter.label, counter.count) for counter in gauge.counters),
-        (would_free_label(gauge), gauge.would_free),
+        (choose_free_label(gauge), gauge.would_free),
     ]
     found: Reasons = {}
     for label, figure in figures:
@@ -355,16 +355,16 @@ def shared_reasons(gauge: Gauge) -> Reasons:
     return {absent: labels for absent, labels in found.items() if len(labels) > 1}
 
 
-def without(gauge: Gauge, reasons: Reasons) -> Gauge:
+def drop_absent(gauge: Gauge, reasons: Reasons) -> Gauge:
     """Return the account without the peaks and counters that are absent for these reasons."""
     return replace(
         gauge,
-        peaks=tuple(term for term in gauge.peaks if not absent_for(term.bytes, reasons)),
-        counters=tuple(each for each in gauge.counters if not absent_for(each.count, reasons)),
+        peaks=tuple(term for term in gauge.peaks if not is_absent_for(term.bytes, reasons)),
+        counters=tuple(each for each in gauge.counters if not is_absent_for(each.count, reasons)),
     )
 
 
-def absent_for(figure: Reading[int], reasons: Reasons) -> bool:
+def is_absent_for(figure: Reading[int], reasons: Reasons) -> bool:
     """Return whether it is absent for one of these reasons."""
     return isinstance(figure, Absent) and figure in reasons
 

@@ -9,7 +9,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.allocators.messages import TorchProcess
 from tui.devices.memory import Gauge, Term
-from tui.devices.memory.model import Absent, Stale, reading_text, value_of
+from tui.devices.memory.model import Absent, Stale, format_reading, get_value
 from tui.devices.monitor.messages import GpuProcess, Sample
 from tui.devices.state.allocators import Allocator
 from tui.devices.state.devices import CPU, DeviceView
@@ -18,14 +18,14 @@ from tui.devices.views.device_detail import Fact
 from tui.devices.views.history import PlottedFigure, history_lines, span_rule
 from tui.devices.views.memory import (
     Reasons,
-    absent_for,
+    choose_free_label,
+    drop_absent,
     explanation,
+    find_shared_reasons,
+    is_absent_for,
     other_lines,
     reason_lines,
-    shared_reasons,
     warnings,
-    without,
-    would_free_label,
 )
 from tui.kit.lines import (
     Line,
@@ -92,8 +92,8 @@ def account_lines(
     """
     beside = cells >= BESIDE_FROM
     main = cells * 3 // 5 if beside else cells
-    reasons = shared_reasons(gauge)
-    known = without(gauge, reasons)
+    reasons = find_shared_reasons(gauge)
+    known = drop_absent(gauge, reasons)
     found = [
         *other_lines(gauge.others, main),
         *warnings(gauge, main),
@@ -102,7 +102,7 @@ def account_lines(
         *(_section("peaks", main) if known.peaks else ()),
         *_term_rows(known.peaks, main),
         *_counters(known, main),
-        *(() if absent_for(gauge.would_free, reasons) else _would_free(gauge, view, main)),
+        *(() if is_absent_for(gauge.would_free, reasons) else _would_free(gauge, view, main)),
         *(_section("not known", main) if reasons else ()),
         *reason_lines(reasons, main),
     ]
@@ -124,7 +124,7 @@ def _terms(terms: tuple[Term, ...], reasons: Reasons, cells: int) -> list[Line]:
     title = ""
     for term in terms:
         title = _SECTIONS.get(term.key, title)
-        if not absent_for(term.bytes, reasons):
+        if not is_absent_for(term.bytes, reasons):
             sections.setdefault(title, []).append(term)
     found: list[Line] = []
     for title, own in sections.items():
@@ -193,13 +193,13 @@ def _with_remark(head: Line, remark: str, lead: int, cells: int) -> list[Line]:
 def _counters(gauge: Gauge, cells: int) -> list[Line]:
     if not gauge.counters:
         return []
-    found = _section(f"counted since {gauge.whose.since}", cells)
+    found = _section(f"counted since {gauge.wording.since}", cells)
     for counter in gauge.counters:
         absent = isinstance(counter.count, Absent)
         style = TextStyle.QUIET if absent else TextStyle.STRONG
         head: Line = (
             Span(left(counter.label, NAME_CELLS)),
-            Span(right(reading_text(counter.count, text.count), SIZE), style),
+            Span(right(format_reading(counter.count, text.count), SIZE), style),
         )
         remark = counter.count.reason if isinstance(counter.count, Absent) else counter.about
         found += _with_remark(head, remark, NAME_CELLS + SIZE + 2, cells)
@@ -215,8 +215,8 @@ def _would_free(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
         if view.key != CPU:
             remark += "; private pools, as of CUDA graphs, may hold some of it"
     head: Line = (
-        Span(left(would_free_label(gauge), NAME_CELLS)),
-        Span(right(reading_text(free, text.size), SIZE), TextStyle.STRONG),
+        Span(left(choose_free_label(gauge), NAME_CELLS)),
+        Span(right(format_reading(free, text.size), SIZE), TextStyle.STRONG),
     )
     return [*_section("cache", cells), *_with_remark(head, remark, NAME_CELLS + SIZE + 2, cells)]
 
@@ -327,7 +327,7 @@ def process_lines(
 def process_facts(process: TorchProcess, now: float) -> list[Fact]:
     """Return the facts of the process itself, with reasons for those not known."""
 
-    def said(name: str, value: object) -> str:
+    def format_fact(name: str, value: object) -> str:
         if value is not None:
             return str(value)
         return f"{text.NA}: {process.unavailable.get(name) or 'not known'}"
@@ -340,14 +340,14 @@ def process_facts(process: TorchProcess, now: float) -> list[Fact]:
     age = None if process.start is None else text.old(max(0.0, now - process.start))
     return [
         ("pid", str(process.pid)),
-        ("command", said("command", process.command)),
-        ("user", said("user", process.user)),
-        ("running for", said("start", age)),
-        ("torch", said("torch", process.torch)),
-        ("rank", said("rank", rank_words)),
-        ("local rank", said("local_rank", process.local_rank)),
-        ("launcher", said("launcher", process.launcher)),
-        ("visible devices", said("visible_devices", process.visible_devices)),
+        ("command", format_fact("command", process.command)),
+        ("user", format_fact("user", process.user)),
+        ("running for", format_fact("start", age)),
+        ("torch", format_fact("torch", process.torch)),
+        ("rank", format_fact("rank", rank_words)),
+        ("local rank", format_fact("local_rank", process.local_rank)),
+        ("launcher", format_fact("launcher", process.launcher)),
+        ("visible devices", format_fact("visible_devices", process.visible_devices)),
     ]
 
 
@@ -375,7 +375,7 @@ def process_history(
         cells: width of a line.
         height: lines in all.
     """
-    top = value_of(gauge.total) or value_of(gauge.term("reserved_peak").bytes)
+    top = get_value(gauge.total) or get_value(gauge.term("reserved_peak").bytes)
     wanted = [
         PlottedFigure(name, label, top, text.size_short(top), style)
         for name, label, style in _HISTORIES

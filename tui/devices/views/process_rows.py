@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from tui.core.text import numbers as text
 from tui.devices.allocators.messages import TorchProcess
 from tui.devices.memory import ProcessMemory
-from tui.devices.memory.model import Absent, Reading, derive, value_of
+from tui.devices.memory.model import Absent, Reading, derive, get_value
 from tui.devices.memory.others import other_process, unplaced
 from tui.devices.monitor.messages import Device, GpuProcess, ParentProcess, Sample
 from tui.devices.state.allocators import Allocators
@@ -57,7 +57,7 @@ class ProcessRow:
     kind: str = ""
     torch: ProcessMemory | None = None
     """What its allocator holds, or why that is not known; ``None`` where torch is not in it."""
-    told: TorchProcess | None = None
+    torch_process: TorchProcess | None = None
     """What is known of a torch process."""
     process: GpuProcess | None = None
     """What can be sent a signal; ``None`` for a launcher, and for what is nobody's."""
@@ -98,34 +98,36 @@ def process_rows(
         return ()
     if of_host:
         listed = sample.host_processes.rows if sample.host_processes else ()
-        rows = [row_of(item, CPU, 0, worker_pid) for item in listed]
+        rows = [build_row(item, CPU, 0, worker_pid) for item in listed]
         nobody: list[ProcessRow] = []
     else:
         rows, nobody = [], []
         for place, view in enumerate(views):
-            device = last_known(view)
+            device = find_last_reading(view)
             if device is None:
                 continue
-            own = [row_of(item, view.label, place, worker_pid) for item in device.processes or ()]
+            own = [
+                build_row(item, view.label, place, worker_pid) for item in device.processes or ()
+            ]
             if allocators is not None:
-                own = [_with_torch(row, allocators, view, now) for row in own]
+                own = [_add_torch(row, allocators, view, now) for row in own]
             rows += own
-            nobody += _nobodys(view.label, place, device)
+            nobody += _build_unattributed_rows(view.label, place, device)
         if allocators is not None:
-            rows += _unlisted(allocators, rows, len(views), now)
+            rows += _build_unlisted_rows(allocators, rows, len(views), now)
     words = pattern.lower().split()
-    rows = [row for row in rows if _has(row, words)]
-    nobody = [row for row in nobody if _has(row, words)]
-    return (*_tree(rows, _sorter(order, before)), *nobody)
+    rows = [row for row in rows if _matches(row, words)]
+    nobody = [row for row in nobody if _matches(row, words)]
+    return (*_build_tree(rows, _make_sorter(order, before)), *nobody)
 
 
-def last_known(view: DeviceView) -> Device | None:
+def find_last_reading(view: DeviceView) -> Device | None:
     """Return a device as NVML gave it last: a lost one as it was before."""
     device = view.nvml
     return view.before_loss if device is not None and device.lost else device
 
 
-def row_of(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) -> ProcessRow:
+def build_row(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) -> ProcessRow:
     """Return the row of a process; what belongs to this workbench is named as that.
 
     Args:
@@ -154,22 +156,22 @@ def row_of(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) -> Pr
     )
 
 
-def _with_torch(
-    row: ProcessRow, allocators: Allocators, view: DeviceView, now: float
-) -> ProcessRow:
+def _add_torch(row: ProcessRow, allocators: Allocators, view: DeviceView, now: float) -> ProcessRow:
     """Return a row of NVML's with what is read of torch in it."""
-    told = allocators.process(row.pid, row.started_at)
-    if told is None or row.process is None:
+    torch_process = allocators.process(row.pid, row.started_at)
+    if torch_process is None or row.process is None:
         return row
-    return replace(row, torch=other_process(allocators, view, row.process, now), told=told)
+    return replace(
+        row, torch=other_process(allocators, view, row.process, now), torch_process=torch_process
+    )
 
 
-def _unlisted(
+def _build_unlisted_rows(
     allocators: Allocators, rows: Sequence[ProcessRow], place: int, now: float
 ) -> list[ProcessRow]:
     """Return the torch processes that NVML does not list, as in a container."""
     found = []
-    shown = {row.told.pid for row in rows if row.told}
+    shown = {row.torch_process.pid for row in rows if row.torch_process}
     for each in allocators.read():
         process, placed = each.process, each.placed
         if each.ended or process.ours or process.pid in shown:
@@ -184,9 +186,9 @@ def _unlisted(
             parent=process.launched_by,
             unavailable={**_owner_reasons(process), "memory": placed.why_no_process},
         )
-        row = row_of(item, text.NA, place, None)
+        row = build_row(item, text.NA, place, None)
         key = f"{each.figures.device} {row.key}"
-        found.append(replace(row, key=key, torch=unplaced(each, now), told=process))
+        found.append(replace(row, key=key, torch=unplaced(each, now), torch_process=process))
     return found
 
 
@@ -203,7 +205,7 @@ def unattributed(device: Device) -> int | None:
     return used - sum(row.memory or 0 for row in device.processes or ())
 
 
-def _nobodys(gpu: str, place: int, device: Device) -> list[ProcessRow]:
+def _build_unattributed_rows(gpu: str, place: int, device: Device) -> list[ProcessRow]:
     rest = unattributed(device)
     if rest is None or rest <= LEAST_NOBODYS * (device.memory.total or 0):
         return []
@@ -212,7 +214,7 @@ def _nobodys(gpu: str, place: int, device: Device) -> list[ProcessRow]:
     return [ProcessRow(key, gpu, None, None, words, memory=rest, place=place)]
 
 
-def _has(row: ProcessRow, words: Sequence[str]) -> bool:
+def _matches(row: ProcessRow, words: Sequence[str]) -> bool:
     item = row.process
     parent = item.parent.command if item and item.parent else ""
     found = f"{row.gpu} {row.pid or ''} {row.user or ''} {row.command} {parent or ''}".lower()
@@ -224,42 +226,42 @@ def _has(row: ProcessRow, words: Sequence[str]) -> bool:
 # ---- the tree ----------------------------------------------------------------------------------
 
 _Sort = Callable[[list[ProcessRow]], list[ProcessRow]]
-_Identity = tuple[float, int]
+_ProcessId = tuple[float, int]
 """When a process started, and its PID."""
 
 
-def _tree(rows: list[ProcessRow], in_order: _Sort) -> list[ProcessRow]:
+def _build_tree(rows: list[ProcessRow], in_order: _Sort) -> list[ProcessRow]:
     """Each process below the one that started it; a launcher of several has a row of its own."""
-    top, below, launched = _linked(rows)
+    top, below, launched = _group_by_parent(rows)
     for found in launched:
         if len({row.pid for row in found}) == 1:
             top += found
         else:
-            launcher = _launcher(found)
+            launcher = _build_launcher_row(found)
             top.append(launcher)
             below[launcher.key] = found
     made: list[ProcessRow] = []
 
-    def put(siblings: list[ProcessRow], depth: int) -> None:
+    def add_rows(siblings: list[ProcessRow], depth: int) -> None:
         for row in in_order(siblings):
             made.append(replace(row, depth=depth))
-            put(below.get(row.key, []), depth + 1)
+            add_rows(below.get(row.key, []), depth + 1)
 
-    put(top, 0)
+    add_rows(top, 0)
     return made
 
 
-def _linked(
+def _group_by_parent(
     rows: list[ProcessRow],
 ) -> tuple[list[ProcessRow], dict[str, list[ProcessRow]], list[list[ProcessRow]]]:
     """Rows without a parent, those below another row by its key, and those of one launcher each."""
-    first: dict[_Identity, ProcessRow] = {}
+    first: dict[_ProcessId, ProcessRow] = {}
     for row in rows:
         if row.pid is not None and row.started_at is not None:
             first.setdefault((row.started_at, row.pid), row)
     top: list[ProcessRow] = []
     below: dict[str, list[ProcessRow]] = {}
-    launched: dict[_Identity, list[ProcessRow]] = {}
+    launched: dict[_ProcessId, list[ProcessRow]] = {}
     for row in rows:
         parent = row.process.parent if row.process else None
         if parent is None:
@@ -274,9 +276,9 @@ def _linked(
     return top, below, list(launched.values())
 
 
-def _launcher(ranks: list[ProcessRow]) -> ProcessRow:
+def _build_launcher_row(ranks: list[ProcessRow]) -> ProcessRow:
     """Return the row of a launcher: the sum of its processes, each counted once."""
-    parent = _parent_of(ranks[0])
+    parent = _require_parent(ranks[0])
     once = list({row.pid: row for row in ranks}.values())
     gpus = {row.gpu for row in ranks}
     return ProcessRow(
@@ -286,7 +288,7 @@ def _launcher(ranks: list[ProcessRow]) -> ProcessRow:
         user=parent.user,
         command=f"{parent.command or text.NA}",
         memory=_sum(row.memory for row in ranks),
-        torch=_torch_of(parent, ranks),
+        torch=_sum_torch(parent, ranks),
         cpu_percent=_sum(row.cpu_percent for row in once),
         host_memory=_sum(row.host_memory for row in once),
         started_at=parent.started_at,
@@ -295,7 +297,7 @@ def _launcher(ranks: list[ProcessRow]) -> ProcessRow:
     )
 
 
-def _torch_of(parent: ParentProcess, ranks: Sequence[ProcessRow]) -> ProcessMemory | None:
+def _sum_torch(parent: ParentProcess, ranks: Sequence[ProcessRow]) -> ProcessMemory | None:
     """Return the sum of several processes' allocators."""
     read = [row.torch for row in ranks if row.torch and row.torch.key is not None]
     if not read:
@@ -320,7 +322,7 @@ def _torch_of(parent: ParentProcess, ranks: Sequence[ProcessRow]) -> ProcessMemo
     )
 
 
-def _parent_of(row: ProcessRow) -> ParentProcess:
+def _require_parent(row: ProcessRow) -> ParentProcess:
     if row.process is None or row.process.parent is None:
         raise ValueError(f"{row.key} has no parent")
     return row.process.parent
@@ -334,29 +336,29 @@ def _sum(values: object) -> int | None:
 # ---- the order ---------------------------------------------------------------------------------
 
 
-def _sorter(order: Order, before: Sequence[str]) -> _Sort:
+def _make_sorter(order: Order, before: Sequence[str]) -> _Sort:
     def in_order(rows: list[ProcessRow]) -> list[ProcessRow]:
         rows = sorted(rows, key=lambda row: (row.pid or 0, row.place))
         if order in MARGINS:
-            figures = {row.key: figure(row, order) for row in rows}
+            figures = {row.key: read_sort_value(row, order) for row in rows}
             margin = MARGINS[order] if before else 0.0
             by_key = {row.key: row for row in rows}
             return [
                 by_key[key]
                 for key in sort_with_hysteresis(before if margin else (), figures, margin)
             ]
-        return sorted(rows, key=lambda row: _place(row, order))
+        return sorted(rows, key=lambda row: _sort_key(row, order))
 
     return in_order
 
 
-def figure(row: ProcessRow, order: Order) -> float | None:
+def read_sort_value(row: ProcessRow, order: Order) -> float | None:
     """Return the figure that a row is sorted by, where it is a figure."""
     values = {
         "memory": row.memory,
-        "allocated": value_of(row.torch.allocated) if row.torch else None,
-        "cached": value_of(row.torch.cached) if row.torch else None,
-        "peak": value_of(row.torch.peak) if row.torch else None,
+        "allocated": get_value(row.torch.allocated) if row.torch else None,
+        "cached": get_value(row.torch.cached) if row.torch else None,
+        "peak": get_value(row.torch.peak) if row.torch else None,
         "sm": row.sm_percent,
         "cpu": row.cpu_percent,
         "host": row.host_memory,
@@ -364,7 +366,7 @@ def figure(row: ProcessRow, order: Order) -> float | None:
     return values.get(order)
 
 
-def _place(row: ProcessRow, order: Order) -> tuple[bool, str | float, int]:
+def _sort_key(row: ProcessRow, order: Order) -> tuple[bool, str | float, int]:
     """Where a row belongs: the unknown last, equal ones by their device."""
     if order == "user":
         return row.user is None, row.user or "", row.place

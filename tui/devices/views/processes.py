@@ -11,7 +11,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.allocators.messages import TorchProcess
 from tui.devices.memory import ProcessMemory
-from tui.devices.memory.model import Absent, Reading, Stale, Value, reading_text
+from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading
 from tui.devices.state.allocators import Allocators
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow
 from tui.kit.lines import (
@@ -36,15 +36,17 @@ def _size(value: int | None) -> str:
 
 
 def _age(row: ProcessRow, now: float) -> str:
-    return _na(row) if row.started_at is None else text.old(max(0.0, now - row.started_at))
+    return (
+        _format_absence(row) if row.started_at is None else text.old(max(0.0, now - row.started_at))
+    )
 
 
-def _young(figure: Reading[int]) -> Reading[int]:
+def _drop_age(figure: Reading[int]) -> Reading[int]:
     """Without its age, for which a column has no room; the row below tells it."""
     return Value(figure.value) if isinstance(figure, Stale) else figure
 
 
-def _na(row: ProcessRow) -> str:
+def _format_absence(row: ProcessRow) -> str:
     return "" if row.process is None else text.NA
 
 
@@ -52,13 +54,13 @@ def _style(row: ProcessRow) -> TextStyle:
     return TextStyle.PLAIN if row.process or row.pid else TextStyle.QUIET
 
 
-def _figure(say: Callable[[ProcessRow], str]) -> Callable[[_Row], Span]:
+def _text_cell(format_value: Callable[[ProcessRow], str]) -> Callable[[_Row], Span]:
     """Return a cell in the row's style."""
-    return lambda shown: Span(say(shown[0]), _style(shown[0]))
+    return lambda shown: Span(format_value(shown[0]), _style(shown[0]))
 
 
-def _of_torch(
-    pick: Callable[[ProcessMemory], Reading[int]], say: Callable[[int], str] = text.size
+def _torch_cell(
+    pick: Callable[[ProcessMemory], Reading[int]], format_value: Callable[[int], str] = text.size
 ) -> Callable[[_Row], Span]:
     """Return a figure of an allocator; blank where torch is not in the process."""
 
@@ -67,78 +69,84 @@ def _of_torch(
         if torch is None:
             return Span("", _style(row))
         read = isinstance(torch.allocated, Value)
-        words = reading_text(_young(pick(torch)), say)
+        words = format_reading(_drop_age(pick(torch)), format_value)
         return Span(words, _style(row) if read else TextStyle.QUIET)
 
     return cell
 
 
-def _pid(shown: _Row) -> Span:
+def _pid_cell(shown: _Row) -> Span:
     """Return the number; a process of this workbench stands out."""
     row = shown[0]
     ours = row.worker or (row.process is not None and row.process.ours)
     return Span(str(row.pid or ""), TextStyle.STRONG if ours else _style(row))
 
 
-def _memory(shown: _Row) -> Span:
+def _user_cell(shown: _Row) -> Span:
+    row = shown[0]
+    return Span(row.user or _format_absence(row), _style(row))
+
+
+def _memory_cell(shown: _Row) -> Span:
     return Span(text.size(shown[0].memory), TextStyle.STRONG)
 
 
-def _old(shown: _Row) -> Span:
+def _age_cell(shown: _Row) -> Span:
     return Span(_age(*shown), _style(shown[0]))
 
 
-def _command(shown: _Row) -> Span:
+def _command_cell(shown: _Row) -> Span:
     row = shown[0]
-    return Span(_command_words(row), _style(row))
+    return Span(_format_command(row), _style(row))
 
 
-def _command_words(row: ProcessRow) -> str:
+def _format_command(row: ProcessRow) -> str:
     indent = "  " * (row.depth - 1) + f"{glyphs.GLYPHS.corner} " if row.depth else ""
-    why = _why_unknown(row)
-    return f"{indent}{_rank(row.told)}{row.command}" + (f" ({why})" if why else "")
+    why = _join_reasons(row)
+    return f"{indent}{_format_rank(row.torch_process)}{row.command}" + (f" ({why})" if why else "")
 
 
 COMMAND = "command"
 _COLUMNS: tuple[Column[_Row], ...] = (
-    Column("pid", 7, _pid, gap=1, order="pid"),
-    Column("user", 8, _figure(lambda row: row.user or _na(row)), "left", gap=1, order="user"),
-    Column("gpu", 7, _figure(lambda row: row.gpu), "left", gap=1, order="gpu"),
-    Column("memory", 9, _memory, gap=1, order="memory"),
+    Column("pid", 7, _pid_cell, gap=1, order="pid"),
+    Column("user", 8, _user_cell, "left", gap=1, order="user"),
+    Column("gpu", 7, _text_cell(lambda row: row.gpu), "left", gap=1, order="gpu"),
+    Column("memory", 9, _memory_cell, gap=1, order="memory"),
     Column(
-        "allocated", 10, _of_torch(lambda torch: torch.allocated),
+        "allocated", 10, _torch_cell(lambda torch: torch.allocated),
         gap=1, drop_order=10, leaves=12, order="allocated",
     ),
     Column(
-        "cached", 9, _of_torch(lambda torch: torch.cached),
+        "cached", 9, _torch_cell(lambda torch: torch.cached),
         gap=1, drop_order=7, leaves=19, order="cached",
     ),
-    Column("context", 9, _of_torch(lambda torch: torch.context), gap=1, drop_order=6, leaves=23),
+    Column("context", 9, _torch_cell(lambda torch: torch.context), gap=1, drop_order=6, leaves=23),
     Column(
-        "peak", 9, _of_torch(lambda torch: torch.peak), gap=1, drop_order=5, leaves=23, order="peak"
+        "peak", 9, _torch_cell(lambda torch: torch.peak),
+        gap=1, drop_order=5, leaves=23, order="peak",
     ),
     Column(
-        "retries", 7, _of_torch(lambda torch: torch.retries, text.count),
+        "retries", 7, _torch_cell(lambda torch: torch.retries, text.count),
         gap=1, drop_order=4, leaves=27,
     ),
     Column(
-        "ooms", 4, _of_torch(lambda torch: torch.ooms, text.count), gap=1, drop_order=3, leaves=22
+        "ooms", 4, _torch_cell(lambda torch: torch.ooms, text.count), gap=1, drop_order=3, leaves=22
     ),
     Column(
-        "sm", 5, _figure(lambda row: _percent(row.sm_percent)),
+        "sm", 5, _text_cell(lambda row: _percent(row.sm_percent)),
         gap=1, drop_order=9, leaves=22, order="sm",
     ),
     Column(
-        "cpu", 6, _figure(lambda row: _percent(row.cpu_percent)),
+        "cpu", 6, _text_cell(lambda row: _percent(row.cpu_percent)),
         gap=1, drop_order=8, leaves=17, order="cpu",
     ),
     Column(
-        "host", 9, _figure(lambda row: _size(row.host_memory)),
+        "host", 9, _text_cell(lambda row: _size(row.host_memory)),
         gap=1, drop_order=1, leaves=33, order="host",
     ),
-    Column("kind", 9, _figure(lambda row: row.kind), "left", gap=1, drop_order=0, leaves=33),
-    Column("age", 6, _old, gap=1, drop_order=2, leaves=29, order="age"),
-    Column(COMMAND, 1, _command, "left", grows=(REST,)),
+    Column("kind", 9, _text_cell(lambda row: row.kind), "left", gap=1, drop_order=0, leaves=33),
+    Column("age", 6, _age_cell, gap=1, drop_order=2, leaves=29, order="age"),
+    Column(COMMAND, 1, _command_cell, "left", grows=(REST,)),
 )  # fmt: skip
 """From the left; another figure of a process is another of these."""
 _TORCH = {"allocated", "cached", "context", "peak", "retries", "ooms"}
@@ -167,7 +175,9 @@ def heading(order: Order, cells: int, *, of_host: bool = False, torch: bool = Fa
     return heading_line(columns(cells, of_host=of_host, torch=torch), order)
 
 
-def order_of(cell: int, cells: int, *, of_host: bool = False, torch: bool = False) -> Order | None:
+def find_order(
+    cell: int, cells: int, *, of_host: bool = False, torch: bool = False
+) -> Order | None:
     """Return the order that the heading in a cell sorts by; ``None`` for none."""
     found = order_at(columns(cells, of_host=of_host, torch=torch), cell)
     return next((order for order in ORDERS if order == found), None)
@@ -198,20 +208,24 @@ def process_line(
 ) -> Line:
     """One row; what belongs to this workbench is named as that."""
     layout = columns(cells, of_host=of_host, torch=torch)
-    if row.pid is None and layout and cell_len(_command_words(row)) > layout[-1].width:
+    if row.pid is None and layout and cell_len(_format_command(row)) > layout[-1].width:
         # Nobody's memory: what that is stands below the list, with the cursor on it.
         row = replace(row, command=row.command.partition(":")[0])
     return row_line(layout, (row, now))
 
 
-def _rank(told: TorchProcess | None) -> str:
+def _format_rank(process: TorchProcess | None) -> str:
     """Which of several processes it is, where its launcher has told it."""
-    if told is None or told.rank is None:
+    if process is None or process.rank is None:
         return ""
-    return f"rank {told.rank}/{told.world_size} " if told.world_size else f"rank {told.rank} "
+    return (
+        f"rank {process.rank}/{process.world_size} "
+        if process.world_size
+        else f"rank {process.rank} "
+    )
 
 
-def _why_unknown(row: ProcessRow) -> str:
+def _join_reasons(row: ProcessRow) -> str:
     """Why it is not known who it is, or what it holds; the reasons of the rest stand below."""
     absent = row.process.unavailable if row.process else {}
     return "; ".join(
@@ -239,13 +253,13 @@ def _torch_lines(row: ProcessRow, cells: int) -> list[Line]:
     torch = row.torch
     if torch is None:
         return []
-    who = torch_words(row.told)
+    who = describe_torch(row.torch_process)
     if isinstance(torch.allocated, Absent):
         advice = f"; {torch.advice}" if torch.advice else ""
         return paragraph(f"{who}: {torch.allocated.reason}{advice}", cells, TextStyle.NOTE)
     figures = [
-        f"{name} {reading_text(size, say)}"
-        for name, size, say in (
+        f"{name} {format_reading(size, format_value)}"
+        for name, size, format_value in (
             ("allocated", torch.allocated, text.size),
             ("cached", torch.cached, text.size),
             ("context", torch.context, text.size),
@@ -258,15 +272,15 @@ def _torch_lines(row: ProcessRow, cells: int) -> list[Line]:
     return paragraph(f"{who}: {', '.join(figures)}", cells)
 
 
-def torch_words(told: TorchProcess | None) -> str:
+def describe_torch(process: TorchProcess | None) -> str:
     """Version of torch, rank and launcher of a process, as far as they are known."""
-    if told is None:
+    if process is None:
         return "torch"
-    words = [f"torch {told.torch}" if told.torch else "torch"]
-    if told.rank is not None:
-        words.append(_rank(told).strip())
-    if told.local_rank is not None:
-        words.append(f"local rank {told.local_rank}")
-    if told.launcher:
-        words.append(f"by {told.launcher}")
+    words = [f"torch {process.torch}" if process.torch else "torch"]
+    if process.rank is not None:
+        words.append(_format_rank(process).strip())
+    if process.local_rank is not None:
+        words.append(f"local rank {process.local_rank}")
+    if process.launcher:
+        words.append(f"by {process.launcher}")
     return ", ".join(words)

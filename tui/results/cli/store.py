@@ -1,23 +1,19 @@
-"""The store of results as commands use it: opened, asked, and what was run held against it.
-
-A start of the workbench imports this, so what it is asked with is imported where it is asked.
-"""
+"""Access to the store of results for commands, and the comparison of runs with stored ones."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.output import Failure, UsageError, nearest
-
-if TYPE_CHECKING:
-    from tui.results.store.compare import StoreComparison
-    from tui.results.store.database import Database
-    from tui.results.store.records import StoredRow
-    from tui.results.store.selection import Selection
+from tui.results.store.compare import StoreComparison
+from tui.results.store.database import Database, path
+from tui.results.store.queries import compared
+from tui.results.store.records import StoredRow
+from tui.results.store.selection import Selection, SelectionError, both, read
+from tui.results.store.store_file import StoreError
 
 _HEXADECIMAL = frozenset("0123456789abcdef")
 
@@ -30,11 +26,6 @@ def opened(*, writing: bool = False) -> Iterator[Database]:
         Failure: it cannot be opened, read or written.
         UsageError: what is asked of it selects nothing that there can be.
     """
-    # The door to SQLite, which no other command pays for.
-    from tui.results.store.database import Database, path
-    from tui.results.store.selection import SelectionError
-    from tui.results.store.store_file import StoreError
-
     try:
         with Database(path(), writing=writing) as database:
             yield database
@@ -51,8 +42,6 @@ def selected(database: Database, text: str) -> Selection:
         SelectionError: it is of no known form.
         UsageError: a word that is neither an id nor a tag, or the beginning of several ids.
     """
-    from tui.results.store.selection import Selection, both, read
-
     found, words = read(text)
     for word in words:
         known = database.tags()
@@ -86,8 +75,6 @@ class Earlier:
     """
 
     def __init__(self, text: str) -> None:
-        from tui.results.store.selection import Selection, both
-
         self._text = text
         self.further = 0
         """Earlier runs that count as B beside those of this command."""
@@ -104,15 +91,12 @@ class Earlier:
         too: runs of the same workloads in the same environment that A does not select.
 
         Args:
-            processes: as the keepers named them.
+            processes: as the recorders named them.
             problems: why something was not kept.
 
         Raises:
             Failure: the store cannot be read, or not all was kept.
         """
-        from tui.results.store.look import compared
-        from tui.results.store.selection import Selection
-
         if problems:
             raise Failure(f"--against {self._text}: nothing is compared: not all results are kept")
         with opened() as database:
@@ -140,6 +124,7 @@ def comparison_text(found: StoreComparison, names: tuple[str, str], cells: int) 
         names: what A is and what B is.
         cells: width of a line.
     """
+    # Lazy: these bring Rich, which the help of the program does without.
     from tui.kit.lines import paragraph, plain
     from tui.kit.tables import table_lines
     from tui.results.views.results import compare_notes, compare_table

@@ -15,7 +15,7 @@ from tui.kit.lists import KeyedList, RowFilter
 from tui.kit.pane import LineBar, LinesView, Pane
 from tui.kit.table import Layout, heading_line, row_line
 from tui.results.store.compare import Question
-from tui.results.store.look import Listed, Past, Sides
+from tui.results.store.queries import Listed, Past, Sides
 from tui.results.store.records import StoredRow
 from tui.results.views import comparison as comparison
 from tui.results.views import result_list as listing

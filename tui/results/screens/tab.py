@@ -31,7 +31,7 @@ from tui.results.screens.panes import (
     ResultList,
     ResultsPane,
 )
-from tui.results.store import look
+from tui.results.store import queries
 from tui.results.store.database import path
 from tui.results.store.records import StoredRow
 from tui.results.store.selection import SelectionError
@@ -95,7 +95,7 @@ class ResultsTab(CommandScreen):
         pattern = self.pane.pattern
         try:
             found = await self._asked(
-                lambda: look.listed(
+                lambda: queries.listed(
                     self._place, pattern, self.program.clock(), traceless=self.program.readonly
                 )
             )
@@ -180,7 +180,7 @@ class ResultsTab(CommandScreen):
 
         async def show() -> None:
             found = await self._told(
-                lambda: look.past(self._place, row, traceless=readonly), READING
+                lambda: queries.past(self._place, row, traceless=readonly), READING
             )
             if found is not None:
                 await self._put_over(PastPane(found, self.program.clock))
@@ -198,7 +198,7 @@ class ResultsTab(CommandScreen):
 
         async def show() -> None:
             found = await self._told(
-                lambda: look.sides(self._place, a, b, traceless=readonly), READING
+                lambda: queries.sides(self._place, a, b, traceless=readonly), READING
             )
             if found is not None:
                 await self._put_over(ComparisonPane(found))
@@ -241,7 +241,7 @@ class ResultsTab(CommandScreen):
         def answered(name: str | None) -> None:
             if name is not None:
                 told = f"{count(len(rows), 'result')} tagged {name}"
-                self._change(lambda: look.tag(self._place, rows, name), told)
+                self._change(lambda: queries.tag(self._place, rows, name), told)
 
         if rows:
             self.app.push_screen(TagScreen(len(rows)), answered)
@@ -255,7 +255,7 @@ class ResultsTab(CommandScreen):
                 gone = {row.id for row in rows}
                 self.pane.marked = [row for row in self.pane.marked if row.id not in gone]
                 told = f"{count(len(rows), 'result')} deleted"
-                self._change(lambda: look.delete(self._place, rows), told)
+                self._change(lambda: queries.delete(self._place, rows), told)
 
         if rows:
             words = [*_named(rows), "They cannot be had back; an export keeps a copy."]

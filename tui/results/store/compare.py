@@ -1,25 +1,17 @@
-"""Two sets of results laid side by side, and what of earlier sessions a run is held to.
-
-Of earlier sessions: only what was measured here and on the same GPU, as another box's results may
-be in the store too.
-"""
+"""Compare two sets of results, workload by workload and session by session."""
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tui.core.text import glyphs
 from tui.core.text.numbers import megahertz
-from tui.results.store.database import Database
-from tui.results.store.records import Facts, StoredResult, StoredRow, place, row_of
-from tui.results.store.selection import Selection, SelectionError
-from tui.results.store.sessions import sessions_of
+from tui.results.store.records import Facts, StoredRow, place
+from tui.results.store.selection import SelectionError
 from tui.results.store.statistics import (
     FEWEST_SESSIONS,
     LEVEL,
@@ -30,13 +22,13 @@ from tui.results.store.statistics import (
     spread,
     typical_s,
 )
-from tui.runs.state.runs import Against, EarlierResult
 from workloads.measure.estimates import THRESHOLD
-from workloads.protocol.results import Setting, Verdict
 
 UNKNOWN = "not known"
 IDLE = "idle"
 """The monitor's word for a GPU that had nothing to do, as between two blocks."""
+GAP_S = 1800.0
+"""A run that ends longer after the run before it begins a session."""
 Environments = Mapping[str, Facts]
 
 
@@ -296,121 +288,43 @@ def _values(side: ComparisonSide, facts: Environments) -> dict[str, tuple[str, .
     return {name: tuple(text for text, _ in texts.most_common()) for name, texts in found.items()}
 
 
-BUSY_S = 1.0
-"""A look does not hold up the end of a program for longer."""
+# ---- sessions ----------------------------------------------------------------------------------
 
 
-def earlier_results(
-    place: Path, box: str, before: float, *, traceless: bool
-) -> tuple[EarlierResult, ...]:
-    """Return the newest result on a box for each workload, GPU and set of parameters.
+def sessions_of(
+    mine: Sequence[StoredRow], others: Sequence[StoredRow], boxes: dict[str, str]
+) -> tuple[tuple[StoredRow, ...], ...]:
+    """Group the runs of one side of a comparison by session.
 
-    Args:
-        place: the store's file.
-        box: its name.
-        before: Unix time; results that ended later are left out.
-        traceless: as of :class:`Database`.
-
-    Raises:
-        StoreError: it cannot be read.
-    """
-    with Database(place, busy_s=BUSY_S, traceless=traceless) as database, database.moment():
-        environments: dict[str, list[str]] = {}
-        facts = database.facts()
-        for key, one in facts.items():
-            if one.values.get("box") == box:
-                environments.setdefault(gpu_of(one), []).append(key)
-        found = []
-        for gpu, keys in environments.items():
-            rows = database.newest(keys, before)
-            asked = database.asked(rows)
-            found += [
-                _earlier(row, gpu, asked.get(row.number, {}), facts[row.environment])
-                for row in rows
-                # A row of the store that cannot be true has failed.
-                if row.status == "ok" and row.median_s is not None
-            ]
-    return tuple(found)
-
-
-def gpu_of(facts: Facts) -> str:
-    """Return the UUID of the first GPU, or an empty string if none is known."""
-    return facts.values.get("gpu uuid", "").partition(", ")[0]
-
-
-def _earlier(row: StoredRow, gpu: str, asked: Mapping[str, Setting], facts: Facts) -> EarlierResult:
-    assert row.median_s is not None
-    used = json.loads(row.parameters)
-    return EarlierResult(
-        workload=row.workload,
-        gpu=gpu,
-        asked={**used, **asked},
-        used=used,
-        at=row.at,
-        median_s=row.median_s,
-        ci95_s=row.ci95_s,
-        driver=facts.values.get("driver", ""),
-        torch=facts.values.get("torch", ""),
-    )
-
-
-def compare_with_earlier(
-    place: Path, runs: Sequence[StoredResult], before: float, *, traceless: bool
-) -> Against | None:
-    """Compare runs of this session with the earlier ones that answer the same question.
-
-    The earlier ones share one environment: of the newest with the same flags, else of the newest.
+    A session is a stretch of runs on one box. A run begins a new one where it ended more than
+    :data:`GAP_S` after the run before it, or where it is of another process than that run and the
+    other side ran on the same device of the same box in between. So two sides that alternate have
+    a session for each turn: what drifts meanwhile falls on both alike.
 
     Args:
-        place: the store's file.
-        runs: of one workload with one setting in one environment, the newest last; not empty.
-        before: Unix time at which this session began.
-        traceless: as of :class:`Database`.
+        mine: the runs of this side, of one workload and setting.
+        others: those of the other side.
+        boxes: names of the boxes by the hash of the facts; a box without a name is one box.
 
     Returns:
-        ``None`` where there are none.
-
-    Raises:
-        StoreError: it cannot be read.
+        The sessions, the oldest first; in each, the oldest run first.
     """
-    newest = runs[-1]
-    mine = [row_of(one) for one in runs]
-    with Database(place, busy_s=BUSY_S, traceless=traceless) as database, database.moment():
-        facts = database.facts()
-        facts[newest.facts.hash] = newest.facts
-        known = database.rows(Selection(workload=newest.record.workload, before=before))
-    alike = [row for row in known if _is_alike(row, mine[-1], facts)]
-    if not alike:
-        return None
-    same = (row for row in alike if facts[row.environment].flags == newest.facts.flags)
-    environment = next(same, alike[0]).environment
-    earlier = [row for row in alike if row.environment == environment]
-    return _against(compare(earlier, mine, facts, lambda: alike), earlier[0].at)
+    turns: dict[tuple[str, str], list[float]] = {}
+    for row in others:
+        turns.setdefault((boxes.get(row.environment, ""), row.device), []).append(row.at)
+    found: list[list[StoredRow]] = []
+    newest: dict[str, list[StoredRow]] = {}
+    for row in sorted(mine, key=lambda one: one.at):
+        box = boxes.get(row.environment, "")
+        session = newest.get(box)
+        if session is None or _is_apart(session[-1], row, turns.get((box, row.device), ())):
+            session = newest[box] = []
+            found.append(session)
+        session.append(row)
+    return tuple(tuple(session) for session in found)
 
 
-def _is_alike(row: StoredRow, mine: StoredRow, facts: Mapping[str, Facts]) -> bool:
-    here, there = facts[mine.environment], facts[row.environment]
-    return (
-        row.status == "ok"
-        and bool(row.median_s)
-        and row.parameters == mine.parameters
-        and row.device.partition(":")[0] == mine.device.partition(":")[0]
-        and there.values.get("box") == here.values.get("box")
-        and gpu_of(there) == gpu_of(here)
-    )
-
-
-def _against(found: StoreComparison, at: float) -> Against | None:
-    if not found.questions:
-        return None
-    question = found.questions[0]
-    verdict: Verdict = question.answer.verdict
-    return Against(
-        at=at,
-        verdict=verdict,
-        ratio=question.answer.ratio.value,
-        ci95=question.answer.ratio.ci95,
-        runs=question.answer.ratio.runs,
-        varies=question.spread.share if question.spread else None,
-        differences=tuple(map(difference, question.differences)),
-    )
+def _is_apart(before: StoredRow, after: StoredRow, turns: Sequence[float]) -> bool:
+    if after.at - before.at > GAP_S:
+        return True
+    return after.process != before.process and any(before.at < at < after.at for at in turns)

@@ -7,14 +7,16 @@ import hashlib
 import json
 import os
 import platform
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from tui.devices.monitor.messages import Device, Sample
-from tui.devices.state.devices import DeviceView
-from tui.runs.state.runs import Conditions
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.machine import MachineState
+from tui.runs.state.runs import CompareState, Conditions, RunState
 from workloads.protocol import wire
 from workloads.protocol.results import (
     Comparison,
@@ -157,6 +159,11 @@ def row_of(kept: StoredResult, said: str = "", number: int = 0) -> StoredRow:
         clock_mhz=seen.sm_clock_mhz_median if seen else None,
         limits=seen.throttle if seen else (),
     )
+
+
+def gpu_of(facts: Facts) -> str:
+    """Return the UUID of the first GPU, or an empty string if none is known."""
+    return facts.values.get("gpu uuid", "").partition(", ")[0]
 
 
 def canonical(value: object) -> str:
@@ -370,3 +377,112 @@ def _container() -> str:
         if Path(mark).exists():
             return name
     return "none"
+
+
+# ---- from what a session knows -----------------------------------------------------------------
+
+
+def stored_form(
+    state: RunState | CompareState, machine: MachineState, process: str, sweep: str = ""
+) -> StoredResult | None:
+    """Build the stored result of a run or a comparison.
+
+    Args:
+        state: as the store has it, its conditions included.
+        machine: the devices and the environment.
+        process: what stands for the runner's process among all that there ever were.
+        sweep: what stands for the sweep that a run belongs to; empty for none.
+
+    Returns:
+        ``None`` of one that measured nothing and did not fail.
+    """
+    if isinstance(state, RunState):
+        result = state.result
+        if result is None or not is_kept(result):
+            return None
+        ended = result.ended_at or (result.time.measured_to if result.time else time.time())
+        facts = _facts(machine, devices_of(result), result.flags)
+        record = run_record(
+            result,
+            ended,
+            process=process,
+            sweep=sweep,
+            budget=state.request.budget,
+            conditions=state.conditions,
+        )
+        return StoredResult(record, facts)
+    compared = state.comparison
+    if compared is None or not state.done:
+        return None
+    if not compared.pair_ratios and compared.status != "failed":
+        return None
+    ended = max((end for _, end in compared.measured), default=time.time())
+    record = Record(
+        id=id_of(compared, ended),
+        kind="comparison",
+        at=ended,
+        process=process,
+        sweep="",
+        workload=compared.workload,
+        device=compared.device,
+        parameters=compared.parameters,
+        status=compared.status,
+        reason=compared.reason,
+        budget=state.request.budget,
+        conditions=state.conditions,
+        comparison=compared,
+    )
+    return StoredResult(record, _facts(machine, devices_of(compared), state.request.flags))
+
+
+def is_kept(result: RunResult) -> bool:
+    """Return whether there is something to keep: a time, or that it failed."""
+    return result.time is not None or result.status == "failed"
+
+
+def run_record(
+    result: RunResult,
+    ended: float,
+    *,
+    process: str,
+    sweep: str = "",
+    budget: str = "",
+    conditions: Conditions | None,
+) -> Record:
+    """Build the record of a run.
+
+    Args:
+        result: its end.
+        ended: Unix time of it.
+        process: as :func:`kept_of` takes it.
+        sweep: likewise.
+        budget: that it was given; empty where that is not known.
+        conditions: under which it ran; ``None`` where they are not known.
+    """
+    return Record(
+        id=id_of(result, ended),
+        kind="run",
+        at=ended,
+        process=process,
+        sweep=sweep,
+        workload=result.workload,
+        device=result.device,
+        parameters={**result.parameters, **result.chosen},
+        status=result.status,
+        reason=result.reason,
+        budget=budget,
+        conditions=conditions,
+        run=result,
+    )
+
+
+def devices_of(result: RunResult | Comparison) -> tuple[str, ...]:
+    """Return torch's names of the devices that worked."""
+    if isinstance(result, Comparison):
+        return result.devices or (result.device,)
+    names = dict.fromkeys(name for span in result.spans for name in span.devices)
+    return tuple(dict.fromkeys((result.device, *(name for name in names if name != CPU))))
+
+
+def _facts(machine: MachineState, devices: tuple[str, ...], flags: dict[str, bool]) -> Facts:
+    return facts_of(machine.environment, machine.sample, machine.devices, devices, flags)

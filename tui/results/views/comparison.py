@@ -25,7 +25,7 @@ from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_li
 from tui.kit.scale import Scale
 from tui.kit.table import Column, Layout, fit_columns, heading_line, row_line, widest
 from tui.results.store.compare import Question, difference
-from tui.results.store.look import Past, Sides
+from tui.results.store.queries import Past, Sides
 from tui.results.store.records import StoredRow
 from tui.results.store.statistics import spread
 from tui.results.views.results import (

@@ -18,7 +18,7 @@ from tui.kit.lines import (
     paragraph,
 )
 from tui.kit.table import REST, Column, Layout, fit_columns, largest_first, widest
-from tui.results.store.look import Listed
+from tui.results.store.queries import Listed
 from tui.results.store.records import StoredRow, place
 from tui.results.views.results import date, name_of, outcome, when
 

@@ -26,7 +26,7 @@ from tui.kit.command_line.output import (
     say,
 )
 from tui.kit.command_line.values import python_to_use
-from tui.results.store.keeper import ResultRecorder
+from tui.results.store.recorder import ResultRecorder
 from tui.runs.cli.headless import (
     INTERVAL_S,
     Waiter,
@@ -119,9 +119,9 @@ async def _compare(python: str, options: CompareOptions) -> int:
     flag, settings = options.flag
     # As in a run, the monitor tells of a GPU's clocks; beside the CPU it would be in the way.
     on_cpu = set(options.devices) == {CPU} or backend(flag) == "oneDNN"
-    keeper = ResultRecorder() if options.store else None
+    recorder = ResultRecorder() if options.store else None
     session = Session(
-        python, None if on_cpu else INTERVAL_S, options.files, [keeper] if keeper else []
+        python, None if on_cpu else INTERVAL_S, options.files, [recorder] if recorder else []
     )
     waiter, progress = Waiter(session), ProgressLine()
     await session.start()
@@ -150,7 +150,7 @@ async def _compare(python: str, options: CompareOptions) -> int:
         progress.clear()
     finally:
         await session.stop()
-    for problem in keeper.problems if keeper else ():
+    for problem in recorder.problems if recorder else ():
         say(problem)
     states = [entry for entry in session.state.runs.comparisons.values() if entry.comparison]
     found = [entry.comparison for entry in states if entry.comparison]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tui.kit.command_line.output import Failure, UsageError, not_known
+from tui.kit.command_line.output import UsageError, not_known
 from tui.kit.command_line.values import python_at
-from tui.results.cli.store import opened
 from tui.runs.state.events import FlagSet
 
 if TYPE_CHECKING:
-    from tui.results.store.compare import StoreComparison
     from tui.runs.session.session import Session
 
 FORMS = "python=PATH, a flag such as cudnn.benchmark=on, or a VARIABLE=value; several with commas"
@@ -87,27 +85,3 @@ def parse_arms(texts: Sequence[str]) -> tuple[InterleavedSide, InterleavedSide]:
     if (a.python, a.flags, a.variables) == (b.python, b.flags, b.variables):
         raise UsageError(f"--interleave {a.text} {b.text}: both sides are the same")
     return a, b
-
-
-def compare_turns(a: Iterable[str], b: Iterable[str], problems: Sequence[str]) -> StoreComparison:
-    """Compare what both sides measured.
-
-    Args:
-        a: the runners of A, as the keepers named them.
-        b: those of B.
-        problems: why something was not kept.
-
-    Raises:
-        Failure: the store cannot be read, or not all was kept.
-    """
-    from tui.results.store.look import compared
-    from tui.results.store.selection import Selection
-
-    if problems:
-        raise Failure("--interleave: nothing is compared: not all results are kept")
-    with opened() as database:
-        sides = [
-            database.rows(Selection(processes=names)) if names else []
-            for names in (tuple(a), tuple(b))
-        ]
-        return compared(database, *sides)

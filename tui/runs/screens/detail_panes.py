@@ -14,6 +14,7 @@ from tui.kit.lines import Line
 from tui.kit.pane import LinesView, Pane
 from tui.runs.state.state import RunsState
 from tui.runs.views.backend import backend, newest, switches, view
+from tui.runs.views.detail import detail_lines
 from tui.runs.views.runner_notes import log_lines
 
 
@@ -104,7 +105,7 @@ class BackendPane(Pane):
     def on_mount(self) -> None:
         self.state_changed()
 
-    def rows_wanted(self, cells: int, most: int) -> int:
+    def count_rows(self, cells: int, most: int) -> int:
         """Rows that it takes with its title while keys go elsewhere.
 
         Args:
@@ -196,22 +197,18 @@ class DetailPane(Pane):
         return f"Detail   {name}   f roofline" if name else "Detail"
 
     def _detail(self, cells: int) -> list[Line]:
-        # Imported when it is first drawn: where there is no room for it, never.
-        from tui.runs.views.detail import detail_lines
-
-        # A plot and what stands around it fill the pane, where that is not too low for one.
+        # A plot and its surroundings fill the pane, unless it is too low for one.
         height = max(PLOT_HEIGHT[0], min(PLOT_HEIGHT[1], self.body.size.height - AROUND_PLOT))
-        if self.roofline:
-            from tui.runs.views.detail_plots import device_of, roofline_lines
-
-            device = device_of(self.state)
-            return roofline_lines(self.state, device, self._workload, cells, height)
         group = self._group()
-        if group is not None:
-            from tui.runs.views.detail_plots import group_lines
+        if group is None and not self.roofline:
+            return detail_lines(self.state, self._workload, cells, height)
+        # A start does without these plots: the limits of devices are slow to import.
+        from tui.runs.views.detail_plots import group_lines, roofline_device, roofline_lines
 
-            return group_lines(self.state, *group, cells)
-        return detail_lines(self.state, self._workload, cells, height)
+        if self.roofline:
+            device = roofline_device(self.state)
+            return roofline_lines(self.state, device, self._workload, cells, height)
+        return group_lines(self.state, *group, cells) if group else []
 
 
 class LogPane(Pane):

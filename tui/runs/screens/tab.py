@@ -15,20 +15,21 @@ from tui.devices.screens.panes import DevicesPane, MemoryPane
 from tui.kit import arrangement
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
+from tui.kit.dialogs import ConfirmScreen
 from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, switch_classes
+from tui.kit.terminal.fallbacks import copy
 from tui.runs.commands import BACKEND, DEMO_PAGES, PANES, RUNS
 from tui.runs.screens.detail_panes import BackendPane, BackendSwitches, DetailPane, LogPane
+from tui.runs.screens.parameters import ParametersScreen
 from tui.runs.screens.program import RunProgram
 from tui.runs.screens.workloads_pane import WorkloadList, WorkloadsPane
 from tui.runs.state.parameters import Sweep, Valid
+from tui.runs.views.detail import copy_text
+from tui.runs.views.queue import run_all_words
 
 
 class WorkbenchScreen(CommandScreen):
-    """Lays the panes out for its size and for the pane that has the focus, and does what keys ask.
-
-    What it does not show is imported by the command that shows it: a start is measured against an
-    empty app, and each module costs half a millisecond of it.
-    """
+    """The first tab: arranges its panes for its size and the focused pane, and acts on keys."""
 
     TAB = "workbench"
     AUTO_FOCUS = "WorkloadList"
@@ -141,8 +142,8 @@ class WorkbenchScreen(CommandScreen):
 
     def _rows_wanted(self) -> tuple[int, int]:
         cells = max(1, self.app.size.width - 1)
-        backend = self.backend.rows_wanted(cells, arrangement.BACKEND_ROWS)
-        return self.devices.rows_wanted(0), backend
+        backend = self.backend.count_rows(cells, arrangement.BACKEND_ROWS)
+        return self.devices.count_rows(0), backend
 
     def fit_devices(self) -> None:
         """Give the devices the rows that they and their history need, as far as there are any.
@@ -153,8 +154,8 @@ class WorkbenchScreen(CommandScreen):
         fitted = stack and self.focused_pane != "backend"
         set_height(self.backend, self._rows_wanted()[1] if fitted else None)
         notice = arrangement.notice_rows(rows, len(self.state.machine.devices))
-        bare = self.devices.rows_wanted(0, notice)
-        whole = self.devices.rows_wanted(arrangement.history_rows(rows), notice)
+        bare = self.devices.count_rows(0, notice)
+        whole = self.devices.count_rows(arrangement.history_rows(rows), notice)
         is_open = {
             "memory": not self.memory.has_class("-folded"),
             "lower": self.panes[self.lower].display,
@@ -232,9 +233,6 @@ class WorkbenchScreen(CommandScreen):
 
     def action_run_all(self) -> None:
         """Run what the table lists; where that is more than one workload, after asking."""
-        from tui.kit.dialogs import ConfirmScreen
-        from tui.runs.views.queue import run_all_words
-
         names = self.workloads.table.listed()
         if len(names) < 2:
             self._run(names)
@@ -266,10 +264,7 @@ class WorkbenchScreen(CommandScreen):
 
     def action_edit_parameters(self) -> None:
         """Open the editor on the selected workload."""
-        from tui.runs.screens.parameters import ParametersScreen
-        from tui.runs.views.detail import find
-
-        info = find(self.state, self.workload)
+        info = self.state.find_workload(self.workload)
         if info is None:
             return
 
@@ -288,19 +283,16 @@ class WorkbenchScreen(CommandScreen):
 
     def action_copy_result(self) -> None:
         """Send the selected workload's detail to the terminal."""
-        from tui.kit.terminal.fallbacks import copy
-        from tui.runs.views.detail import copy_text
-
         if self.workload is not None:
             copy(self.app, self.workload, copy_text(self.state, self.workload))
 
     def action_demo(self) -> None:
         """Step through the group of the selected workload."""
+        # The demo brings the highlighter of its code, 30 ms.
         from tui.runs.screens.demo import DemoScreen
-        from tui.runs.views.detail import find
 
         names = self.workloads.table.under_cursor()
-        info = find(self.state, names[0] if names else None)
+        info = self.state.find_workload(names[0] if names else None)
         if info is not None:
             self.app.push_screen(DemoScreen(self._program, info.group, self.workload))
 

@@ -17,6 +17,7 @@ from tui.kit.lists import KeyedList, RowFilter
 from tui.kit.pane import LineBar, LinesView, Pane
 from tui.kit.table import heading_line
 from tui.runs.state.state import RunsState
+from tui.runs.views.queue import queue, queue_line
 from tui.runs.views.runner_notes import runner_notes
 from tui.runs.views.workload_columns import columns_for, entry_line, hidden_columns
 from tui.runs.views.workload_table import (
@@ -238,9 +239,6 @@ class WorkloadsPane(Pane):
         self._queue.rebuild()
 
     def _queue_line(self, cells: int) -> Line:
-        # Imported when there is a queue: no start needs it.
-        from tui.runs.views.queue import queue, queue_line
-
         found = queue(self.state)
         return () if found is None else queue_line(found, cells)
 

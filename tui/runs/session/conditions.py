@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from tui.devices.monitor.messages import HARMFUL_REASONS
 from tui.devices.session.monitor_supervisor import SampledDevice
@@ -101,9 +102,6 @@ def during(
     whole = [row for row in rows if run[0] <= row.read_at <= run[1]]
     clocks = [row.sm_clock_mhz for row in seen if row.sm_clock_mhz is not None]
     throttles = [row for row in seen if row.throttle is not None]
-    # A start, which needs no more of this file than what it keeps of samples, does without.
-    from statistics import median
-
     found: dict[str, float | int | None] = {
         "sm_clock_mhz_min": min(clocks, default=None),
         "sm_clock_mhz_median": float(median(clocks)) if clocks else None,

@@ -18,7 +18,7 @@ from tui.core.events import LogLine
 from tui.devices.monitor.messages import Sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.devices import CPU
-from tui.devices.state.events import PeaksReset
+from tui.devices.state.machine import PeaksReset
 from tui.runs.session.conditions import conditions_of
 from tui.runs.session.runner_supervisor import RunnerSupervisor
 from tui.runs.state.events import (

@@ -44,7 +44,7 @@ def look(pid: int, at: float) -> Seen | None:
         pid: its number.
         at: the present moment, for :attr:`Seen.at`.
     """
-    # A start needs none of it.
+    # Only a silent process needs it: psutil takes longer to import than the rest of the session.
     import psutil
 
     letters = {

@@ -85,6 +85,10 @@ class RunsState:
 
     # ---- queries ----
 
+    def find_workload(self, name: str | None) -> WorkloadInfo | None:
+        """Return the workload of that name; ``None`` if the catalogue has none."""
+        return next((info for info in self.catalogue if info.name == name), None)
+
     def flags_for(self, device: str) -> dict[str, bool]:
         """Return the present settings of the flags that act on a torch device."""
         kind = device.partition(":")[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, plain, width
+from tui.kit.scale import ratio_line
 from tui.runs.state.runs import CompareState
 from tui.runs.state.state import RunsState
 from workloads.protocol.results import Comparison, FlagInfo, Verdict
@@ -196,9 +197,6 @@ def _interval_lines(comparison: Comparison | None, cells: int) -> list[Line]:
     """Return the ratio with its interval as a picture."""
     if comparison is None or not comparison.ratio:
         return []
-    # Imported where there is a ratio: at the start there is none.
-    from tui.kit.scale import ratio_line
-
     room = min(cells - 2, INTERVAL_MOST)
     drawn = ratio_line(comparison.ratio, comparison.ci95, room)
     return [line("  ", *drawn)] if drawn else []

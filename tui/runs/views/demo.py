@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from rich.style import Style
+from rich.syntax import Syntax, SyntaxTheme
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -266,31 +267,29 @@ _KIND = "kind"
 def code_lines(source: str, cells: int) -> list[Line]:
     """Return the source as it stands; a line that is too long is wrapped, and plain."""
     rows: list[Line] = []
-    for plain, drawn in zip(source.splitlines(), _highlighted(source), strict=True):
+    for plain, drawn in zip(source.splitlines(), _highlight(source), strict=True):
         fits = width(drawn) <= cells
         rows += [drawn] if fits else verbatim(plain, cells)
     return rows
 
 
+class TokenKinds(SyntaxTheme):
+    """Mark each token with its kind instead of a colour, which the screen chooses."""
+
+    def get_style_for_token(self, token_type: tuple[str, ...]) -> Style:
+        for kind, style in _KINDS:
+            if token_type[: len(kind)] == kind:
+                return Style(meta={_KIND: style})
+        return Style()
+
+    def get_background_style(self) -> Style:
+        return Style()
+
+
 @lru_cache(maxsize=32)
-def _highlighted(source: str) -> tuple[Line, ...]:
-    # Takes some 30 ms to import, and only a page with code needs it.
-    from rich.syntax import Syntax, SyntaxTheme
-
-    class Kinds(SyntaxTheme):
-        """Gives the kind of each token in place of a colour: the screen decides on those."""
-
-        def get_style_for_token(self, token_type: tuple[str, ...]) -> Style:
-            for kind, style in _KINDS:
-                if token_type[: len(kind)] == kind:
-                    return Style(meta={_KIND: style})
-            return Style()
-
-        def get_background_style(self) -> Style:
-            return Style()
-
+def _highlight(source: str) -> tuple[Line, ...]:
     source = source.expandtabs(4)
-    coloured = Syntax(source, "python", theme=Kinds()).highlight(source)
+    coloured = Syntax(source, "python", theme=TokenKinds()).highlight(source)
     styles = [TextStyle.PLAIN] * len(source)
     for span in coloured.spans:
         if isinstance(span.style, Style):

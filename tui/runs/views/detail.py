@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
+from tui.kit.scale import ratio_line
 from tui.runs.state import parameters
-from tui.runs.state.parameters import Sweep
 from tui.runs.state.result_words import time_words
 from tui.runs.state.runs import EarlierResult, RunState
 from tui.runs.state.state import RunsState
+from tui.runs.sweeps.sweep_result import Swept, settings_text, swept
+from tui.runs.views.chart import beside, chart_lines, sweep_lines
+from tui.runs.views.outcome import condition_lines, outcome_lines, result_lines, state_words
 from tui.runs.views.workload_state import (
     AGAINST_STYLES,
     latest_of,
@@ -25,17 +27,7 @@ from tui.runs.views.workload_state import (
 from tui.runs.views.workload_table import CHANGED, devices
 from workloads.protocol.results import Setting, WorkloadInfo
 
-if TYPE_CHECKING:
-    from tui.runs.sweeps.sweep_result import Swept
-
 _INTERVAL_CELLS = 70
-
-# What draws results, charts and sweeps is imported where there is one: at the start there is none.
-
-
-def find(state: RunsState, workload: str | None) -> WorkloadInfo | None:
-    """Return the workload of that name."""
-    return next((info for info in state.catalogue if info.name == workload), None)
 
 
 def detail_lines(state: RunsState, workload: str | None, cells: int, height: int = 9) -> list[Line]:
@@ -47,15 +39,11 @@ def detail_lines(state: RunsState, workload: str | None, cells: int, height: int
         cells: width of a line.
         height: rows of a plot.
     """
-    info = find(state, workload)
+    info = state.find_workload(workload)
     if info is None:
         return [line(Span("no workload is selected", TextStyle.QUIET))]
     names = devices(state)
-    found = None
-    if info.name in state.sweeps:
-        from tui.runs.sweeps.sweep_result import swept
-
-        found = swept(state, info.name, names)
+    found = swept(state, info.name, names)
     came = _came_of_it(state, info, found, cells, height)
     rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
     skipped = skipped_lines(state, info, cells)
@@ -80,15 +68,10 @@ def _came_of_it(
 ) -> list[Line]:
     """Return the results at a glance and their plots, or those of the sweep, and a blank line."""
     if found is not None:
-        from tui.runs.views.chart import sweep_lines
-
         return [*sweep_lines(found, state.sweeps[info.name], cells, height), ()]
     runs = {device: state.latest_run(info.name, device) for device in devices(state)}
     if not any(runs.values()):
         return []
-    from tui.runs.views.chart import beside, chart_lines
-    from tui.runs.views.outcome import outcome_lines
-
     rows = outcome_lines(runs, cells)
     known = [(device, run.result or run.so_far) for device, run in runs.items() if run]
     drawn = [
@@ -156,7 +139,9 @@ def device_lines(
 ) -> list[Line]:
     """Return the run on one device, whatever its state; of a sweep the one that ended last."""
     if found is not None:
-        run, which = _last_of_sweep(state.sweeps[info.name], found, device)
+        run = latest_of(found, device)
+        sweep = state.sweeps[info.name]
+        which = f"last of the sweep: {settings_text(sweep, run.request.parameters)}" if run else ""
     else:
         run = state.latest_run(info.name, device)
         which = "a quick run of the demo" if run is not None and run.demo else ""
@@ -180,19 +165,8 @@ def device_lines(
     return [title, *_run_lines(state, run, cells, told=found is None)]
 
 
-def _last_of_sweep(sweep: Sweep, found: Swept, device: str) -> tuple[RunState | None, str]:
-    from tui.runs.sweeps.sweep_result import settings_text
-
-    run = latest_of(found, device)
-    if run is None:
-        return None, ""
-    return run, f"last of the sweep: {settings_text(sweep, run.request.parameters)}"
-
-
 def _run_lines(state: RunsState, run: RunState, cells: int, *, told: bool) -> list[Line]:
     """Every figure of a run; its warnings too, unless they are told above."""
-    from tui.runs.views.outcome import condition_lines, result_lines, state_words
-
     if run.result is None:
         if run.so_far is None:
             words = state_words(run)
@@ -223,9 +197,6 @@ def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
     found = run.against
     if found is None:
         return []
-    # Imported where there is something to compare with.
-    from tui.kit.scale import ratio_line
-
     now = state.machine.sample.at if state.machine.sample else state.earlier.at
     earlier = text.count(found.runs[0], "run")
     words = (

@@ -101,7 +101,7 @@ def _bars(name: str, runs: dict[str, RunState | None], cells: int, label_cells: 
 # ---- the roofline of a device --------------------------------------------------------------------
 
 
-def device_of(state: RunsState) -> str:
+def roofline_device(state: RunsState) -> str:
     """Return the device of the shown roofline: the selected one, else the GPU column's."""
     gpu = state.machine.gpu_column
     return state.machine.selected_device.torch or (gpu.torch if gpu else None) or "cpu"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -14,11 +13,9 @@ from tui.runs.state.parameters import Sweep
 from tui.runs.state.result_words import end_words, excess_words, half_width
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
+from tui.runs.sweeps.sweep_result import Swept, progress_text, settings_text
 from workloads.protocol.messages import Progress
 from workloads.protocol.results import FlagInfo, Setting, Verdict
-
-if TYPE_CHECKING:
-    from tui.runs.sweeps.sweep_result import Swept
 
 STYLES = {"failed": TextStyle.BAD, "skipped": TextStyle.QUIET, "cancelled": TextStyle.NOTE}
 AGAINST_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD}
@@ -212,9 +209,6 @@ def running(found: Swept) -> RunState | None:
 
 def sweep_state(found: Swept, sweep: Sweep) -> tuple[Span, ...]:
     """Return the table's last column: points done of all, and the one that runs or ended last."""
-    # Imported where there is a sweep: what it has found would make every start slower.
-    from tui.runs.sweeps.sweep_result import progress_text, settings_text
-
     if not found.done and running(found) is None:
         return (Span(f"sweep of {found.wanted} runs", TextStyle.QUIET),)
     spans = [Span(f"{found.done}/{found.wanted}", TextStyle.STRONG)]

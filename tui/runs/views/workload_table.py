@@ -15,6 +15,7 @@ from tui.runs.state import parameters
 from tui.runs.state.result_words import half_width, median, peak_of, rate_words
 from tui.runs.state.runs import EarlierResult, RunState, can_be_compared
 from tui.runs.state.state import RunsState
+from tui.runs.sweeps.sweep_result import settings_text, shown_point, swept
 from tui.runs.views.workload_state import state_of, sweep_name, sweep_state
 from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
@@ -169,9 +170,6 @@ def figures_of(
 ) -> dict[str, RunState | None]:
     """Return the runs behind the workload's row by device; of a sweep those of one point."""
     if workload in state.sweeps:
-        # Imported where there is a sweep: what it has found would make every start slower.
-        from tui.runs.sweeps.sweep_result import shown_point, swept
-
         found = swept(state, workload, names)
         shown = shown_point(found) if found else None
         return dict(shown[1]) if shown else dict.fromkeys(names)
@@ -187,8 +185,6 @@ def marked(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
 
 
 def _sweep_row(state: RunsState, info: WorkloadInfo, names: tuple[str, ...]) -> WorkloadRow:
-    from tui.runs.sweeps.sweep_result import settings_text, shown_point, swept
-
     sweep = state.sweeps[info.name]
     found = swept(state, info.name, names)
     assert found is not None

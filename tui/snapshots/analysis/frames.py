@@ -12,35 +12,14 @@ import re
 import time
 from collections.abc import Callable
 
-from tui.snapshots.explain.frames import base_name, kind_of_code
 from tui.snapshots.model.results import FrameKind, Site
-from tui.snapshots.model.snapshot import Frame, Snapshot, Stack
+from tui.snapshots.model.snapshot import Frame, Snapshot, Stack, frame_key, frame_kind, frame_label
 
 NO_STACK = Site("no stack recorded", None, None)
 NATIVE_ONLY = Site("no Python frame (C++ only)", "native", None)
 BEFORE_TRACE = Site("allocated before the recording (no stack)", None, None)
 BEFORE_TRACE_STACK = -1
 """Stands for a stack's number where the allocation predates the trace and has none."""
-
-
-def frame_kind(frame: Frame) -> FrameKind:
-    """Tell whose code a frame is, by its file's name; POSIX and Windows paths.
-
-    Cells of a notebook, ``<stdin>`` and ``<string>`` are the user's.
-    """
-    return kind_of_code(frame.filename, frame.line, frame.name)
-
-
-def frame_label(frame: Frame) -> str:
-    """``file.py:12 function``; of a C++ frame its name alone."""
-    if frame.filename in ("", "??"):
-        return frame.name or "??"
-    return f"{base_name(frame.filename)}:{frame.line} {frame.name}"
-
-
-def frame_key(frame: Frame) -> str:
-    """As the label, with the whole path: tells apart files of one name."""
-    return f"{frame.filename}:{frame.line} {frame.name}"
 
 
 class Stacks:

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from tui.core.text.numbers import count, share
 from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
-from tui.snapshots.analysis.facts import (
+from tui.snapshots.analysis.report import chosen_devices
+from tui.snapshots.explain.evidence import Circumstances
+from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.model.facts import (
     Fact,
     facts_for_people,
     summary_facts,
     used_words,
     verdict_facts,
 )
-from tui.snapshots.analysis.frames import frame_kind, frame_label
-from tui.snapshots.analysis.report import chosen_devices
-from tui.snapshots.explain.evidence import Circumstances
-from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.results import (
     AGAINST_OOM,
     OF_CACHED,
@@ -27,7 +26,7 @@ from tui.snapshots.model.results import (
     Top,
     Verdict,
 )
-from tui.snapshots.model.snapshot import Frame
+from tui.snapshots.model.snapshot import Frame, frame_kind, frame_label
 
 STACK_LIMIT = 12
 DIFF_LIMIT = 50

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
-from tui.snapshots.analysis.facts import facts_as_data, summary_facts, verdict_facts
-from tui.snapshots.analysis.frames import frame_key
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.model.facts import facts_as_data, summary_facts, verdict_facts
 from tui.snapshots.model.results import (
     Advice,
     Difference,
@@ -22,7 +21,7 @@ from tui.snapshots.model.results import (
     Top,
     Verdict,
 )
-from tui.snapshots.model.snapshot import Frame
+from tui.snapshots.model.snapshot import Frame, frame_key
 
 Json = dict[str, Any]
 

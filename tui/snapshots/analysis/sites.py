@@ -12,7 +12,6 @@ from tui.snapshots.analysis.frames import (
     BEFORE_TRACE_STACK,
     Stacks,
     address_in,
-    frame_label,
     matching_frames,
 )
 from tui.snapshots.analysis.timeline import Cover
@@ -26,7 +25,7 @@ from tui.snapshots.model.results import (
     SiteRow,
     Top,
 )
-from tui.snapshots.model.snapshot import NEVER_TOLD, Snapshot, Trace
+from tui.snapshots.model.snapshot import NEVER_TOLD, Snapshot, Trace, frame_label
 
 BEFORE_GROUP = "before the recording"
 NO_CONTEXT = "no context"

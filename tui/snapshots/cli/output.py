@@ -8,9 +8,7 @@ from tui.core.text import numbers as fmt
 from tui.kit.command_line.output import Failure
 from tui.kit.lines import Line, Span, TextStyle, line, plain
 from tui.snapshots.cli.reading import Reader
-from tui.snapshots.model.results import Summary
-from tui.snapshots.reader.messages import Loaded
-from tui.snapshots.reader.methods import (
+from tui.snapshots.model.calls import (
     DIFFERENCE,
     SITES,
     STATE,
@@ -19,6 +17,10 @@ from tui.snapshots.reader.methods import (
     SitesArguments,
     StateArguments,
     VerdictArguments,
+)
+from tui.snapshots.model.results import Summary
+from tui.snapshots.reader.messages import (
+    Loaded,
 )
 from tui.snapshots.views.overview import file_lines, summary_lines, verdict_lines
 from tui.snapshots.views.sites import (

@@ -11,19 +11,17 @@ from tui.core.child.launch import too_many_files
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.kit.command_line.output import Failure, ProgressLine
 from tui.snapshots import STANDARD_INPUT
+from tui.snapshots.model.calls import Arguments, Method, Need, Value
 from tui.snapshots.reader.messages import (
     VERSION,
     Answer,
-    Arguments,
+    Call,
     Estimated,
     Load,
     Loaded,
-    Method,
-    Need,
     Progress,
     ReaderEvent,
     ReaderHello,
-    Value,
 )
 from tui.snapshots.session.reader_child import death_in_words, names, reader
 from workloads.protocol.wire import WireError
@@ -68,7 +66,8 @@ class Reader:
             Failure: there is none.
         """
         self._number += 1
-        self._child.send(Need(method, arguments).call(self._number))
+        slot = Need(method, arguments).slot
+        self._child.send(Call(self._number, method.name, arguments, slot))
         texts: list[str] = []
         while True:
             answer = await self._next()

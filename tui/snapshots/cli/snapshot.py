@@ -14,7 +14,9 @@ from tui.kit.command_line.values import size_of
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.cli.reading import reading
 from tui.snapshots.options import memory_of, oom_text
-from tui.snapshots.reader.messages import Load
+from tui.snapshots.reader.messages import (
+    Load,
+)
 from tui.snapshots.session.reader_child import LONGEST_TEXT
 
 if TYPE_CHECKING:
@@ -151,7 +153,7 @@ async def _tell(
         child.load(load)
         # The door to the views, which are imported while the reader reads.
         from tui.snapshots.cli.output import snapshot_text
-        from tui.snapshots.reader.methods import REPORT, ReportArguments
+        from tui.snapshots.model.calls import REPORT, ReportArguments
         from tui.snapshots.views.overview import progress_words
 
         loaded = await child.loaded(progress_words)

@@ -16,7 +16,7 @@ from typing import Literal
 
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.frames import FrameKind as FrameKind
-from tui.snapshots.model.pictures import Fragmentation, Piece, RowPicture
+from tui.snapshots.model.pictures import Fragmentation
 from tui.snapshots.model.snapshot import Frame
 
 Grouping = Literal[
@@ -184,38 +184,6 @@ class Difference:
     live_b: int
     reserved_a: int
     reserved_b: int
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What changed between two files on one device, the first rows of it."""
-
-    difference: Difference
-    more: int
-    """Rows that were left off."""
-
-
-@dataclass(frozen=True, slots=True)
-class MapPage:
-    """Some rows of the segment map."""
-
-    rows: tuple[RowPicture, ...]
-    total: int
-    """Rows of the whole map."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A stretch of one segment: its cells, and the piece at one address."""
-
-    states: str
-    used: str
-    begins: str
-    """The stretch drawn as cells, in the letters and digits of :class:`RowPicture`."""
-    piece: Piece | None
-    """What lies at the address asked for; ``None`` where nothing is mapped."""
-    frames: tuple[Frame, ...]
-    """The stack of the piece, innermost first, without frames of C++."""
 
 
 @dataclass(frozen=True, slots=True)

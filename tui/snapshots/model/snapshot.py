@@ -10,6 +10,7 @@ from array import array
 from dataclasses import dataclass
 from enum import IntEnum
 
+from tui.snapshots.explain.frames import FrameKind, base_name, kind_of_code
 from tui.snapshots.explain.inventory import NOT_WATCHED, AgentRecord
 
 SIZE_LIMIT = 1 << 60
@@ -43,6 +44,26 @@ class Frame:
     filename: str
     line: int
     name: str
+
+
+def frame_kind(frame: Frame) -> FrameKind:
+    """Tell whose code a frame is, by its file's name; POSIX and Windows paths.
+
+    Cells of a notebook, ``<stdin>`` and ``<string>`` are the user's.
+    """
+    return kind_of_code(frame.filename, frame.line, frame.name)
+
+
+def frame_label(frame: Frame) -> str:
+    """``file.py:12 function``; of a C++ frame its name alone."""
+    if frame.filename in ("", "??"):
+        return frame.name or "??"
+    return f"{base_name(frame.filename)}:{frame.line} {frame.name}"
+
+
+def frame_key(frame: Frame) -> str:
+    """As the label, with the whole path: tells apart files of one name."""
+    return f"{frame.filename}:{frame.line} {frame.name}"
 
 
 Stack = tuple[int, ...]

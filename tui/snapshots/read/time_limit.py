@@ -13,8 +13,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from tui.snapshots.read.memory_limit import Estimate
+if TYPE_CHECKING:
+    # The program takes only the signal and the words.
+    from tui.snapshots.read.memory_limit import Estimate
 
 BASE_S = 5.0
 PER_MB_S = 0.25

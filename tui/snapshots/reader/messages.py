@@ -1,25 +1,20 @@
-"""The messages between the reader child and its parent, one JSON line each, and what a call is.
+"""The messages between the reader child and its parent, one JSON line each.
 
 The parent sends one :class:`Load`, then any number of :class:`Call`; each is answered under its id.
-The methods that can be called are declared in :mod:`tui.snapshots.reader.methods`. Sizes are bytes,
-an *event* the number of a trace entry; ``None`` is the end.
+The methods that can be called are declared in :mod:`tui.snapshots.model.calls`. Sizes are bytes, an
+*event* the number of a trace entry; ``None`` is the end.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, Union, cast, get_args, get_type_hints
+from typing import Any, Union, get_args
 
 from tui.snapshots.explain.evidence import Circumstances
+from tui.snapshots.model.calls import Slot
 from tui.snapshots.model.results import FileInfo, Summary
-from workloads.protocol.wire import from_plain
 
 VERSION = 2
-Slot = tuple[str, ...]
-Arguments = TypeVar("Arguments")
-Value = TypeVar("Value")
 
 # ---- requests ----------------------------------------------------------------------------------
 
@@ -132,58 +127,3 @@ class Answer:
 
 ReaderEvent = Union[ReaderHello, Estimated, Progress, Loaded, Answer]
 READER_EVENTS: tuple[type[ReaderEvent], ...] = get_args(ReaderEvent)
-
-# ---- calls -------------------------------------------------------------------------------------
-
-
-@functools.cache
-def _types(compute: Callable[..., Any]) -> tuple[Any, Any]:
-    """Return the types of a function's arguments and of its value, from its signature."""
-    hints = get_type_hints(compute)
-    return hints["arguments"], hints["return"]
-
-
-@dataclass(frozen=True, slots=True)
-class Method(Generic[Arguments, Value]):
-    """Something that can be computed of the files: its name, its types, and the function.
-
-    The function takes the files and ``arguments``; its signature declares the types of both sides.
-    """
-
-    name: str
-    compute: Callable[[Any, Arguments], Value]
-    apart: Callable[[Arguments], Slot] = lambda _arguments: ()
-    """What of the arguments makes a call one of its own, which no newer call replaces."""
-
-    def parse_arguments(self, plain: Any) -> Arguments:
-        """Return the arguments of a call that came over the pipe.
-
-        Raises:
-            WireError: they do not fit.
-        """
-        return cast(Arguments, from_plain(_types(self.compute)[0], plain, self.name))
-
-    def parse_value(self, plain: Any) -> Value:
-        """Return the value of an answer that came over the pipe.
-
-        Raises:
-            WireError: it does not fit.
-        """
-        return cast(Value, from_plain(_types(self.compute)[1], plain, self.name))
-
-
-@dataclass(frozen=True, slots=True)
-class Need(Generic[Arguments, Value]):
-    """A method with its arguments: what a pane shows in its present state."""
-
-    method: Method[Arguments, Value]
-    arguments: Arguments
-
-    @property
-    def slot(self) -> Slot:
-        """The slot of its calls: of two with the same one, only the newer matters."""
-        return (self.method.name, *self.method.apart(self.arguments))
-
-    def call(self, number: int) -> Call:
-        """Return the message that asks for it, under an id."""
-        return Call(number, self.method.name, self.arguments, self.slot)

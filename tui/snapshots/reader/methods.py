@@ -1,14 +1,11 @@
-"""The registry of what can be computed of files that are read: each analysis, declared once.
-
-A method is a function of the files and one frozen dataclass of arguments. Its signature gives the
-types of both ends of the pipe; ``await reader.call(SITES, SitesArguments(…))`` returns its type.
-"""
+"""Compute the reader's methods: a function for each method of :mod:`tui.snapshots.model.calls`."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis, compare
 from tui.snapshots.analysis.markdown import diff_markdown, snapshot_markdown
@@ -17,21 +14,43 @@ from tui.snapshots.analysis.report import diff_report, snapshot_report
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.explain.evidence import Circumstances
-from tui.snapshots.model.pictures import Piece, Pinning, RowPicture, Stacking, Timeline
-from tui.snapshots.model.results import (
+from tui.snapshots.model.calls import (
+    DIFFERENCE,
+    MAP,
+    METHODS,
+    PART,
+    PINNING,
+    REPORT,
+    SET_OOM_TEXT,
+    SITES,
+    STACK,
+    STATE,
+    STRETCH,
+    TIMELINE,
+    VERDICT,
+    Arguments,
     Changes,
-    Grouping,
+    DifferenceArguments,
+    MapArguments,
     MapPage,
-    OomText,
-    Order,
-    Part,
-    SiteListing,
-    State,
+    Method,
+    OomTextArguments,
+    PartArguments,
+    PinningArguments,
+    ReportArguments,
+    SitesArguments,
+    StackArguments,
+    StateArguments,
     Stretch,
-    Verdict,
+    StretchArguments,
+    TimelineArguments,
+    Value,
+    VerdictArguments,
 )
+from tui.snapshots.model.pictures import Piece, Pinning, RowPicture, Timeline
+from tui.snapshots.model.results import OomText, Part, SiteListing, State, Verdict
 from tui.snapshots.model.snapshot import Frame, SnapshotError
-from tui.snapshots.reader.messages import Call, Method
+from tui.snapshots.reader.messages import Call
 from workloads.protocol.wire import WireError, to_plain
 
 MOST_PINNING = 64
@@ -102,6 +121,24 @@ class Files:
         return self._pieces[1]
 
 
+COMPUTATIONS: dict[str, Callable[[Files, Any], Any]] = {}
+"""The function of each method, by the method's name."""
+
+
+def computes(
+    method: Method[Arguments, Value],
+) -> Callable[[Callable[[Files, Arguments], Value]], Callable[[Files, Arguments], Value]]:
+    """Register a function that computes a method."""
+
+    def register(
+        function: Callable[[Files, Arguments], Value],
+    ) -> Callable[[Files, Arguments], Value]:
+        COMPUTATIONS[method.name] = function
+        return function
+
+    return register
+
+
 def compute(files: Files, call: Call) -> Any:
     """Return the value of one call.
 
@@ -112,9 +149,11 @@ def compute(files: Files, call: Call) -> Any:
     if method is None:
         raise SnapshotError(f"this reader has no method {call.method}")
     try:
-        return method.compute(files, method.parse_arguments(call.arguments))
+        arguments = method.parse_arguments(call.arguments)
     except WireError as error:
         raise SnapshotError(f"the call does not fit this reader: {error}") from error
+    try:
+        return COMPUTATIONS[method.name](files, arguments)
     except (LookupError, ValueError) as error:
         # str() of a KeyError would put its text into quotes.
         raise SnapshotError(str(error.args[0] if error.args else error)) from error
@@ -126,62 +165,29 @@ def _messages_in(text: str) -> tuple[OomText, ...]:
     return parse_oom_texts(text) if told else ()
 
 
-# ---- the methods -------------------------------------------------------------------------------
+# ---- the methods --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class OomTextArguments:
-    text: str
-
-
+@computes(SET_OOM_TEXT)
 def _set_oom_text(files: Files, arguments: OomTextArguments) -> int:
     """Put messages of exceptions in place of those known so far; return how many there are."""
     files.texts = _messages_in(arguments.text)
     return len(files.texts)
 
 
-SET_OOM_TEXT = Method("set_oom_text", _set_oom_text)
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictArguments:
-    device: int
-    event: int
-    top: int = 10
-
-
+@computes(VERDICT)
 def _verdict(files: Files, arguments: VerdictArguments) -> Verdict:
     return files.device(arguments.device).verdict(
         arguments.event, files.texts, top=arguments.top, circumstances=files.circumstances
     )
 
 
-VERDICT = Method("verdict", _verdict)
-
-
-@dataclass(frozen=True, slots=True)
-class StateArguments:
-    device: int
-    event: int | None
-
-
+@computes(STATE)
 def _state(files: Files, arguments: StateArguments) -> State:
     return files.device(arguments.device).state(arguments.event)
 
 
-STATE = Method("state", _state)
-
-
-@dataclass(frozen=True, slots=True)
-class TimelineArguments:
-    device: int
-    width: int
-    """Columns."""
-    first: int = 0
-    last: int | None = None
-    stacking: Stacking = "site"
-
-
+@computes(TIMELINE)
 def _timeline(files: Files, arguments: TimelineArguments) -> Timeline:
     return files.device(arguments.device).timeline(
         arguments.width,
@@ -191,40 +197,14 @@ def _timeline(files: Files, arguments: TimelineArguments) -> Timeline:
     )
 
 
-TIMELINE = Method("timeline", _timeline)
-
-
-@dataclass(frozen=True, slots=True)
-class PartArguments:
-    device: int
-    event: int | None
-    stacking: Stacking
-    layer: str
-    """Its key; empty for the rest."""
-
-
+@computes(PART)
 def _part(files: Files, arguments: PartArguments) -> Part:
     """Return what one layer of the timeline held at an event."""
     device = files.device(arguments.device)
     return device.part(arguments.event, arguments.stacking, arguments.layer)
 
 
-PART = Method("part", _part)
-
-
-@dataclass(frozen=True, slots=True)
-class SitesArguments:
-    device: int
-    event: int | None
-    path: tuple[str, ...] = ()
-    """The node whose children are listed."""
-    grouping: Grouping = "site"
-    order: Order = "bytes"
-    search: str = ""
-    regex: bool = False
-    limit: int = 200
-
-
+@computes(SITES)
 def _sites(files: Files, arguments: SitesArguments) -> SiteListing:
     query = Query(
         event=arguments.event,
@@ -236,34 +216,13 @@ def _sites(files: Files, arguments: SitesArguments) -> SiteListing:
     return tree.listing(arguments.path, order=arguments.order, limit=arguments.limit)
 
 
-SITES = Method("sites", _sites, apart=lambda arguments: arguments.path)
-
-
-@dataclass(frozen=True, slots=True)
-class StackArguments:
-    stack: int
-
-
+@computes(STACK)
 def _stack(files: Files, arguments: StackArguments) -> tuple[Frame, ...]:
     """Return the frames of a stack, innermost first."""
     return files.files[0].stacks.of(arguments.stack)
 
 
-STACK = Method("stack", _stack)
-
-
-@dataclass(frozen=True, slots=True)
-class MapArguments:
-    device: int
-    event: int | None
-    first: int
-    """The first row."""
-    count: int
-    """Of rows."""
-    width: int
-    """Cells of a row."""
-
-
+@computes(MAP)
 def _map(files: Files, arguments: MapArguments) -> MapPage:
     device = files.device(arguments.device)
     rows = device.map_rows(arguments.event)
@@ -277,23 +236,7 @@ def _map(files: Files, arguments: MapArguments) -> MapPage:
     return MapPage(tuple(pictures), len(rows))
 
 
-MAP = Method("map", _map)
-
-
-@dataclass(frozen=True, slots=True)
-class StretchArguments:
-    device: int
-    event: int | None
-    row: int
-    start: int
-    end: int
-    """The stretch of addresses that is drawn."""
-    width: int
-    """Cells."""
-    address: int
-    """Of the piece that is described."""
-
-
+@computes(STRETCH)
 def _stretch(files: Files, arguments: StretchArguments) -> Stretch:
     at, row = arguments.event, arguments.row
     device = files.device(arguments.device)
@@ -317,35 +260,14 @@ def _stretch(files: Files, arguments: StretchArguments) -> Stretch:
     return Stretch(state_letters(cells), used_digits(cells), begin_digits(cells), found, frames)
 
 
-STRETCH = Method("stretch", _stretch)
-
-
-@dataclass(frozen=True, slots=True)
-class PinningArguments:
-    device: int
-    event: int | None
-    row: int
-    most: int = 1
-    """Blocks that may be released."""
-
-
+@computes(PINNING)
 def _pinning(files: Files, arguments: PinningArguments) -> Pinning | None:
     """Return the blocks whose release would free the longest span of a segment, if any is used."""
     most = max(1, min(arguments.most, MOST_PINNING))
     return files.device(arguments.device).pinning(arguments.event, arguments.row, most)
 
 
-PINNING = Method("pinning", _pinning)
-
-
-@dataclass(frozen=True, slots=True)
-class DifferenceArguments:
-    device: int
-    at_peak: bool = False
-    grouping: Grouping = "site"
-    limit: int = 300
-
-
+@computes(DIFFERENCE)
 def _difference(files: Files, arguments: DifferenceArguments) -> Changes:
     """Return what changed from the first file to the second, on one device."""
     if len(files.files) < 2:
@@ -359,20 +281,7 @@ def _difference(files: Files, arguments: DifferenceArguments) -> Changes:
     return Changes(shown, len(found.rows) - len(shown.rows))
 
 
-DIFFERENCE = Method("difference", _difference)
-
-
-@dataclass(frozen=True, slots=True)
-class ReportArguments:
-    form: Literal["json", "markdown"]
-    device: int | None = None
-    event: int | None = None
-    """A state to report on besides; ``None`` for none."""
-    top: int = 10
-    at_peak: bool = True
-    """Two files are compared at their peaks, else at their ends."""
-
-
+@computes(REPORT)
 def _report(files: Files, arguments: ReportArguments) -> str:
     """Return a report on the file, or where two are read on their difference."""
     if len(files.files) > 1:
@@ -405,11 +314,3 @@ def _report_of_two(files: Files, arguments: ReportArguments) -> str:
 
 def _json(value: dict[str, Any]) -> str:
     return json.dumps({"schema": SCHEMA, **to_plain(value)}, allow_nan=False, indent=2) + "\n"
-
-
-REPORT = Method("report", _report)
-
-METHODS: dict[str, Method[Any, Any]] = {
-    value.name: value for value in list(globals().values()) if isinstance(value, Method)
-}
-"""The methods above, by name."""

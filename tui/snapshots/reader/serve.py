@@ -14,6 +14,7 @@ from tui.core.child.inside import ParentChannel
 from tui.core.text.redact import Redactor
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.model.calls import Slot
 from tui.snapshots.model.results import FileInfo
 from tui.snapshots.model.snapshot import Frame, Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit
@@ -22,7 +23,7 @@ from tui.snapshots.read.memory_limit import Estimate
 from tui.snapshots.read.normalise import Keep
 from tui.snapshots.read.time_limit import allowed_s, time_limit
 from tui.snapshots.reader import messages
-from tui.snapshots.reader.messages import Answer, Call, Load, Request, Slot
+from tui.snapshots.reader.messages import Answer, Call, Load, Request
 from tui.snapshots.reader.methods import Files, compute
 from workloads.protocol.wire import encode, to_plain
 

@@ -13,17 +13,18 @@ from tui.core.text import glyphs
 from tui.kit.lines import Line, line
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LineBar, LinesView
-from tui.snapshots.model.pictures import Pinning, RowPicture
-from tui.snapshots.model.results import MapPage, Stretch
-from tui.snapshots.reader.messages import Need
-from tui.snapshots.reader.methods import (
+from tui.snapshots.model.calls import (
     MAP,
     PINNING,
     STRETCH,
     MapArguments,
+    MapPage,
+    Need,
     PinningArguments,
+    Stretch,
     StretchArguments,
 )
+from tui.snapshots.model.pictures import Pinning, RowPicture
 from tui.snapshots.screens.panes import SnapshotPane
 from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import SnapshotSession

@@ -12,9 +12,8 @@ from textual.message import Message
 from tui.core.text import glyphs
 from tui.kit.lines import Line, Span, TextStyle, line
 from tui.kit.pane import LineBar, LinesView, Pane
+from tui.snapshots.model.calls import VERDICT, Arguments, Need, Value, VerdictArguments
 from tui.snapshots.model.results import Verdict
-from tui.snapshots.reader.messages import Arguments, Need, Value
-from tui.snapshots.reader.methods import VERDICT, VerdictArguments
 from tui.snapshots.session.snapshot_reader import Answered, Refused, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views.overview import (

@@ -15,17 +15,22 @@ from tui.kit.fields import FieldInput
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LineBar, LinesView
-from tui.snapshots.model.results import Changes, Difference, DiffRow, SiteListing
-from tui.snapshots.model.snapshot import Frame
-from tui.snapshots.reader.messages import Need
-from tui.snapshots.reader.methods import (
+from tui.snapshots.model.calls import (
     DIFFERENCE,
     SITES,
     STACK,
+    Changes,
     DifferenceArguments,
+    Need,
     SitesArguments,
     StackArguments,
 )
+from tui.snapshots.model.results import (
+    Difference,
+    DiffRow,
+    SiteListing,
+)
+from tui.snapshots.model.snapshot import Frame
 from tui.snapshots.screens.panes import SnapshotPane
 from tui.snapshots.session.snapshot_reader import Refused, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession

@@ -24,7 +24,7 @@ from tui.kit.pane import FooterBar, LineBar
 from tui.kit.terminal.fallbacks import copy
 from tui.snapshots.commands import SNAPSHOT_COMMANDS, VIEWS, View
 from tui.snapshots.explain.evidence import KnownOfSnapshot
-from tui.snapshots.reader.methods import REPORT, ReportArguments
+from tui.snapshots.model.calls import REPORT, ReportArguments
 from tui.snapshots.screens.oom_text import OomTextScreen
 from tui.snapshots.screens.panes import SnapshotBar, SnapshotPane, StartPane
 from tui.snapshots.screens.sites import SitesPane

@@ -15,17 +15,17 @@ from tui.core.text import glyphs
 from tui.kit.lines import Line, Span, line
 from tui.kit.pane import LinesView
 from tui.kit.styles import strip_of
-from tui.snapshots.model.pictures import Stacking, Timeline
-from tui.snapshots.model.results import Part, State
-from tui.snapshots.reader.messages import Need
-from tui.snapshots.reader.methods import (
+from tui.snapshots.model.calls import (
     PART,
     STATE,
     TIMELINE,
+    Need,
     PartArguments,
     StateArguments,
     TimelineArguments,
 )
+from tui.snapshots.model.pictures import Stacking, Timeline
+from tui.snapshots.model.results import Part, State
 from tui.snapshots.screens.panes import SnapshotPane
 from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import SnapshotSession

@@ -9,7 +9,10 @@ from tui.core.child.process import ChildProcess
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.read import time_limit
 from tui.snapshots.read.naming import clean
-from tui.snapshots.reader.messages import READER_EVENTS, ReaderEvent
+from tui.snapshots.reader.messages import (
+    READER_EVENTS,
+    ReaderEvent,
+)
 
 LONGEST_TEXT = 1 << 18
 """Characters of exceptions' text that are sent on, the last ones."""

@@ -15,23 +15,28 @@ from typing import Any, Generic, Literal
 
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.snapshots.explain.evidence import KnownOfSnapshot
+from tui.snapshots.model.calls import (
+    SET_OOM_TEXT,
+    VERDICT,
+    Arguments,
+    Method,
+    Need,
+    OomTextArguments,
+    Slot,
+    Value,
+)
 from tui.snapshots.model.results import Summary
 from tui.snapshots.reader.messages import (
     VERSION,
     Answer,
-    Arguments,
+    Call,
     Estimated,
     Load,
     Loaded,
-    Method,
-    Need,
     Progress,
     ReaderEvent,
     ReaderHello,
-    Slot,
-    Value,
 )
-from tui.snapshots.reader.methods import SET_OOM_TEXT, VERDICT, OomTextArguments
 from tui.snapshots.session.reader_child import LONGEST_TEXT, death_in_words, names, reader
 from workloads.protocol.wire import WireError
 
@@ -281,7 +286,8 @@ class SnapshotReader:
 
     def _send(self, need: Need[Any, Any]) -> None:
         number = next(self._numbers)
-        if self.child is not None and self.child.send(need.call(number)):
+        call = Call(number, need.method.name, need.arguments, need.slot)
+        if self.child is not None and self.child.send(call):
             self.store.sent(number, need)
 
     def _report_change(self) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph, wrap
-from tui.snapshots.analysis.facts import used_words
 from tui.snapshots.explain.explanation import AccountRow, Explanation, Remedy
+from tui.snapshots.model.facts import used_words
 
 _NAME, _BAR = 18, 12
 """Cells of a cause's name, and of its bar."""

@@ -7,8 +7,8 @@ from itertools import groupby
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line
+from tui.snapshots.model.calls import Stretch
 from tui.snapshots.model.pictures import MapRow, Piece, Pinning, RowPicture
-from tui.snapshots.model.results import Stretch
 from tui.snapshots.views.words import bulleted, stack_lines
 
 LABEL_CELLS = 21

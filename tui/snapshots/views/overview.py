@@ -15,7 +15,7 @@ from tui.core.text import numbers as text
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import clean
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, wrap
-from tui.snapshots.analysis.facts import Fact, facts_for_people, summary_facts, verdict_facts
+from tui.snapshots.model.facts import Fact, facts_for_people, summary_facts, verdict_facts
 from tui.snapshots.model.results import (
     AGAINST_OOM,
     OF_CACHED,
@@ -25,7 +25,9 @@ from tui.snapshots.model.results import (
     Top,
     Verdict,
 )
-from tui.snapshots.reader.messages import Progress
+from tui.snapshots.reader.messages import (
+    Progress,
+)
 from tui.snapshots.session.reader_child import names
 from tui.snapshots.session.snapshot_reader import SnapshotStore
 from tui.snapshots.views.explained import account_lines, first_lines

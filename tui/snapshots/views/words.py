@@ -21,13 +21,12 @@ from tui.kit.lines import (
     width,
     wrap,
 )
-from tui.snapshots.analysis.frames import frame_kind, frame_label
 from tui.snapshots.commands import VIEWS
 from tui.snapshots.explain.frames import base_name
+from tui.snapshots.model.calls import Need
 from tui.snapshots.model.pictures import Timeline
 from tui.snapshots.model.results import FrameKind, Part, SiteRow, State, Summary, Top
-from tui.snapshots.model.snapshot import Frame
-from tui.snapshots.reader.messages import Need
+from tui.snapshots.model.snapshot import Frame, frame_kind, frame_label
 from tui.snapshots.session.snapshot_reader import Refused, SnapshotStore
 from tui.snapshots.session.snapshot_session import Focus, SnapshotSession
 

@@ -19,7 +19,7 @@ from tui.core.child.process import ChildProcess
 from tui.core.text import numbers as fmt
 from tui.devices.allocators.findings import NO_GROWTH, Track, at_step
 from tui.devices.allocators.messages import Placed, Seen, pids_of
-from tui.devices.monitor import serving as monitor_serving
+from tui.devices.monitor import serve_command as monitor_command
 from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
 from tui.kit.command_line.output import Failure, say
 from tui.snapshots.explain.explanation import Explanation
@@ -150,7 +150,7 @@ class RunWithoutScreen:
             _answer(loop, number, partial(self._leave, number))
         sampler = Sampler(run, self._take, starter=True)
         monitor: ChildProcess[MonitorEvent] = ChildProcess(
-            monitor_serving(DEVICES_S), MONITOR_EVENTS, folder=FOLDER
+            monitor_command(DEVICES_S), MONITOR_EVENTS, folder=FOLDER
         )
         tasks = [
             asyncio.create_task(sampler.work()),

@@ -28,7 +28,7 @@ from tui.devices.allocators.messages import (
     pids_of,
 )
 from tui.devices.cli.sample import read_sample
-from tui.devices.monitor import serving as monitor_serving
+from tui.devices.monitor import serve_command as monitor_command
 from tui.devices.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
 from tui.kit.command_line.output import SCHEMA, Failure, print_json, print_text, say
 from tui.watch.cli.output import (
@@ -141,7 +141,7 @@ class Watching:
             await self._watch.start()
             if options.lasts:
                 interval = max(1.0, options.every or 1.0)
-                command = monitor_serving(interval)
+                command = monitor_command(interval)
                 monitor = ChildProcess(command, MONITOR_EVENTS, folder=FOLDER)
                 await monitor.start()
                 tasks.append(asyncio.create_task(self._follow(monitor)))

@@ -11,7 +11,9 @@ from tui.kit.command_line.output import Failure, say
 from tui.snapshots.cli.reading import reading
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.reader.messages import Load
+from tui.snapshots.reader.messages import (
+    Load,
+)
 from tui.watch.runs.log_texts import texts_of
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog
@@ -75,7 +77,7 @@ async def _by_snapshot(
             child.load(Load(0, (path,), oom_text=oom_text, top=TOP, circumstances=known))
             # The door to the views, which are imported while the reader reads.
             from tui.snapshots.cli.output import snapshot_text
-            from tui.snapshots.reader.methods import (
+            from tui.snapshots.model.calls import (
                 REPORT,
                 VERDICT,
                 ReportArguments,

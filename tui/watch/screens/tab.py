@@ -17,7 +17,7 @@ from textual.timer import Timer
 from textual.worker import Worker
 
 from tui.devices.monitor.messages import Sample
-from tui.devices.screens.program import DeviceProgram
+from tui.devices.screens.panes import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, LineBar

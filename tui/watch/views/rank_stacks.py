@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
-from tui.snapshots.analysis.frames import frame_kind
 from tui.snapshots.explain.frames import base_name
 from tui.snapshots.explain.inventory import CodeLine, ThreadStack
-from tui.snapshots.model.snapshot import Frame
+from tui.snapshots.model.snapshot import Frame, frame_kind
 from tui.snapshots.views.words import stack_lines
 from tui.watch.runs.rank_stacks import RankStacks
 

@@ -1,8 +1,7 @@
-"""A session beside the store: what it measures is kept, what earlier ones measured is told.
+"""Store the results of a session, and compare its runs with those of earlier sessions.
 
 Both happen in threads: writing waits for the disk and for other programs, and no start waits for
 what is read. A store that fails costs no run; it costs these figures and is one line of the log.
-What opens the store is imported where it is opened: no start waits for SQLite.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import platform
 import queue
 import threading
 import time
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tui.core import reports
 from tui.core.events import LogLine, Publish
+from tui.results.store.store_file import StoreError
 from tui.runs.session.session import Session
 from tui.runs.state.events import EarlierRead, HeldAgainst, RunQueued
 from tui.runs.state.runs import CompareState, RunState
@@ -26,19 +27,19 @@ from tui.runs.state.state import RunsState
 from workloads.protocol import messages
 
 if TYPE_CHECKING:
+    from tui.results.store.database import Database
+    from tui.results.store.earlier import EarlierSessions
     from tui.results.store.records import StoredResult
     from tui.runs.state.parameters import Sweep
-    from tui.runs.state.runs import Against, EarlierResult
     from workloads.protocol.results import RunResult
 
 T = TypeVar("T")
 END_S = 6.0
-"""For so long an end waits for what is still to be written: longer than one write for another
-program."""
+"""Seconds that the end waits for writing: longer than one write waits for another program."""
 
 
 class ResultRecorder:
-    """Keeps the results of one session.
+    """Stores the results of one session.
 
     Args:
         place: the file; ``None`` for this user's.
@@ -46,22 +47,22 @@ class ResultRecorder:
 
     def __init__(self, place: Path | None = None) -> None:
         self.problems: list[str] = []
-        """Why something was not kept, a line each; the same one once."""
+        """Why results were not stored, a line each, without repetitions."""
         self._publish: Publish | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.processes: dict[str, None] = {}
-        """What stands for the runners whose results are kept, among all that there ever were."""
+        """Names of the runners whose results are stored; unique among all runners ever."""
         self._session = os.urandom(16).hex()
         self._place = place
         self._waiting: queue.SimpleQueue[StoredResult | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._sweeps: dict[str, str] = {}
-        """Of the runs that belong to one, by their ids."""
-        self._sweep: dict[str, tuple[Sweep, str]] = {}
-        """The newest of each workload, and what stands for it."""
+        self._sweep_of_run: dict[str, str] = {}
+        """Names of sweeps by the ids of their runs."""
+        self._newest_sweeps: dict[str, tuple[Sweep, str]] = {}
+        """The newest sweep of each workload with its name."""
 
     def attach(self, session: Session) -> None:
-        """Store what the runs and comparisons of a session come to."""
+        """Store the result of each run and comparison of a session."""
         self._publish = session.state.publish
         runs, subscribe = session.state.runs, session.state.bus.subscribe
         subscribe(RunQueued, lambda event: self._note_sweep(event.request, runs))
@@ -70,47 +71,11 @@ class ResultRecorder:
         subscribe(messages.Compared, lambda event: self._store_compared(event, runs))
 
     def start(self) -> None:
-        """Log from now on what is wrong, in the loop that runs at this moment."""
+        """Log problems from now on, in the running event loop."""
         self._loop = asyncio.get_running_loop()
 
-    def _store_compared(self, event: messages.Compared, runs: RunsState) -> None:
-        if event.done:
-            self._store(event.comparison.id, runs)
-
-    def _store(self, run_id: str, runs: RunsState) -> None:
-        """Store what a run or a comparison has come to, its conditions included."""
-        state = runs.book.get(run_id) or runs.comparisons.get(run_id)
-        if state is not None:
-            self._keep(state, runs)
-
-    def _note_sweep(self, request: messages.Run, runs: RunsState) -> None:
-        sweep = runs.sweeps.get(request.workload)
-        if sweep is None or request.parameters not in sweep.points:
-            return
-        known, name = self._sweep.get(request.workload, (None, ""))
-        if known is not sweep:
-            name = os.urandom(16).hex()
-            self._sweep[request.workload] = (sweep, name)
-        self._sweeps[request.id] = name
-
-    def _keep(self, state: RunState | CompareState, runs: RunsState) -> None:
-        # A start keeps nothing, and does without.
-        from tui.results.store.kept import stored_form
-
-        pid = runs.hello.pid if runs.hello else 0
-        sweep = self._sweeps.pop(state.request.id, "")
-        process = f"{self._session}-{pid}"
-        kept = stored_form(state, runs.machine, process, sweep)
-        if kept is None:
-            return
-        self.processes[process] = None
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._write, name="results", daemon=True)
-            self._thread.start()
-        self._waiting.put(kept)
-
     async def detach(self) -> None:
-        """Wait until all is written, or that is given up and said."""
+        """Wait until all results are written, for :data:`END_S` seconds at most."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -119,15 +84,51 @@ class ResultRecorder:
         if thread.is_alive():
             self._complain(f"the newest results may not be kept: no answer within {END_S:.0f} s")
 
-    def _write(self) -> None:
-        from tui.results.store.database import Database, path
-        from tui.results.store.store_file import StoreError
+    def _note_sweep(self, request: messages.Run, runs: RunsState) -> None:
+        sweep = runs.sweeps.get(request.workload)
+        if sweep is None or request.parameters not in sweep.points:
+            return
+        known, name = self._newest_sweeps.get(request.workload, (None, ""))
+        if known is not sweep:
+            name = os.urandom(16).hex()
+            self._newest_sweeps[request.workload] = (sweep, name)
+        self._sweep_of_run[request.id] = name
 
-        while (kept := self._waiting.get()) is not None:
+    def _store_compared(self, event: messages.Compared, runs: RunsState) -> None:
+        if event.done:
+            self._store(event.comparison.id, runs)
+
+    def _store(self, run_id: str, runs: RunsState) -> None:
+        """Queue the result of a run or a comparison for writing."""
+        state: RunState | CompareState | None
+        state = runs.book.get(run_id) or runs.comparisons.get(run_id)
+        if state is None:
+            return
+        # Lazy: the first result needs the store, and no start.
+        from tui.results.store.database import Database, path
+        from tui.results.store.records import stored_form
+
+        pid = runs.hello.pid if runs.hello else 0
+        sweep = self._sweep_of_run.pop(state.request.id, "")
+        process = f"{self._session}-{pid}"
+        stored = stored_form(state, runs.machine, process, sweep)
+        if stored is None:
+            return
+        self.processes[process] = None
+        if self._thread is None:
+            # Opened for each result: another program may have moved the file away or made it anew.
+            writing = (lambda: Database(self._place or path(), writing=True),)
+            self._thread = threading.Thread(
+                target=self._write, args=writing, name="results", daemon=True
+            )
+            self._thread.start()
+        self._waiting.put(stored)
+
+    def _write(self, open_store: Callable[[], Database]) -> None:
+        while (stored := self._waiting.get()) is not None:
             try:
-                # Opened each time: what another program moved away or made anew is found.
-                with Database(self._place or path(), writing=True) as database:
-                    database.add([kept])
+                with open_store() as database:
+                    database.add([stored])
             except StoreError as error:
                 self._complain(f"results are not kept: {error}")
             except Exception as error:  # noqa: BLE001 (whatever it is, it costs this result alone)
@@ -143,11 +144,11 @@ class ResultRecorder:
 
 
 class ResultHistory:
-    """Looks into the store of results.
+    """Reads the results of earlier sessions.
 
     Args:
         place: the file; ``None`` for this user's.
-        traceless: leave no trace of the look.
+        traceless: read without leaving a trace in the file's folder.
     """
 
     def __init__(self, place: Path | None = None, *, traceless: bool = False) -> None:
@@ -167,20 +168,18 @@ class ResultHistory:
         session.state.bus.subscribe(messages.Finished, compare)
 
     def start(self) -> None:
-        """Read what there is of each workload."""
+        """Read the newest results of each workload."""
         state = self._session.state
         self._session.spawn(self.read(state.runs, state.publish))
 
     async def detach(self) -> None:
-        """Do nothing: what it does ends with the session's tasks."""
+        """Do nothing: the session ends the tasks."""
 
     async def read(self, runs: RunsState, publish: Publish) -> None:
         """Publish the newest stored results of each workload."""
-        import platform
-
         sample = runs.machine.sample
         box = sample.host.name if sample else platform.node()
-        found = await self._asked(lambda: self._read(box), publish)
+        found = await self._query(lambda earlier: earlier.read_newest(box), publish)
         if found:
             publish(EarlierRead(self.began, found))
 
@@ -191,17 +190,15 @@ class ResultHistory:
             return
         if state.result.time is None or not len(runs.earlier):
             return
-        alike = _alike(state.result, runs)
-        found = await self._asked(lambda: self._held(alike), publish)
+        alike, machine = _find_alike(state.result, runs), runs.machine
+        found = await self._query(lambda earlier: earlier.compare(alike, machine), publish)
         if found is not None:
             publish(HeldAgainst(run_id, found))
 
-    async def _asked(self, ask: Callable[[], T], publish: Publish) -> T | None:
-        """Return the store's answer, or log the problem and return ``None``."""
-        from tui.results.store.store_file import StoreError
-
+    async def _query(self, query: Callable[[EarlierSessions], T], publish: Publish) -> T | None:
+        """Query the store in a thread; on failure log the problem and return ``None``."""
         try:
-            return await asyncio.to_thread(ask)
+            return await asyncio.to_thread(self._run_query, query)
         except StoreError as error:
             problem = f"earlier results are not shown: {error}"
             if problem != self._problem:
@@ -209,39 +206,26 @@ class ResultHistory:
                 publish(LogLine("workbench", problem, "warning"))
             return None
 
-    def _read(self, box: str) -> tuple[EarlierResult, ...]:
-        from tui.results.store.compare import earlier_results
-        from tui.results.store.database import path
+    def _run_query(self, query: Callable[[EarlierSessions], T]) -> T:
+        # Lazy: imported in the thread, so that no start waits for it.
+        from tui.results.store.earlier import EarlierSessions
 
-        return earlier_results(self._place or path(), box, self.began, traceless=self._traceless)
-
-    def _held(self, runs: list[StoredResult]) -> Against | None:
-        from tui.results.store.compare import compare_with_earlier
-        from tui.results.store.database import path
-
-        return compare_with_earlier(
-            self._place or path(), runs, self.began, traceless=self._traceless
-        )
+        return query(EarlierSessions(self._place, self.began, traceless=self._traceless))
 
 
-def _alike(result: RunResult, runs: RunsState) -> list[StoredResult]:
-    """Return this session's stored results for the same question, the oldest first."""
-    # A start measures nothing, and does without.
-    from tui.results.store.kept import stored_form
-
-    alike = [
+def _find_alike(result: RunResult, runs: RunsState) -> list[RunState]:
+    """Return this session's timed runs of the same setting, the oldest first."""
+    return [
         run
         for run in runs.book.values()
         if run.result is not None
         and run.result.status == "ok"
         and run.result.time is not None
-        and _question(run.result) == _question(result)
+        and _setting(run.result) == _setting(result)
     ]
-    found = (stored_form(run, runs.machine, "this session") for run in alike)
-    return [one for one in found if one is not None]
 
 
-def _question(result: RunResult) -> tuple[object, ...]:
+def _setting(result: RunResult) -> tuple[object, ...]:
     return (
         result.workload,
         result.device,

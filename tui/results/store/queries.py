@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tui.results.store.compare import StoreComparison, compare, gpu_of
+from tui.results.store.compare import StoreComparison, compare
 from tui.results.store.database import Database
-from tui.results.store.records import FLAG, Facts, StoredRow
+from tui.results.store.records import FLAG, Facts, StoredRow, gpu_of
 from tui.results.store.selection import Selection, SelectionError, both, read
 from tui.results.store.validity import is_time
 

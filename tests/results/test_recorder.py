@@ -15,7 +15,7 @@ from tests.screens.helpers import gpu, make_store, sample, uuid
 from tui.core.events import LogLine
 from tui.recordings.lines import AnyEvent
 from tui.results.store.database import Database
-from tui.results.store.keeper import ResultRecorder
+from tui.results.store.recorder import ResultRecorder
 from tui.results.store.records import StoredResult
 from tui.runs.session.session import Session
 from tui.runs.state.events import CompareQueued, RunQueued, SweepSet
@@ -51,12 +51,12 @@ def _finished(request: messages.Run, status: Status = "ok", *, timed: bool = Tru
 
 async def _kept(state: WorkbenchState, place: Path, *events: AnyEvent) -> list[StoredResult]:
     """What is in the store of results, the oldest first, after a session over these events."""
-    keeper = ResultRecorder(place)
-    keeper.attach(cast(Session, FakeSession(state)))
+    recorder = ResultRecorder(place)
+    recorder.attach(cast(Session, FakeSession(state)))
     for event in events:
         state.publish(event)
-    await keeper.detach()
-    assert keeper.problems == []
+    await recorder.detach()
+    assert recorder.problems == []
     with Database(place) as database:
         return [database.kept(row) for row in reversed(database.rows())]
 
@@ -177,32 +177,32 @@ async def test_a_store_that_cannot_be_used_is_one_line_and_costs_no_run(tmp_path
     place = tmp_path / "r"
     place.write_bytes(b"no database, and long enough not to be taken for an empty one" * 20)
     state, told = make_store("one gpu"), list[LogLine]()
-    keeper = ResultRecorder(place)
+    recorder = ResultRecorder(place)
     state.bus.subscribe(LogLine, told.append)
-    keeper.attach(cast(Session, FakeSession(state)))
-    keeper.start()
+    recorder.attach(cast(Session, FakeSession(state)))
+    recorder.start()
     for number in (1, 2):
         request = _request(number)
         for event in (RunQueued(request), _finished(request)):
             state.publish(event)
-    await keeper.detach()
-    assert len(keeper.problems) == 1
-    assert keeper.problems[0].startswith(f"results are not kept: {place}: ")
-    assert keeper.problems[0].endswith("it is damaged; move it away, and a new one is made")
-    assert [line.text for line in told] == keeper.problems
+    await recorder.detach()
+    assert len(recorder.problems) == 1
+    assert recorder.problems[0].startswith(f"results are not kept: {place}: ")
+    assert recorder.problems[0].endswith("it is damaged; move it away, and a new one is made")
+    assert [line.text for line in told] == recorder.problems
     assert all(run.result is not None for run in state.runs.book.values())
 
 
 async def test_a_session_that_keeps_nothing_makes_no_file_and_no_thread(tmp_path: Path) -> None:
-    keeper = ResultRecorder(tmp_path / "r")
-    await keeper.detach()
+    recorder = ResultRecorder(tmp_path / "r")
+    await recorder.detach()
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_what_nobody_foresaw_is_told_and_the_next_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state, keeper = make_store("one gpu"), ResultRecorder(tmp_path / "r")
+    state, recorder = make_store("one gpu"), ResultRecorder(tmp_path / "r")
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
     add, failed = Database.add, list[bool]()
 
@@ -213,13 +213,13 @@ async def test_what_nobody_foresaw_is_told_and_the_next_is_kept(
         return add(database, kept)
 
     monkeypatch.setattr(Database, "add", failing_once)
-    keeper.attach(cast(Session, FakeSession(state)))
+    recorder.attach(cast(Session, FakeSession(state)))
     for number in (1, 2):
         request = _request(number)
         for event in (RunQueued(request), _finished(request)):
             state.publish(event)
-    await keeper.detach()
-    (problem,) = keeper.problems
+    await recorder.detach()
+    (problem,) = recorder.problems
     assert problem.startswith("results are not kept: failed: KeyError: 'odd'; report: ")
     with Database(tmp_path / "r") as database:
         assert database.count() == 1

@@ -1,0 +1,164 @@
+"""Results of earlier sessions: the newest of each workload, and how a run compares with them.
+
+Only what was measured on the same box and GPU counts: the store may have other boxes' results too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tui.devices.state.machine import MachineState
+from tui.results.store.compare import StoreComparison, compare, difference
+from tui.results.store.database import Database, path
+from tui.results.store.records import (
+    Facts,
+    StoredResult,
+    StoredRow,
+    gpu_of,
+    row_of,
+    stored_form,
+)
+from tui.results.store.selection import Selection
+from tui.runs.state.runs import Against, EarlierResult, RunState
+from workloads.protocol.results import Setting
+
+BUSY_S = 1.0
+"""Seconds to wait for another program that writes; the end of a program may wait for as long."""
+
+
+class EarlierSessions:
+    """The stored results that ended before this session began. Every query opens the store.
+
+    Args:
+        place: the store's file; ``None`` for this user's.
+        before: Unix time at which this session began.
+        traceless: as of :class:`Database`.
+    """
+
+    def __init__(self, place: Path | None, before: float, *, traceless: bool = False) -> None:
+        self._place = place or path()
+        self._before = before
+        self._traceless = traceless
+
+    def read_newest(self, box: str) -> tuple[EarlierResult, ...]:
+        """Return the newest result on a box for each workload, GPU and set of parameters.
+
+        Args:
+            box: its name.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._open() as database, database.moment():
+            environments: dict[str, list[str]] = {}
+            facts = database.facts()
+            for key, one in facts.items():
+                if one.values.get("box") == box:
+                    environments.setdefault(gpu_of(one), []).append(key)
+            found = []
+            for gpu, keys in environments.items():
+                rows = database.newest(keys, self._before)
+                asked = database.asked(rows)
+                found += [
+                    _build_earlier(row, gpu, asked.get(row.number, {}), facts[row.environment])
+                    for row in rows
+                    # A row of the store that cannot be true has failed.
+                    if row.status == "ok" and row.median_s is not None
+                ]
+        return tuple(found)
+
+    def compare(self, runs: Sequence[RunState], machine: MachineState) -> Against | None:
+        """Compare runs of this session with the earlier ones of the same setting.
+
+        Args:
+            runs: of one workload with one setting, the newest last; not empty.
+            machine: the devices and the environment that they ran on.
+
+        Returns:
+            ``None`` where there are no earlier ones.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        stored = (stored_form(run, machine, "this session") for run in runs)
+        return self.compare_stored([one for one in stored if one is not None])
+
+    def compare_stored(self, runs: Sequence[StoredResult]) -> Against | None:
+        """Compare results of this session with the earlier ones of the same setting.
+
+        The earlier ones share one environment: of the newest with the same flags, else of the
+        newest.
+
+        Args:
+            runs: of one workload with one setting in one environment, the newest last; not empty.
+
+        Returns:
+            ``None`` where there are no earlier ones.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        newest = runs[-1]
+        mine = [row_of(one) for one in runs]
+        with self._open() as database, database.moment():
+            facts = database.facts()
+            facts[newest.facts.hash] = newest.facts
+            known = database.rows(Selection(workload=newest.record.workload, before=self._before))
+        alike = [row for row in known if _is_alike(row, mine[-1], facts)]
+        if not alike:
+            return None
+        same = (row for row in alike if facts[row.environment].flags == newest.facts.flags)
+        environment = next(same, alike[0]).environment
+        earlier = [row for row in alike if row.environment == environment]
+        return _summarize(compare(earlier, mine, facts, lambda: alike), earlier[0].at)
+
+    def _open(self) -> Database:
+        return Database(self._place, busy_s=BUSY_S, traceless=self._traceless)
+
+
+def _build_earlier(
+    row: StoredRow, gpu: str, asked: Mapping[str, Setting], facts: Facts
+) -> EarlierResult:
+    assert row.median_s is not None
+    used = json.loads(row.parameters)
+    return EarlierResult(
+        workload=row.workload,
+        gpu=gpu,
+        asked={**used, **asked},
+        used=used,
+        at=row.at,
+        median_s=row.median_s,
+        ci95_s=row.ci95_s,
+        driver=facts.values.get("driver", ""),
+        torch=facts.values.get("torch", ""),
+    )
+
+
+def _is_alike(row: StoredRow, mine: StoredRow, facts: Mapping[str, Facts]) -> bool:
+    here, there = facts[mine.environment], facts[row.environment]
+    return (
+        row.status == "ok"
+        and bool(row.median_s)
+        and row.parameters == mine.parameters
+        and row.device.partition(":")[0] == mine.device.partition(":")[0]
+        and there.values.get("box") == here.values.get("box")
+        and gpu_of(there) == gpu_of(here)
+    )
+
+
+def _summarize(found: StoreComparison, at: float) -> Against | None:
+    """Return the figures of the only workload compared, or ``None`` if none was."""
+    if not found.questions:
+        return None
+    question = found.questions[0]
+    return Against(
+        at=at,
+        verdict=question.answer.verdict,
+        ratio=question.answer.ratio.value,
+        ci95=question.answer.ratio.ci95,
+        runs=question.answer.ratio.runs,
+        varies=question.spread.share if question.spread else None,
+        differences=tuple(map(difference, question.differences)),
+    )

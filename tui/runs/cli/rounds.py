@@ -1,0 +1,351 @@
+"""Rounds of runs for the ``run`` command: printed as they end, and compared with others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tui.core.text import numbers as fmt
+from tui.kit.command_line.output import (
+    Failure,
+    ProgressLine,
+    Rows,
+    print_json,
+    print_line,
+    print_text,
+    say,
+    width,
+)
+from tui.kit.lines import plain
+from tui.results.cli.store import Earlier, comparison_text, opened
+from tui.results.store.queries import compared
+from tui.results.store.recorder import ResultRecorder
+from tui.results.store.selection import Selection
+from tui.runs.cli.headless import (
+    INTERVAL_S,
+    Waiter,
+    chosen,
+    devices_to_use,
+    print_problems,
+    set_parameters,
+)
+from tui.runs.cli.interleave import TURNS, InterleavedSide
+from tui.runs.session.session import Session
+from tui.runs.state.runs import RunState
+from tui.runs.state.state import RunsState
+from tui.runs.views.queue import queue, queue_line
+from tui.runs.views.result_text import results_as_json, state_text, sweeps_text
+
+if TYPE_CHECKING:
+    from tui.results.store.compare import StoreComparison
+    from tui.runs.cli.run import RunOptions
+
+
+async def run_rounds(python: str, options: RunOptions) -> int:
+    """Run everything as often as the options say, and print the results.
+
+    Args:
+        python: that runs the workloads.
+        options: what to run.
+
+    Returns:
+        The exit code.
+    """
+    # Before anything slow, so that a selection of nothing is reported at once.
+    earlier = Earlier(options.against) if options.against else None
+    rounds: list[Round] = []
+    for number in range(1, options.rounds + 1):
+        one = Round(python, options, number)
+        rounds.append(one)
+        await one.run()
+        if one.ended_early:
+            break
+    states = [entry for one in rounds for entry in one.states]
+    problems = list(dict.fromkeys(problem for one in rounds for problem in one.problems))
+    for problem in problems:
+        say(problem)
+    found = None
+    if earlier is not None and not rounds[-1].ended_early:
+        found = earlier.compared([name for one in rounds for name in one.processes], problems)
+    if options.json:
+        plain = results_as_json(rounds[-1].state, states)
+        print_json({**plain, "against": found} if found else plain, "run")
+    elif found is not None and earlier is not None:
+        print_text(earlier.text(found, width()), "against.txt")
+    failed = any(entry.result is not None and entry.result.status == "failed" for entry in states)
+    slower = found is not None and bool(found.slower)
+    return rounds[-1].exit_code(1 if failed or slower or any(one.broken for one in rounds) else 0)
+
+
+async def run_interleaved(
+    python: str, options: RunOptions, arms: tuple[InterleavedSide, InterleavedSide]
+) -> int:
+    """Run two settings in turns, and print how they compare.
+
+    Args:
+        python: that runs the workloads, unless a side names its own.
+        options: what to run.
+        arms: the two settings.
+
+    Returns:
+        The exit code.
+    """
+    turns: tuple[list[Round], list[Round]] = ([], [])
+    wanted = options.runs or TURNS
+    for number in range(1, 2 * wanted + 1):
+        side = (number - 1) % 2
+        if not options.json:
+            turn = f"{'AB'[side]}: {arms[side].text}, turn {(number + 1) // 2} of {wanted}"
+            print_line(turn)
+        one = Round(arms[side].python or python, options, number, arms[side])
+        turns[side].append(one)
+        await one.run()
+        if one.ended_early:
+            break
+    rounds = [*turns[0], *turns[1]]
+    problems = list(dict.fromkeys(problem for one in rounds for problem in one.problems))
+    for problem in problems:
+        say(problem)
+    found = None
+    if not one.ended_early:
+        a, b = ([name for each in side for name in each.processes] for side in turns)
+        found = compare_turns(a, b, problems)
+    if options.json:
+        sides = {
+            letter: results_as_json(
+                side[-1].state, [entry for each in side for entry in each.states]
+            )
+            for letter, side in zip("ab", turns, strict=True)
+            if side
+        }
+        # Two environments: no single object of a run could say which result is of which.
+        print_json({"interleaved": list(options.interleave), "sides": sides, "compared": found})
+    elif found is not None:
+        print_text(comparison_text(found, (arms[0].text, arms[1].text), width()), "interleave.txt")
+    states = [entry for each in rounds for entry in each.states]
+    failed = any(entry.result is not None and entry.result.status == "failed" for entry in states)
+    slower = found is not None and bool(found.slower)
+    return one.exit_code(1 if failed or slower or any(each.broken for each in rounds) else 0)
+
+
+class Round:
+    """All requested runs once, in a runner of their own.
+
+    A comparison needs independent runs; those of one process share its memory layout and its luck.
+
+    Args:
+        python: that runs the workloads.
+        options: what to run.
+        number: of the round; 1 for the first.
+        arm: the side of an interleaved run that it belongs to.
+    """
+
+    def __init__(
+        self, python: str, options: RunOptions, number: int, arm: InterleavedSide | None = None
+    ) -> None:
+        # The monitor reads the clocks of GPUs; it would disturb timings of the CPU.
+        cpu_only = set(options.devices) == {"cpu"}
+        interval = None if cpu_only else INTERVAL_S
+        self._recorder = ResultRecorder() if options.store else None
+        self._arm = arm
+        self._session = Session(
+            python,
+            interval,
+            options.files,
+            [self._recorder] if self._recorder else [],
+            variables=arm.variables if arm else None,
+        )
+        self._options = options
+        self._number = number
+        self._waiter, self._progress = Waiter(self._session), ProgressLine()
+        self._printer = ResultPrinter(self.state, self._progress, rows=not options.json)
+
+    @property
+    def state(self) -> RunsState:
+        return self._session.state.runs
+
+    @property
+    def states(self) -> list[RunState]:
+        """The runs, with ids that no other round has."""
+        states = list(self.state.book.values())
+        return states if self._number == 1 else [_numbered(one, self._number) for one in states]
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """Reasons why results were not stored."""
+        return self._recorder.problems if self._recorder else ()
+
+    @property
+    def processes(self) -> Sequence[str]:
+        """Names of the runners in the store."""
+        return tuple(self._recorder.processes) if self._recorder else ()
+
+    @property
+    def broken(self) -> bool:
+        """A file of workloads could not be read."""
+        return self.state.hello is not None and bool(self.state.hello.problems)
+
+    @property
+    def ended_early(self) -> bool:
+        """A signal ended it, or standard output was closed."""
+        return self._waiter.signalled is not None or self._printer.reader_gone
+
+    def exit_code(self, otherwise: int) -> int:
+        """Return the exit code of the signal that ended it, else the given one."""
+        return self._waiter.exit_code(otherwise)
+
+    async def run(self) -> None:
+        """Run everything and print the results.
+
+        Raises:
+            UsageError: a name or a value is not valid.
+            Failure: the runs cannot be done, or a result cannot be printed.
+        """
+        await self._session.start()
+        try:
+            if await self._waiter.ready(self._progress):
+                await self._run_all()
+            self._progress.clear()
+        finally:
+            await self._session.stop()
+        if not self._options.json:
+            self._printer.finish(list(self.state.book.values()))
+
+    async def _run_all(self) -> None:
+        session, options, printer = self._session, self._options, self._printer
+        first = self._number == 1
+        if first:
+            print_problems(self.state.hello)
+        names = chosen(self.state, options.names, options.groups, everything=options.everything)
+        set_parameters(session, names, dict(options.parameters), sweeps=True)
+        if self._arm is not None:
+            self._arm.apply_flags(session)
+        devices = devices_to_use(session, options.devices)
+        if first and not options.devices:
+            await _print_skipped_gpus(session, self._waiter)
+        session.run(names, devices, options.budget)
+        await self._waiter.until(
+            lambda: not self.state.pending() or printer.reader_gone, printer.print_ended
+        )
+        if self.state.pending():
+            await self._waiter.finish(self._progress)
+
+
+def _numbered(entry: RunState, number: int) -> RunState:
+    result = entry.result
+    return replace(entry, result=result and replace(result, id=f"{result.id}.{number}"))
+
+
+async def _print_skipped_gpus(session: Session, waiter: Waiter) -> None:
+    """Print the GPUs that the run leaves out, where torch sees none of the driver's."""
+    state = session.state
+    if not await waiter.until(lambda: state.machine.sample is not None, lambda: None):
+        return
+    unseen = [view for view in state.machine.devices if view.nvml and not view.torch]
+    if unseen and not any(view.torch for view in state.machine.devices if view.nvml):
+        reason = unseen[0].unpaired or "torch does not see them"
+        models = Counter(view.name for view in unseen)
+        names = ", ".join(f"{n} x {name}" if n > 1 else name for name, n in models.items())
+        say(f"not run on {names}: {reason}")
+
+
+class ResultPrinter:
+    """Prints each result when its run has ended, and shows the progress meanwhile.
+
+    Args:
+        state: of the runs.
+        progress: shows it.
+        rows: print the results; false where they follow as one JSON object.
+    """
+
+    def __init__(self, state: RunsState, progress: ProgressLine, *, rows: bool) -> None:
+        self._state = state
+        self._progress = progress
+        self._wanted = rows
+        self._rows = Rows("run.txt")
+        self._printed: set[str] = set()
+
+    @property
+    def reader_gone(self) -> bool:
+        """Standard output was closed, as by ``| head``."""
+        return self._rows.reader_gone
+
+    def print_ended(self) -> None:
+        """Print the runs that have ended since, and show the progress of the others."""
+        self._print([entry for entry in self._state.book.values() if entry.ended])
+        words = format_progress(self._state, self._progress.cells)
+        self._progress.show_going_on(words, self._state.runner)
+
+    def finish(self, states: Sequence[RunState]) -> None:
+        """Print the remaining runs, and the sweeps.
+
+        Args:
+            states: of all runs.
+
+        Raises:
+            Failure: not all could be printed; the message names the file that has the rest.
+        """
+        self._print(states)
+        self._rows.add(sweeps_text(self._state, states))
+        self._rows.end()
+
+    def _print(self, states: Sequence[RunState]) -> None:
+        for entry in states if self._wanted else ():
+            if entry.request.id not in self._printed:
+                self._printed.add(entry.request.id)
+                self._progress.clear()
+                self._rows.add(state_text(self._state, entry))
+
+
+def format_progress(state: RunsState, cells: int) -> str:
+    """Format the progress of all runs: how many are done, a bar, the time left, the current run.
+
+    Args:
+        state: of the runs.
+        cells: width of the line.
+    """
+    found = queue(state)
+    words = format_current_run(state)
+    if found is None or found.wanted < 2:
+        return words
+    return plain(queue_line(found, cells, words)).strip()
+
+
+def format_current_run(state: RunsState) -> str:
+    """Return the running workload, its progress, and its first findings."""
+    states = state.book.values()
+    now = next((entry for entry in states if entry.progress and not entry.ended), None)
+    if now is None or now.progress is None:
+        return f"waiting for the runner ({state.runner.status})"
+    progress = now.progress
+    parts = [f"{now.request.workload} on {now.request.device}", progress.phase]
+    if progress.blocks:
+        parts.append(f"block {progress.blocks}")
+    if progress.estimate_s is not None:
+        parts.append(fmt.seconds(progress.estimate_s))
+    if progress.half_width is not None:
+        parts.append(fmt.spread(progress.half_width))
+    return "  ".join(parts)
+
+
+def compare_turns(a: Iterable[str], b: Iterable[str], problems: Sequence[str]) -> StoreComparison:
+    """Compare the stored results of both sides.
+
+    Args:
+        a: names of the runners of A in the store.
+        b: names of the runners of B.
+        problems: reasons why results were not stored.
+
+    Raises:
+        Failure: the store cannot be read, or some results were not stored.
+    """
+    if problems:
+        raise Failure("--interleave: nothing is compared: not all results are kept")
+    with opened() as database:
+        sides = [
+            database.rows(Selection(processes=names)) if names else []
+            for names in (tuple(a), tuple(b))
+        ]
+        return compared(database, *sides)
