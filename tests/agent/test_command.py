@@ -28,7 +28,7 @@ from tui.watch.runs.run_words import run_left_words
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session import sampler as watching
 from tui.watch.session.kept_runs import KeptRuns
-from tui.watch.state.processes import WatchedProcesses
+from tui.watch.state.processes import RunProcesses
 from workloads.agent import ENTRIES, RECORD, RUN, identity
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def test_its_output_comes_first_to_the_byte_and_its_exit_code_is_returned(state:
     assert done.stdout.startswith(shown)
     after = done.stdout[len(shown) :].decode()
     assert "ended with exit code 41" in after
-    assert "no process of it has used CUDA" in after
+    assert "none of its processes with the agent has used CUDA" in after
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} <= {0o600, 0o644}
     facts = json.loads((folder / "run.json").read_bytes())
@@ -149,7 +149,7 @@ def test_what_stands_after_two_dashes_is_the_command_s(
             "give one of them",
         ),
         (LaunchOptions(command=("a",), env=True), "takes no command"),
-        (LaunchOptions(env=True, json=True), "lines of a shell"),
+        (LaunchOptions(env=True, json=True), "shell lines"),
         (LaunchOptions(here=True), "--here: give the command after --"),
         (LaunchOptions(no_screen=True), "--no-screen: give the command after --"),
         (LaunchOptions(entries=5), "--record: give the command after --"),
@@ -169,20 +169,20 @@ def test_without_a_terminal_a_command_is_not_started_under_the_screen(state: Pat
 
 
 def test_growth_is_told_by_step_with_its_interval(state: Path) -> None:
-    processes = WatchedProcesses()
-    processes.take(TorchProcesses(BEGAN, (process(7), process(8))))
+    processes = RunProcesses()
+    processes.apply(TorchProcesses(BEGAN, (process(7), process(8))))
     for at in range(100):
-        processes.take(StepsTold(BEGAN + at, {"box-7-100": at * 4}))
-        processes.take(held(at, (1 << 30) + at * 4096))
-        processes.take(held(at, (1 << 30) + at * 4096, pid=8))
+        processes.apply(StepsTold(BEGAN + at, {"box-7-100": at * 4}))
+        processes.apply(held(at, (1 << 30) + at * 4096))
+        processes.apply(held(at, (1 << 30) + at * 4096, pid=8))
     run = StartedRun(state, ("python",), "/", BEGAN, ended=BEGAN + 100, code=0)
     found = as_object(RunOutcome(run, processes))
     grows = {each["pid"]: each["growth"] for each in found["processes"]}
     assert grows[7] == {"cuda:0": {"rate": 1024.0, "low": 1024.0, "high": 1024.0, "per": "step"}}
     assert grows[8] == {"cuda:0": {"rate": 4096.0, "low": 4096.0, "high": 4096.0, "per": "s"}}
-    short = WatchedProcesses()
-    short.take(TorchProcesses(BEGAN, (process(7),)))
-    short.take(held(1))
+    short = RunProcesses()
+    short.apply(TorchProcesses(BEGAN, (process(7),)))
+    short.apply(held(1))
     found = as_object(RunOutcome(run, short))
     assert found["processes"][0]["growth"] is None
     assert found["unavailable"]["processes.7.growth"] == "it was seen for less than 30 s"

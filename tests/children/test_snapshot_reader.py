@@ -66,8 +66,8 @@ async def opened(*paths: str, text: str = "") -> SnapshotReader:
 
 async def asked(session: SnapshotReader, need: Need[Any, Any]) -> object:
     session.request(need)
-    await until(lambda: session.store.exactly(need) is not None or session.store.reason)
-    done = session.store.exactly(need)
+    await until(lambda: session.store.find_answer(need) is not None or session.store.reason)
+    done = session.store.find_answer(need)
     return None if done is None else done.value
 
 
@@ -138,7 +138,7 @@ async def test_a_call_returns_the_declared_type_or_raises_in_one_line() -> None:
     if isinstance(older, State):
         assert older.event == 6
     else:
-        assert str(older) == "another state was asked for"
+        assert str(older) == "replaced by a newer call of state"
     await session.stop()
 
 
@@ -169,10 +169,10 @@ async def test_a_call_that_fits_no_method_is_refused_in_one_line(
     session = await opened(TRAINING)
     assert session.child is not None
     need = state_at(1)
-    session.store.sent(99, need)
+    session.store.record_call(99, need)
     session.child.send(Call(99, method, arguments, (method,)))
-    await until(lambda: session.store.exactly(need))
-    done = session.store.exactly(need)
+    await until(lambda: session.store.find_answer(need))
+    done = session.store.find_answer(need)
     assert done is not None
     assert isinstance(done.value, Refused)
     assert words in done.value.reason
@@ -270,7 +270,7 @@ async def test_a_reader_that_dies_is_one_line_and_the_answers_stay(
     await until(lambda: session.store.status == "failed")
     assert "training.pickle" in session.store.reason
     assert "\n" not in session.store.reason
-    assert session.store.exactly(need) is not None
+    assert session.store.find_answer(need) is not None
     session.request(state_at(5))
     session.open([TRAINING])
     await until(lambda: session.store.status == "ready")
@@ -297,7 +297,7 @@ async def test_of_many_questions_of_a_kind_the_last_is_answered() -> None:
     answer = await asked(session, state_at(299))
     assert isinstance(answer, State)
     assert answer.event == 299
-    assert not session.store.needs(state_at(299))
+    assert not session.store.must_send(state_at(299))
     await session.stop()
 
 

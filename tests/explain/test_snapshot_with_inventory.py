@@ -15,7 +15,7 @@ from tui.snapshots.explain.evidence import Circumstances, Holder, Rate
 from tui.snapshots.explain.inventory import AgentRecord, OomFacts
 from tui.snapshots.model.results import Verdict
 from tui.snapshots.model.snapshot import Snapshot
-from tui.snapshots.reader.serve import redacted
+from tui.snapshots.reader.serve import redact_snapshot
 from workloads.protocol import wire
 
 TAKEN = inventory(
@@ -76,7 +76,7 @@ def test_what_was_live_before_the_recording_is_nobodys_line() -> None:
 
 
 def test_a_redacted_explanation_has_no_user_name() -> None:
-    without, redact = redacted(watched())
+    without, redact = redact_snapshot(watched())
     told = judged(without).explanation
     assert told.where is not None
     assert told.where.filename.endswith("/work/train.py")

@@ -212,7 +212,7 @@ def test_clocks_that_a_lower_power_limit_holds_down_are_named(tmp_path: Path) ->
     text = _text(found)
     assert "power limit 700 W → 350 W" in text
     assert "SM clock 1950 MHz → 1410 MHz" in text or "SM clock 1 950 MHz → 1 410 MHz" in text
-    assert "clocks held down by nothing → sw_power_cap" in text
+    assert "clocks limited by nothing → sw_power_cap" in text
     # What was not sampled is not told apart.
     unseen = _runs(1e-3, 20, seen=conditions(clock=None))
     assert "SM clock" not in _text(WorkbenchState(tmp_path / "s", a, unseen).compared())

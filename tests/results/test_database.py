@@ -187,7 +187,7 @@ def test_a_locked_file_is_waited_for_and_then_told(tmp_path: Path) -> None:
     other = sqlite3.connect(place, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with Database(place, writing=True, busy_s=0.05) as database:
-        with pytest.raises(StoreError, match="locked; another program holds it"):
+        with pytest.raises(StoreError, match="locked; another program has locked it"):
             database.add([kept(2)])
         # Who only looks is not kept waiting.
         assert database.count() == 1

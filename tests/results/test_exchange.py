@@ -94,7 +94,7 @@ def test_what_run_printed_is_taken_in_and_is_what_was_kept_of_it(tmp_path: Path)
     found = read_file(place)
     assert [one.record.id for one in found] == [one.record.id for one in ones]
     assert [one.record.run for one in found] == [one.record.run for one in ones]
-    assert found[0].facts.unknown["box"] == "run --json does not say"
+    assert found[0].facts.unknown["box"] == "not in the output of run --json"
     with Database(tmp_path / "r", writing=True) as database:
         assert database.add(ones) == 2
         assert database.add(found) == 0

@@ -68,7 +68,7 @@ async def test_with_room_the_explanation_is_there() -> None:
     assert lines[1].startswith("█ allocated 12.3 GiB  ▓ cached 3.7 GiB")
     assert lines[1].endswith("· free 118.5 GiB")
     assert lines[4].startswith("777 ada 4.1 GiB")
-    assert lines[5].startswith("nvidia-smi shows 20.7 GiB in use; live tensors are 12.3 GiB")
+    assert lines[5].startswith("nvidia-smi shows 20.7 GiB in use; live tensors use 12.3 GiB")
 
 
 async def test_at_60x20_everything_is_reached_by_scrolling() -> None:
@@ -105,7 +105,7 @@ async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -
         ((torch_memory(ooms=1),), "! out of memory 1 time since the last run began"),
         (
             (messages.WorkerEnded(WORKER, "killed", False),),
-            "allocated, cached, context n/a: no worker is running",
+            "allocated, cached, context n/a: the runner has no active process",
         ),
         (
             (
@@ -194,4 +194,4 @@ async def test_names_survive_that_markup_would_eat() -> None:
 async def test_before_the_first_sample_nothing_is_claimed() -> None:
     lines = await shown(make_store("empty"), (80, 24), 5)
     assert lines[0] == "no bar, the total is not known: waiting for the monitor"
-    assert "runner n/a: no worker is running" in lines
+    assert "runner n/a: the runner has no active process" in lines

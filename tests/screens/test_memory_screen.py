@@ -71,7 +71,7 @@ def test_a_reason_that_several_figures_share_is_told_once_for_all_of_them() -> N
         row for row in rows if row.startswith("context; this process; others; unattributed n/a: ")
     ]
     assert len(told) == 1
-    assert not any(row.startswith("context ") for row in rows)
+    assert not any(row.startswith("context  ") for row in rows)
 
 
 def test_where_torch_sees_no_gpu_that_is_told_once_and_the_rest_stays() -> None:
@@ -109,7 +109,7 @@ def test_processes_are_listed_the_largest_first_and_ours_is_named() -> None:
     start = next(at for at, row in enumerate(rows) if row.startswith("processes on the device"))
     pids = [int(row.split()[0]) for row in rows[start + 1 :]]
     assert pids == [STRANGER, WORKER, 7]
-    assert rows[start + 2].endswith("the runner's worker")
+    assert rows[start + 2].endswith("the workbench's runner")
     assert rows[start + 3].endswith(f"{HOSTILE}; needs root")
 
 

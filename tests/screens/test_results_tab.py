@@ -411,7 +411,7 @@ async def test_a_store_that_another_program_holds_is_told_and_nothing_is_lost(
             other.execute("BEGIN IMMEDIATE")
             await at.press("x", "y")
             await read(at)
-            assert "another program holds it" in said(at)
+            assert "another program has locked it" in said(at)
             other.execute("ROLLBACK")
         assert "Results   16" in at.rows[1]
         await at.press("x", "y")
@@ -459,7 +459,7 @@ async def test_the_screen_goes_on_while_the_store_is_read(
     async with running((120, 40)) as at:
         try:
             await at.press("6")
-            assert "reading the kept results" in said(at)
+            assert "reading the stored results" in said(at)
             await at.press("1")
             assert at.workbench
             await at.press("6")

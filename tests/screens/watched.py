@@ -14,13 +14,14 @@ from tests.screens.watching import figures, torch_process
 from tui.devices.allocators.findings import GrowthRate
 from tui.devices.allocators.messages import Placed
 from tui.devices.monitor.messages import Sample
+from tui.devices.state.watched_processes import Allocator, StepPoint
 from tui.watch.runs.agents import AgentState
 from tui.watch.runs.ooms import FROM_EXCEPTION, Oom, rebuilt_text
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.watched_session import RunError
-from tui.watch.state.run import Mark, StepPoint, WatchedDevice, WatchedRun
+from tui.watch.state.run import Mark, WatchedDevice, WatchedRun
 
 FOLDER = Path("/home/ada/.local/state/gpu-workbench/runs")
 COMMAND = ("torchrun", "--nproc-per-node", "2", "train.py", "--lr", "1e-3")
@@ -125,7 +126,18 @@ def device(pid: int = STRANGER, rank: int | None = 0, **changes: Any) -> Watched
         "ended": "",
         **changes,
     }
-    return WatchedDevice(**values)
+    return with_allocator(WatchedDevice(**values))
+
+
+def with_allocator(row: WatchedDevice) -> WatchedDevice:
+    """A row with the allocator whose newest figures it has."""
+    if row.figures is None:
+        return row
+    allocator = Allocator(row.process, row.figures)
+    allocator.apply(row.figures)
+    allocator.place(row.placed)
+    allocator.ended = row.ended
+    return replace(row, allocator=allocator)
 
 
 def taken(number: int) -> Path:
@@ -195,11 +207,18 @@ class ScriptedRuns:
         """Where each is, when that is asked."""
         self.asked: list[tuple[object, ...]] = []
         self._changed: Callable[[], None] = lambda: None
+        self._sample: Sample | None = None
 
     def tell(self, state: WatchedRun | None) -> None:
         """Show another state."""
         self.state = state
+        self._apply_sample()
         self._changed()
+
+    def _apply_sample(self) -> None:
+        for row in self.state.devices if self.state is not None else ():
+            if row.allocator is not None and self._sample is not None:
+                row.allocator.apply_sample(self._sample)
 
     def listen(self, changed: Callable[[], None]) -> None:
         self._changed = changed
@@ -212,6 +231,7 @@ class ScriptedRuns:
         if self.opens is None:
             raise RunError(f"{run.folder} is gone: choose another run")
         self.state = replace(self.opens, run=run)
+        self._apply_sample()
         self._changed()
 
     def close(self) -> None:
@@ -223,6 +243,8 @@ class ScriptedRuns:
 
     def apply_devices(self, sample: Sample) -> None:
         self.asked.append(("devices", sample.at))
+        self._sample = sample
+        self._apply_sample()
 
     def looked_at(self, seen: bool) -> None:
         self.asked.append(("looked at", seen))

@@ -242,7 +242,7 @@ async def test_a_process_that_is_not_ours_is_a_stranger_with_its_memory(
         )
         seen = accounts.now()
         assert not next(row for row in rows(accounts) if row.pid == stranger).ours
-        assert "is held by" in seen.words
+        assert "is used by" in seen.words
         psutil.Process(stranger).terminate()
     await until(accounts.session, lambda: all(row.pid != stranger for row in rows(accounts)))
 
@@ -252,7 +252,9 @@ async def test_a_worker_that_was_killed_leaves_no_figures_behind(accounts: Accou
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     await until(accounts.session, lambda: accounts.session.state.machine.worker_pid is None)
-    assert accounts.now().gauge.term("allocated").bytes == Absent("no worker is running")
+    assert accounts.now().gauge.term("allocated").bytes == Absent(
+        "the runner has no active process"
+    )
     await until(accounts.session, lambda: all(row.pid != pid for row in rows(accounts)))
     assert {row.pid for row in rows(accounts) if row.ours} <= {OWN}
     if not own_process_is_listed(accounts):

@@ -18,7 +18,7 @@ from tests.children.sessions import session_with, until
 from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import get_value
 from tui.devices.memory.others import account_of, other_processes, unplaced
-from tui.devices.state.allocators import Allocator
+from tui.devices.state.watched_processes import Allocator
 from tui.runs.session.session import Session
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(60)]
@@ -92,7 +92,11 @@ def training(orders: Path, device: str, mib: int, **variables: str) -> Iterator[
 
 def allocator(session: Session, pid: int) -> Allocator | None:
     known = session.state.machine.allocators
-    return next((each for each in known.read() if each.process.pid == pid), None) if known else None
+    return (
+        next((each for each in known.allocators() if each.process.pid == pid), None)
+        if known
+        else None
+    )
 
 
 def split(session: Session, pid: int) -> ProcessMemory | None:

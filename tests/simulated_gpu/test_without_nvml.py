@@ -134,7 +134,7 @@ async def test_doctor_does_not_send_to_the_cpu() -> None:
     (nvml,) = (check for check in checks if check["name"] == "NVML")
     assert nvml["outcome"] == "warning"
     assert "no NVIDIA driver" not in nvml["found"]
-    assert nvml["advice"].startswith("workloads run on the GPU all the same")
+    assert nvml["advice"].startswith("workloads still run on the GPU")
     devices = [check for check in checks if check["name"] == "device"]
     assert devices
     assert all(check["advice"].startswith("workloads run on it") for check in devices)

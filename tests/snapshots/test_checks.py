@@ -19,7 +19,7 @@ from tui.snapshots.analysis.summary import check
 from tui.snapshots.model.results import FileInfo
 from tui.snapshots.model.snapshot import Snapshot
 from tui.snapshots.read.load import load
-from tui.snapshots.read.normalise import Keep, normalise
+from tui.snapshots.read.normalise import TraceFilter, normalise
 from tui.snapshots.views.overview import file_lines
 
 FILES = sorted((Path(__file__).parent / "files").glob("*.pickle"))
@@ -120,7 +120,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], None], tuple[str, ...]]] = {
     "a missing block": (_short, ("fill their segment (1): 0x7f0000000000 1.0 KiB in 4.0 KiB",)),
     "a wrong sum": (_sum, ("add up to the active_size that their segment states (1): 0x7f00",)),
     "overlapping segments": (_overlap, ("segments overlap (1): 0x7f0000000a00 and 0x7f00",)),
-    "a block below what was asked": (_greedy, ("blocks smaller than what was asked for (1)",)),
+    "a block below what was asked": (_greedy, ("blocks smaller than the request (1)",)),
     "allocated twice": (_twice, ("allocated where something is live (1): 0x7f0000000000",)),
     "freed twice": (_freed_twice, ("freed twice (1): 0x7f0000000400",)),
     "freed with another size": (_other_size, ("0x7f0000000400 700 B, then 701 B",)),
@@ -168,8 +168,8 @@ def test_an_address_used_again_is_no_contradiction() -> None:
 
 
 def test_what_a_filter_took_away_is_not_held_against_the_file() -> None:
-    for keep in (Keep(first=3), Keep(last=4), Keep(minimal_size=800)):
-        assert _checked(normalise(raw.snapshot(), keep=keep)) == ()
+    for keep in (TraceFilter(first=3), TraceFilter(last=4), TraceFilter(minimal_size=800)):
+        assert _checked(normalise(raw.snapshot(), trace_filter=keep)) == ()
 
 
 def test_devices_are_told_apart() -> None:

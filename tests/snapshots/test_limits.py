@@ -21,7 +21,7 @@ from tui.kit.command_line.output import UsageError
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.snapshot import SnapshotError
-from tui.snapshots.options import memory_of
+from tui.snapshots.options import parse_memory
 from tui.snapshots.read import memory_limit
 from tui.snapshots.read.load import load
 from tui.snapshots.read.normalise import normalise
@@ -255,8 +255,8 @@ def test_the_command_says_one_line_of_a_size_that_nothing_has(objects: Raw, tmp_
 
 
 def test_the_memory_that_is_asked_for() -> None:
-    assert memory_of("") is None
-    assert memory_of("8GiB") == 8 << 30
+    assert parse_memory("") is None
+    assert parse_memory("8GiB") == 8 << 30
     for text in ("8 apples", "1MiB", "9" * 400, "-1"):
         with pytest.raises(UsageError, match="--memory"):
-            memory_of(text)
+            parse_memory(text)

@@ -332,7 +332,7 @@ def test_the_estimate_in_words(tmp_path: Path) -> None:
     assert made.expected is not None
     assert made.expected == pytest.approx(1e9, rel=0.1)
     words = str(
-        memory_limit.estimated(
+        memory_limit.estimate_memory(
             path.stat().st_size, path.stat().st_size, json=False, available=14 << 30
         )
     )
@@ -358,7 +358,7 @@ UNPACKED = 190_000_000
 def test_a_quarter_of_what_is_available_or_what_was_asked_for(
     available: int | None, memory: int | None, allowed: int, words: str
 ) -> None:
-    made = memory_limit.estimated(0, UNPACKED, json=False, available=available, memory=memory)
+    made = memory_limit.estimate_memory(0, UNPACKED, json=False, available=available, memory=memory)
     assert made.allowed == allowed
     assert words in str(made)
     assert made.expected is not None

@@ -14,7 +14,7 @@ from tests.snapshots import raw
 from tests.snapshots.raw import BASE, INNER, OUTER, TIME
 from tui.snapshots.model.snapshot import NEVER_TOLD, Action, Frame, Snapshot, SnapshotError
 from tui.snapshots.read import columns
-from tui.snapshots.read.normalise import Keep, normalise
+from tui.snapshots.read.normalise import TraceFilter, normalise
 
 FRAMES = (Frame("??", 0, "c10::Allocator::allocate"), Frame("/srv/train.py", 12, "step"))
 
@@ -274,21 +274,21 @@ def test_objects_are_left_alone_unless_they_may_be_consumed() -> None:
 
 
 def test_the_oldest_entries_left_out() -> None:
-    (device,) = normalise(raw.snapshot(), keep=Keep(first=3)).devices
+    (device,) = normalise(raw.snapshot(), trace_filter=TraceFilter(first=3)).devices
     assert device.trace.size.tolist() == [1000, 700, 700, 700]
     assert (device.skipped, device.first, device.inexact) == (3, 3, "")
     assert len(device.segments) == 1
 
 
 def test_the_newest_entries_left_out() -> None:
-    (device,) = normalise(raw.snapshot(), keep=Keep(first=1, last=3)).devices
+    (device,) = normalise(raw.snapshot(), trace_filter=TraceFilter(first=1, last=3)).devices
     assert device.trace.size.tolist() == [500, 4096, 1000]
     assert (device.skipped, device.first) == (4, 1)
     assert device.inexact == "3 newer events were left out"
 
 
 def test_small_allocations_left_out() -> None:
-    (device,) = normalise(raw.snapshot(), keep=Keep(minimal_size=701)).devices
+    (device,) = normalise(raw.snapshot(), trace_filter=TraceFilter(minimal_size=701)).devices
     assert device.trace.size.tolist() == [4096, 1000]
     assert (device.skipped, device.first) == (5, 0)
     assert device.inexact.startswith("5 events below 701 bytes were left out")
@@ -297,7 +297,7 @@ def test_small_allocations_left_out() -> None:
 def test_one_device_kept() -> None:
     objects = raw.snapshot()
     objects["segments"].append(raw.segment(BASE, 1))
-    found = normalise(objects, keep=Keep(device=1))
+    found = normalise(objects, trace_filter=TraceFilter(device=1))
     assert [device.index for device in found.devices] == [1]
     assert found.notes == ("devices left out by the filter: 1",)
 
@@ -306,7 +306,7 @@ def test_a_device_that_is_not_there_is_refused_with_those_that_are() -> None:
     objects = raw.snapshot()
     objects["segments"].append(raw.segment(BASE, 1))
     with pytest.raises(SnapshotError, match="has no device 5: it has 0, 1"):
-        normalise(objects, keep=Keep(device=5))
+        normalise(objects, trace_filter=TraceFilter(device=5))
 
 
 @given(
@@ -317,7 +317,7 @@ def test_a_device_that_is_not_there_is_refused_with_those_that_are() -> None:
 def test_what_is_kept_and_what_is_skipped_make_the_whole(
     first: int, last: int | None, size: int
 ) -> None:
-    (device,) = normalise(raw.snapshot(), keep=Keep(None, first, last, size)).devices
+    (device,) = normalise(raw.snapshot(), trace_filter=TraceFilter(None, first, last, size)).devices
     assert len(device.trace) + device.skipped == 7
 
 

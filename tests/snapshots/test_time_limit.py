@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.snapshots.read import time_limit
-from tui.snapshots.read.memory_limit import estimated
-from tui.snapshots.session.reader_child import death_in_words
+from tui.snapshots.read.memory_limit import estimate_memory
+from tui.snapshots.session.reader_child import describe_death
 from workloads import ENTRY
 
 MODULUS = sys.hash_info.modulus
@@ -74,7 +74,7 @@ def test_the_process_that_reads_it_is_ended_by_the_signal_of_the_limit(
 
 
 def test_the_line_names_the_limit_and_the_file() -> None:
-    line = death_in_words(["/a/b.pickle"], "SIGVTALRM", "", loaded=False)
+    line = describe_death(["/a/b.pickle"], "SIGVTALRM", "", loaded=False)
     assert "/a/b.pickle" in line
     assert "more than 5 s of processor time and 0.25 s for each MB" in line
     assert "damaged or hostile" in line
@@ -84,7 +84,7 @@ def test_the_line_names_the_limit_and_the_file() -> None:
 def test_a_larger_file_has_no_less_time(one: int, other: int) -> None:
     def allowed(byte: int) -> float:
         found = time_limit.allowed_s(
-            estimated(byte, byte, json=False, available=1 << 50, memory=None)
+            estimate_memory(byte, byte, json=False, available=1 << 50, memory=None)
         )
         assert found is not None
         return found
@@ -94,7 +94,7 @@ def test_a_larger_file_has_no_less_time(one: int, other: int) -> None:
 
 
 def test_a_pipe_has_the_time_of_the_largest_file_that_may_come_and_unknown_has_no_limit() -> None:
-    pipe = estimated(0, 0, json=False, available=4 << 30)
+    pipe = estimate_memory(0, 0, json=False, available=4 << 30)
     found = time_limit.allowed_s(pipe)
     assert found is not None
     assert found > time_limit.BASE_S

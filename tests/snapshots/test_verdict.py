@@ -53,9 +53,9 @@ def test_live_memory_that_fills_the_device() -> None:
 def test_whether_live_memory_fills_a_device_of_unknown_total_cannot_be_told() -> None:
     verdict = judged(scene([segment(1 << 30, [("allocated", 2048)])], oom(100, 50)))
     assert verdict.cause == "unknown"
-    assert "whether this process filled it cannot be told" in verdict.headline
+    assert "it is unknown if this process filled it" in verdict.headline
     assert verdict.total is None
-    assert "text of the exception" in verdict.unavailable["total"]
+    assert "exception's text" in verdict.unavailable["total"]
     assert any("its total is not in the file" in reason for reason in verdict.reasons)
     assert "train.py:5 train_step held 2 GiB" in whats(verdict)
 
@@ -63,7 +63,7 @@ def test_whether_live_memory_fills_a_device_of_unknown_total_cannot_be_told() ->
 def test_nothing_is_told_of_a_device_whose_free_memory_is_not_known_either() -> None:
     verdict = judged(scene([segment(1 << 30, [("allocated", 2048)])], oom(4096, None)))
     assert verdict.cause == "unknown"
-    assert "the cause cannot be told" in verdict.headline
+    assert "the cause is unknown" in verdict.headline
     assert "how much the device had free is not told" in verdict.reasons[0]
 
 

@@ -173,11 +173,11 @@ def test_exact_and_sampled_peaks_say_which_they_are() -> None:
 
 def test_the_explanation_states_the_actual_figures() -> None:
     story = " ".join(selected(make_store()).explanation)
-    assert "nvidia-smi shows 20.7 GiB in use; live tensors are 12.3 GiB" in story
+    assert "nvidia-smi shows 20.7 GiB in use; live tensors use 12.3 GiB" in story
     assert "3.7 GiB is torch's cache" in story
     assert "up to 2.5 GiB" in story
     assert "614 MiB is this process's CUDA context" in story
-    assert "4.1 GiB is held by 1 other process." in story
+    assert "4.1 GiB is used by 1 other process." in story
 
 
 # ---- zero and unknown ----
@@ -209,7 +209,7 @@ def test_figures_of_a_dead_worker_are_not_shown() -> None:
     gauge = account_of(gpu(), torch_memory(pid=1))
     assert isinstance(gauge.term("reserved").bytes, Absent)
     state = make_store("one gpu", messages.WorkerEnded(WORKER, "killed", False))
-    assert selected(state).term("reserved").bytes == Absent("no worker is running")
+    assert selected(state).term("reserved").bytes == Absent("the runner has no active process")
 
 
 def test_a_device_that_torch_does_not_see_says_why() -> None:
@@ -349,7 +349,7 @@ def test_without_a_tensor_nothing_is_said_to_be_held_by_live_tensors() -> None:
     )
     gauge = account_of(gpu(), torch)
     words = " ".join(gauge.explanation)
-    assert "live tensors are 0 B of it" in words
+    assert "live tensors use 0 B of it" in words
     assert "torch's cache is empty" in words
     assert {part.key: get_value(part.bytes) for part in gauge.known}["allocated"] == 0
 
@@ -465,7 +465,7 @@ def test_an_old_driver_counts_its_own_part_as_used() -> None:
     gauge = account_of(device, torch_memory())
     assert "driver" not in sizes(gauge)
     assert sizes(gauge)["free"] == total - used
-    assert gauge.term("used").about == "with what the driver reserves"
+    assert gauge.term("used").about == "with the driver's reserve"
 
 
 # ---- the host ----
@@ -525,15 +525,15 @@ def test_our_ranks_are_no_strangers() -> None:
     assert sizes(gauge)["others"] == GIB
     assert get_value(gauge.term("others").bytes) == GIB
     story = " ".join(gauge.explanation)
-    assert "2.1 GiB is held by 2 other processes of this program" in story
-    assert "1.0 GiB is held by 1 other process." in story
+    assert "2.1 GiB is used by 2 other processes of this program" in story
+    assert "1.0 GiB is used by 1 other process." in story
 
 
 def test_what_ranks_hold_is_not_said_to_be_none_of_ours() -> None:
     gauge = account_of(gpu(processes=RANKS))
     story = " ".join(gauge.explanation)
     assert "none of it the runner's" not in story
-    assert "none of it is the worker's: the runner has not used this device yet" in story
+    assert "none of it is the runner's: the runner has not used this device yet" in story
     assert sizes(gauge)["ours"] == int(1.2 * GIB) + int(0.9 * GIB)
     assert sizes(gauge)["others"] == 0
 

@@ -35,8 +35,8 @@ from tui.devices.allocators.messages import WatchHello
 from tui.devices.memory import OTHER_PARTS, Gauge, ProcessMemory, account
 from tui.devices.memory.model import Absent, Stale, get_value
 from tui.devices.memory.others import OLD, account_of
-from tui.devices.state.allocators import MOST_ENDED, Allocator
 from tui.devices.state.history import MemoryPoint
+from tui.devices.state.watched_processes import MOST_ENDED, Allocator
 from tui.devices.views.memory import bar_line, other_lines
 from tui.devices.views.memory_account import process_history, process_lines
 from tui.devices.views.process_rows import ProcessRow, process_rows
@@ -106,7 +106,7 @@ def test_the_history_has_a_point_a_second_at_most_with_the_highest_of_it() -> No
         said(figures(at=NOW + 0.1, allocated=3 * GIB)), said(figures(at=NOW + 0.2, allocated=GIB))
     )
     state.publish(said(figures(at=NOW + 5)))
-    points = allocator(state).points
+    points = allocator(state).recent
     assert [point.allocated for point in points] == [3 * GIB, 2 * GIB]
     assert points[-1].process == int(4.1 * GIB)
 
@@ -128,7 +128,7 @@ def test_a_process_that_ends_keeps_its_last_figures_and_its_gpu() -> None:
     words = " ".join(" ".join(lines).split())
     assert words.count("s old: the process has ended") == 1
     assert "in grey: 9 s old: the process has ended" in words
-    assert "held by live tensors" in words
+    assert "in blocks of live tensors" in words
 
 
 def test_a_process_that_runs_another_program_is_another_process() -> None:
@@ -139,7 +139,7 @@ def test_a_process_that_runs_another_program_is_another_process() -> None:
     assert state.machine.allocators is not None
     assert state.machine.allocators.find(KEY) is None
     state.publish(said(figures(allocated=MIB, reserved_taken=2 * MIB)))
-    assert len(allocator(state).points) == 1
+    assert len(allocator(state).recent) == 1
 
 
 def test_counts_that_begin_anew_are_of_another_program() -> None:
@@ -154,7 +154,7 @@ def test_those_that_have_ended_are_not_kept_without_end() -> None:
     many = [torch_process(pid) for pid in range(100, 140)]
     state = make_store("one gpu", told(*many), said(*(figures(each.pid) for each in many)), told())
     assert state.machine.allocators is not None
-    assert len(state.machine.allocators.read()) == MOST_ENDED
+    assert len(state.machine.allocators.allocators()) == MOST_ENDED
 
 
 def test_another_process_with_the_same_number_is_not_taken_for_it() -> None:
@@ -246,11 +246,11 @@ def test_the_account_of_another_process_is_that_of_the_worker_in_its_words() -> 
 def test_where_nobody_knows_the_gpu_there_is_no_bar_and_the_figures_remain() -> None:
     state = make_store("one gpu", told(torch_process(4711)), said(figures(4711)))
     assert state.machine.allocators is not None
-    (found,) = state.machine.allocators.read()
+    (found,) = state.machine.allocators.allocators()
     gauge = account_of(found, None, state.machine.sample, MemoryPoint(0.0), NOW)
     assert "does not list process 4711" in plain(bar_line(gauge, 200))
     assert get_value(gauge.term("allocated").bytes) == 2 * GIB
-    assert process_history(found.points, gauge, state.machine.sample, NOW, 80, 7)
+    assert process_history(found.recent, gauge, state.machine.sample, NOW, 80, 7)
 
 
 def test_growth_is_a_sentence_with_its_source() -> None:

@@ -233,11 +233,11 @@ def test_a_worker_that_does_not_answer_leaves_its_process_in_one_piece() -> None
     assert box.sizes()["allocated"] is None
     allocated = gauge.term("allocated").bytes
     assert isinstance(allocated, Stale)
-    assert allocated.reason == "the worker is busy and has not said since NVML was read"
+    assert allocated.reason == "the runner is busy and has not reported since NVML was read"
     assert gauge.warnings == ()
-    assert "live tensors were 1.0 GiB 4 s ago: the worker is busy" in box.story()
+    assert "live tensors used 1.0 GiB 4 s ago: the runner is busy" in box.story()
     assert any(
-        "allocated, cached n/a: the worker is busy" in plain(line) for line in absences(gauge, 100)
+        "allocated, cached n/a: the runner is busy" in plain(line) for line in absences(gauge, 100)
     )
 
 
@@ -367,7 +367,7 @@ def test_between_fresh_workers_the_figures_of_the_one_before_stand_in_as_old() -
         assert read.age_s == pytest.approx(0.4)
         assert "its process has ended" in read.reason
     assert "none of it the runner's" not in box.story()
-    assert "live tensors were 1.0 GiB" in box.story()
+    assert "live tensors used 1.0 GiB" in box.story()
 
 
 def test_an_ended_worker_that_nvml_lists_no_more_is_no_sign_of_a_container() -> None:
@@ -413,7 +413,7 @@ def test_a_worker_that_ends_with_nothing_to_do_leaves_nothing(queued: CompareQue
         box.state.publish(queued)
         box.state.publish(messages.Rejected("c", "cancelled", "cancelled"))
     box.state.publish(messages.WorkerEnded(box.pid, "killed", False))
-    assert box.gauge().term("allocated").bytes == Absent("no worker is running")
+    assert box.gauge().term("allocated").bytes == Absent("the runner has no active process")
 
 
 def test_a_runner_that_ends_leaves_nothing_whatever_waits() -> None:

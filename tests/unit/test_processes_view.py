@@ -251,7 +251,7 @@ def test_a_heading_of_the_table_sorts_by_its_column() -> None:
 @pytest.mark.parametrize("cells", [60, 80, 120])
 def test_our_worker_is_named_as_what_it_is(cells: int) -> None:
     (row, *_) = table([gpu_process()])
-    assert "the workbench's worker" in plain(process_line(row, NOW, cells))
+    assert "the workbench's runner" in plain(process_line(row, NOW, cells))
 
 
 def test_a_rank_of_ours_is_named_as_one_of_this_workbench() -> None:

@@ -23,7 +23,7 @@ def test_all_is_well() -> None:
 
 
 def test_before_anything_is_known() -> None:
-    assert notes(WorkbenchState()) == ["starting the runner, which reads the workloads"]
+    assert notes(WorkbenchState()) == ["starting the runner, which loads the workloads"]
 
 
 def test_a_python_without_torch_comes_with_advice() -> None:

@@ -38,59 +38,59 @@ def stack(number: int) -> Need[StackArguments, tuple[Frame, ...]]:
 def test_an_answer_that_a_newer_one_has_overtaken_is_dropped() -> None:
     store = store_of_a_file()
     older, newer = stack(1), stack(2)
-    store.sent(2, older)
-    store.sent(3, newer)
+    store.record_call(2, older)
+    store.record_call(3, newer)
     frame = {"filename": "a.py", "line": 1, "name": "f"}
     store.apply(Answer(3, [frame]))
     assert not store.waiting
     store.apply(Answer(2, []))
-    assert store.exactly(older) is None
-    done = store.newest(older)
+    assert store.find_answer(older) is None
+    done = store.find_newest_answer(older)
     assert done is not None
     assert done.need == newer
 
 
 def test_an_answer_of_another_file_is_dropped() -> None:
     store = store_of_a_file()
-    store.sent(2, stack(1))
+    store.record_call(2, stack(1))
     store.begin(("b.pickle",), "")
     store.apply(Loaded(3, (), (), (), 0, 0.1))
     store.apply(Answer(2, []))
-    assert store.newest(stack(1)) is None
+    assert store.find_newest_answer(stack(1)) is None
 
 
 def test_nodes_of_a_tree_are_answered_beside_each_other() -> None:
     store = store_of_a_file()
     root, node = (Need(SITES, SitesArguments(0, None, path)) for path in ((), ("a",)))
-    store.sent(2, root)
-    assert store.needs(node)
-    store.sent(3, node)
-    assert not store.needs(root)
-    assert store.is_coming(root)
-    assert store.is_coming(node)
-    assert store.needs(Need(SITES, SitesArguments(0, 5)))
+    store.record_call(2, root)
+    assert store.must_send(node)
+    store.record_call(3, node)
+    assert not store.must_send(root)
+    assert store.is_waiting_for(root)
+    assert store.is_waiting_for(node)
+    assert store.must_send(Need(SITES, SitesArguments(0, 5)))
 
 
 def test_a_long_text_is_joined_and_a_refusal_in_it_is_told() -> None:
     store = store_of_a_file()
     need = Need(REPORT, ReportArguments("json"))
-    store.sent(2, need)
+    store.record_call(2, need)
     store.apply(Answer(2, "first, ", more=True))
     assert store.waiting
     store.apply(Answer(2, "last"))
-    done = store.exactly(need)
+    done = store.find_answer(need)
     assert done is not None
     assert done.value == "first, last"
-    store.sent(3, need)
+    store.record_call(3, need)
     store.apply(Answer(3, error="why"))
-    done = store.exactly(need)
+    done = store.find_answer(need)
     assert done is not None
     assert done.value == Refused("why")
 
 
 def test_a_value_of_another_type_is_an_error_of_the_wire() -> None:
     store = store_of_a_file()
-    store.sent(2, stack(1))
+    store.record_call(2, stack(1))
     with pytest.raises(WireError, match="stack"):
         store.apply(Answer(2, {"frames": 3}))
 

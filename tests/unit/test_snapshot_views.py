@@ -21,7 +21,7 @@ from tui.snapshots.cli.snapshot import event_range
 from tui.snapshots.model.pictures import REST, Bucket, Layer, Timeline
 from tui.snapshots.model.results import SiteListing, SiteRow
 from tui.snapshots.model.snapshot import Frame
-from tui.snapshots.session.reader_child import death_in_words
+from tui.snapshots.session.reader_child import describe_death
 from tui.snapshots.session.snapshot_reader import SnapshotStore
 from tui.snapshots.views.layers import (
     GUTTER,
@@ -31,9 +31,9 @@ from tui.snapshots.views.layers import (
     next_layer,
 )
 from tui.snapshots.views.map import picture
-from tui.snapshots.views.overview import completed_path, matching_files, start_lines
-from tui.snapshots.views.sites import SiteLine, nodes, search_of
-from tui.snapshots.views.words import clamped, column_of, stack_lines
+from tui.snapshots.views.overview import complete_path, matching_files, start_lines
+from tui.snapshots.views.sites import SiteLine, nodes, parse_search
+from tui.snapshots.views.words import clamp_range, find_column, stack_lines
 
 TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
 GIB = 1 << 30
@@ -165,13 +165,13 @@ def test_the_legend_names_each_layer_with_its_letter(
 
 @given(st.integers(-50, 200), st.integers(1, 120), st.integers(1, 150))
 def test_a_stretch_is_moved_into_the_trace(first: int, length: int, events: int) -> None:
-    low, high = clamped(first, first + length - 1, events)
+    low, high = clamp_range(first, first + length - 1, events)
     assert 0 <= low <= high < events
     assert high - low + 1 == min(length, events)
 
 
 def test_the_end_is_in_the_last_column() -> None:
-    assert column_of(timeline([(0, 0, 0)] * 7, 1), None) == 6
+    assert find_column(timeline([(0, 0, 0)] * 7, 1), None) == 6
 
 
 def test_states_of_the_map_differ_without_colour() -> None:
@@ -210,9 +210,9 @@ def test_the_tree_tells_what_is_missing() -> None:
 
 
 def test_a_pattern_is_between_slashes() -> None:
-    assert search_of(" /a.*b/ ") == ("a.*b", True)
-    assert search_of("/home") == ("/home", False)
-    assert search_of("0x7f") == ("0x7f", False)
+    assert parse_search(" /a.*b/ ") == ("a.*b", True)
+    assert parse_search("/home") == ("/home", False)
+    assert parse_search("0x7f") == ("0x7f", False)
 
 
 def test_files_are_completed(tmp_path: Path) -> None:
@@ -223,10 +223,9 @@ def test_files_are_completed(tmp_path: Path) -> None:
     assert [item.name for item in found] == ["run-1.pickle", "run-2.pickle", "ranks"]
     assert why == ""
     typed = f"{tmp_path}/ru"
-    assert completed_path(typed, matching_files(typed)[0]) == f"{tmp_path}/run-"
+    assert complete_path(typed, matching_files(typed)[0]) == f"{tmp_path}/run-"
     assert (
-        completed_path(f"{tmp_path}/ra", matching_files(f"{tmp_path}/ra")[0])
-        == f"{tmp_path}/ranks/"
+        complete_path(f"{tmp_path}/ra", matching_files(f"{tmp_path}/ra")[0]) == f"{tmp_path}/ranks/"
     )
     assert "No such file" in matching_files("/nowhere/at/all/")[1]
 
@@ -248,7 +247,7 @@ def test_a_range_may_be_open() -> None:
 
 @pytest.mark.parametrize("how", ["SIGSEGV: crashed", "SIGKILL: killed", "exit status 1"])
 def test_a_death_is_one_line_that_names_the_file(how: str) -> None:
-    words = death_in_words(["/a/b.pickle"], how, "KeyError: 3\x1b[0m", loaded=False)
+    words = describe_death(["/a/b.pickle"], how, "KeyError: 3\x1b[0m", loaded=False)
     assert "/a/b.pickle" in words
     assert words.isprintable()
 

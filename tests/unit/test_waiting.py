@@ -5,19 +5,19 @@ from __future__ import annotations
 from tui.snapshots.reader.messages import (
     Call,
 )
-from tui.snapshots.reader.serve import Waiting
+from tui.snapshots.reader.serve import RequestQueue
 
 
 def test_the_one_that_waited_longest_comes_first() -> None:
-    waiting = Waiting()
+    waiting = RequestQueue()
     first, second = Call(1, "state", {}, ("state",)), Call(2, "report", {}, ("report",))
     waiting.put(first)
     waiting.put(second)
-    assert [waiting.take(), waiting.take()] == [first, second]
+    assert [waiting.get(), waiting.get()] == [first, second]
 
 
 def test_pieces_of_work_are_done_until_a_request_comes() -> None:
-    waiting, request, done = Waiting(), Call(1, "report", {}, ("report",)), 0
+    waiting, request, done = RequestQueue(), Call(1, "report", {}, ("report",)), 0
 
     def piece() -> bool:
         nonlocal done
@@ -26,11 +26,11 @@ def test_pieces_of_work_are_done_until_a_request_comes() -> None:
             waiting.put(request)
         return True
 
-    assert waiting.take(piece) == request
+    assert waiting.get(piece) == request
     assert done == 3
 
 
 def test_a_request_that_waits_comes_before_any_work() -> None:
-    waiting, request = Waiting(), Call(1, "report", {}, ("report",))
+    waiting, request = RequestQueue(), Call(1, "report", {}, ("report",))
     waiting.put(request)
-    assert waiting.take(lambda: 1 / 0 > 0) == request
+    assert waiting.get(lambda: 1 / 0 > 0) == request

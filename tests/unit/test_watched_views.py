@@ -26,9 +26,10 @@ from tests.screens.watched import (
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import GLYPHS
 from tui.devices.allocators.findings import Finding, GrowthRate
+from tui.devices.state.watched_processes import StepPoint
 from tui.kit.lines import Line, plain, width
 from tui.watch.session.kept_runs import KeptRun
-from tui.watch.state.run import Mark, StepPoint, WatchedDevice
+from tui.watch.state.run import Mark, WatchedDevice
 from tui.watch.views.processes import (
     COLUMNS,
     MOST_OF_A_KIND,

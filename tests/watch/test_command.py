@@ -130,7 +130,7 @@ def test_an_instance_of_mig_is_told_and_never_the_gpu_that_it_is_a_part_of() -> 
 @pytest.mark.parametrize(
     ("nvml", "why"),
     [
-        ((), "no NVML device here"),
+        ((), "this machine has no NVML device"),
         (devices(None), "in a container it lists the host's pids"),
         (
             tuple(

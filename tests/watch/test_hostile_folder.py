@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from tests.watch.following import until
 from tui.core.text.numbers import count
 from tui.devices.allocators.messages import Seen
+from tui.devices.state.watched_processes import MOST_SEEN
 from tui.watch.cli.launch import RunOutcome, as_object, as_text
 from tui.watch.runs import runs, samples
 from tui.watch.runs.process_logs import MOST_LEFT_BYTES, process_logs_in, read_folder, troubles_in
@@ -27,7 +28,7 @@ from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import LONGEST_LINE
 from tui.watch.session.kept_runs import KeptRuns
 from tui.watch.session.watched_session import WatchedRunSession
-from tui.watch.state.processes import MOST_SEEN, WatchedProcesses
+from tui.watch.state.processes import RunProcesses
 from tui.watch.state.run import WatchedRun
 from tui.watch.views.processes import device_line, missing_lines, plot_of
 from tui.watch.views.run import banner_lines, snapshots_of, stored_run_lines, told_lines
@@ -246,8 +247,8 @@ def test_more_processes_than_any_run_has_are_not_all_shown(place: Path) -> None:
     devices = [{**DEVICE, "pid": 1, "device": f"cuda:{each}"} for each in range(2 * MOST_SEEN)]
     many = [{**FIGURES, "devices": devices[at : at + 100]} for at in range(0, 2 * MOST_SEEN, 100)]
     (place / "samples.jsonl").write_bytes(encoded(*steps, *many))
-    known = WatchedProcesses()
-    assert samples.read(StartedRun(place, (), "", BEGAN), known.take) == samples.Read(0, 0)
+    known = RunProcesses()
+    assert samples.read(StartedRun(place, (), "", BEGAN), known.apply) == samples.Read(0, 0)
     assert len(known.seen) == MOST_SEEN
     assert sum(len(each.devices) for each in known.seen.values()) == MOST_SEEN
 
@@ -414,12 +415,12 @@ def test_whatever_lies_in_a_folder_every_view_of_it_stands(
     (place / "samples.jsonl").write_bytes(encoded(STEPS, FIGURES) + b"\n".join(seen) + b"\n")
     (kept,) = runs.kept()
     contents = read_folder(place)
-    known = WatchedProcesses()
+    known = RunProcesses()
     taken: list[Seen] = []
     samples.read(kept, taken.append)
     assert len(taken) >= 2
     for event in taken:
-        known.take(event)
+        known.apply(event)
     known.apply_logs(contents.left, ())
     outcome = RunOutcome(kept, known, skipped=contents.skipped)
     assert json.loads(json.dumps(as_object(outcome), allow_nan=False))["skipped"] == list(

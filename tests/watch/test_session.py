@@ -22,6 +22,7 @@ from tests.watch.test_samples import steps
 from tests.watch.test_watched_processes import held, process
 from tui.core.child.process import ChildProcess
 from tui.devices.allocators.messages import TorchProcesses, WatchEvent
+from tui.devices.session import watch_supervisor
 from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.samples import SamplesFile
@@ -198,7 +199,7 @@ def test_a_watch_that_dies_is_started_anew_and_a_frozen_page_stands() -> None:
         assert followed is not None
 
         def watch() -> int | None:
-            child = followed.sampler and followed.sampler.child
+            child = followed.sampler and followed.sampler.watch.child
             return child.pid if child else None
 
         first = await until(session, lambda _: watch())
@@ -293,7 +294,7 @@ def test_what_is_left_while_the_watch_is_being_started_leaves_no_child(
             await asyncio.Event().wait()
             raise AssertionError
 
-    monkeypatch.setattr(watching, "ChildProcess", Halting)
+    monkeypatch.setattr(watch_supervisor, "ChildProcess", Halting)
 
     async def work() -> None:
         sampling = watching.Sampler(replace(ended, pid=os.getpid()), lambda _: None, starter=True)

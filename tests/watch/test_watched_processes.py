@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.screens.helpers import sample
 from tests.watch.test_findings import GIB, MIB, figures
 from tui.devices.allocators.messages import (
     DevicesPlaced,
@@ -19,11 +20,11 @@ from tui.devices.allocators.messages import (
     TorchProcesses,
 )
 from tui.devices.allocators.peek import NO_TORCH
+from tui.devices.state.watched_processes import MOST_POINTS
 from tui.watch.runs.agents import AgentState
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog, RequestedSnapshot
-from tui.watch.state.processes import KILLED, WatchedProcesses
-from tui.watch.state.run import MOST_POINTS
+from tui.watch.state.processes import KILLED, RunProcesses
 
 BEGAN = 1e9
 
@@ -60,9 +61,9 @@ def held(at: float, allocated: int = GIB, pid: int = 7, **values: int) -> Proces
     return ProcessFigures(BEGAN + at, (reading,))
 
 
-def seen(*processes: TorchProcess) -> WatchedProcesses:
-    found = WatchedProcesses()
-    found.take(TorchProcesses(BEGAN, processes))
+def seen(*processes: TorchProcess) -> RunProcesses:
+    found = RunProcesses()
+    found.apply(TorchProcesses(BEGAN, processes))
     return found
 
 
@@ -73,18 +74,18 @@ def oom(number: int = 1, device: int = 0, **facts: object) -> Oom:
 
 def test_rows_stand_by_rank_then_pid_then_device() -> None:
     known = seen(process(5), process(9, rank=0), process(8, rank=1))
-    known.take(held(1, pid=8))
+    known.apply(held(1, pid=8))
     rows = [(row.process.rank, row.process.pid, row.device) for row in known.devices(over=False)]
     assert rows == [(0, 9, ""), (1, 8, "cuda:0"), (None, 5, "")]
 
 
 def test_points_have_the_steps_that_were_told_until_then() -> None:
     known = seen(process())
-    known.take(held(1))
+    known.apply(held(1))
     for at, steps in ((2, 10), (4, 30)):
-        known.take(StepsTold(BEGAN + at, {"box-7-100": steps}))
-        known.take(held(at + 0.5))
-        known.take(held(at + 1))
+        known.apply(StepsTold(BEGAN + at, {"box-7-100": steps}))
+        known.apply(held(at + 0.5))
+        known.apply(held(at + 1))
     known.apply_agents([agent()])
     (row,) = known.devices(over=False)
     assert [point.step for point in row.points] == [None, 10, 10, 30, 30]
@@ -95,7 +96,7 @@ def test_points_have_the_steps_that_were_told_until_then() -> None:
 def test_steps_a_second_are_of_the_last_seconds() -> None:
     known = seen(process())
     for second in range(100):
-        known.take(StepsTold(BEGAN + second, {"box-7-100": 5 * min(second, 60)}))
+        known.apply(StepsTold(BEGAN + second, {"box-7-100": 5 * min(second, 60)}))
     known.apply_agents([agent()])
     (row,) = known.devices(over=False)
     assert (row.steps, row.steps_per_s) == (300, 0.0)
@@ -104,7 +105,7 @@ def test_steps_a_second_are_of_the_last_seconds() -> None:
 def test_steps_of_the_programs_of_a_process_are_added() -> None:
     known = seen(process())
     for at, name, steps in ((1, "box-7-100", 10), (2, "box-7-100.2", 3), (3, "box-7-100.2", 5)):
-        known.take(StepsTold(BEGAN + at, {name: steps}))
+        known.apply(StepsTold(BEGAN + at, {name: steps}))
     programs = [
         left(replaced=True, ooms=(oom(),), oom_count=1),
         left(identity="box-7-100.2", program=2, ooms=(oom(), oom(2)), oom_count=2),
@@ -119,9 +120,9 @@ def test_steps_of_the_programs_of_a_process_are_added() -> None:
 
 def test_there_are_no_steps_a_second_once_no_agent_answers() -> None:
     known = seen(process())
-    known.take(held(1))
+    known.apply(held(1))
     for second in range(4):
-        known.take(StepsTold(BEGAN + second, {"box-7-100": 5 * second}))
+        known.apply(StepsTold(BEGAN + second, {"box-7-100": 5 * second}))
     known.apply_agents([agent()])
     assert [row.steps_per_s for row in known.devices(over=False)] == [5.0]
     # The interpreter is held: how fast it goes is not known.
@@ -136,7 +137,7 @@ def test_there_are_no_steps_a_second_once_no_agent_answers() -> None:
 def test_points_are_bounded_and_keep_the_highest(sizes: list[int]) -> None:
     known = seen(process())
     for at, size in enumerate(sizes):
-        known.take(held(at, size, reserved=size + MIB))
+        known.apply(held(at, size, reserved=size + MIB))
     (row,) = known.devices(over=False)
     assert len(row.points) <= MOST_POINTS
     assert max(point.allocated for point in row.points) == max(sizes)
@@ -148,8 +149,8 @@ def test_points_are_bounded_and_keep_the_highest(sizes: list[int]) -> None:
 
 def test_flushes_ooms_and_snapshots_are_marked_where_they_were(tmp_path: Path) -> None:
     known = seen(process())
-    known.take(held(1, alloc_retries=2))
-    known.take(held(2, alloc_retries=5))
+    known.apply(held(1, alloc_retries=2))
+    known.apply(held(2, alloc_retries=5))
     taken = RequestedSnapshot(BEGAN + 5, 3, tmp_path / "snapshot.pickle")
     known.apply_logs([left(ooms=(oom(), oom(2, device=1)), snapshots=(taken,))], [])
     first, second = known.devices(over=False)
@@ -174,17 +175,17 @@ def test_how_a_process_has_ended_is_what_its_agent_has_left() -> None:
         ({}, False, ""),
     ):
         known = seen(process())
-        known.take(held(1))
-        known.take(StepsTold(BEGAN + 2, {"box-7-100": 55}))
+        known.apply(held(1))
+        known.apply(StepsTold(BEGAN + 2, {"box-7-100": 55}))
         known.apply_logs([left(**facts)], [])
         if gone:
-            known.take(TorchProcesses(BEGAN + 3, ()))
+            known.apply(TorchProcesses(BEGAN + 3, ()))
         (row,) = known.devices(over=False)
         assert row.ended == expected
         assert row.steps == facts.get("steps", 55)
         assert known.completed_left()[0].steps == facts.get("steps", 55)
     unknown = seen(process())
-    unknown.take(held(1))
+    unknown.apply(held(1))
     assert [row.ended for row in unknown.devices(over=True)] == ["ended"]
 
 
@@ -197,7 +198,7 @@ def test_a_process_that_an_oom_ended_has_the_figures_of_then() -> None:
         ({"ooms": (last,)}, None),
     ):
         known = seen(process())
-        known.take(held(1, allocated=MIB))
+        known.apply(held(1, allocated=MIB))
         known.apply_logs([left(**facts)], [])
         assert known.devices(over=False)[0].at_oom == expected
 
@@ -209,7 +210,7 @@ def test_what_used_no_gpu_is_forgotten_at_its_end_and_what_was_not_seen_is_told(
     never = known.devices(over=False)[0]
     assert (never.process.rank, never.process.torch) == (3, "2.13.0")
     assert never.process.reason == "it had ended before it was seen"
-    known.take(TorchProcesses(BEGAN + 1, (process(8),)))
+    known.apply(TorchProcesses(BEGAN + 1, (process(8),)))
     assert [row.process.pid for row in known.devices(over=False)] == [9, 8]
     assert [row.process.pid for row in known.devices(over=True)] == [9]
 
@@ -218,34 +219,34 @@ def test_a_shell_has_a_row_until_there_is_one_of_torch() -> None:
     shell = process(6, reason=NO_TORCH)
     known = seen(shell)
     assert [row.process.pid for row in known.devices(over=False)] == [6]
-    known.take(TorchProcesses(BEGAN + 1, (shell, process(7))))
+    known.apply(TorchProcesses(BEGAN + 1, (shell, process(7))))
     assert [row.process.pid for row in known.devices(over=False)] == [7]
 
 
 def test_a_rank_of_which_torch_was_not_found_as_it_ended_keeps_its_row() -> None:
     known = seen(process(8, rank=0), process(9, rank=1))
-    known.take(held(1, pid=8))
-    known.take(held(1, pid=9))
-    known.take(TorchProcesses(BEGAN + 2, (process(8, rank=0), process(9, reason=NO_TORCH))))
+    known.apply(held(1, pid=8))
+    known.apply(held(1, pid=9))
+    known.apply(TorchProcesses(BEGAN + 2, (process(8, rank=0), process(9, reason=NO_TORCH))))
     rows = known.devices(over=True)
     assert [(row.process.rank, row.process.pid) for row in rows] == [(0, 8), (1, 9)]
 
 
 def test_a_pid_that_is_given_to_another_process_has_two_rows() -> None:
     known = seen(process())
-    known.take(held(1, GIB))
-    known.take(TorchProcesses(BEGAN + 90, (process(start=BEGAN + 80),)))
-    known.take(held(91, 2 * GIB))
+    known.apply(held(1, GIB))
+    known.apply(TorchProcesses(BEGAN + 90, (process(start=BEGAN + 80),)))
+    known.apply(held(91, 2 * GIB))
     known.apply_logs([left(ended=True), left(identity="box-7-900", began=BEGAN + 85)], [])
     rows = known.devices(over=False)
     assert [row.figures.allocated for row in rows if row.figures] == [GIB, 2 * GIB]
     assert [row.ended for row in rows] == ["ended", ""]
     # The kernel's start times are worked out anew by each program that reads them.
-    known.take(TorchProcesses(BEGAN + 92, (process(start=BEGAN + 80.4),)))
+    known.apply(TorchProcesses(BEGAN + 92, (process(start=BEGAN + 80.4),)))
     assert len(known.devices(over=False)) == 2
     # It is asked for by its pid, and is not there.
     absent = process(start=None, reason="there is no process 7", refused=True)
-    known.take(TorchProcesses(BEGAN + 99, (absent,)))
+    known.apply(TorchProcesses(BEGAN + 99, (absent,)))
     assert [bool(row.ended) for row in known.devices(over=False)] == [True, True]
 
 
@@ -253,7 +254,7 @@ def test_a_pid_that_is_given_to_another_process_has_two_rows() -> None:
     ("make", "says"),
     [
         (lambda _: None, "it comes with the first CUDA call"),
-        (lambda known: known.take(held(1)), "hand on PYTHONPATH and GPU_WORKBENCH_RUN"),
+        (lambda known: known.apply(held(1)), "hand on PYTHONPATH and GPU_WORKBENCH_RUN"),
         (lambda known: known.apply_logs([left()], []), "start gpu-workbench with the same XDG"),
         (lambda known: known.apply_logs([], ["7: ImportError: x"]), "start: ImportError: x"),
     ],
@@ -267,28 +268,28 @@ def test_why_there_is_no_agent_has_what_would_help(make: object, says: str) -> N
     known.apply_agents([agent()])
     (row,) = known.devices(over=False)
     assert (row.agent, row.why_no_agent) == (agent(), "")
-    known.take(held(3))
-    known.take(TorchProcesses(BEGAN + 4, ()))
+    known.apply(held(3))
+    known.apply(TorchProcesses(BEGAN + 4, ()))
     (row,) = known.devices(over=False)
     assert (row.agent, row.why_no_agent) == (None, "the process has ended")
 
 
 def test_a_device_stays_on_its_gpu_and_what_changed_is_to_be_kept() -> None:
     known = seen(process())
-    known.take(held(1))
-    nothing = known.apply_devices((), BEGAN)
+    known.apply(held(1))
+    nothing = known.apply_sample(sample(at=BEGAN))
     assert nothing is not None
-    assert known.devices(over=False)[0].placed.why_no_id == "no NVML device here"
+    assert known.devices(over=False)[0].placed.why_no_id == "this machine has no NVML device"
     placed = Placed("GPU-1", GIB, "", "")
-    known.take(DevicesPlaced(BEGAN, {"7 cuda:0": placed, "8 cuda:0": placed, "x": placed}))
-    assert known.apply_devices((), BEGAN + 1) is None
+    known.apply(DevicesPlaced(BEGAN, {"7 cuda:0": placed, "8 cuda:0": placed, "x": placed}))
+    assert known.apply_sample(sample(at=BEGAN + 1)) is None
     assert known.devices(over=False)[0].placed == placed
 
 
 def test_figures_alone_are_rows_too() -> None:
-    known = WatchedProcesses()
-    known.take(held(1))
-    known.take(StepsTold(BEGAN, {"box-with-dashes-7-100": 4, "junk": 1}))
+    known = RunProcesses()
+    known.apply(held(1))
+    known.apply(StepsTold(BEGAN, {"box-with-dashes-7-100": 4, "junk": 1}))
     rows = [row for row in known.devices(over=True) if row.figures]
     assert [(row.process.pid, row.steps, row.process.reason) for row in rows] == [
         (7, 4, "its description was not kept")

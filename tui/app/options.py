@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.kit.command_line.options import Parser, add_no_store, add_settings
 from tui.snapshots import MEMORY_OPTION
-from tui.snapshots.options import memory_of
+from tui.snapshots.options import parse_memory
 
 
 def add_workbench(parser: Parser) -> None:
@@ -12,7 +12,7 @@ def add_workbench(parser: Parser) -> None:
     add_settings(parser)
     parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")
     parser.add_argument(
-        "--demo", metavar="GROUP", help="step through a group of workloads, page by page"
+        "--demo", metavar="GROUP", help="step through a group of workloads page by page"
     )
     parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
     parser.add_argument(
@@ -22,7 +22,7 @@ def add_workbench(parser: Parser) -> None:
     )
     parser.add_argument(
         MEMORY_OPTION,
-        type=memory_of,
+        type=parse_memory,
         metavar="SIZE",
         help="memory limit for reading a snapshot, such as 8GiB (default: a quarter "
         "of the available memory)",

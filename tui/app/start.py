@@ -18,7 +18,7 @@ from tui.kit import terminal
 from tui.kit.command_line.output import UsageError, say
 from tui.kit.command_line.values import python_of, resolve
 from tui.snapshots import STANDARD_INPUT
-from tui.snapshots.options import oom_text
+from tui.snapshots.options import read_oom_text
 
 if TYPE_CHECKING:
     from tui.core.settings import Settings, Value
@@ -205,4 +205,4 @@ def _oom_text(options: WorkbenchOptions) -> str:
         raise UsageError("--oom-text belongs to a snapshot: give --snapshot FILE too")
     if options.oom_text == STANDARD_INPUT:
         raise UsageError("--oom-text -: the workbench needs standard input for keys; name a file")
-    return oom_text(options.oom_text, ())
+    return read_oom_text(options.oom_text, ())

@@ -42,7 +42,7 @@ TITLES = {
     "map": "Map",
     "difference": "Difference",
     "snapshot": "Snapshot",
-    "kept-runs": "Runs that are kept",
+    "kept-runs": "Watched runs",
     "watched-run": "Run",
     "watched-memory": "Memory of a process",
     "watched-output": "Output",

@@ -3,4 +3,4 @@
 STANDARD_INPUT = "-"
 """Stands for standard input where a file may be named."""
 MEMORY_OPTION = "--memory"
-"""Of the command line: allows the reading of a file more or less memory than a quarter."""
+"""The command-line option that limits the memory for reading a file."""

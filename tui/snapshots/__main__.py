@@ -16,7 +16,7 @@ def main() -> None:
     parent = ParentChannel()
     end_by_signals_alone()
     end_with_parent()
-    # The rest is imported after the first words, for which the front end waits.
+    # Import the rest after the hello message, which the program waits for.
     from tui.snapshots.reader.messages import (
         VERSION,
         ReaderHello,

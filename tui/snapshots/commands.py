@@ -1,4 +1,4 @@
-"""The views of the snapshot tab and all of its keys; the registry of commands collects them.
+"""Views and keys of the snapshot tab, for the registry of commands.
 
 No Textual: the footer, the help and docs/keys.md need them before the tab is opened.
 """
@@ -21,14 +21,14 @@ class View:
     id: str
     key: str
     title: str
-    """In the bar of views."""
+    """The title in the bar of views."""
     help: str
     """One sentence."""
     pane: str
     """The class that draws it, as ``module:Class`` below :mod:`tui.snapshots.screens`. It states
     which methods of the reader it needs in its present state."""
     files: int = 1
-    """How many files it needs: two where it compares."""
+    """Number of files that the view needs: two for a comparison."""
 
     @property
     def command(self) -> Command:
@@ -83,7 +83,7 @@ VIEWS = (
         files=2,
     ),
 )
-"""In the order of the bar; the first is shown when a file is opened."""
+"""Views in the order of the bar; the tab opens on the first."""
 
 SNAPSHOT_COMMANDS = (
     Command(

@@ -1,4 +1,4 @@
-"""Options of the command line that the reading of a snapshot has."""
+"""Command-line options for reading a snapshot."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tui.kit.command_line.values import size_of
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 
 LEAST_MEMORY = 64 << 20
-"""Bytes that reading a snapshot takes at the least; Python itself takes most of them."""
+"""Minimum bytes for reading a snapshot; Python itself takes most of them."""
 
 
-def memory_of(text: str) -> int | None:
-    """Return the memory that reading a snapshot may take; an empty text is the same as none given.
+def parse_memory(text: str) -> int | None:
+    """Parse the memory limit for reading a snapshot, in bytes; empty text means no limit.
 
     Raises:
-        UsageError: it is no size, or none that anything could be read in.
+        UsageError: the text is not a size, or the size is too small.
     """
     if not text:
         return None
@@ -28,15 +28,15 @@ def memory_of(text: str) -> int | None:
     return size
 
 
-def oom_text(where: str, paths: Sequence[str]) -> str:
-    """Return the text of exceptions from a file or standard input; empty where none was named.
+def read_oom_text(where: str, paths: Sequence[str]) -> str:
+    """Read exception messages from a file or standard input; return "" without a file.
 
     Args:
         where: the file, or ``-``.
-        paths: of the snapshots, one of which may be standard input already.
+        paths: the snapshots; one of them may already be standard input.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: the file cannot be read.
     """
     if not where:
         return ""

@@ -168,7 +168,7 @@ LAYOUTS = (
     DeviceStatsLayout("2.0 to 2.12", struct.Struct("<110q")),
 )
 LONGEST = max(layout.form.size for layout in LAYOUTS)
-UNKNOWN_LAYOUT = "torch's layout is not known here (known: 2.0 to 2.12, 2.13 and later)"
+UNKNOWN_LAYOUT = "unknown memory layout of this torch version (known: 2.0 to 2.12, 2.13 and later)"
 
 
 def _every(numbers: Numbers, first: int) -> Numbers:

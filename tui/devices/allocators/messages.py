@@ -232,10 +232,10 @@ def placed_on(
             placed[name] = Placed(found, memory, "", why)
         return placed
     reason = (
-        "which GPU it is cannot be told: NVML lists the process on others than "
-        "CUDA_VISIBLE_DEVICES had when it was started"
+        "unknown GPU: NVML lists the process on GPUs that were not in its CUDA_VISIBLE_DEVICES "
+        "at the start"
         if process.visible_devices
-        else "which GPU it is cannot be told from CUDA_VISIBLE_DEVICES and NVML's list"
+        else "unknown GPU: CUDA_VISIBLE_DEVICES and NVML's list do not identify it"
     )
     return {each.device: Placed(None, None, reason, reason) for each in figures}
 
@@ -278,8 +278,8 @@ def _visible(process: TorchProcess, devices: Sequence[Device]) -> dict[int, str]
 
 def _why_not_listed(process: TorchProcess, devices: Sequence[Device]) -> str:
     if not devices:
-        return "no NVML device here"
+        return "this machine has no NVML device"
     reasons = [each.unavailable.get("processes", "") for each in devices if each.processes is None]
     if len(reasons) == len(devices):
-        return reasons[0] or "NVML lists no processes here"
+        return reasons[0] or "NVML lists no processes on this machine"
     return f"NVML does not list process {process.pid}: in a container it lists the host's pids"

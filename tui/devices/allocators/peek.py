@@ -59,10 +59,10 @@ _EQUAL_STARTS = 3
 _LONGEST_NAME = 200
 _ADDRESSES = range(4096, 1 << 57, 8)
 
-NOT_USED_YET = "CUDA is not used yet: torch has asked for no memory of a GPU"
+NOT_USED_YET = "CUDA is not used yet: torch has allocated no GPU memory"
 IN_CHANGE = "its figures changed during each reading: they are read again"
 ASYNC = "it uses backend:cudaMallocAsync, for which torch itself counts nothing"
-PLUGGABLE = "an allocator of the program's own is in place of torch's, which counts nothing"
+PLUGGABLE = "the program replaced torch's allocator with its own, which reports no statistics"
 CPU_BUILD = "a CPU build of torch: it has no allocator of a GPU"
 ROCM_BUILD = "a ROCm build of torch: only CUDA's allocator is read"
 NO_TORCH = "no torch is loaded in this process"

@@ -117,8 +117,8 @@ def driver_findings(
         advice = "workloads run on the CPU; if this machine has a GPU, fix this first"
         if uses_cuda(torch):
             advice = (
-                "workloads run on the GPU all the same; its clocks, power, heat and who else holds "
-                "its memory are not known"
+                "workloads still run on the GPU; its clocks, power, temperature and other "
+                "processes are unknown"
             )
         return [CheckResult("NVML", "warning", driver.error, advice)]
     devices = count(len(sample.devices), "device")
@@ -145,7 +145,8 @@ def room_findings(sample: Sample) -> list[CheckResult]:
         if device.processes is not None:
             words += f", held by {_holders(device.processes)}"
         advice = (
-            "a run needs some 500 MiB for its context alone: end what holds it, or choose another"
+            "a run needs about 500 MiB for its context alone: end these processes, or choose "
+            "another GPU"
         )
         where = f"nvml:{device.nvml_index}"
         findings.append(CheckResult("memory", "failed", words, advice, device=where, key=device.id))
@@ -200,7 +201,7 @@ def torch_findings(
         findings.append(CheckResult("threads", "passed", threads))
     malloc = environment.malloc
     if "could not" in malloc or "not set" in malloc:
-        advice = "CPU timings may hold page faults; they are counted and marked"
+        advice = "CPU timings may include page faults; these are counted and marked"
         findings.append(CheckResult("malloc", "warning", malloc, advice))
     else:
         findings.append(CheckResult("malloc", "passed", malloc))
@@ -234,7 +235,7 @@ def pairing_findings(sample: Sample, environment: Environment) -> list[CheckResu
             )
         elif view.unpaired is not None:
             words = f"{view.name}: {view.unpaired}"
-            advice = "no workload can run on it; what NVML says of it is shown"
+            advice = "no workload can run on it; NVML's figures are shown"
             if view.torch is not None:
                 advice = "workloads run on it; its clocks, power, heat and processes are not known"
             findings.append(

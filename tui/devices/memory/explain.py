@@ -203,17 +203,17 @@ def _opening(figures: GpuFigures) -> str:
     shown = shown[0].upper() + shown[1:] if figures.source == MEM_GET_INFO else shown
     if isinstance(allocated, Absent):
         if figures.holds_nothing and figures.our_processes:
-            return f"{shown}; none of it is the worker's: {_ended(allocated.reason)}"
+            return f"{shown}; none of it is the runner's: {_ended(allocated.reason)}"
         if figures.holds_nothing:
             return f"{shown}, none of it the runner's: {_ended(allocated.reason)}"
         return f"{shown}; torch's share of it is not known: {_ended(allocated.reason)}"
     size = text.size(allocated.value)
     if isinstance(allocated, Stale) and not figures.used_splits:
         when = "earlier" if allocated.age_s is None else f"{text.old(allocated.age_s)} ago"
-        return f"{shown}; live tensors were {size} {when}: {_ended(allocated.reason)}"
+        return f"{shown}; live tensors used {size} {when}: {_ended(allocated.reason)}"
     if isinstance(allocated, Stale):
-        return f"{shown}; live tensors were {size} of it: {_ended(allocated.reason)}"
-    return f"{shown}; live tensors are {size} of it (torch allocated)."
+        return f"{shown}; live tensors used {size} of it: {_ended(allocated.reason)}"
+    return f"{shown}; live tensors use {size} of it (torch allocated)."
 
 
 def _cache(figures: GpuFigures, would_free: Reading[int]) -> str:
@@ -221,9 +221,9 @@ def _cache(figures: GpuFigures, would_free: Reading[int]) -> str:
     if kept is None or reserved is None or not figures.used_splits:
         return ""
     if kept <= 0:
-        return "torch's cache is empty: it has reserved no more than the tensors hold."
+        return "torch's cache is empty: the tensors use all reserved memory."
     sentence = (
-        f"{text.size(kept)} is torch's cache: freed, but kept for the next tensors "
+        f"{text.size(kept)} is torch's cache: freed, and reused for new tensors "
         f"(reserved {text.size(reserved)})"
     )
     free = get_value(would_free)
@@ -271,7 +271,7 @@ def _ours(figures: GpuFigures, parts: dict[str, Slice]) -> str:
         return ""
     holders = text.count(figures.our_processes, "other process", "other processes")
     size = text.size(ours)
-    return f"{size} is held by {holders} of this program: ranks, or workers that are ending."
+    return f"{size} is used by {holders} of this program: ranks, or runners that are ending."
 
 
 def _others(figures: GpuFigures, parts: dict[str, Slice]) -> str:
@@ -279,16 +279,16 @@ def _others(figures: GpuFigures, parts: dict[str, Slice]) -> str:
     if not others:
         return ""
     if figures.unified:
-        return f"{text.size(others)} is held by other programs, on the GPU or on the host."
+        return f"{text.size(others)} is used by other programs, on the GPU or on the host."
     if figures.other_processes:
         holders = text.count(figures.other_processes, "other process", "other processes")
-        return f"{text.size(others)} is held by {holders}."
-    return f"{text.size(others)} is held by others."
+        return f"{text.size(others)} is used by {holders}."
+    return f"{text.size(others)} is used by others."
 
 
 def _unattributed(parts: dict[str, Slice]) -> str:
     size = _bytes(parts, "unattributed")
-    return f"{text.size(size)} is in use, but no process is said to hold it." if size else ""
+    return f"{text.size(size)} is in use, and NVML assigns it to no process." if size else ""
 
 
 def _driver(figures: GpuFigures) -> str:
@@ -302,8 +302,8 @@ def _unified(figures: GpuFigures) -> str:
     if not figures.unified:
         return ""
     return (
-        "This device has unified memory: the total is the host's, and what is available includes "
-        "what the host can take back from its file cache."
+        "This device has unified memory: the total is the host's, and the available memory "
+        "includes reclaimable file cache."
     )
 
 
@@ -324,7 +324,7 @@ def explain_host(
         shared = max(0, resident - unique)
         sentences.append(
             f"{text.size(unique)} is the runner's alone and would be free if it ended; "
-            f"{text.size(shared)} more it shares, as torch's libraries."
+            f"{text.size(shared)} more is shared, such as torch's libraries."
         )
     elif resident is not None:
         sentences.append(f"{text.size(resident)} is resident in the runner, shared parts included.")
@@ -332,6 +332,6 @@ def explain_host(
         sentences.append(f"The runner's part is not known: {_ended(why_not)}")
     if kept:
         sentences.append(
-            f"Its heap keeps {text.size(kept)} that is free; emptying it would return up to that."
+            f"Its heap has {text.size(kept)} free; emptying it would return up to that."
         )
     return tuple(sentences)

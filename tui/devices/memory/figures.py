@@ -206,9 +206,9 @@ def _explain_no_torch(view: DeviceView, worker_pid: int | None) -> str:
     if view.torch is None:
         return view.unpaired or "torch has not said yet which devices it sees"
     if worker_pid is None:
-        return "no worker is running"
+        return "the runner has no active process"
     if view.nvml is not None and find_process(view.nvml, worker_pid) is not None:
-        return "torch has not said that it holds anything on this device"
+        return "torch has reported no memory on this device"
     return "the runner has not used this device yet"
 
 
@@ -239,13 +239,13 @@ def _device(
     if device is not None and device.lost:
         gone = Absent(device.lost)
         return gone, gone, gone, gone, NVML
-    no_driver = Absent("torch does not tell it apart from what is used")
+    no_driver = Absent("torch does not report it separately")
     if torch is not None and torch.device_total and torch.device_free is not None:
         age = now - torch.at
 
         def make_reading(value: int) -> Reading[int]:
             # The worker asks while it runs something; other processes do not wait for that.
-            why = "the worker has not asked since"
+            why = "the runner has not measured it since"
             return mark_stale(Value(value), age, why) if age > stale_after(sample) else Value(value)
 
         used = make_reading(torch.device_total - torch.device_free)
@@ -275,7 +275,7 @@ def _unified(sample: Sample, now: float) -> _Memory:
             else Value(value)
         )
 
-    driver = Absent("unified memory: part of what the host uses")
+    driver = Absent("unified memory: part of the host's used memory")
     return (
         read_figure(host.total),
         read_figure(host.total - host.available),
@@ -310,7 +310,7 @@ def _holders(
     if device is None or sample is None or device.processes is None:
         reason = _explain_no_memory(view, sample)
         if device is not None:
-            reason = device.unavailable.get("processes", "NVML lists no processes here")
+            reason = device.unavailable.get("processes", "NVML lists no processes on this machine")
         nothing = Absent(reason)
         return _Holders(nothing, nothing, 0, nothing, None)
     worker = find_process(device, worker_pid)

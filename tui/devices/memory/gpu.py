@@ -132,7 +132,7 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
         figures.others,
     )
     return (
-        Term("requested", "requested", torch.requested, from_torch, "asked for by live tensors"),
+        Term("requested", "requested", torch.requested, from_torch, "requested by live tensors"),
         Term(
             "rounding",
             "rounding",
@@ -140,7 +140,7 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             DERIVED,
             "active - requested: sizes are rounded up to 512 bytes",
         ),
-        Term("allocated", "allocated", torch.allocated, from_torch, "held by live tensors"),
+        Term("allocated", "allocated", torch.allocated, from_torch, "in blocks of live tensors"),
         Term(
             "pending",
             "pending free",
@@ -168,10 +168,10 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             "cuBLAS workspace",
             torch.workspace,
             from_torch,
-            "given to cuBLAS for each handle and stream, while a run lasts",
+            "for cuBLAS, per handle and stream, during a run",
         ),
         Term("cached", "cached", cached(torch), DERIVED, "reserved - allocated - workspace"),
-        Term("reserved", "reserved", torch.reserved, from_torch, "what torch's allocator holds"),
+        Term("reserved", "reserved", torch.reserved, from_torch, "segments of torch's allocator"),
         Term(
             "context",
             "context",
@@ -187,7 +187,7 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             "unattributed",
             spare,
             DERIVED,
-            "device used, but no process is said to hold it",
+            "device used that NVML assigns to no process",
         ),
         _used(figures),
         Term(
@@ -195,9 +195,9 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             "driver reserved",
             figures.driver,
             figures.total_source,
-            "kept by the driver for itself",
+            "reserved by the driver for itself",
         ),
-        Term("free", "free", figures.free, source, "what any process may still take"),
+        Term("free", "free", figures.free, source, "available to all processes"),
         Term("total", "total", figures.total, figures.total_source, ""),
     )
 
@@ -205,16 +205,16 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
 def _ours(figures: GpuFigures) -> tuple[Term, ...]:
     if not figures.our_processes:
         return ()
-    about = "what else this program started: ranks, workers that are ending"
+    about = "this program's other processes: ranks, and runners that are ending"
     return (Term("ours", "ours", figures.ours, NVML, about),)
 
 
 def _used(figures: GpuFigures) -> Term:
     if figures.unified:
         return Term("used", "host used", figures.used, figures.source, "GPU and host together")
-    about = "without what the driver reserves"
+    about = "without the driver's reserve"
     if isinstance(figures.driver, Absent):
-        about = "with what the driver reserves"
+        about = "with the driver's reserve"
     return Term("used", "device used", figures.used, figures.source, about)
 
 

@@ -94,13 +94,13 @@ def _watched(
     sample: Sample | None, worker_pid: int | None, now: float
 ) -> tuple[Reading[int], Reading[int]]:
     if worker_pid is None:
-        nothing = Absent("no worker is running")
+        nothing = Absent("the runner has no active process")
         return nothing, nothing
     process: WatchedProcess | None = None
     if sample is not None:
         process = next((item for item in sample.watched if item.pid == worker_pid), None)
     if sample is None or process is None:
-        nothing = Absent("the monitor has not looked at the worker yet")
+        nothing = Absent("the monitor has not read the runner yet")
         return nothing, nothing
     return (
         _aged(reading(process.unique, process.unavailable.get("unique")), sample, now),
@@ -110,7 +110,11 @@ def _watched(
 
 def _heap(heap: HostHeap | None, worker_pid: int | None) -> tuple[Reading[int], Reading[int]]:
     if heap is None:
-        why = "no worker is running" if worker_pid is None else "the runner has not said yet"
+        why = (
+            "the runner has no active process"
+            if worker_pid is None
+            else "the runner has not said yet"
+        )
         return Absent(why), Absent(why)
     return (
         reading(heap.in_use, heap.unavailable.get("in_use")),
@@ -163,14 +167,16 @@ def _terms(
     shared = derive(lambda whole, own: max(0, whole - own), resident, unique)
     others = derive(lambda whole, ours: max(0, whole - ours), used, resident)
     return (
-        Term("heap_in_use", "heap in use", in_use, HEAP, "what CPU tensors are allocated from"),
-        Term("heap_cached", "heap cached", cached, HEAP, "freed, but kept for the next"),
+        Term("heap_in_use", "heap in use", in_use, HEAP, "for CPU tensors"),
+        Term(
+            "heap_cached", "heap cached", cached, HEAP, "freed, and reused by the next allocation"
+        ),
         Term("unique", "runner, unique", unique, HOST, "would be free if it ended (USS)"),
         Term("shared", "runner, shared", shared, DERIVED, "resident - unique: libraries"),
         Term("resident", "runner, resident", resident, HOST, "RSS"),
         Term("others", "others", others, DERIVED, "used - resident: programs and the kernel"),
         Term("used", "host used", used, DERIVED, "total - available"),
-        Term("available", "available", available, HOST, "includes file cache to be taken back"),
+        Term("available", "available", available, HOST, "includes reclaimable file cache"),
         Term("total", "total", total, HOST, "the cgroup's limit where that is lower"),
     )
 

@@ -113,18 +113,18 @@ class AccountWording:
 
 
 WORKER = AccountWording(
-    about="the worker that runs workloads",
+    about="the runner's process",
     others="processes that are not this program's",
     since="the last run began",
     source="torch memory_stats",
     no_workspace="the runner has not said how much cuBLAS was given",
-    busy="the worker is busy and has not said since NVML was read",
+    busy="the runner is busy and has not reported since NVML was read",
     ended="its process has ended, and the next has not used this device yet",
     frees="",
     pinned=True,
 )
 OUTSIDE = AccountWording(
-    about="the process that is looked at",
+    about="the selected process",
     others="all other processes that are not this workbench's",
     since="the process began",
     source="read from outside",
@@ -143,7 +143,7 @@ class ProcessMemory:
     pid: int
     command: str | None
     key: tuple[int, float | None, str] | None
-    """Of its allocator in ``tui.devices.state.allocators``; ``None`` where that is not read."""
+    """Key of its allocator in the watched processes; ``None`` where that is not read."""
     process: Reading[int]
     allocated: Reading[int]
     cached: Reading[int]

@@ -19,17 +19,17 @@ from tui.devices.memory.model import (
     reading,
 )
 from tui.devices.monitor.messages import GpuProcess, Sample, find_process
-from tui.devices.state.allocators import OLD_S, Allocator, Allocators
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.history import MemoryPoint
 from tui.devices.state.machine import MachineState
+from tui.devices.state.watched_processes import OLD_S, Allocator, WatchedProcesses
 
 OLD = "the watch has read nothing since"
 NO_TORCH = Absent("no CUDA build of torch is known to be loaded in it", "")
 
 
 def other_processes(
-    known: Allocators, view: DeviceView, worker_pid: int | None, now: float
+    known: WatchedProcesses, view: DeviceView, worker_pid: int | None, now: float
 ) -> tuple[ProcessMemory, ...]:
     """Return the torch processes on a device that are not this program's, the largest first.
 
@@ -51,7 +51,7 @@ def other_processes(
 
 
 def other_process(
-    known: Allocators, view: DeviceView, row: GpuProcess, now: float
+    known: WatchedProcesses, view: DeviceView, row: GpuProcess, now: float
 ) -> ProcessMemory:
     """Return the memory of a process that NVML lists on a device.
 
@@ -108,7 +108,7 @@ def _split(
     if isinstance(process, Absent):
         context = process
     elif view is not None:
-        moment = allocator.moment(view, now)
+        moment = allocator.consistent_reading(view, now)
         row = find_process(moment.device, figures.pid) if moment.device else None
         if moment.basis == "one moment" and row is not None and row.memory is not None:
             held = max(0, row.memory - figures.reserved)
@@ -131,14 +131,28 @@ def _is_old(allocator: Allocator, now: float) -> bool:
     return bool(allocator.ended) or now - allocator.figures.at > OLD_S
 
 
-def account_in(machine: MachineState, allocator: Allocator, now: float) -> tuple[DeviceView, Gauge]:
+def account_in(
+    machine: MachineState, allocator: Allocator, now: float, unpaired: str = ""
+) -> tuple[DeviceView, Gauge]:
     """Return the device of a process, as far as it is known, and the account of its memory.
 
     Args:
         machine: its state.
         allocator: of the process on its device.
         now: Unix time.
+        unpaired: why the figures are of no device of the present; empty where they may be.
     """
+    if unpaired:
+        gauge = gpu_gauge(
+            DeviceView(allocator.figures.device, unpaired=unpaired),
+            machine.sample,
+            allocator.figures,
+            allocator.figures.pid,
+            allocator.peak,
+            now,
+            wording=OUTSIDE,
+        )
+        return DeviceView(allocator.figures.device), gauge
     view = next((each for each in machine.devices if each.key == allocator.placed.id), None)
     peak = machine.history.sampled_peak(view.key if view else "")
     gauge = account_of(allocator, view, machine.sample, peak, now)
@@ -165,7 +179,7 @@ def account_of(
     if view is None:
         nameless = DeviceView(figures.device, unpaired=allocator.placed.why_no_id)
         return gpu_gauge(nameless, sample, figures, figures.pid, peak, now, wording=OUTSIDE)
-    moment = allocator.moment(view, now)
+    moment = allocator.consistent_reading(view, now)
     old = _is_old(allocator, now) and not allocator.ended
     return gpu_gauge(
         replace(view, nvml=moment.device),

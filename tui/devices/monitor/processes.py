@@ -143,8 +143,8 @@ class ProcessOwners:
 
     def _explain_absence(self) -> str:
         if self.own_pids:
-            return "no such process here: in a container the PID is the host's"
-        return "no such process here: it has ended, is hidden from this user, or is a container's"
+            return "no such process: in a container, NVML lists the host's PIDs"
+        return "no such process: it has ended, is hidden from this user, or runs in a container"
 
     def _read(self, process: psutil.Process, started_at: float) -> ProcessOwner:
         unavailable: dict[str, str] = {}
@@ -259,10 +259,10 @@ def _explain_pid_doubt(pid: int) -> str | None:
     try:
         maps = Path(f"/proc/{pid}/maps").read_bytes()
     except OSError:
-        return "a container: cannot tell whether the PID is the host's"
+        return "in a container: the PID may be the host's"
     if any(os.fsencode(mark) in maps for mark in _USES_A_GPU):
         return None
-    return "a container: the PID is the host's, and not the process of that number here"
+    return "in a container: the PID is the host's, not that of a process in here"
 
 
 _LISTS = {
@@ -270,7 +270,7 @@ _LISTS = {
     "graphics": "nvmlDeviceGetGraphicsRunningProcesses",
     "mps": "nvmlDeviceGetMPSComputeRunningProcesses",
 }
-NO_SAMPLE = "the driver has no new sample of it: it has not used the multiprocessors of late"
+NO_SAMPLE = "the driver has no new sample: the process has not used the multiprocessors recently"
 _NOT_AVAILABLE = 2**64 - 1
 """NVML_VALUE_NOT_AVAILABLE where a binding passes it on as it is."""
 

@@ -14,9 +14,9 @@ from tui.devices.commands import DEVICES
 from tui.devices.memory import Gauge
 from tui.devices.memory.others import account_in
 from tui.devices.screens.panes import AccountPane, DeviceProgram
-from tui.devices.state.allocators import Allocator
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
+from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.history import whole_lines, whole_rows
 from tui.devices.views.memory import legend, title
@@ -168,7 +168,7 @@ class ProcessMemoryView(MemoryView):
 
     def history_lines(self, cells: int, rows: int) -> list[Line]:
         """Return the history of the process's memory in so many rows."""
-        points = self.allocator.points
+        points = self.allocator.recent
         return process_history(points, self.gauge, self.machine.sample, self.clock(), cells, rows)
 
     def account_lines(self, cells: int) -> list[Line]:

@@ -20,9 +20,9 @@ from tui.devices.screens.memory_tab import ProcessMemoryView
 from tui.devices.screens.panes import DeviceProgram
 from tui.devices.session.actions import DeviceActions
 from tui.devices.session.terminate import refusal, terminate
-from tui.devices.state.allocators import Allocator
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import MachineState
+from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import Holders, holders, remainder_lines
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.devices.views.processes import (
@@ -106,8 +106,8 @@ class ProcessesHeading(LineBar):
 def _describe_consequences(row: GpuProcess, worker_pid: int | None) -> list[str]:
     """Return the consequences of ending one of our own processes."""
     if row.pid == worker_pid:
-        return ["It is this workbench's own worker: a run that goes on ends."]
-    return ["This workbench started it: what needs it ends."] if row.ours else []
+        return ["It is this workbench's runner: its active run will end."]
+    return ["This workbench started it and needs it."] if row.ours else []
 
 
 class ProcessesPane(AgingPane):
@@ -375,6 +375,6 @@ class ProcessesTab(CommandScreen):
         words = [
             f"{row.pid}  {row.user or 'unknown user'}  {row.command or 'unknown command'}",
             *_describe_consequences(row, self.machine.worker_pid),
-            "It gets SIGTERM: most programs end, and lose what they have not saved.",
+            "It receives SIGTERM: most programs end and lose unsaved work.",
         ]
         self.app.push_screen(ConfirmScreen(f"Terminate process {row.pid}?", words), on_answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from tui.core.child.launch import Launched
@@ -12,9 +12,14 @@ from tui.core.child.process import ChildProcess
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import EventBus, RunnerStatus
 from tui.core.tasks import Tasks
+from tui.devices.allocators.messages import pids_of
 from tui.devices.monitor.messages import Sample
 from tui.devices.session.monitor_supervisor import MonitorSupervisor
-from tui.devices.session.watch_supervisor import WatchSupervisor
+from tui.devices.session.watch_supervisor import (
+    IN_BACKGROUND_S,
+    ON_SCREEN_S,
+    WatchSupervisor,
+)
 from tui.devices.state.machine import DeviceSelected, MachineState
 from workloads.protocol import messages
 
@@ -121,8 +126,25 @@ class DeviceSession:
 
     def _pass_on_sample(self, sample: Sample) -> None:
         if self._watch is not None:
-            self._watch.apply_sample(sample)
+            self._watch.set_listed(pids_of(sample.devices))
         self._start_watch()
+
+    def watch_processes(
+        self, pace: float, pids: Sequence[int] = (), *, children: bool = True
+    ) -> None:
+        """Start the watch at once, for a command that has no screen and no runner.
+
+        Args:
+            pace: seconds between two readings.
+            pids: watch these processes alone; none for all of this user's.
+            children: also those that ``pids`` have started.
+        """
+        sample = self._machine.sample
+        listed = () if sample is None else pids_of(sample.devices)
+        self._watch = WatchSupervisor(
+            self._bus.publish, pace=pace, pids=pids, listed=listed, children=children
+        )
+        self.spawn(self._watch.supervise())
 
     def _start_watch(self) -> None:
         """Start the watch where it is needed, but not before what a start needs is there."""
@@ -131,7 +153,7 @@ class DeviceSession:
             return
         if not self._machine.runner_answered:
             return
-        self._watch = WatchSupervisor(self._bus.publish, sample)
+        self._watch = WatchSupervisor(self._bus.publish, listed=pids_of(sample.devices))
         self.spawn(self._watch.supervise())
 
     # ---- what a front end requests, as ``DeviceActions`` describes it ----
@@ -151,5 +173,5 @@ class DeviceSession:
     def watch_torch(self, wanted: bool) -> None:
         self._reads_torch = wanted
         if self._watch is not None:
-            self._watch.look_at(wanted)
+            self._watch.set_pace(ON_SCREEN_S if wanted else IN_BACKGROUND_S)
         self._start_watch()

@@ -19,7 +19,9 @@ SLACK_S = 2.0
 def refusal(row: GpuProcess) -> str | None:
     """Why a process of the list cannot be sent a signal; ``None`` where it can."""
     if row.started_at is None:
-        reason = next(iter(row.unavailable.values()), "it cannot be tied to a process here")
+        reason = next(
+            iter(row.unavailable.values()), "it cannot be matched to a process on this machine"
+        )
         return f"{row.pid} is not ended: {reason}"
     if row.pid == 1:
         return "1 is init: its end is that of the machine, or of the container"

@@ -1,8 +1,9 @@
-"""Keeps the watch running, which reads the torch allocators of other processes."""
+"""Keeps the watch running, which reads the allocators of PyTorch processes from outside."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
@@ -12,35 +13,54 @@ from tui.devices import allocators as watch
 from tui.devices.allocators.messages import (
     WATCH_EVENTS,
     ListedProcesses,
+    LookFor,
     ProcessFigures,
     WatchEvent,
     WatchPace,
-    pids_of,
 )
-from tui.devices.monitor.messages import Sample
 
-LOOKED_AT_S = 0.5
+ON_SCREEN_S = 0.5
 """Between two readings while they are on the screen."""
-UNSEEN_S = 2.0
-"""While they are not: what they tell over time needs no more."""
+IN_BACKGROUND_S = 2.0
+"""Between two readings while they are not: findings over time need no more."""
 
 
 class WatchSupervisor(ChildSupervisor[WatchEvent]):
-    """Keeps a watch running, from when it is first needed.
+    """Keeps a watch running, and what it was asked for across restarts.
 
     Args:
         publish: receives each event.
-        sample: the monitor's newest.
+        pace: seconds between two readings.
+        pids: watch these processes alone; none for all of this user's.
+        listed: processes that NVML lists, which are watched too.
+        children: also those that ``pids`` have started.
     """
 
-    def __init__(self, publish: Publish, sample: Sample | None) -> None:
+    def __init__(
+        self,
+        publish: Publish,
+        *,
+        pace: float = ON_SCREEN_S,
+        pids: Iterable[int] = (),
+        listed: tuple[int, ...] = (),
+        children: bool = True,
+    ) -> None:
         super().__init__()
         self._publish = publish
-        self._listed = pids_of(sample.devices) if sample else ()
-        self._pace = LOOKED_AT_S
+        self._pace = WatchPace(pace)
+        self._wanted = LookFor(tuple(sorted(pids)), children)
+        self._listed = ListedProcesses(listed)
+        self._given: frozenset[object] = frozenset()
+        """Requests that the newest child was started with."""
 
     def make_child(self) -> ChildProcess[WatchEvent]:
-        command = watch.serving(self._pace, listed=self._listed)
+        self._given = frozenset((self._wanted, self._listed, self._pace))
+        command = watch.serving(
+            self._pace.seconds,
+            self._wanted.pids,
+            self._listed.pids,
+            children=self._wanted.children,
+        )
         return ChildProcess(
             command,
             WATCH_EVENTS,
@@ -49,7 +69,9 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
         )
 
     def send_first_requests(self) -> None:
-        self.send(ListedProcesses(self._listed))
+        for request in (self._wanted, self._listed, self._pace):
+            if request not in self._given:
+                self.send(request)
 
     def apply_event(self, event: WatchEvent) -> None:
         self.is_useful = self.is_useful or isinstance(event, ProcessFigures)
@@ -62,19 +84,27 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
     async def wait_for_next_start(self, reason: str, seconds: float) -> None:
         words = f"the watch ended: {reason}; it is restarted"
         self._publish(WatchStatus("restarting", words))
-        self._publish(LogLine("watch", f"ended: {reason}", "error"))
+        last = "" if self.child is None else " ".join(self.child.stderr.last(1))
+        self._publish(LogLine("watch", f"ended: {reason} {last}".rstrip(), "error"))
         await asyncio.sleep(seconds)
 
-    def look_at(self, wanted: bool) -> None:
-        """Have them read often while they are looked at."""
-        pace = LOOKED_AT_S if wanted else UNSEEN_S
-        if pace != self._pace:
-            self._pace = pace
-            self.send(WatchPace(pace))
+    # ---- requests ----
 
-    def apply_sample(self, sample: Sample) -> None:
-        """Have those watched too that NVML lists."""
-        listed = pids_of(sample.devices)
-        if listed != self._listed:
-            self._listed = listed
-            self.send(ListedProcesses(listed))
+    def set_pace(self, seconds: float) -> None:
+        """Read the figures this many seconds apart."""
+        if seconds != self._pace.seconds:
+            self._pace = WatchPace(seconds)
+            self.send(self._pace)
+
+    def set_pids(self, pids: Iterable[int]) -> None:
+        """Watch these processes."""
+        wanted = LookFor(tuple(sorted(pids)), self._wanted.children)
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self.send(wanted)
+
+    def set_listed(self, pids: tuple[int, ...]) -> None:
+        """Watch the processes that NVML lists, too."""
+        if pids != self._listed.pids:
+            self._listed = ListedProcesses(pids)
+            self.send(self._listed)

@@ -118,7 +118,7 @@ WITHOUT_NVML = (
     "no NVML: libnvidia-ml.so.1 is not found, though CUDA works; in a container set "
     "NVIDIA_DRIVER_CAPABILITIES=compute,utility, otherwise LD_LIBRARY_PATH"
 )
-NOT_ASKED = "NVML cannot be asked here"
+NOT_ASKED = "NVML is not available on this machine"
 """Why a figure of NVML is absent; the line above the devices says why that is."""
 
 
@@ -182,6 +182,12 @@ class ConsistentReadings:
         self._samples: deque[Sample] = deque()
         self._standing: dict[str, _StablePeriod] = {}
         """By torch's name of the device."""
+
+    def copy(self) -> ConsistentReadings:
+        """Return a copy that later readings do not change."""
+        copied = ConsistentReadings()
+        copied._samples, copied._standing = self._samples.copy(), self._standing.copy()
+        return copied
 
     def apply_sample(self, sample: Sample) -> None:
         """Remember a reading of NVML."""

@@ -9,7 +9,6 @@ from typing import Any, Union
 from tui.core.events import EventBus, MonitorStatus, RunnerStatus, Topic, Topics, WatchStatus
 from tui.devices.allocators.messages import ProcessFigures, TorchProcesses, WatchHello
 from tui.devices.monitor.messages import Device, MonitorHello, Sample
-from tui.devices.state.allocators import Allocators
 from tui.devices.state.devices import (
     CPU,
     NOT_ASKED,
@@ -19,6 +18,7 @@ from tui.devices.state.devices import (
     reconcile_driver,
 )
 from tui.devices.state.history import History
+from tui.devices.state.watched_processes import WatchedProcesses
 from workloads.protocol import messages
 from workloads.protocol.results import Environment
 
@@ -51,9 +51,17 @@ class MachineState:
     Args:
         bus: whose events change it.
         simulated: the GPUs are no hardware; a recording says so.
+        processes: makes the state of the watched processes.
     """
 
-    def __init__(self, bus: EventBus, *, simulated: bool = False) -> None:
+    def __init__(
+        self,
+        bus: EventBus,
+        *,
+        simulated: bool = False,
+        processes: Callable[[], WatchedProcesses] = WatchedProcesses,
+    ) -> None:
+        self._make_processes = processes
         self.simulated = simulated
         for kind, handler in self._handlers().items():
             bus.subscribe(kind, handler)
@@ -77,7 +85,7 @@ class MachineState:
         self.moments = ConsistentReadings()
         """The newest figures of NVML and torch that are of one moment."""
         self.history = History()
-        self.allocators: Allocators | None = None
+        self.allocators: WatchedProcesses | None = None
         """Of all torch processes, read from outside; ``None`` until the watch says something."""
         self._read: dict[str, Device] = {}
         """Of the devices that the newest sample lists: as each was read last, by its id."""
@@ -219,7 +227,7 @@ class MachineState:
         self, event: WatchStatus | WatchHello | TorchProcesses | ProcessFigures
     ) -> Topics:
         if self.allocators is None:
-            self.allocators = Allocators()
+            self.allocators = self._make_processes()
             if self.sample is not None:
                 self.allocators.apply_sample(self.sample)
         changed = self.allocators.apply(event)

@@ -221,7 +221,7 @@ def _gpu_holders(device: Device, before_loss: Device | None, sample: Sample, now
     rows = device.processes
     memory = device.memory
     if rows is None:
-        reason = device.unavailable.get("processes", "NVML lists no processes here")
+        reason = device.unavailable.get("processes", "NVML lists no processes on this machine")
         notes.append(f"processes n/a: {reason}")
     unnamed = [row for row in rows or () if row.memory is None]
     known = sum(row.memory for row in rows or () if row.memory is not None)
@@ -234,7 +234,9 @@ def _gpu_holders(device: Device, before_loss: Device | None, sample: Sample, now
         used_about = device.unavailable.get("memory.used", "not reported")
     found.append(Remainder("device used", memory.used, used_about, strong=True))
     if memory.driver_reserved is not None:
-        found.append(Remainder("driver", memory.driver_reserved, "kept by the driver for itself"))
+        found.append(
+            Remainder("driver", memory.driver_reserved, "reserved by the driver for itself")
+        )
     found.append(Remainder("free", memory.free, ""))
     found.append(Remainder("total", memory.total, ""))
     return Holders(tuple(found), tuple(notes))

@@ -11,9 +11,9 @@ from tui.devices.allocators.messages import TorchProcess
 from tui.devices.memory import Gauge, Term
 from tui.devices.memory.model import Absent, Stale, format_reading, get_value
 from tui.devices.monitor.messages import GpuProcess, Sample
-from tui.devices.state.allocators import Allocator
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import MemoryPoint
+from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import Fact
 from tui.devices.views.history import PlottedFigure, history_lines, span_rule
 from tui.devices.views.memory import (
@@ -211,7 +211,7 @@ def _would_free(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
     if isinstance(free, Absent):
         remark = free.reason
     else:
-        remark = "what emptying the cache returns at most"
+        remark = "the most that emptying the cache returns"
         if view.key != CPU:
             remark += "; private pools, as of CUDA graphs, may hold some of it"
     head: Line = (
@@ -245,7 +245,7 @@ def _processes(view: DeviceView, worker_pid: int | None, cells: int) -> list[Lin
     found = _section("processes on the device", cells)
     processes = view.nvml.processes
     if processes is None:
-        reason = view.nvml.unavailable.get("processes", "NVML lists no processes here")
+        reason = view.nvml.unavailable.get("processes", "NVML lists no processes on this machine")
         return [*found, *paragraph(f"{text.NA}: {reason}", cells, TextStyle.QUIET)]
     if not processes:
         return [*found, (Span("none", TextStyle.QUIET),)]
@@ -273,7 +273,7 @@ def _process(
         Span(right(text.size(process.memory), SIZE), TextStyle.STRONG),
         Span(f"  {left(process.kind, 8)}", TextStyle.QUIET),
     )
-    what = "the runner's worker" if worker else process.command or text.NA
+    what = "the workbench's runner" if worker else process.command or text.NA
     if ours and not worker:
         what = f"of this workbench: {what}"
     reasons = dict.fromkeys(process.unavailable.values())

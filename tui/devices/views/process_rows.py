@@ -12,9 +12,9 @@ from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, derive, get_value
 from tui.devices.memory.others import other_process, unplaced
 from tui.devices.monitor.messages import Device, GpuProcess, ParentProcess, Sample
-from tui.devices.state.allocators import Allocators
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import sort_with_hysteresis
+from tui.devices.state.watched_processes import WatchedProcesses
 
 Order = Literal[
     "memory", "allocated", "cached", "peak", "sm", "cpu", "host", "gpu", "pid", "user", "age"
@@ -78,7 +78,7 @@ def process_rows(
     pattern: str,
     order: Order,
     before: Sequence[str],
-    allocators: Allocators | None = None,
+    allocators: WatchedProcesses | None = None,
     now: float = 0.0,
 ) -> tuple[ProcessRow, ...]:
     """Return the rows in their order; what was started stands below what started it.
@@ -137,7 +137,7 @@ def build_row(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) ->
         worker_pid: this program's worker.
     """
     worker = item.pid == worker_pid and item.started_at is not None
-    command = "the workbench's worker" if worker else item.command or text.NA
+    command = "the workbench's runner" if worker else item.command or text.NA
     return ProcessRow(
         key=f"{gpu} {item.pid} {item.started_at}",
         gpu=gpu,
@@ -156,7 +156,9 @@ def build_row(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) ->
     )
 
 
-def _add_torch(row: ProcessRow, allocators: Allocators, view: DeviceView, now: float) -> ProcessRow:
+def _add_torch(
+    row: ProcessRow, allocators: WatchedProcesses, view: DeviceView, now: float
+) -> ProcessRow:
     """Return a row of NVML's with what is read of torch in it."""
     torch_process = allocators.process(row.pid, row.started_at)
     if torch_process is None or row.process is None:
@@ -167,12 +169,12 @@ def _add_torch(row: ProcessRow, allocators: Allocators, view: DeviceView, now: f
 
 
 def _build_unlisted_rows(
-    allocators: Allocators, rows: Sequence[ProcessRow], place: int, now: float
+    allocators: WatchedProcesses, rows: Sequence[ProcessRow], place: int, now: float
 ) -> list[ProcessRow]:
     """Return the torch processes that NVML does not list, as in a container."""
     found = []
     shown = {row.torch_process.pid for row in rows if row.torch_process}
-    for each in allocators.read():
+    for each in allocators.allocators():
         process, placed = each.process, each.placed
         if each.ended or process.ours or process.pid in shown:
             continue

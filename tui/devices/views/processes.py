@@ -12,7 +12,7 @@ from tui.core.text import numbers as text
 from tui.devices.allocators.messages import TorchProcess
 from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading
-from tui.devices.state.allocators import Allocators
+from tui.devices.state.watched_processes import WatchedProcesses
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow
 from tui.kit.lines import (
     Line,
@@ -183,7 +183,7 @@ def find_order(
     return next((order for order in ORDERS if order == found), None)
 
 
-def unread_notes(allocators: Allocators) -> list[str]:
+def unread_notes(allocators: WatchedProcesses) -> list[str]:
     """How the watch is, and where NVML lists nobody, which torch processes are not read and why."""
     status = allocators.status
     notes = [status.reason] if status.status == "restarting" and status.reason else []

@@ -81,7 +81,7 @@ def replay(options: ReplayOptions) -> int:
         UsageError: no file is named, there is no terminal, or it cannot place text.
     """
     if len(options.names) + options.shipped != 1:
-        raise UsageError("replay: name a recording, or give --demo for the one that comes with it")
+        raise UsageError("replay: name a recording, or give --demo for the built-in one")
     if not options.shipped:
         return _play(Path(options.names[0]), options)
     place = files("tui.recordings")

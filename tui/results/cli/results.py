@@ -56,30 +56,46 @@ def add_options(parser: Parser) -> None:
     _add_filter(listed)
     _add_list(listed)
     shown = verb("show", "show everything about one result")
-    shown.add_argument("words", nargs=1, metavar="ID", help="its first digits are enough")
+    shown.add_argument("words", nargs=1, metavar="ID", help="the result's id, or its first digits")
     _add_json(shown)
     tagged = verb("tag", "tag results with a name")
-    tagged.add_argument("words", nargs="+", metavar="ID", help="what selects results, then NAME")
+    tagged.add_argument(
+        "words",
+        nargs="+",
+        metavar="ID",
+        help="which results (id, tag, box=…, …), then the tag's name",
+    )
     deleted = verb("delete", "delete results")
-    deleted.add_argument("words", nargs="+", metavar="ID", help="what selects results")
+    deleted.add_argument(
+        "words", nargs="+", metavar="ID", help="which results: an id, a tag, box=…, …"
+    )
     pruned = verb("prune", "delete old results")
-    pruned.add_argument("--older", required=True, metavar="T", help="than this: 90d or 2026-01-31")
+    pruned.add_argument(
+        "--older",
+        required=True,
+        metavar="T",
+        help="delete results older than this, such as 90d or 2026-01-31",
+    )
     compared = verb("compare", "compare two sets of results: is B faster, slower or the same?")
     compared.add_argument("words", nargs=2, metavar="A B", help=_SELECTS)
-    compared.add_argument("--workload", dest="of_workload", metavar="NAME", help="of this one only")
+    compared.add_argument(
+        "--workload", dest="of_workload", metavar="NAME", help="compare only this workload"
+    )
     _add_json(compared)
     exported = verb("export", "print results for another machine, or as a table for an issue")
     _add_filter(exported)
     exported.add_argument("words", nargs="*", metavar="ID", help=_SELECTS)
-    exported.add_argument("--markdown", action="store_true", help="a table of Markdown")
+    exported.add_argument("--markdown", action="store_true", help="print a Markdown table")
     exported.add_argument(
         "--redact",
         dest="without_names",
         action="store_true",
-        help="without the names of users, boxes and GPUs",
+        help="leave out the names of users, machines and GPUs",
     )
-    imported = verb("import", "import results from files of export or run --json")
-    imported.add_argument("words", nargs="+", metavar="FILE", help="of another box, or of this one")
+    imported = verb("import", "import results from files written by export or run --json")
+    imported.add_argument(
+        "words", nargs="+", metavar="FILE", help="a file from this or another machine"
+    )
 
 
 def _add_filter(parser: argparse.ArgumentParser) -> None:

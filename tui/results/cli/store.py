@@ -98,7 +98,9 @@ class Earlier:
             Failure: the store cannot be read, or not all was kept.
         """
         if problems:
-            raise Failure(f"--against {self._text}: nothing is compared: not all results are kept")
+            raise Failure(
+                f"--against {self._text}: nothing is compared: not all results were stored"
+            )
         with opened() as database:
             earlier = database.rows(self._wanted)
             newer = database.rows(Selection(processes=tuple(processes)))

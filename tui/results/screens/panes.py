@@ -112,7 +112,7 @@ class ResultsPane(Pane):
         """At most two: A, then B."""
         self.order: Order = ORDERS[0]
         self.pattern = ""
-        self._sentence: tuple[str, TextStyle] = ("reading the kept results", TextStyle.QUIET)
+        self._sentence: tuple[str, TextStyle] = ("reading the stored results", TextStyle.QUIET)
         self.table = ResultList(self, clock)
         self._heading = LineBar(self._heading_line)
         self._said = LinesView(lambda cells: paragraph(self._sentence[0], cells, self._sentence[1]))

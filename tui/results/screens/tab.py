@@ -40,7 +40,7 @@ from tui.results.views.result_list import NO_STORE, NOTHING_KEPT, READONLY, REPL
 from tui.results.views.results import name_of
 
 T = TypeVar("T")
-READING, WRITING = "reading what was measured", "writing"
+READING, WRITING = "reading the stored results", "writing"
 """What is said while the store is asked."""
 _TOLD = 5
 """Results that a question before a deletion names."""
@@ -190,7 +190,7 @@ class ResultsTab(CommandScreen):
     def action_compare_results(self) -> None:
         """Compare what the two marked results stand for."""
         if len(self.pane.marked) < 2:
-            words = "mark two results with space: c compares what was measured where they were"
+            words = "mark two results with space; c compares their environments"
             self.notify(words, markup=False)
             return
         a, b = self.pane.marked
@@ -258,7 +258,7 @@ class ResultsTab(CommandScreen):
                 self._change(lambda: queries.delete(self._place, rows), told)
 
         if rows:
-            words = [*_named(rows), "They cannot be had back; an export keeps a copy."]
+            words = [*_named(rows), "You cannot undo this; export them first to have a copy."]
             question = f"Delete {count(len(rows), 'result')}?"
             self.app.push_screen(ConfirmScreen(question, words), answered)
 

@@ -272,7 +272,7 @@ def conditions_apart(a: ComparisonSide, b: ComparisonSide) -> tuple[DifferingFac
     held = [sorted({word for row in side.rows for word in row.limits} - {IDLE}) for side in (a, b)]
     if held[0] != held[1]:
         words_a, words_b = (tuple(words) or ("nothing",) for words in held)
-        found.append(DifferingFact("clocks held down by", words_a, words_b))
+        found.append(DifferingFact("clocks limited by", words_a, words_b))
     return tuple(found)
 
 

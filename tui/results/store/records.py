@@ -275,7 +275,7 @@ def facts_of_output(
         devices: that worked, in torch's words.
         flags: that it ran under.
     """
-    reason = "run --json does not say"
+    reason = "not in the output of run --json"
     values: dict[str, str] = {}
     unknown = dict.fromkeys(("box", "kernel", "container"), reason)
     _add_software(environment, flags, values, unknown)

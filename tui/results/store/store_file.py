@@ -15,8 +15,8 @@ class StoreError(Exception):
 
 
 _ADVICE = (
-    ("locked", "another program holds it; try again when that has ended"),
-    ("busy", "another program holds it; try again when that has ended"),
+    ("locked", "another program has locked it; try again when that program has ended"),
+    ("busy", "another program has locked it; try again when that program has ended"),
     ("full", "make room on the disk"),
     ("not a database", "it is damaged; move it away, and a new one is made"),
     ("malformed", "it is damaged; move it away, and a new one is made"),

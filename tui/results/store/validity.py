@@ -134,9 +134,9 @@ def check_kept(kept: StoredResult) -> None:
     for tag in kept.tags:
         _check_length("a tag", tag, LONGEST_NAME)
     if (measured.workload, measured.device) != (record.workload, record.device):
-        raise ImpossibleError("workload or device is not that of what was measured")
+        raise ImpossibleError("workload or device differs from the measured one")
     if measured.status != record.status:
-        raise ImpossibleError("its status is not that of what was measured")
+        raise ImpossibleError("its status differs from the measured one")
     if record.run is not None:
         _check_run(record.run)
     if record.comparison is not None:
@@ -339,7 +339,7 @@ def _texts(value: Any, name: str, wrong: list[str]) -> tuple[str, ...]:
     return ()
 
 
-NO_FACTS = Facts({}, {"box": "what it was measured on cannot be read in the store"})
+NO_FACTS = Facts({}, {"box": "its environment in the store is unreadable"})
 """Of a result whose environment is damaged or missing."""
 
 

@@ -132,7 +132,7 @@ def title(
     if marked:
         words.append(f"{text.count(len(marked), 'result')} marked")
     if not keeps:
-        words.append("this session keeps none (--no-store)")
+        words.append("this session stores none (--no-store)")
     return "   ".join(words)
 
 

@@ -33,7 +33,7 @@ _SHOWN = ("box", "gpu", "driver", "torch")
 """Facts that a list has columns for, where its results differ in them."""
 _OF_A_PYTHON = frozenset({"torch", "python", "cuda", "cudnn"})
 """Facts that another Python has otherwise, on the same box at the same time."""
-_FOLLOWS = frozenset({"SM clock", "clocks held down by", "threads", "interop threads", "malloc"})
+_FOLLOWS = frozenset({"SM clock", "clocks limited by", "threads", "interop threads", "malloc"})
 """What differs as a consequence of others, and is nothing that a command sets."""
 
 

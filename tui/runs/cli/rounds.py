@@ -342,7 +342,7 @@ def compare_turns(a: Iterable[str], b: Iterable[str], problems: Sequence[str]) -
         Failure: the store cannot be read, or some results were not stored.
     """
     if problems:
-        raise Failure("--interleave: nothing is compared: not all results are kept")
+        raise Failure("--interleave: nothing is compared: not all results were stored")
     with opened() as database:
         sides = [
             database.rows(Selection(processes=names)) if names else []

@@ -116,7 +116,7 @@ def run(options: RunOptions) -> int:
     if options.runs is not None and options.runs < 1:
         raise UsageError(f"--runs {options.runs}: at least 1")
     if options.against and not options.store:
-        raise UsageError("--against holds kept results against each other: leave out --no-store")
+        raise UsageError("--against compares stored results: leave out --no-store")
     if options.interleave:
         if options.against or not options.store:
             other = "--against" if options.against else "--no-store"

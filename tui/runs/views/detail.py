@@ -173,7 +173,7 @@ def _run_lines(state: RunsState, run: RunState, cells: int, *, told: bool) -> li
             return paragraph(words.text, cells, words.style)
         doing = progress_words(run.progress) if run.progress else "queued"
         if doing == "figures":
-            doing = "the time is taken; its study goes on"
+            doing = "timing is done; its study is running"
         return result_lines(run.so_far, () if told else run.so_far.warnings, cells, doing)
     return [
         *flag_lines(state, run, cells),

@@ -286,7 +286,7 @@ def limit_lines(result: RunResult, cells: int) -> list[Line]:
     """Return the limit of the rate and its source."""
     limit = result.limit
     if limit is None:
-        reason = result.unavailable.get("limit", "no rate to hold against one")
+        reason = result.unavailable.get("limit", "no rate to compare with one")
         return paragraph(f"limit n/a: {reason}", cells, TextStyle.QUIET, indent="  ")
     of = rate_at_limit(result)
     value = quantity(limit.value, of[1] if of else "byte/s")

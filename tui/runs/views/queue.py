@@ -197,7 +197,7 @@ def run_all_words(state: RunsState, names: Sequence[str]) -> tuple[str, list[str
     if waiting:
         wait = "waits" if waiting == 1 else "wait"
         words.append(f"They come after the {text.count(waiting, 'run')} that {wait}.")
-    words.append("x cancels a workload's runs and X all of them; what was measured is kept.")
+    words.append("x cancels a workload's runs, X cancels all; measured results are kept.")
     return f"Run {text.count(len(names), 'workload')}?", words
 
 

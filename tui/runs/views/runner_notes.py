@@ -29,7 +29,7 @@ def runner_notes(state: RunsState, cells: int) -> list[Line]:
     for problem in state.hello.problems if state.hello else ():
         rows += paragraph(problem, cells, TextStyle.BAD, "  ")
     if not state.catalogue and not rows:
-        rows += paragraph("starting the runner, which reads the workloads", cells, TextStyle.QUIET)
+        rows += paragraph("starting the runner, which loads the workloads", cells, TextStyle.QUIET)
     return rows
 
 

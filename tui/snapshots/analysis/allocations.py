@@ -79,7 +79,7 @@ class Allocations:
     def live_at(self, event: int) -> list[int]:
         """Rows that are live right after an event, ascending; -1 is before the first."""
         if event >= self.events - 1:
-            return _rows_of(self.completed, self.events, before=len(self))
+            return _find_rows(self.completed, self.events, before=len(self))
         return [
             row
             for row, (start, end) in enumerate(zip(self.start, self.completed, strict=True))
@@ -98,10 +98,10 @@ class Allocations:
         """``0x7f12…#2``: its address and the how manieth there; 0 predates the trace."""
         if self.start[row] == BEFORE:
             return f"{self.address[row]:#x}#0"
-        same = _rows_of(self.address, self.address[row], before=row + 1)
+        same = _find_rows(self.address, self.address[row], before=row + 1)
         return f"{self.address[row]:#x}#{sum(self.start[other] != BEFORE for other in same)}"
 
-    def holding(self, address: int, event: int) -> int | None:
+    def find_holder(self, address: int, event: int) -> int | None:
         """Return the row whose block holds an address right after an event, or ``None``."""
         for row in self.live_at(event):
             begin = self.address[row]
@@ -109,16 +109,16 @@ class Allocations:
                 return row
         return None
 
-    def at_address(self, address: int, event: int) -> int | None:
+    def find_at_address(self, address: int, event: int) -> int | None:
         """Return the row that began at an address and was live after an event, or ``None``."""
-        for row in _rows_of(self.address, address, before=len(self)):
+        for row in _find_rows(self.address, address, before=len(self)):
             if self.start[row] <= event < self.completed[row]:
                 return row
         return None
 
-    def of_event(self, event: int, address: int) -> int | None:
+    def find_by_event(self, event: int, address: int) -> int | None:
         """Return the row that an alloc or free event belongs to, or ``None``."""
-        for row in _rows_of(self.address, address, before=len(self)):
+        for row in _find_rows(self.address, address, before=len(self)):
             if event in (self.start[row], self.requested[row], self.completed[row]):
                 return row
         return None
@@ -140,12 +140,12 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
     trace = device.trace
     told = lives.told
     rows = len(told)
-    address = _picked("Q", trace.address, told)
-    size = _picked("q", trace.size, told)
-    stack = _picked("I", trace.stack, told)
-    stream = _picked("I", trace.stream, told)
-    pool = _picked("h", trace.pool, told)
-    context = _picked("I", trace.context, told)
+    address = _pick("Q", trace.address, told)
+    size = _pick("q", trace.size, told)
+    stack = _pick("I", trace.stack, told)
+    stream = _pick("I", trace.stream, told)
+    pool = _pick("h", trace.pool, told)
+    context = _pick("I", trace.context, told)
     block_size = array("q", bytes(8 * rows))
     for row in lives.before:
         stack[row] = context[row] = 0
@@ -270,14 +270,14 @@ def _freed_as_allocated(trace: Trace, lives: _Lives, sizes: array[int]) -> bool:
     return differ == never
 
 
-def _picked(code: str, column: array[int], places: array[int]) -> array[int]:
+def _pick(code: str, column: array[int], places: array[int]) -> array[int]:
     """Return some items of a column; one of equal items, as is common, is not searched."""
     if column == column[:1] * len(column):
         return array(code, column[:1]) * len(places)
     return array(code, map(column.__getitem__, places))
 
 
-def _rows_of(column: array[int], value: int, before: int) -> list[int]:
+def _find_rows(column: array[int], value: int, before: int) -> list[int]:
     """Rows of a value, below a row; ``array.index`` searches faster than a loop."""
     found: list[int] = []
     row = -1

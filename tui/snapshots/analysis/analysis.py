@@ -220,7 +220,7 @@ class DeviceAnalysis:
             raise ValueError(f"event {event} of device {self.device.index} is no OOM event")
         entry, state, growth = self.entry(event), self.state(event), self.growth(event)
         message = self.message_of(event, texts)
-        told = self._told(event, circumstances or Circumstances())
+        told = self._find_outside_facts(event, circumstances or Circumstances())
 
         def evidence(figures: Figures) -> Evidence:
             return gather_evidence(
@@ -257,7 +257,7 @@ class DeviceAnalysis:
         size = self.device.trace.size[event]
         return matching_text(texts, self.device.index, _message_sizes(size))
 
-    def _told(self, event: int, circumstances: Circumstances) -> OutsideFacts:
+    def _find_outside_facts(self, event: int, circumstances: Circumstances) -> OutsideFacts:
         """Return the file's other facts of its last OOM: only this one has an inventory."""
         inventory, facts = self.snapshot.agent.inventory, self.snapshot.agent.facts
         last = event == self.replay.ooms[-1]

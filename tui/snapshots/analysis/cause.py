@@ -65,11 +65,11 @@ def shape_words(size: int) -> str:
     count = size // 4
     return (
         f"as much as {grouped(count)} elements of float32 take: those of a square of about"
-        f" {_about(isqrt(count))} x {_about(isqrt(count))}"
+        f" {_round_to_three_digits(isqrt(count))} x {_round_to_three_digits(isqrt(count))}"
     )
 
 
-def _about(value: int) -> str:
+def _round_to_three_digits(value: int) -> str:
     """Three digits of a number."""
     step = 10 ** max(0, len(str(value)) - 3)
     return grouped((value + step // 2) // step * step)
@@ -185,12 +185,12 @@ WORDS: dict[Cause, str] = {
     "other processes": "other processes hold the memory",
     "process limit": "the limit set for this process was reached",
     "refused with memory free": "the device had room, so a limit may have refused it",
-    "unknown": "the cause cannot be told",
+    "unknown": "the cause is unknown",
 }
-_FULL_OF_WHOM = "the device was full; whether this process filled it cannot be told"
+_FULL_OF_WHOM = "the device was full; it is unknown if this process filled it"
 
 
-def _decision(cause: Cause, *reasons: str, words: str = "") -> Decision:
+def _build_decision(cause: Cause, *reasons: str, words: str = "") -> Decision:
     return Decision(cause, reasons, words or WORDS[cause])
 
 
@@ -206,25 +206,25 @@ def decide(figures: Figures) -> Decision:
         "fragmentation": figures.serving_cached + figures.kind_cached,
         "other streams": figures.streams_cached,
         "private pools": figures.private_cached,
-        "other processes": _blamed_on_others(figures),
+        "other processes": _find_excess_of_others(figures),
     }
     shortfall = needed if free is None else max(1, needed - free)
-    had = _had(figures, needed)
+    had = _request_words(figures, needed)
     enough = {name: held for name, held in suspects.items() if held >= shortfall}
     if enough:
         cause = max(enough, key=lambda name: enough[name])
-        return _decision(cause, had, _blame(cause, figures, suspects[cause]))
+        return _build_decision(cause, had, _explain_cached(cause, figures, suspects[cause]))
     together = sum(suspects.values())
     if together >= shortfall:
         cause = max(suspects, key=lambda name: suspects[name])
-        return _decision(
+        return _build_decision(
             cause,
             had,
             f"{text(together)} was cached or held by others, enough only together",
-            _blame(cause, figures, suspects[cause]),
+            _explain_cached(cause, figures, suspects[cause]),
         )
     if free is None and together > 0:
-        return _decision(
+        return _build_decision(
             "unknown",
             had,
             f"{text(together)} was cached but no piece could serve; whether that and what the"
@@ -239,12 +239,12 @@ def _larger_than_device(figures: Figures, needed: int) -> Decision | None:
         return None
     same = text(figures.asked) == text(total)
     has = "a little less" if same else text(total)
-    return _decision(
+    return _build_decision(
         "larger than the device",
         f"{figures.asker} asked for {text(figures.asked)} in one piece; the device has {has} in"
         " all",
         *_shape(figures),
-        _had(figures, needed),
+        _request_words(figures, needed),
     )
 
 
@@ -255,21 +255,21 @@ def _request_or_full(figures: Figures, needed: int, shortfall: int) -> Decision:
     # than all that is live is to blame for sure.
     if roomy and (figures.total is not None or needed > figures.live):
         return _larger_than_free(figures, needed)
-    had = _had(figures, needed)
+    had = _request_words(figures, needed)
     if figures.total is None:
         filled = figures.device_free is not None and not roomy
         words = _FULL_OF_WHOM if filled else ""
-        return _decision("unknown", had, _live(figures), words=words)
+        return _build_decision("unknown", had, _live_words(figures), words=words)
     outside = figures.total - figures.reserved - (figures.device_free or 0) - (figures.others or 0)
     if outside >= max(shortfall, BESIDES) and outside > figures.live:
-        return _decision(
+        return _build_decision(
             "unknown",
             had,
-            _live(figures),
+            _live_words(figures),
             f"{text(outside)} is neither PyTorch's nor free nor told of other processes: libraries"
             " of this process such as NCCL, other allocators in it, or processes that are not told",
         )
-    return _decision("truly full", had, _live(figures))
+    return _build_decision("truly full", had, _live_words(figures))
 
 
 def _larger_than_free(figures: Figures, needed: int) -> Decision:
@@ -287,7 +287,7 @@ def _larger_than_free(figures: Figures, needed: int) -> Decision:
             f"{text(figures.live)} was live here: {share(figures.live / figures.known)} of the"
             f" {least}{text(figures.known)} that the device has"
         )
-    return _decision(
+    return _build_decision(
         "larger than what was free",
         f"{figures.asker} asked for {text(figures.asked)} in one piece; {text(free)} was free on"
         f" the device{cached}",
@@ -302,7 +302,7 @@ def _shape(figures: Figures) -> tuple[str, ...]:
     return (f"{text(figures.asked)} is {shape_words(figures.rounded)}",)
 
 
-def _live(figures: Figures) -> str:
+def _live_words(figures: Figures) -> str:
     of = "" if figures.total is None else f", {share(figures.live / figures.total)} of the device"
     cached = (
         f"the {text(figures.cached)} cached would not have been enough"
@@ -317,7 +317,7 @@ def _contradiction(figures: Figures, needed: int) -> Decision | None:
     slack = SLACK if figures.rounded > SMALL_REQUEST else 0
     if largest < figures.rounded + slack or largest == 0:
         return None
-    return _decision(
+    return _build_decision(
         "unknown",
         f"a free piece of {text(largest)} seems to have been there for the {text(figures.rounded)}"
         f" (a segment of {text(needed)}) asked for; the trace may lack events, the request may"
@@ -328,12 +328,12 @@ def _contradiction(figures: Figures, needed: int) -> Decision | None:
 def _not_memory(figures: Figures, needed: int) -> Decision | None:
     """Causes that are no lack of memory on the device."""
     if figures.address_space:
-        return _decision(
+        return _build_decision(
             "unknown", "the message tells of virtual address space that ran out, not memory"
         )
     allowed = figures.allowed
     if allowed is not None and figures.reserved + needed > allowed:
-        return _decision(
+        return _build_decision(
             "process limit",
             f"set_per_process_memory_fraction allows {text(allowed)}; {text(figures.reserved)}"
             f" was reserved and {text(needed)} more asked for",
@@ -347,7 +347,7 @@ def _not_memory(figures: Figures, needed: int) -> Decision | None:
             else "it may be a limit of set_per_process_memory_fraction (the exception's text then"
             " tells what is allowed), "
         )
-        return _decision(
+        return _build_decision(
             "refused with memory free",
             f"the device had {text(free)} free, more than the {text(needed)} that the driver was"
             " asked for",
@@ -356,13 +356,13 @@ def _not_memory(figures: Figures, needed: int) -> Decision | None:
     return None
 
 
-def _blamed_on_others(figures: Figures) -> int:
+def _find_excess_of_others(figures: Figures) -> int:
     held = max(figures.others or 0, figures.others_least)
     known = figures.known
     return held if known and held >= OTHERS_SHARE * known else 0
 
 
-def _had(figures: Figures, needed: int) -> str:
+def _request_words(figures: Figures, needed: int) -> str:
     if figures.device_free is None:
         return f"the driver was asked for {text(needed)}; how much the device had free is not told"
     return (
@@ -370,7 +370,7 @@ def _had(figures: Figures, needed: int) -> str:
     )
 
 
-def _blame(cause: Cause, figures: Figures, held: int) -> str:
+def _explain_cached(cause: Cause, figures: Figures, held: int) -> str:
     if cause == "fragmentation":
         other = (
             f", {text(figures.kind_cached)} of it in segments of the other size class"

@@ -239,7 +239,7 @@ def gather_evidence(
         process=seen.process if message is None or message.process is None else message.process,
         others=figures.others,
         others_least=figures.others_least,
-        holders=seen.holders or _named_in(message, seen.known),
+        holders=seen.holders or _other_holders(message, seen.known),
         stack=stack,
         threads=threads,
         thread=thread,
@@ -261,7 +261,7 @@ def gather_evidence(
     )
 
 
-def _named_in(message: OomText | None, known: tuple[Holder, ...]) -> tuple[Holder, ...]:
+def _other_holders(message: OomText | None, known: tuple[Holder, ...]) -> tuple[Holder, ...]:
     """Other processes that a text names; without this one's own figure it may be among them."""
     if message is None or message.process is None:
         return ()

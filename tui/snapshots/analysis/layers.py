@@ -117,7 +117,7 @@ class Categories:
         self._trace = trace
         self._stacks = stacks
         self._cover = cover
-        self._told = [_told(name) for name in snapshot.categories]
+        self._parse_category = [_parse_category(name) for name in snapshot.categories]
         self._annotated = any(
             note.name.startswith(_OPTIMIZER_STEP) for note in snapshot.annotations
         )
@@ -127,7 +127,7 @@ class Categories:
         """Return the category of one allocation, by its row in the table."""
         start = self._table.start[row]
         if start != BEFORE:
-            told = self._told[self._trace.category[start]]
+            told = self._parse_category[self._trace.category[start]]
             if told is not None:
                 return told
         stack = self._table.stack[row]
@@ -163,7 +163,7 @@ class Categories:
         return UNTOLD if freed_by == stack else self._of_stack(freed_by)
 
 
-def _told(name: str) -> Category | None:
+def _parse_category(name: str) -> Category | None:
     """Return the category that an entry names; ``None`` where it names none."""
     plain = name.strip().lower()
     return None if plain in _UNKNOWN else Category(_NAMES.get(plain, plain), _PROFILER)

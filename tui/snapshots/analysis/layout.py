@@ -138,11 +138,11 @@ class _Walk:
             self.misfits += 1
             return
         if item.expandable:
-            if before is not None and before.end == item.address and _joins(before, item):
+            if before is not None and before.end == item.address and _can_join(before, item):
                 self._remove(before.address)
                 item = _join(before, item)
             after = self._by_start.get(item.end)
-            if after is not None and _joins(item, after):
+            if after is not None and _can_join(item, after):
                 self._remove(after.address)
                 item = _join(item, after)
         self._insert(item)
@@ -164,7 +164,7 @@ def _part(whole: Range, start: int, end: int) -> Range:
     return replace(whole, address=start, size=end - start)
 
 
-def _joins(low: Range, high: Range) -> bool:
+def _can_join(low: Range, high: Range) -> bool:
     """Return whether two neighbours are of one expandable segment, as far as is known of them."""
     return (
         low.expandable
@@ -313,7 +313,7 @@ def layout_at(
         )
     for part in filled:
         _find_gaps(part)
-        part.range = _told_by_content(part)
+        part.range = _find_by_content(part)
     return Layout(event, tuple(filled), misfits, outside)
 
 
@@ -327,7 +327,7 @@ def _find_gaps(part: Filled) -> None:
         part.gaps.append((reached, part.range.end - reached))
 
 
-def _told_by_content(part: Filled) -> Range:
+def _find_by_content(part: Filled) -> Range:
     """Return a range of which no segment is left: what lay in it tells which requests it served."""
     item = part.range
     if item.kind is not None:

@@ -42,7 +42,7 @@ def entry_at(
     action, address = trace.action[event], trace.address[event]
     row = None
     if table is not None and action <= Action.FREE_COMPLETED:
-        row = table.of_event(event, address)
+        row = table.find_by_event(event, address)
     pool, time_us = trace.pool[event], trace.time_us[event]
     return Entry(
         event=event,
@@ -353,7 +353,7 @@ def pinning(
     for block in blocks[:limit]:
         row = block.row
         if row is None:
-            row = table.at_address(block.address, event)
+            row = table.find_at_address(block.address, event)
         shown.append(piece_of(block, stacks, None if row is None else table.name(row)))
     return Pinning(
         address=window.address,

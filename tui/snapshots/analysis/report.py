@@ -181,7 +181,7 @@ def _absent(verdict: Verdict) -> dict[str, str]:
     if verdict.growth is None:
         reasons["growth"] = "no site kept allocating at a steady pace without freeing"
     elif verdict.growth.seconds is None:
-        reasons["growth.seconds"] = "the file holds no times (torch before 2.2)"
+        reasons["growth.seconds"] = "the file has no times (torch before 2.2)"
     return reasons
 
 

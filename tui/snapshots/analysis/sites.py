@@ -92,7 +92,7 @@ class SiteTree:
             limit: rows at most; what is left off is told.
         """
         depth = len(path)
-        rows: dict[str, _Gathered] = {}
+        rows: dict[str, _GatheredNode] = {}
         for place, (size, count) in self._sums.items():
             nodes = self._path(place)
             if len(nodes) <= depth or any(
@@ -102,9 +102,9 @@ class SiteTree:
             node = nodes[depth]
             row = rows.get(node.key)
             if row is None:
-                row = rows[node.key] = _Gathered(node)
+                row = rows[node.key] = _GatheredNode(node)
             row.add(node, size, count, place[1], nodes[depth + 1 : depth + 2])
-        ordered = sorted((row.told(self.bytes) for row in rows.values()), key=_ORDERS[order])
+        ordered = sorted((row.row(self.bytes) for row in rows.values()), key=_ORDERS[order])
         rest = ordered[limit:]
         return SiteListing(
             path=path,
@@ -126,7 +126,7 @@ class SiteTree:
         return nodes
 
 
-class _Gathered:
+class _GatheredNode:
     """What is summed up of one node of the tree while it is gathered."""
 
     def __init__(self, node: Node) -> None:
@@ -145,7 +145,7 @@ class _Gathered:
         if size > self._most:
             self._most, self._stack, self._node = size, stack, node
 
-    def told(self, total: int) -> SiteRow:
+    def row(self, total: int) -> SiteRow:
         return SiteRow(
             key=self._node.key,
             label=self._node.label,
@@ -218,11 +218,11 @@ def site_tree(
         SearchError: the search is a bad or too costly pattern.
     """
     rows = _selected(table, query)
-    kept: Callable[[int], bool] | None = None
+    matches: Callable[[int], bool] | None = None
     if query.search and (query.regex or address_in(query.search) is None):
         found = matching_frames(stacks, query.search, regex=query.regex)
 
-        def kept(stack: int) -> bool:
+        def matches(stack: int) -> bool:
             return any(frame in found for frame in stacks.stack(stack))
 
     keys, group = _grouping(
@@ -233,7 +233,7 @@ def site_tree(
         grouping=query.grouping,
         pools=pools or {},
     )
-    sums = _sum_up(table, rows, keys, kept)
+    sums = _sum_up(table, rows, keys, matches)
     if query.grouping in ("function", "file"):
         sums = {
             (_site_part(stacks, stack, query.grouping), stack): entry
@@ -277,7 +277,7 @@ def _sum_up(
     table: Allocations,
     rows: list[int],
     keys: Callable[[int], Key] | None,
-    kept: Callable[[int], bool] | None,
+    matches: Callable[[int], bool] | None,
 ) -> Sums:
     stack_of, size_of, start = table.stack, table.size, table.start
     sums: Sums = {}
@@ -293,9 +293,9 @@ def _sum_up(
         else:
             entry[0] += size_of[row]
             entry[1] += 1
-    if kept is None:
+    if matches is None:
         return sums
-    return {place: entry for place, entry in sums.items() if kept(place[1])}
+    return {place: entry for place, entry in sums.items() if matches(place[1])}
 
 
 def _site_part(stacks: Stacks, stack: int, part: Grouping) -> str:

@@ -117,7 +117,7 @@ def _blocks(segment: Segment, name: str, faults: _Faults) -> None:
             )
         if block.requested > block.size:
             faults.add(
-                "blocks smaller than what was asked for",
+                "blocks smaller than the request",
                 f"{block.address:#x} {fmt.size(block.size)} for {fmt.size(block.requested)}",
             )
         at = block.address + block.size
@@ -308,12 +308,12 @@ def _unavailable(replayed: Replay, time_us: int | None) -> dict[str, str]:
         return dict.fromkeys(absent, _NO_TRACE)
     reasons = {}
     if replayed.peak_event is None:
-        at_start = "the peak is what was live before the first event"
+        at_start = "the peak is the memory in use before the first event"
         reasons["live_peak_event"] = reasons["live_peak_time_us"] = at_start
     elif time_us == NEVER_TOLD:
-        reasons["live_peak_time_us"] = "the file holds no times (torch before 2.2)"
+        reasons["live_peak_time_us"] = "the file has no times (torch before 2.2)"
     if replayed.reserved_peak_event is None:
-        reasons["reserved_peak_event"] = "the peak is what was reserved before the first event"
+        reasons["reserved_peak_event"] = "the peak is the memory reserved before the first event"
     return reasons
 
 

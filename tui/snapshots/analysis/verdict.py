@@ -201,7 +201,7 @@ def matching_text(
 TOTAL_ROUNDED = 16 << 20
 """Bytes that the total of one message may differ from another's: it is printed in hundredths of a
 GiB."""
-_NO_TEXT = "not in the file; the text of the exception tells it (give it along)"
+_NO_TEXT = "not in the file; give the exception's text, which has it"
 
 
 def verdict(
@@ -250,7 +250,7 @@ def verdict(
         message=message,
     )
     explanation = explain(evidence(figures))
-    decision = _agreed(decide(figures), explanation)
+    decision = _reject_chance_cause(decide(figures), explanation)
     cause = decision.cause
     grown = () if growth is None else (growth_words(growth),)
     window = cheapest_window(serving, need.size)
@@ -258,9 +258,9 @@ def verdict(
     if figures.total is None:
         unavailable["total"] = _NO_TEXT
     if figures.others is None:
-        unavailable["others"] = _NO_TEXT if message is None else "the text does not tell it"
+        unavailable["others"] = _NO_TEXT if message is None else "not in the text"
     if figures.device_free is None:
-        unavailable["device_free"] = "neither the event nor a text tells it"
+        unavailable["device_free"] = "neither in the event nor in a text"
     return Verdict(
         device=device.index,
         event=entry.event,
@@ -278,7 +278,7 @@ def verdict(
         reasons=(
             *decision.reasons,
             *grown,
-            *_unsure(snapshot, figures, entry, cause, message),
+            *_unknowns(snapshot, figures, entry, cause, message),
         ),
         top=top,
         advice=advise(figures, explanation, cause, window),
@@ -328,7 +328,7 @@ _BY_CHANCE: tuple[Cause, ...] = (
 """What may have been enough for one request and not for the next one."""
 
 
-def _agreed(decision: Decision, explanation: Explanation) -> Decision:
+def _reject_chance_cause(decision: Decision, explanation: Explanation) -> Decision:
     """Return the allocator's cause unless it is one by chance: on a full device MiB decide."""
     same = _SAME.get(explanation.cause)
     if same is not None:
@@ -378,7 +378,7 @@ def gather(
         total=None if message is None else message.total,
         allowed=None if message is None else message.allowed,
         others=None if message is None else others_in(message, state.reserved, free),
-        others_least=_others_least(device, replayed, entry, free, message),
+        others_least=_least_of_others(device, replayed, entry, free, message),
         expandable=is_on(snapshot.settings, "expandable_segments")
         or any(part.range.expandable for part in serving),
         address_space=message is not None and message.address_space,
@@ -388,7 +388,7 @@ def gather(
     )
 
 
-def _others_least(
+def _least_of_others(
     device: DeviceSnapshot,
     replayed: Replay,
     entry: Entry,
@@ -446,7 +446,7 @@ def headline(decision: Decision, figures: Figures) -> str:
     )
 
 
-def _unsure(
+def _unknowns(
     snapshot: Snapshot,
     figures: Figures,
     entry: Entry,

@@ -1,1 +1,1 @@
-"""The command snapshot."""
+"""The ``snapshot`` command."""

@@ -1,4 +1,4 @@
-"""A snapshot as text for commands without a screen."""
+"""Snapshot reports as plain text for commands."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from tui.snapshots.views.sites import (
 from tui.snapshots.views.words import state_lines
 
 NARROWEST, WIDEST = 60, 120
-"""Cells of a line of what is said of a snapshot."""
+"""Width of a line, in cells."""
 MOST_VERDICTS = 3
-"""OOMs of a device that are explained in full: a library that retries leaves many."""
+"""OOMs per device to explain in full; a library that retries leaves many."""
 
 
 async def snapshot_text(
@@ -44,12 +44,12 @@ async def snapshot_text(
     """Return the text that ``snapshot`` prints.
 
     Args:
-        child: that has read the files.
-        loaded: what it said about them.
-        event: whose state is told; ``None`` for the whole trace.
-        top: how many sites are listed.
+        child: reader with the loaded files.
+        loaded: the result of loading.
+        event: show the state after this event; ``None`` for the whole trace.
+        top: number of sites to list.
         at_peak: compare the peaks, not the ends.
-        compares: there are two files, and their difference is told.
+        compares: compare two files.
 
     Raises:
         Failure: there is no such event, or nothing to compare.
@@ -65,7 +65,7 @@ async def snapshot_text(
 
 
 async def _overview(child: Reader, loaded: Loaded, cells: int, top: int) -> list[Line]:
-    """Why it ran out, and what there is, for each device; then the file."""
+    """Return the verdicts and summary of each device, then the file's facts."""
     rows: list[Line] = []
     for summary in loaded.devices:
         rows += await _verdicts(child, summary, cells, top)
@@ -86,7 +86,7 @@ async def _verdicts(child: Reader, summary: Summary, cells: int, top: int) -> li
         rows += [*verdict_lines(verdict, summary, cells), ()]
     others = len(summary.ooms) - len(told)
     if others:
-        rows += [line(f"{fmt.count(others, 'earlier OOM')}: --json tells them all"), ()]
+        rows += [line(f"{fmt.count(others, 'earlier OOM')}: --json lists them all"), ()]
     return rows
 
 

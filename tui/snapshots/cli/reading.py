@@ -1,4 +1,4 @@
-"""A reader of snapshots as commands use it: one question after the other."""
+"""Sequential client of a snapshot reader, for commands."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tui.snapshots.reader.messages import (
     ReaderEvent,
     ReaderHello,
 )
-from tui.snapshots.session.reader_child import death_in_words, names, reader
+from tui.snapshots.session.reader_child import create_reader, describe_death, format_paths
 from workloads.protocol.wire import WireError
 
 
 class Reader:
-    """A reader child whose methods are called one after the other."""
+    """Client of a reader process that makes one call at a time."""
 
     def __init__(self, child: ChildProcess[ReaderEvent], paths: tuple[str, ...]) -> None:
         self._child = child
@@ -40,20 +40,20 @@ class Reader:
         self._line = ProgressLine()
 
     def load(self, request: Load) -> None:
-        """Have it read the files, which takes a while."""
+        """Start to load the files."""
         self._child.send(request)
 
     async def loaded(self, words: Callable[[Progress], str]) -> Loaded:
-        """Return the loaded snapshot.
+        """Wait until the files are loaded, showing progress.
 
         Args:
-            words: tells how far it is.
+            words: formats progress.
 
         Raises:
-            Failure: the files cannot be read, or the reader died of them.
+            Failure: the files cannot be read, or the reader died.
         """
         self._words = words
-        loaded = await self._next()
+        loaded = await self._read_event()
         if not isinstance(loaded, Loaded):
             raise Failure(loaded.error or "the reader answered before it had read the file")
         self._loaded = True
@@ -63,16 +63,16 @@ class Reader:
         """Return the value of a method.
 
         Raises:
-            Failure: there is none.
+            Failure: the call has no value.
         """
         self._number += 1
         slot = Need(method, arguments).slot
         self._child.send(Call(self._number, method.name, arguments, slot))
         texts: list[str] = []
         while True:
-            answer = await self._next()
+            answer = await self._read_event()
             if not isinstance(answer, Answer):
-                raise Failure("the reader said what is no answer: the file was read twice")
+                raise Failure("the reader sent a malformed answer: the file was read twice")
             if answer.error is not None:
                 raise Failure(answer.error)
             if answer.more or texts:
@@ -82,40 +82,40 @@ class Reader:
         try:
             return method.parse_value("".join(texts) if texts else answer.value)
         except WireError as error:
-            raise Failure(f"the reader said what is no answer: {error}") from error
+            raise Failure(f"the reader sent a malformed answer: {error}") from error
 
-    async def _next(self) -> Loaded | Answer:
+    async def _read_event(self) -> Loaded | Answer:
         async for event in self._events:
             if isinstance(event, MalformedMessage):
-                raise Failure(f"the reader said what is no answer: {event.reason}")
+                raise Failure(f"the reader sent a malformed answer: {event.reason}")
             if isinstance(event, (Loaded, Answer)):
                 self._line.clear()
                 return event
-            self._tell(event)
+            self._show_progress(event)
         self._line.clear()
         how = await self._child.ended()
         last = next(iter(self._child.stderr.last(1)), "")
-        raise Failure(death_in_words(self._paths, how, last, loaded=self._loaded))
+        raise Failure(describe_death(self._paths, how, last, loaded=self._loaded))
 
-    def _tell(self, event: ReaderEvent) -> None:
+    def _show_progress(self, event: ReaderEvent) -> None:
         if isinstance(event, ReaderHello) and event.version != VERSION:
             raise Failure("the reader is of another version: install gpu-workbench again")
         if isinstance(event, Estimated):
-            self._line.show(f"{names(self._paths)}: {event.words}")
+            self._line.show(f"{format_paths(self._paths)}: {event.words}")
         elif isinstance(event, Progress):
             self._line.show(self._words(event))
 
 
 @asynccontextmanager
 async def reading(paths: Sequence[str]) -> AsyncIterator[Reader]:
-    """Yield a reader of some files; end it with the block.
+    """Start a reader for some files; end it with the block.
 
     Raises:
-        Failure: it cannot be started.
+        Failure: the reader cannot be started.
     """
-    # Under a number of its own: the child's standard input is the pipe that it is asked through.
+    # A copy with its own number: the child's standard input is the pipe for requests.
     source = os.dup(sys.stdin.fileno()) if STANDARD_INPUT in paths else None
-    child = reader(source)
+    child = create_reader(source)
     try:
         try:
             await child.start()

@@ -1,4 +1,4 @@
-"""``gpu-workbench snapshot``: what an allocator snapshot tells, as text, JSON or Markdown."""
+"""``gpu-workbench snapshot``: explain an allocator snapshot as text, JSON or Markdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.kit.command_line.output import UsageError, print_text, run_to_exit
 from tui.kit.command_line.values import size_of
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.cli.reading import reading
-from tui.snapshots.options import memory_of, oom_text
+from tui.snapshots.options import parse_memory, read_oom_text
 from tui.snapshots.reader.messages import (
     Load,
 )
@@ -29,34 +29,34 @@ WHOLE: EventRange = (0, None)
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOptions:
-    """Which files, what of them, and how it is printed."""
+    """The files, the part to analyse and the output format."""
 
     names: Sequence[str]
-    """A file, or the word diff and two files."""
+    """A file, or ``diff`` and two files."""
     json: bool = False
     markdown: bool = False
     devices: Sequence[str] = ()
     """The index of one device in the file; empty for all."""
     at: int | None = None
-    """An event: the state right after it is told."""
+    """Show the state right after this event."""
     top: int = 10
     """Sites to list."""
     peak: bool = False
-    """Of a difference: compare the peaks, not the ends."""
+    """With ``diff``: compare the peaks, not the ends."""
     without_names: bool = False
-    """Take out user names and home directories."""
+    """Remove user names and home directories."""
     exceptions: str = ""
-    """File with the text of exceptions, ``-`` for standard input; empty for none."""
+    """File with exception messages, ``-`` for standard input; empty for none."""
     range: EventRange = WHOLE
-    """What to keep of the trace."""
+    """The part of the trace to keep."""
     min_size: int = 0
-    """Bytes: what is smaller is left out."""
+    """Leave out smaller allocations, in bytes."""
     allowed: int | None = None
     """Bytes that reading may take; ``None`` for a quarter of what is available."""
 
 
 def add_options(parser: Parser) -> None:
-    """Add the files, their part, and the format."""
+    """Add the options of the command."""
     add_common(parser)
     parser.add_argument(
         "names", nargs="+", metavar="FILE", help="a snapshot, - for standard input, or: diff A B"
@@ -70,7 +70,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--peak", action="store_true", help="with diff: compare the peaks, not the ends"
     )
-    # By other names than the workbench's own, which stand before the command.
+    # The names differ from those of the workbench's own options before the command.
     parser.add_argument(
         "--redact",
         dest="without_names",
@@ -99,17 +99,17 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         MEMORY_OPTION,
         dest="allowed",
-        type=memory_of,
+        type=parse_memory,
         metavar="SIZE",
         help="memory limit for reading, such as 8GiB (default: a quarter of the available memory)",
     )
 
 
 def event_range(text: str) -> EventRange:
-    """``1000..2000`` as the first and the last number; either may be left out.
+    """Parse ``1000..2000`` into its first and last number; either may be left out.
 
     Raises:
-        UsageError: it is not of that form.
+        UsageError: the text does not have this form.
     """
     first, dots, last = text.partition("..")
     ends = [end.strip() for end in (first, last)]
@@ -122,10 +122,10 @@ def event_range(text: str) -> EventRange:
 
 
 def snapshot(options: SnapshotOptions) -> int:
-    """Print what was asked for; returns the exit code.
+    """Print the requested report; return the exit code.
 
     Raises:
-        UsageError: arguments that do not go together.
+        UsageError: the arguments do not go together.
     """
     if options.top < 1:
         raise UsageError(f"--top {options.top}: at least 1")
@@ -136,22 +136,22 @@ def snapshot(options: SnapshotOptions) -> int:
     if not compares and len(found) != 1:
         raise UsageError("snapshot: give one FILE, or diff A B (a file named diff is ./diff)")
     paths = tuple(found[1:] if compares else found)
-    text = oom_text(options.exceptions, paths)
+    text = read_oom_text(options.exceptions, paths)
     if STANDARD_INPUT in paths:
         if compares:
             raise UsageError("snapshot diff: both files must be named, - is for one file alone")
         if sys.stdin.isatty():
             raise UsageError("snapshot -: nothing is piped in; give a file or pipe one in")
-    return run_to_exit(_tell(options, paths, text, compares=compares))
+    return run_to_exit(_print_snapshot(options, paths, text, compares=compares))
 
 
-async def _tell(
+async def _print_snapshot(
     options: SnapshotOptions, paths: tuple[str, ...], text: str, *, compares: bool
 ) -> int:
-    load = _load(options, paths, text)
+    load = _build_load(options, paths, text)
     async with reading(paths) as child:
         child.load(load)
-        # The door to the views, which are imported while the reader reads.
+        # Import the views while the reader loads the file.
         from tui.snapshots.cli.output import snapshot_text
         from tui.snapshots.model.calls import REPORT, ReportArguments
         from tui.snapshots.views.overview import progress_words
@@ -166,12 +166,12 @@ async def _tell(
             told = await snapshot_text(
                 child, loaded, event=event, top=top, at_peak=at_peak, compares=compares
             )
-        # Before the reader is ended: giving back its memory takes a while.
+        # Print before the reader ends: releasing its memory takes a while.
         print_text(told)
     return 0
 
 
-def _load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
+def _build_load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
     absolute = tuple(
         path if path == STANDARD_INPUT else str(Path(path).expanduser().absolute())
         for path in paths
@@ -179,7 +179,7 @@ def _load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
     first, last = options.range
     known = None
     if len(absolute) == 1 and not options.without_names:
-        # The door to the runs that are kept, which other files do not need.
+        # The watched runs take long to import, and few commands need them.
         from tui.watch.state.explained import known_of_snapshot
 
         known = known_of_snapshot(Path(absolute[0]))
@@ -187,7 +187,7 @@ def _load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
     return Load(
         0,
         absolute,
-        device=_device(options.devices),
+        device=_parse_device(options.devices),
         first=first,
         last=last,
         minimal_size=options.min_size,
@@ -199,7 +199,7 @@ def _load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
     )
 
 
-def _device(wanted: Sequence[str]) -> int | None:
+def _parse_device(wanted: Sequence[str]) -> int | None:
     if not wanted:
         return None
     if len(wanted) > 1 or not wanted[0].isdigit():

@@ -87,15 +87,15 @@ class _Whole:
         self.left = max(0, size)
         self.rows: list[tuple[AccountName, int, str]] = []
 
-    def take(self, name: AccountName, size: int, words: str) -> int:
+    def deduct(self, name: AccountName, size: int, words: str) -> int:
         taken = min(max(0, size), self.left)
         if taken:
             self.left -= taken
             self.rows.append((name, taken, words))
         return taken
 
-    def rest(self, name: AccountName, words: str) -> int:
-        return self.take(name, self.left, words)
+    def deduct_rest(self, name: AccountName, words: str) -> int:
+        return self.deduct(name, self.left, words)
 
 
 def used_of(evidence: Evidence) -> int:
@@ -123,25 +123,25 @@ def account(evidence: Evidence, leak: Leak | None) -> Account:
     _cached(evidence, torch)
     _outside(evidence, device)
     rows = [*live.rows, *torch.rows, *device.rows]
-    return Account(_merged(rows, used), used)
+    return Account(_merge(rows, used), used)
 
 
 def _live(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     if evidence.rounding:
-        live.take("rounding", evidence.rounding, "blocks larger than what was asked for")
-    live.take("pending", evidence.pending, "freed, but a stream still uses it (record_stream)")
+        live.deduct("rounding", evidence.rounding, "blocks larger than the request")
+    live.deduct("pending", evidence.pending, "freed, but a stream still uses it (record_stream)")
     if evidence.inventory is not None:
         _by_inventory(evidence, live, leak)
     elif evidence.purposes:
         _by_history(evidence, live, leak)
     elif leak is not None:
-        live.take("leak", leak.bytes, leak.subject)
+        live.deduct("leak", leak.bytes, leak.subject)
     why = (
-        "live tensors: neither an inventory nor a history tells what they are for"
+        "live tensors, purpose unknown: no inventory and no history"
         if evidence.inventory is None and not evidence.purposes
-        else "live, and no source tells what it is for"
+        else "live, purpose unknown: no source has it"
     )
-    live.rest("other tensors", why)
+    live.deduct_rest("other tensors", why)
 
 
 def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
@@ -150,9 +150,9 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     for role, name in ROLES.items():
         parts = [part for part in inventory.parts if part.role == role]
         owners = ", ".join(dict.fromkeys(part.owner for part in parts))
-        own_of_leak = [p.bytes for p in parts if leak is not None and _is_of(leak, p)]
-        live.take(name, sum(part.bytes for part in parts) - sum(own_of_leak), owners)
-    leaked = 0 if leak is None else live.take("leak", leak.bytes, leak.subject)
+        own_of_leak = [p.bytes for p in parts if leak is not None and _matches(leak, p)]
+        live.deduct(name, sum(part.bytes for part in parts) - sum(own_of_leak), owners)
+    leaked = 0 if leak is None else live.deduct("leak", leak.bytes, leak.subject)
     # What a leak holds was counted: first what its name reaches, then what its graphs hold.
     of_name = 0 if leak is None else min(leak.held, leaked)
     behind = leaked - of_name
@@ -160,7 +160,7 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     named = [each for each in evidence.named if not own or each.name != own]
     plain, unnamed = sum(each.bytes for each in named), inventory.other_bytes
     kept = inventory.remainder
-    if _graphs_hold(evidence):
+    if _has_graph(evidence):
         # What autograd has saved of tensors that Python made has a Python object, too.
         kept, unnamed = kept + unnamed, 0
     plain += max(0, unnamed - max(0, behind - kept))
@@ -168,22 +168,22 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     temporaries = sum(each.bytes for each in evidence.purposes if each.name == "optimizer step")
     remainder = max(0, kept - (evidence.rounding or 0) - evidence.pending - behind)
     if temporaries:
-        taken = live.take("temporaries", min(temporaries, remainder), "the optimizer's step")
+        taken = live.deduct("temporaries", min(temporaries, remainder), "the optimizer's step")
         remainder -= taken
-    live.take("other tensors", plain, f"reached by name: {names}" if names else "without a name")
+    live.deduct("other tensors", plain, f"reached by name: {names}" if names else "without a name")
     if remainder:
-        live.take(
+        live.deduct(
             "activations",
             remainder,
             "no name: what autograd has saved, temporaries of the failing call, memory of C++",
         )
 
 
-def _is_of(leak: Leak, part: ModelPart) -> bool:
+def _matches(leak: Leak, part: ModelPart) -> bool:
     return leak.name == f"{part.role} of {part.owner}"
 
 
-def _graphs_hold(evidence: Evidence) -> bool:
+def _has_graph(evidence: Evidence) -> bool:
     """Return whether a graph is there that tensors without a name may belong to."""
     stacks = (evidence.stack, main_stack(evidence.threads))
     return (
@@ -202,7 +202,7 @@ def _by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
         if each.site:
             most.setdefault(name, f"most of it at {each.site}")
     if leak is not None:
-        left = live.take("leak", leak.bytes, leak.subject)
+        left = live.deduct("leak", leak.bytes, leak.subject)
         # A leak's tensors were made somewhere: take them from what they were counted to.
         made_as: tuple[AccountName, ...] = (
             "other tensors",
@@ -215,31 +215,31 @@ def _by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
             by_name[part] -= less
             left -= less
     for name, size in by_name.most_common():
-        live.take(name, size, most.get(name, "by the stacks of the history"))
+        live.deduct(name, size, most.get(name, "by the stacks of the history"))
 
 
 def _cached(evidence: Evidence, torch: _Whole) -> None:
-    torch.take("CUDA graphs", evidence.graphs_cached, "free in the pools of CUDA graphs")
-    torch.take("MemPool", evidence.pools_cached, "free in pools of torch.cuda.MemPool")
-    torch.take(
+    torch.deduct("CUDA graphs", evidence.graphs_cached, "free in the pools of CUDA graphs")
+    torch.deduct("MemPool", evidence.pools_cached, "free in pools of torch.cuda.MemPool")
+    torch.deduct(
         "private pools",
         evidence.private_cached,
         "free in private pools; the file does not tell CUDA graphs and MemPools apart",
     )
-    torch.take("other streams", evidence.streams_cached, "cached for other streams")
+    torch.deduct("other streams", evidence.streams_cached, "cached for other streams")
     largest = evidence.largest
     pieces = (
         "cached by the allocator; in which pieces is not known"
         if largest is None
         else "cached in pieces beside live blocks"
     )
-    torch.rest("fragmentation", pieces)
+    torch.deduct_rest("fragmentation", pieces)
 
 
 def _outside(evidence: Evidence, device: _Whole) -> None:
     own = evidence.process
     if own is not None:
-        device.take(
+        device.deduct(
             "outside torch",
             own - evidence.reserved,
             "this process outside torch: CUDA context, kernels, libraries",
@@ -247,11 +247,11 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
     if evidence.holders:
         for each in sorted(evidence.holders, key=lambda each: -each.bytes):
             who = " ".join(filter(None, [f"process {each.pid}", each.user, each.command[:60]]))
-            device.take("other processes", each.bytes, who)
+            device.deduct("other processes", each.bytes, who)
     elif evidence.others:
-        device.take("other processes", evidence.others, "their pids are not known")
+        device.deduct("other processes", evidence.others, "their pids are not known")
     elif evidence.others_least:
-        device.take(
+        device.deduct(
             "other processes",
             evidence.others_least,
             "more was held outside this process than at another moment of the trace",
@@ -263,10 +263,10 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
         )
     else:
         why = "neither this process's nor free: the driver's own part, or processes not listed"
-    device.rest("unknown", why)
+    device.deduct_rest("unknown", why)
 
 
-def _merged(rows: Sequence[tuple[AccountName, int, str]], used: int) -> tuple[AccountRow, ...]:
+def _merge(rows: Sequence[tuple[AccountName, int, str]], used: int) -> tuple[AccountRow, ...]:
     """Rows of one name together, other processes apart; largest first, what is unknown last."""
     found: dict[tuple[AccountName, str], int] = {}
     words: dict[tuple[AccountName, str], str] = {}

@@ -63,8 +63,8 @@ def advise(
     made = [*made, *_OF_CAUSE[cause](asked)]
     made += [] if evidence.half_block_is_narrow else cast
     made += _lost_to_rounding(asked, cause)
-    made += _not_enough(asked, cause)
-    made += _record(asked, cause)
+    made += _warn_expandable_segments(asked, cause)
+    made += _advise_history(asked, cause)
     return tuple(made)
 
 
@@ -351,7 +351,7 @@ def _request(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def _none(_asked: FailedRequest) -> list[Remedy]:
+def _advise_nothing(_asked: FailedRequest) -> list[Remedy]:
     return []
 
 
@@ -379,7 +379,7 @@ _OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], list[Remedy]]] = {
     "refused with memory free": allocator_advice.refused,
     "address space": allocator_advice.address_space,
     "full": _tensors,
-    "unknown": _none,
+    "unknown": _advise_nothing,
 }
 
 
@@ -410,7 +410,7 @@ def _lost_to_rounding(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]
     )
 
 
-def _not_enough(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
+def _warn_expandable_segments(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
     """Return a warning against torch's own advice if it would not have helped."""
     evidence = asked.evidence
     stuck = evidence.stuck if evidence.stuck is not None else evidence.cached
@@ -427,7 +427,7 @@ def _not_enough(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
     return [Remedy("do not expect expandable segments or empty_cache() to help", why + after)]
 
 
-def _record(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
+def _advise_history(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
     """Return the advice to record a history if it would tell more and none was made."""
     evidence = asked.evidence
     if evidence.recorded or (evidence.history and (asked.where is not None or evidence.watched)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui.snapshots.explain.evidence import Circumstances, Holder
-from tui.snapshots.explain.explain import words_of_place
+from tui.snapshots.explain.explain import format_failure
 from tui.snapshots.explain.explanation import (
     AccountName,
     AccountRow,
@@ -46,8 +46,8 @@ def explain_driver_oom(
     used = sum(size for _, size, _ in rows)
     conclusion = _conclusion(holders, own, known.total)
     unavailable = {
-        "asked": "the driver's error does not tell what was asked for",
-        "free": "the driver's error does not tell what was free",
+        "asked": "the driver's error does not state the requested size",
+        "free": "the driver's error does not state the free memory",
     }
     if where is None:
         unavailable["where"] = "no Python frame of the request is on record"
@@ -56,7 +56,7 @@ def explain_driver_oom(
     if not holders:
         unavailable["holders"] = "NVML has listed no other process on the device that ran out"
     return Explanation(
-        line=f"{words_of_place(where, step=step, thread=thread, backward=False)}. {conclusion}",
+        line=f"{format_failure(where, step=step, thread=thread, backward=False)}. {conclusion}",
         conclusion=conclusion,
         cause=_cause(holders, own),
         where=where,
@@ -107,9 +107,9 @@ def _rows(holders: Sequence[Holder], reserved: int, own: int) -> list[tuple[Acco
 
 def _advice(holders: Sequence[Holder], own: int) -> tuple[Remedy, ...]:
     if not holders or sum(each.bytes for each in holders) <= own:
-        why = "the driver's error does not tell who holds the memory"
+        why = "the driver's error does not name the processes that use the memory"
         return (
-            Remedy("look at who holds the device: nvidia-smi, or `gpu-workbench devices`", why),
+            Remedy("list the processes on the device: nvidia-smi, or `gpu-workbench devices`", why),
         )
     largest = holders[0]
     return (

@@ -24,7 +24,7 @@ def explain(evidence: Evidence) -> Explanation:
     conclusion = conclude(evidence, found, leak, device, cause)
     return Explanation(
         line=(
-            words_of_place(where, step=evidence.step, thread=evidence.thread, backward=backward)
+            format_failure(where, step=evidence.step, thread=evidence.thread, backward=backward)
             + f". {conclusion}"
         ),
         conclusion=conclusion,
@@ -50,7 +50,7 @@ def place(evidence: Evidence) -> tuple[CodeLine | None, bool]:
     return user_frame(evidence.stack) or user_frame(main), waits or in_backward(evidence.stack)
 
 
-def words_of_place(
+def format_failure(
     where: CodeLine | None, *, step: int | None, thread: str | None, backward: bool
 ) -> str:
     """Return when and where it failed: ``OOM at step 190, oom.py:15 in train``."""
@@ -75,7 +75,9 @@ def _unavailable(evidence: Evidence, where: CodeLine | None, device: Capacity) -
     if where is None:
         reasons["where"] = "no Python frame of the request is on record"
     if evidence.step is None:
-        reasons["step"] = "only a program under the watch tells its optimizer steps"
+        reasons["step"] = "optimizer steps are counted only in watched runs"
     if device.bytes is None:
-        reasons["device_bytes"] = "only the exception's text or a watch tells the device's total"
+        reasons["device_bytes"] = (
+            "only the exception's text or a watched run has the device's total"
+        )
     return reasons

@@ -179,13 +179,13 @@ def _container(
     if TRACEBACK in held.through:
         return _tracebacks(held, evidence, inventory, rate)
     graphs = held.graphs * 2 >= max(1, held.tensors)
-    rate = rate or _since_first(held, evidence, inventory)
+    rate = rate or _rate_since_first_step(held, evidence, inventory)
     replaced = _replaced_items(held, evidence, inventory)
     if replaced is not None:
         return replaced
     if held.tensors < FEW or _in_forward(held.where, evidence):
         return None
-    behind = _behind(inventory, evidence) if graphs else 0
+    behind = _graph_bytes(inventory, evidence) if graphs else 0
     whole = held.bytes + behind
     if rate is None:
         if steady(evidence) and not graphs:
@@ -213,7 +213,9 @@ def _container(
     )
 
 
-def _since_first(held: Container, evidence: Evidence, inventory: Inventory) -> Rate | None:
+def _rate_since_first_step(
+    held: Container, evidence: Evidence, inventory: Inventory
+) -> Rate | None:
     """Growth of a container that is larger than all that was allocated after the first step.
 
     The least rate takes all of that for the container's, the greatest nothing of it.
@@ -231,7 +233,7 @@ def _since_first(held: Container, evidence: Evidence, inventory: Inventory) -> R
     return Rate(each, least / steps, most, "step", source, steps)
 
 
-def _behind(inventory: Inventory, evidence: Evidence) -> int:
+def _graph_bytes(inventory: Inventory, evidence: Evidence) -> int:
     """Return the bytes that graphs may hold, as nothing else accounts for them."""
     return max(0, inventory.remainder + inventory.other_bytes - (evidence.rounding or 0))
 
@@ -298,7 +300,7 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
     if not ordered:
         return None
     longest = ordered[0]
-    rest = next((each.graph_nodes for each in ordered[1:] if not _same(each, longest)), 0)
+    rest = next((each.graph_nodes for each in ordered[1:] if not _is_same_graph(each, longest)), 0)
     deep = longest.graph_nodes >= DEEP
     if rate is None:
         # One pass through many layers makes as long a graph, but has parameters for each.
@@ -306,7 +308,7 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
         again = longest.graph_nodes >= REUSED * max(1, own)
         if steady(evidence) or not (deep and again) or _training(inventory):
             return None
-        if _behind(inventory, evidence) < LARGE * evidence.allocated:
+        if _graph_bytes(inventory, evidence) < LARGE * evidence.allocated:
             return None
     elif longest.graph_nodes < 2 * FEW or (
         longest.graph_nodes < DEEPER * max(1, rest) and not deep
@@ -315,7 +317,7 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
     if _in_forward(longest.where, evidence):
         return None
     nodes = count(longest.graph_nodes, "node")
-    size = longest.bytes + _behind(inventory, evidence)
+    size = longest.bytes + _graph_bytes(inventory, evidence)
     return Leak(
         kind="total",
         subject=f"{longest.name} (a graph of {nodes}, {_place(longest)})",
@@ -354,7 +356,7 @@ def _numbered(
     )
 
 
-def _same(one: Variable, other: Variable) -> bool:
+def _is_same_graph(one: Variable, other: Variable) -> bool:
     """Return whether two names are of one graph: lengths within a tenth of each other."""
     return abs(one.graph_nodes - other.graph_nodes) <= max(2, other.graph_nodes // 10)
 

@@ -79,20 +79,20 @@ class TraceColumns:
         if not batch:
             return
         try:
-            found = self._together(batch)
+            found = self._add_batch(batch)
         except (TypeError, AttributeError, OverflowError, KeyError):
             # An unknown action, a missing address, a value of another type: look at each alone.
             for entry in batch:
-                self._alone(entry)
+                self._add_entry(entry)
             return
         trace = self.trace
         for column, values in zip(_columns(trace), found, strict=True):
             column.extend(values)
 
-    def _together(self, batch: list[Raw]) -> tuple[Any, ...]:
+    def _add_batch(self, batch: list[Raw]) -> tuple[Any, ...]:
         interner = self._interner
-        raws = _transposed(batch)
-        _only(raws["action"], _STRINGS)
+        raws = _transpose(batch)
+        _require_types(raws["action"], _STRINGS)
         action = bytes(map(_CODES.__getitem__, raws["action"]))
         if Action.OOM in action:
             raise KeyError("an OOM has figures of its own")
@@ -126,9 +126,9 @@ class TraceColumns:
 
     def _streams(self, raws: list[Raw]) -> array[int]:
         interner = self._interner
-        if _one(raws, _INTEGERS):
+        if _all_equal(raws, _INTEGERS):
             return array("H", [interner.stream(raws[0])]) * len(raws)
-        _only(raws, _INTEGERS)
+        _require_types(raws, _INTEGERS)
         known = interner.stream_numbers
         for raw in set(raws) - known.keys():
             interner.stream(raw)
@@ -138,10 +138,10 @@ class TraceColumns:
         compiled = raws.get("compile_context") or [None]
         metadata = raws.get("user_metadata") or [None]
         interner = self._interner
-        if _one(compiled, _TEXTS) and _one(metadata, _TEXTS):
+        if _all_equal(compiled, _TEXTS) and _all_equal(metadata, _TEXTS):
             return array("I", [interner.context(compiled[0], metadata[0])]) * count
-        _only(compiled, _TEXTS)
-        _only(metadata, _TEXTS)
+        _require_types(compiled, _TEXTS)
+        _require_types(metadata, _TEXTS)
         compiled, metadata = (
             one if len(one) == count else one * count for one in (compiled, metadata)
         )
@@ -155,7 +155,7 @@ class TraceColumns:
             return bytes(count)
         return bytes(map(self._interner.category, raws))
 
-    def _alone(self, entry: Raw) -> None:
+    def _add_entry(self, entry: Raw) -> None:
         interner = self._interner
         if not isinstance(entry, dict):
             interner.odd["trace entries that are no dicts, left out"] += 1
@@ -165,7 +165,7 @@ class TraceColumns:
         name = entry.get("action")
         action = ACTIONS.get(name, Action.OTHER) if isinstance(name, str) else Action.OTHER
         if action is Action.OTHER:
-            trace.unknown[number] = naming.shown(name)
+            trace.unknown[number] = naming.format_value(name)
         elif action is Action.OOM:
             free = entry.get("device_free")
             if isinstance(free, int) and free >= 0:
@@ -174,11 +174,11 @@ class TraceColumns:
                 )
         row = (
             action,
-            self._whole(entry, "addr", 0, 1 << 64, 0, needed=action not in _WITHOUT_ADDRESS),
-            self._size(entry, number, needed=action != Action.OTHER),
+            self._read_integer(entry, "addr", 0, 1 << 64, 0, needed=action not in _WITHOUT_ADDRESS),
+            self._read_size(entry, number, needed=action != Action.OTHER),
             interner.stream(entry.get("stream", 0)),
             interner.stack(entry.get("frames")),
-            self._whole(entry, "time_us", -(1 << 63), 1 << 63, NEVER_TOLD, needed=False),
+            self._read_integer(entry, "time_us", -(1 << 63), 1 << 63, NEVER_TOLD, needed=False),
             self._pool(entry.get("pool_id")),
             interner.context(entry.get("compile_context"), entry.get("user_metadata")),
             interner.category(entry.get("category")),
@@ -186,7 +186,7 @@ class TraceColumns:
         for column, value in zip(_columns(trace), row, strict=True):
             column.append(value)
 
-    def _size(self, entry: dict[Raw, Raw], number: int, *, needed: bool) -> int:
+    def _read_size(self, entry: dict[Raw, Raw], number: int, *, needed: bool) -> int:
         value = entry.get("size")
         if isinstance(value, int):
             return proper_size(value, "size", f"trace entry {number}")
@@ -194,7 +194,7 @@ class TraceColumns:
             self._interner.odd["trace entries without a proper size"] += 1
         return 0
 
-    def _whole(
+    def _read_integer(
         self, entry: dict[Raw, Raw], key: str, low: int, high: int, default: int, *, needed: bool
     ) -> int:
         value = entry.get(key)
@@ -205,7 +205,7 @@ class TraceColumns:
         return default
 
 
-def _transposed(batch: list[Raw]) -> dict[str, list[Raw]]:
+def _transpose(batch: list[Raw]) -> dict[str, list[Raw]]:
     """Return the values of entries by key, with defaults unless all have the same keys."""
     first = batch[0].keys()
     if first <= _DEFAULTS.keys() and len(set(map(len, batch))) == 1:
@@ -214,12 +214,12 @@ def _transposed(batch: list[Raw]) -> dict[str, list[Raw]]:
     return {key: [entry.get(key, default) for entry in batch] for key, default in _DEFAULTS.items()}
 
 
-def _one(values: list[Raw], kinds: frozenset[type]) -> bool:
+def _all_equal(values: list[Raw], kinds: frozenset[type]) -> bool:
     """Return whether all are equal to the first and that is of one of the types."""
     return type(values[0]) in kinds and values.count(values[0]) == len(values)
 
 
-def _only(values: list[Raw], kinds: frozenset[type]) -> None:
+def _require_types(values: list[Raw], kinds: frozenset[type]) -> None:
     # Before anything is hashed: the hash of a deeply nested tuple overruns the C stack.
     if not kinds.issuperset(map(type, values)):
         raise TypeError("a value of another type")
@@ -304,9 +304,9 @@ class FinalState:
     def segment(self, raw: Raw) -> Segment | None:
         """One segment; ``None`` (and counted) for what is none."""
         if not isinstance(raw, dict):
-            self._odd("segments that are no dicts, left out")
+            self._count_odd("segments that are no dicts, left out")
             return None
-        address = self._address(raw, "segments")
+        address = self._read_address(raw, "segments")
         blocks = self._blocks(raw.get("blocks"), address)
         size = raw.get("total_size")
         interner = self._interner
@@ -338,17 +338,17 @@ class FinalState:
         device = raw.get("device", 0)
         if isinstance(device, int) and 0 <= device < 1 << 16:
             return int(device)
-        self._odd("segments without a proper device, taken for device 0")
+        self._count_odd("segments without a proper device, taken for device 0")
         return 0
 
     def _blocks(self, raws: Raw, address: int) -> tuple[Block, ...]:
         if not isinstance(raws, (list, tuple)):
-            self._odd("segments without a list of blocks")
+            self._count_odd("segments without a list of blocks")
             return ()
         blocks = []
         for raw in raws:
             if not isinstance(raw, dict):
-                self._odd("blocks that are no dicts, left out")
+                self._count_odd("blocks that are no dicts, left out")
                 continue
             block = self._block(raw, address)
             blocks.append(block)
@@ -356,20 +356,20 @@ class FinalState:
         return tuple(blocks)
 
     def _block(self, raw: dict[Raw, Raw], next_address: int) -> Block:
-        size = self._size(raw)
+        size = self._read_size(raw)
         # torch 2.0 wrote no addresses: a block begins where the one before it ends.
-        address = self._address(raw, "blocks") if "address" in raw else next_address
+        address = self._read_address(raw, "blocks") if "address" in raw else next_address
         newest = self._newest(raw) if "history" in raw else _NOTHING
         state = raw.get("state")
         known = _STATES.get(state) if isinstance(state, str) else None
         if known is None:
-            self._odd("blocks in a state that is not known, taken for inactive")
+            self._count_odd("blocks in a state that is not known, taken for inactive")
         if known is None or known is INACTIVE:
             # What stands in an inactive block is of the allocation before.
             return Block(address, size, 0, INACTIVE, 0)
         requested = raw.get("requested_size", newest.get("real_size", size))
         if not isinstance(requested, int) or requested < 0:
-            self._odd("blocks without a proper requested_size")
+            self._count_odd("blocks without a proper requested_size")
             requested = size
         requested = proper_size(requested, "requested_size", "a block")
         frames = raw.get("frames", newest.get("frames"))
@@ -382,19 +382,19 @@ class FinalState:
         self.with_history = True
         return history[0] if history and isinstance(history[0], dict) else _NOTHING
 
-    def _address(self, raw: dict[Raw, Raw], what: str) -> int:
+    def _read_address(self, raw: dict[Raw, Raw], what: str) -> int:
         value = raw.get("address")
         if isinstance(value, int) and 0 <= value < _ADDRESSES:
             return int(value)
-        self._odd(f"{what} without a proper address")
+        self._count_odd(f"{what} without a proper address")
         return 0
 
-    def _size(self, raw: dict[Raw, Raw]) -> int:
+    def _read_size(self, raw: dict[Raw, Raw]) -> int:
         value = raw.get("size")
         if isinstance(value, int) and value >= 0:
             return proper_size(value, "size", "a block")
-        self._odd("blocks without a proper size")
+        self._count_odd("blocks without a proper size")
         return 0
 
-    def _odd(self, what: str) -> None:
+    def _count_odd(self, what: str) -> None:
         self._interner.odd[what] += 1

@@ -31,8 +31,8 @@ from tui.core.text import numbers as fmt
 from tui.snapshots.model.snapshot import Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit, naming
 from tui.snapshots.read.memory_limit import Estimate, Guard
-from tui.snapshots.read.normalise import EVERYTHING, Keep, normalise
-from tui.snapshots.read.source import Bytes, Progress, Source, reason
+from tui.snapshots.read.normalise import EVERYTHING, TraceFilter, normalise
+from tui.snapshots.read.source import Bytes, Progress, Source, format_error
 
 ERRORS = (
     pickle.UnpicklingError,
@@ -56,13 +56,16 @@ _LONGEST_NAME = 80
 
 class _Data(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> NoReturn:
-        asked = f"{naming.shown(module)[:_LONGEST_NAME]}.{naming.shown(name)[:_LONGEST_NAME]}"
+        names = (naming.format_value(part)[:_LONGEST_NAME] for part in (module, name))
+        asked = ".".join(names)
         raise SnapshotError(
             f"asks for {asked}, which would run code: refused; a snapshot holds data only"
         )
 
     def persistent_load(self, pid: Any, /) -> NoReturn:
-        asked = naming.clean(pid)[:_LONGEST_NAME] if isinstance(pid, str) else naming.kind(pid)
+        asked = (
+            naming.clean(pid)[:_LONGEST_NAME] if isinstance(pid, str) else naming.describe_type(pid)
+        )
         raise SnapshotError(
             f"asks for a persistent object, {asked}: refused; a snapshot holds data only"
         )
@@ -95,7 +98,7 @@ def from_pickle(data: Bytes) -> object:
     except EOFError as error:
         raise SnapshotError(TRUNCATED) from error
     except ERRORS as error:
-        why = reason(error)
+        why = format_error(error)
         if "truncated" in why:
             raise SnapshotError(TRUNCATED) from error
         raise SnapshotError(f"is damaged, or holds more than data: {why}") from error
@@ -178,7 +181,7 @@ def from_json(data: Bytes, tick: Callable[[], None]) -> object:
             raise SnapshotError(TRUNCATED) from error
         raise SnapshotError(
             f"begins as JSON, but is not from line {error.lineno}, column {error.colno} on: "
-            f"{reason(error)}"
+            f"{format_error(error)}"
         ) from error
     except RecursionError as error:
         raise SnapshotError("is JSON nested too deeply for a snapshot: damaged") from error
@@ -207,7 +210,7 @@ def load(
     where: Where,
     *,
     progress: Progress | None = None,
-    keep: Keep | None = None,
+    trace_filter: TraceFilter | None = None,
     available: int | None = None,
     memory: int | None = None,
     spent: list[object] | None = None,
@@ -219,7 +222,7 @@ def load(
         progress: told what is done, the whole and the phase, ``reading`` (bytes on the disk) or
             ``indexing`` (entries), some 200 times for a file of 200 MB; what it raises ends the
             reading and comes out of here.
-        keep: what to keep of the file; ``None`` keeps everything.
+        trace_filter: what to keep of the file; ``None`` keeps everything.
         available: bytes that the machine has left, of which reading may be expected to take a
             quarter; ``None`` asks the machine.
         memory: bytes that reading may be expected to take in place of the quarter.
@@ -229,11 +232,11 @@ def load(
     Raises:
         SnapshotError: the file cannot be read; one line that names it.
     """
-    told = None if progress is None else _carried(progress)
+    told = None if progress is None else _carry_errors(progress)
     available = memory_limit.available() if available is None else available
     try:
         with collector_off():
-            return _load(where, told, keep or EVERYTHING, available, memory, spent)
+            return _load(where, told, trace_filter or EVERYTHING, available, memory, spent)
     except _GivenUp as stopped:
         raise stopped.error from None
     except SnapshotError as error:
@@ -261,8 +264,10 @@ def estimate(where: Where, memory: int | None = None) -> Estimate:
         if _is_pipe(where):
             # Looking at its first bytes would take them from whoever reads it.
             available = memory_limit.available()
-            return memory_limit.estimated(0, 0, json=False, available=available, memory=memory)
-        with _failures(), Source(where, most_unpacked=memory_limit.most_unpacked) as source:
+            return memory_limit.estimate_memory(
+                0, 0, json=False, available=available, memory=memory
+            )
+        with _translate_errors(), Source(where, most_unpacked=memory_limit.most_unpacked) as source:
             return _estimate(source, memory_limit.available(), memory)
     except SnapshotError as error:
         raise SnapshotError(f"{_name(where)}: {error}") from error
@@ -276,7 +281,7 @@ def _is_pipe(where: Where) -> bool:
 
 def _estimate(source: Source, available: int | None, memory: int | None) -> Estimate:
     json = is_json(source.head)
-    return memory_limit.estimated(
+    return memory_limit.estimate_memory(
         source.size, source.expected, json=json, available=available, memory=memory
     )
 
@@ -284,13 +289,13 @@ def _estimate(source: Source, available: int | None, memory: int | None) -> Esti
 def _load(
     where: Where,
     progress: Progress | None,
-    keep: Keep,
+    trace_filter: TraceFilter,
     available: int | None,
     memory: int | None,
     spent: list[object] | None,
 ) -> Snapshot:
     with (
-        _failures(),
+        _translate_errors(),
         Source(where, progress=progress, most_unpacked=memory_limit.most_unpacked) as source,
     ):
         needed = _estimate(source, available, memory)
@@ -311,7 +316,7 @@ def _load(
         file=name,
         container=container,
         byte=byte,
-        keep=keep,
+        trace_filter=trace_filter,
         consume=True,
         spent=spent,
         most_items=_ITEMS_BASE + unpacked // _SMALLEST_ITEM,
@@ -339,16 +344,16 @@ def _objects(source: Source, progress: Progress | None) -> tuple[object, str, tu
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Turn what goes wrong with the bytes themselves into the line for it."""
     try:
         yield
     except EOFError as error:
         raise SnapshotError(TRUNCATED) from error
     except zlib.error as error:
-        raise SnapshotError(f"is a damaged gzip: {reason(error)}") from error
+        raise SnapshotError(f"is a damaged gzip: {format_error(error)}") from error
     except OSError as error:
-        raise SnapshotError(f"cannot be read: {reason(error)}") from error
+        raise SnapshotError(f"cannot be read: {format_error(error)}") from error
 
 
 @contextmanager
@@ -365,17 +370,17 @@ def collector_off() -> Iterator[None]:
             gc.enable()
 
 
-def _carried(progress: Progress) -> Progress:
-    def told(done: int, whole: int, phase: str) -> None:
+def _carry_errors(progress: Progress) -> Progress:
+    def report(done: int, whole: int, phase: str) -> None:
         try:
             progress(done, whole, phase)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is only carried
             raise _GivenUp(error) from None
 
-    return told
+    return report
 
 
 def _name(where: Where) -> str:
     if isinstance(where, (str, os.PathLike)):
         return "standard input" if where == "-" else naming.clean(os.fspath(where))
-    return naming.shown(getattr(where, "name", "the stream"))
+    return naming.format_value(getattr(where, "name", "the stream"))

@@ -118,7 +118,7 @@ def limit_of(available: int | None, memory: int | None) -> int | None:
     return available // _QUARTER if memory is None else min(memory, available)
 
 
-def estimated(
+def estimate_memory(
     byte: int, unpacked: int, *, json: bool, available: int | None, memory: int | None = None
 ) -> Estimate:
     """Estimate the memory for a file of a size; 0 stands for an unknown size.

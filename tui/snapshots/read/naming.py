@@ -42,7 +42,7 @@ def clean(text: str) -> str:
     return text if text.isprintable() else text.translate(_REPLACED)
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Any value of a file as text: scalars and strings whole, of containers one level."""
     if isinstance(value, dict):
         items = list(zip(value.items(), range(_MOST_ITEMS), strict=False))
@@ -61,10 +61,10 @@ def _scalar(value: object) -> str:
         return f"an integer of {value.bit_length()} bits" if large else str(value)
     if isinstance(value, float) or value is None:
         return str(value)
-    return kind(value)
+    return describe_type(value)
 
 
-def kind(value: object) -> str:
+def describe_type(value: object) -> str:
     """Return what a value is, for a message: ``a list``, ``an int``, ``None``."""
     if value is None:
         return "None"
@@ -139,7 +139,7 @@ class Interner:
         past, begun, count = self._past, len(self._past), len(raws)
         done = 0
         while done < count:
-            done += self._same_as_before(raws, done)
+            done += self._match_previous(raws, done)
             if done < count:
                 past.append(self.stack(raws[done]))
                 done += 1
@@ -148,7 +148,7 @@ class Interner:
                 self._after[recent] = len(past)
         return past[begun:]
 
-    def _same_as_before(self, raws: list[object], first: int) -> int:
+    def _match_previous(self, raws: list[object], first: int) -> int:
         """Assign their numbers to stacks that repeat earlier ones, and return how many."""
         past, examples, start = self._past, self._examples, first
         while first < len(raws) and self._next < len(past):
@@ -253,7 +253,7 @@ class Interner:
         if plain and pair in self.context_numbers:
             return self.context_numbers[pair]
         parts = [
-            clean(part) if isinstance(part, str) else shown(part)
+            clean(part) if isinstance(part, str) else format_value(part)
             for part in (compiled, metadata)
             if part is not None and not (isinstance(part, str) and part in _NO_CONTEXT)
         ]

@@ -45,7 +45,7 @@ _SIZED = frozenset(("alloc", "free", "free_requested", "free_completed"))
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class TraceFilter:
     """What to keep; the default is everything.
 
     Attributes:
@@ -60,11 +60,11 @@ class Keep:
     last: int | None = None
     minimal_size: int = 0
 
-    def wants_device(self, index: int) -> bool:
+    def accepts_device(self, index: int) -> bool:
         """Return whether a device is kept."""
         return self.device is None or self.device == index
 
-    def wants(self, entry: Any) -> bool:
+    def accepts(self, entry: Any) -> bool:
         """Return whether a raw trace entry is large enough; one without a proper size is kept."""
         if not isinstance(entry, dict):
             return True
@@ -87,7 +87,7 @@ class Keep:
         return "; ".join(reasons)
 
 
-EVERYTHING = Keep()
+EVERYTHING = TraceFilter()
 """The filter that leaves nothing out."""
 
 
@@ -141,7 +141,7 @@ def normalise(
     file: str = "-",
     container: str = "objects",
     byte: int = 0,
-    keep: Keep = EVERYTHING,
+    trace_filter: TraceFilter = EVERYTHING,
     consume: bool = False,
     spent: list[object] | None = None,
     most_items: int | None = None,
@@ -155,7 +155,7 @@ def normalise(
         file: name to show.
         container: what it was read from, to show.
         byte: size of the file.
-        keep: what to keep of it.
+        trace_filter: what to keep of it.
         consume: empty the lists of ``raw`` while reading, so that memory never holds both forms.
         spent: takes what they are emptied of, in pieces, where that is to be freed later.
         most_items: entries, segments, blocks and annotations that can be true of a file of this
@@ -185,11 +185,11 @@ def normalise(
         form = "history"
     devices = []
     indexes = sorted(by_device.keys() | {i for i, trace in enumerate(traces) if trace})
-    if keep.device is not None and keep.device not in indexes:
+    if trace_filter.device is not None and trace_filter.device not in indexes:
         have = ", ".join(map(str, indexes)) or "none"
-        raise SnapshotError(f"has no device {keep.device}: it has {have}")
+        raise SnapshotError(f"has no device {trace_filter.device}: it has {have}")
     for index in indexes:
-        if not keep.wants_device(index):
+        if not trace_filter.accepts_device(index):
             interner.odd["devices left out by the filter"] += 1
             continue
         trace = traces[index] if index < len(traces) else []
@@ -198,7 +198,7 @@ def normalise(
                 index,
                 by_device.get(index, []),
                 trace,
-                keep,
+                trace_filter,
                 interner=interner,
                 consume=consume,
                 spent=spent,
@@ -238,11 +238,13 @@ def _top(raw: object) -> tuple[str, dict[Raw, Raw]]:
         return "segments", {"segments": raw}
     if not isinstance(raw, dict):
         raise SnapshotError(
-            f"holds {naming.kind(raw)}: not an allocator snapshot as "
+            f"holds {naming.describe_type(raw)}: not an allocator snapshot as "
             "torch.cuda.memory._dump_snapshot writes it"
         )
     if "segments" not in raw:
-        names = ", ".join(naming.shown(key)[:40] for key, _ in zip(raw, range(3), strict=False))
+        names = ", ".join(
+            naming.format_value(key)[:40] for key, _ in zip(raw, range(3), strict=False)
+        )
         raise SnapshotError(
             f"has no segments (but {names or 'nothing at all'}): not an allocator snapshot as "
             "torch.cuda.memory._dump_snapshot writes it"
@@ -253,7 +255,7 @@ def _top(raw: object) -> tuple[str, dict[Raw, Raw]]:
 def _list(top: dict[Raw, Raw], key: str) -> list[Raw]:
     value = top[key]
     if not isinstance(value, list):
-        raise SnapshotError(f"{key} is {naming.kind(value)} where a list belongs: damaged")
+        raise SnapshotError(f"{key} is {naming.describe_type(value)} where a list belongs: damaged")
     return value
 
 
@@ -266,7 +268,8 @@ def _traces(raws: list[Raw]) -> list[list[Raw]]:
     for index, raw in enumerate(raws):
         if not isinstance(raw, list):
             raise SnapshotError(
-                f"the trace of device {index} is {naming.kind(raw)} where a list belongs: damaged"
+                f"the trace of device {index} is {naming.describe_type(raw)} where a list belongs:"
+                " damaged"
             )
         # Emptying a list twice would lose the second; only a crafted file shares one.
         shared = any(raw is other for other in traces)
@@ -310,7 +313,7 @@ def _device(
     index: int,
     segments: list[Segment],
     trace: list[Raw],
-    keep: Keep,
+    trace_filter: TraceFilter,
     *,
     interner: Interner,
     consume: bool,
@@ -318,14 +321,14 @@ def _device(
     advance: Callable[[int], None],
 ) -> DeviceSnapshot:
     whole = len(trace)
-    stop = whole if keep.last is None else max(0, min(whole, keep.last + 1))
-    first = max(0, min(keep.first, stop))
+    stop = whole if trace_filter.last is None else max(0, min(whole, trace_filter.last + 1))
+    first = max(0, min(trace_filter.first, stop))
     if first or stop < whole:
         trace = trace[first:stop]
     made, smaller = columns.fill(
         trace,
         interner,
-        wanted=keep.wants if keep.minimal_size > 0 else None,
+        wanted=trace_filter.accepts if trace_filter.minimal_size > 0 else None,
         consume=consume,
         spent=spent,
         tick=advance,
@@ -336,7 +339,7 @@ def _device(
         trace=made if whole else empty_trace(),
         skipped=first + (whole - stop) + smaller,
         first=first,
-        inexact=keep.inexact(whole - stop, smaller),
+        inexact=trace_filter.inexact(whole - stop, smaller),
     )
 
 
@@ -344,7 +347,7 @@ def _settings(raw: Raw) -> dict[str, str]:
     if not isinstance(raw, dict):
         return {}
     items = zip(raw.items(), range(_MOST_SETTINGS), strict=False)
-    return {naming.shown(key): naming.shown(value) for (key, value), _ in items}
+    return {naming.format_value(key): naming.format_value(value) for (key, value), _ in items}
 
 
 def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
@@ -355,7 +358,10 @@ def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
         if not _of_64_bits(time_us) or not _of_64_bits(device):
             interner.odd["annotations without a proper time or device, left out"] += 1
             continue
-        name, stage = naming.shown(entry.get("name")), naming.shown(entry.get("stage"))
+        name, stage = (
+            naming.format_value(entry.get("name")),
+            naming.format_value(entry.get("stage")),
+        )
         made.append(Annotation(name, stage, int(device), int(time_us)))
     return tuple(made)
 

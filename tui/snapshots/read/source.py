@@ -116,27 +116,27 @@ class Source:
             raise
 
     def _recognise(self, most_unpacked: Callable[[int], int]) -> None:
-        head = _exactly(self._stream, _HEAD)
+        head = _read_exactly(self._stream, _HEAD)
         if not head:
             raise SnapshotError("is empty")
         self.packed = head.startswith(b"\x1f\x8b")
-        self.expected = self._expected()
+        self.expected = self._estimate_unpacked()
         """Bytes unpacked, as far as can be told before reading; 0 where it cannot."""
         self._raw = _CountingReader(self._stream, head, self._report_raw, None)
         if self.packed:
             unpacked = gzip.GzipFile(fileobj=io.BufferedReader(self._raw, PIECE), mode="rb")
-            head = _exactly(cast(BinaryIO, unpacked), _HEAD)
+            head = _read_exactly(cast(BinaryIO, unpacked), _HEAD)
             most = most_unpacked(self.size) if self.size else None
-            self._whole = _CountingReader(cast(BinaryIO, unpacked), head, self._watched, most)
+            self._whole = _CountingReader(cast(BinaryIO, unpacked), head, self._open_counted, most)
         else:
             self._whole = self._raw
         self.head = head
         """The first bytes, unpacked."""
-        _not_something_else(head, self.packed)
+        _refuse_other_formats(head, self.packed)
         self.bytes = Bytes(self._whole, PIECE)
         """What is to be read."""
 
-    def _expected(self) -> int:
+    def _estimate_unpacked(self) -> int:
         if not self.packed or not self.size:
             return self.size
         # The last four bytes of a gzip state its unpacked size, modulo 4 GiB and of the last
@@ -156,9 +156,9 @@ class Source:
         if self._progress is not None:
             self._progress(count, max(self.size, 0), "reading")
         if not self.packed:
-            self._watched(count)
+            self._open_counted(count)
 
-    def _watched(self, count: int) -> None:
+    def _open_counted(self, count: int) -> None:
         if self.watch is not None:
             self.watch(count)
 
@@ -191,7 +191,7 @@ class Source:
 
 def _open(where: str | os.PathLike[str] | IO[bytes]) -> tuple[BinaryIO, str, bool]:
     if not isinstance(where, (str, os.PathLike)):
-        return cast(BinaryIO, where), naming.shown(getattr(where, "name", "-")), False
+        return cast(BinaryIO, where), naming.format_value(getattr(where, "name", "-")), False
     if where == STANDARD_INPUT:
         return sys.stdin.buffer, STANDARD_INPUT, False
     path = Path(where)
@@ -209,7 +209,7 @@ def _open(where: str | os.PathLike[str] | IO[bytes]) -> tuple[BinaryIO, str, boo
     except PermissionError as error:
         raise SnapshotError("may not be read by this user") from error
     except (OSError, ValueError) as error:
-        raise SnapshotError(f"cannot be opened: {reason(error)}") from error
+        raise SnapshotError(f"cannot be opened: {format_error(error)}") from error
 
 
 def _size(stream: BinaryIO) -> int:
@@ -228,7 +228,7 @@ def _size(stream: BinaryIO) -> int:
     return end - here
 
 
-def _exactly(stream: BinaryIO, size: int) -> bytes:
+def _read_exactly(stream: BinaryIO, size: int) -> bytes:
     """Read the next bytes, fewer only at the end, as one read of a pipe may be short."""
     pieces = b""
     while len(pieces) < size:
@@ -252,7 +252,7 @@ _ELSE: tuple[tuple[bytes, str], ...] = (
 )
 
 
-def _not_something_else(head: bytes, packed: bool) -> None:
+def _refuse_other_formats(head: bytes, packed: bool) -> None:
     for magic, line in _ELSE:
         if head.startswith(magic):
             raise SnapshotError(f"inside the gzip there is what {line}" if packed else line)
@@ -262,7 +262,7 @@ def _not_something_else(head: bytes, packed: bool) -> None:
         raise SnapshotError("is an HTML or XML page: download the file itself")
 
 
-def reason(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Return an error's own words as one short line."""
     if isinstance(error, OSError) and error.strerror:
         return naming.clean(error.strerror)

@@ -1,1 +1,1 @@
-"""The reader child: what it is asked, what it answers, how it reads within a limit."""
+"""The snapshot reader: its messages, methods and limits."""

@@ -21,34 +21,34 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Read one file, or two to compare. The first request, and only once."""
+    """Request to read one file, or two to compare. It comes first and only once."""
 
     id: int
     paths: tuple[str, ...]
     """``-`` is the descriptor that the child was given as its input."""
     device: int | None = None
-    """Keep only this device, as :class:`tui.snapshots.read.normalise.Keep` says."""
+    """TraceFilter only this device, as :class:`tui.snapshots.read.normalise.TraceFilter` says."""
     first: int = 0
     last: int | None = None
     minimal_size: int = 0
     oom_text: str = ""
-    """Messages of exceptions: they add what the file lacks to the verdicts."""
+    """Exception messages, which give verdicts the figures that the file lacks."""
     top: int = 10
     """Sites that the summaries list."""
     redact: bool = False
-    """Take user names and home directories out of all that is answered."""
+    """Remove user names and home directories from every answer."""
     memory: int | None = None
     """Bytes that reading may take; ``None`` for a quarter of what is available."""
     circumstances: Circumstances | None = None
-    """What a watch knows of the program that wrote the file; ``None`` where there was none."""
+    """Facts that a watch recorded about the program; ``None`` if it was not watched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Compute one method of the files that are read."""
+    """Request to compute one method on the loaded files."""
 
     id: int
-    """Chosen by the caller; the answer repeats it."""
+    """Chosen by the caller and repeated in the answer."""
     method: str
     arguments: Any
     """The method's dataclass of arguments; plain data once it has passed the pipe."""
@@ -71,15 +71,15 @@ class ReaderHello:
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """What the reading takes, before it begins; ``None`` where it cannot be told."""
+    """The expected cost of reading; ``None`` for unknown figures."""
 
     id: int
     byte: int
-    """Bytes of the files as they lie on the disk; 0 for a pipe."""
+    """Size of the files on disk, in bytes; 0 for a pipe."""
     expected: int | None
     """Resident bytes at the peak."""
     allowed: int | None
-    """The limit that the child has set itself."""
+    """The child's own memory limit, in bytes."""
     words: str
 
 
@@ -87,42 +87,42 @@ class Estimated:
 class Progress:
     id: int
     phase: str
-    """What is being done: ``reading``, ``indexing``, ``checking`` or ``replaying``."""
+    """The current phase: ``reading``, ``indexing``, ``checking`` or ``replaying``."""
     done: int
-    """How much is done: bytes on the disk while reading, entries and segments while indexing, then
+    """Work done: bytes on the disk while reading, entries and segments while indexing, then
     files or devices."""
     total: int
-    """The whole of what is to be done, in the same unit; 0 where it is not known."""
+    """Total work in the same unit; 0 if unknown."""
     elapsed_s: float
     left_s: float | None
-    """Seconds that the phase will still take by its pace so far; ``None`` before there is one."""
+    """Estimated seconds left in this phase; ``None`` before there is an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The files are read; a summary of each device of the first one."""
+    """The result of loading, with a summary of each device of the first file."""
 
     id: int
     files: tuple[FileInfo, ...]
     devices: tuple[Summary, ...]
     common: tuple[int, ...]
-    """Devices that all files have."""
+    """Devices present in every file."""
     texts: int
-    """How many messages of exceptions were understood."""
+    """Number of exception messages that were recognised."""
     took_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The value of a call, or why there is none; also why a file cannot be read."""
+    """The value of a call or the error; also the error of a failed load."""
 
     id: int
     value: Any = None
     """What the method returns; plain data once it has passed the pipe."""
     error: str | None = None
-    """One line that says what, why and what to do; ``None`` where there is a value."""
+    """One line with the problem, the reason and the remedy; ``None`` on success."""
     more: bool = False
-    """The value is a text that is too long for one line, and the next answer continues it."""
+    """The value is part of a long text; the next answer continues it."""
 
 
 ReaderEvent = Union[ReaderHello, Estimated, Progress, Loaded, Answer]

@@ -55,7 +55,7 @@ from workloads.protocol.wire import WireError, to_plain
 
 MOST_PINNING = 64
 NO_MESSAGE = (
-    'the text of the exception was not understood: it holds neither "Tried to allocate …" nor '
+    'the text of the exception was not understood: it contains neither "Tried to allocate …" nor '
     '"memory allocation failed with OOM …": give the message of the torch.OutOfMemoryError'
 )
 NO_MESSAGE_FITS = (
@@ -63,17 +63,17 @@ NO_MESSAGE_FITS = (
     "in it, so it was left aside"
 )
 SCHEMA = 1
-"""The version of what is printed as JSON."""
+"""Version of the JSON report's format."""
 
 
 class Files:
-    """One file, or two to compare; everything but the difference is of the first.
+    """The loaded file, or two to compare. All methods but the difference use the first.
 
     Args:
-        files: read and not yet replayed.
-        warnings: what the checks of each file found.
-        oom_text: messages of exceptions.
-        circumstances: what a watch knows of the program.
+        files: loaded, not yet replayed.
+        warnings: findings of each file's checks.
+        oom_text: exception messages.
+        circumstances: facts that a watch recorded about the program.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class Files:
     ) -> None:
         self.files = files
         self.circumstances = circumstances
-        self.texts = _messages_in(oom_text)
-        self.warnings = ((*warnings[0], *self._not_understood(oom_text)), *warnings[1:])
+        self.texts = _parse_messages(oom_text)
+        self.warnings = ((*warnings[0], *self._check_oom_text(oom_text)), *warnings[1:])
         self._pieces: tuple[tuple[int, int | None, int], tuple[Piece, ...]] | None = None
 
-    def _not_understood(self, oom_text: str) -> tuple[str, ...]:
-        """Return a note if the text of an exception tells nothing."""
+    def _check_oom_text(self, oom_text: str) -> tuple[str, ...]:
+        """Return a note if the exception text has no usable message."""
         if not oom_text.strip():
             return ()
         if not self.texts:
@@ -114,7 +114,7 @@ class Files:
         return devices[index]
 
     def pieces(self, device: int, event: int | None, row: int) -> tuple[Piece, ...]:
-        """Return the pieces of a segment at an event; those of the newest call are cached."""
+        """Return the pieces of a segment at an event. The last result is cached."""
         key = (device, event, row)
         if self._pieces is None or self._pieces[0] != key:
             self._pieces = (key, self.device(device).pieces(event, row))
@@ -140,10 +140,10 @@ def computes(
 
 
 def compute(files: Files, call: Call) -> Any:
-    """Return the value of one call.
+    """Compute the value of one call.
 
     Raises:
-        SnapshotError: there is none; one line that says why.
+        SnapshotError: the call has no value; the text is one line.
     """
     method = METHODS.get(call.method)
     if method is None:
@@ -159,7 +159,7 @@ def compute(files: Files, call: Call) -> Any:
         raise SnapshotError(str(error.args[0] if error.args else error)) from error
 
 
-def _messages_in(text: str) -> tuple[OomText, ...]:
+def _parse_messages(text: str) -> tuple[OomText, ...]:
     lower = text.lower()
     told = "tried to allocate" in lower or "allocation failed with oom" in lower
     return parse_oom_texts(text) if told else ()
@@ -170,8 +170,8 @@ def _messages_in(text: str) -> tuple[OomText, ...]:
 
 @computes(SET_OOM_TEXT)
 def _set_oom_text(files: Files, arguments: OomTextArguments) -> int:
-    """Put messages of exceptions in place of those known so far; return how many there are."""
-    files.texts = _messages_in(arguments.text)
+    """Replace the known exception messages; return their number."""
+    files.texts = _parse_messages(arguments.text)
     return len(files.texts)
 
 
@@ -199,7 +199,7 @@ def _timeline(files: Files, arguments: TimelineArguments) -> Timeline:
 
 @computes(PART)
 def _part(files: Files, arguments: PartArguments) -> Part:
-    """Return what one layer of the timeline held at an event."""
+    """Return the contents of one timeline layer at an event."""
     device = files.device(arguments.device)
     return device.part(arguments.event, arguments.stacking, arguments.layer)
 
@@ -262,14 +262,14 @@ def _stretch(files: Files, arguments: StretchArguments) -> Stretch:
 
 @computes(PINNING)
 def _pinning(files: Files, arguments: PinningArguments) -> Pinning | None:
-    """Return the blocks whose release would free the longest span of a segment, if any is used."""
+    """Return the blocks whose release would free a segment's longest span, if any is in use."""
     most = max(1, min(arguments.most, MOST_PINNING))
     return files.device(arguments.device).pinning(arguments.event, arguments.row, most)
 
 
 @computes(DIFFERENCE)
 def _difference(files: Files, arguments: DifferenceArguments) -> Changes:
-    """Return what changed from the first file to the second, on one device."""
+    """Compare one device of the two files."""
     if len(files.files) < 2:
         raise SnapshotError("only one file is read: a difference needs two")
     a, b = files.files[:2]
@@ -283,7 +283,7 @@ def _difference(files: Files, arguments: DifferenceArguments) -> Changes:
 
 @computes(REPORT)
 def _report(files: Files, arguments: ReportArguments) -> str:
-    """Return a report on the file, or where two are read on their difference."""
+    """Return a report on the file, or on the difference between two files."""
     if len(files.files) > 1:
         return _report_of_two(files, arguments)
     write = snapshot_markdown if arguments.form == "markdown" else snapshot_report
@@ -296,7 +296,7 @@ def _report(files: Files, arguments: ReportArguments) -> str:
         texts=files.texts,
         circumstances=files.circumstances,
     )
-    return made if isinstance(made, str) else _json(made)
+    return made if isinstance(made, str) else _format_json(made)
 
 
 def _report_of_two(files: Files, arguments: ReportArguments) -> str:
@@ -309,8 +309,8 @@ def _report_of_two(files: Files, arguments: ReportArguments) -> str:
     names = (a.snapshot.file, b.snapshot.file)
     if arguments.form == "markdown":
         return diff_markdown(found, *names)
-    return _json(diff_report(found, *names))
+    return _format_json(diff_report(found, *names))
 
 
-def _json(value: dict[str, Any]) -> str:
+def _format_json(value: dict[str, Any]) -> str:
     return json.dumps({"schema": SCHEMA, **to_plain(value)}, allow_nan=False, indent=2) + "\n"

@@ -1,4 +1,4 @@
-"""The reader child: reads a file within a limit on memory, then answers what is asked of it."""
+"""The snapshot reader's main loop: load the files within limits, then answer calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tui.snapshots.model.snapshot import Frame, Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit
 from tui.snapshots.read.load import Where, collector_off, estimate, load
 from tui.snapshots.read.memory_limit import Estimate
-from tui.snapshots.read.normalise import Keep
+from tui.snapshots.read.normalise import TraceFilter
 from tui.snapshots.read.time_limit import allowed_s, time_limit
 from tui.snapshots.reader import messages
 from tui.snapshots.reader.messages import Answer, Call, Load, Request
@@ -28,15 +28,15 @@ from tui.snapshots.reader.methods import Files, compute
 from workloads.protocol.wire import encode, to_plain
 
 
-def redacted(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snapshot, Redactor]:
-    """Return a snapshot without user names in its paths, contexts and settings.
+def redact_snapshot(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snapshot, Redactor]:
+    """Remove user names from a snapshot's paths, contexts and settings.
 
     Args:
-        snapshot: as it was read.
-        texts: other texts that go along, such as messages of exceptions, whose names count too.
+        snapshot: the loaded snapshot.
+        texts: other texts to redact alike, such as exception messages.
 
     Returns:
-        The snapshot, and what to redact those texts with.
+        The redacted snapshot, and the redactor for the other texts.
     """
     redact = Redactor(
         (
@@ -66,7 +66,7 @@ def redacted(snapshot: Snapshot, texts: Iterable[str] = ()) -> tuple[Snapshot, R
 
 
 def _texts_in(value: Any) -> Iterator[str]:
-    """All texts in plain data."""
+    """Yield all texts in plain data."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -77,18 +77,18 @@ def _texts_in(value: Any) -> Iterator[str]:
             yield from _texts_in(item)
 
 
-class Waiting:
-    """A queue between the thread that listens and the one that answers."""
+class RequestQueue:
+    """Queue of requests from the listening thread to the answering one."""
 
     def __init__(self) -> None:
         self._requests: dict[Slot, Request] = {}
         self._filled = threading.Condition()
 
     def put(self, request: Request) -> None:
-        """Add a request; one of the same slot that still waits is dropped.
+        """Add a request and drop a waiting one with the same slot.
 
-        The newer one takes the end of the queue and not the older one's place: who asks quickly
-        must not keep others from their turn.
+        The newer request goes to the end of the queue, so that frequent calls do not starve
+        others.
         """
         slot = request.slot if isinstance(request, Call) else ()
         with self._filled:
@@ -96,15 +96,15 @@ class Waiting:
             self._requests[slot] = request
             self._filled.notify()
 
-    def take(self, meanwhile: Callable[[], bool] = lambda: False) -> Request:
-        """Return the request that has waited longest, waiting for one if there is none.
+    def get(self, while_idle: Callable[[], bool] = lambda: False) -> Request:
+        """Remove and return the oldest request; wait until there is one.
 
         Args:
-            meanwhile: done piece by piece while there is none; whether there is more of it.
+            while_idle: called while the queue is empty; returns whether it has more to do.
         """
         more = True
         while more and not self._requests:
-            more = meanwhile()
+            more = while_idle()
         with self._filled:
             while not self._requests:
                 self._filled.wait()
@@ -112,48 +112,50 @@ class Waiting:
             return self._requests.pop(first)
 
 
-TELL_S = 0.2
-"""Between two words of progress."""
-KNOWN_AFTER_S = 0.5
-"""Before that a phase has no pace to tell the time left from."""
+REPORT_INTERVAL_S = 0.2
+"""Minimum seconds between two progress messages."""
+PACE_AFTER_S = 0.5
+"""Seconds of a phase before its remaining time is estimated."""
 LONGEST_ANSWER = 3 << 20
-"""Bytes of a line; the other side takes one more."""
+"""Maximum bytes of an answer line; the receiver accepts one more."""
 PART = 1 << 18
-"""Characters of a report in one line; each may take six bytes there."""
+"""Characters of a report per line; JSON may escape each with six bytes."""
 
-Say = Callable[[messages.ReaderEvent], None]
+Send = Callable[[messages.ReaderEvent], None]
 
 
 class ProgressPace:
-    """Turns what the loader tells into words of progress, not too many.
+    """Converts the loader's progress to messages at a limited rate.
 
     Args:
-        number: id of the request that they belong to.
-        say: takes them.
-        clock: seconds, never going back.
+        number: id of the request.
+        send: sends a message.
+        clock: monotonic seconds.
     """
 
-    def __init__(self, number: int, say: Say, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, number: int, send: Send, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._number = number
-        self._say = say
+        self._send = send
         self._clock = clock
         self._began = clock()
         self._phase = ""
         self._phase_began = self._began
-        self._told = float("-inf")
+        self._last_report = float("-inf")
 
-    def tell(self, done: int, total: int, phase: str) -> None:
-        """How far it is; see :data:`tui.snapshots.read.source.Progress`."""
+    def report(self, done: int, total: int, phase: str) -> None:
+        """Report progress; see :data:`tui.snapshots.read.source.Progress`."""
         now = self._clock()
         if phase != self._phase:
-            self._phase, self._phase_began, self._told = phase, now, float("-inf")
-        if now - self._told < TELL_S:
+            self._phase, self._phase_began, self._last_report = phase, now, float("-inf")
+        if now - self._last_report < REPORT_INTERVAL_S:
             return
-        self._told = now
+        self._last_report = now
         spent = now - self._phase_began
-        known = spent >= KNOWN_AFTER_S and 0 < done <= total
+        known = spent >= PACE_AFTER_S and 0 < done <= total
         left = spent * (total - done) / done if known else None
-        self._say(
+        self._send(
             messages.Progress(
                 id=self._number,
                 phase=phase,
@@ -166,16 +168,16 @@ class ProgressPace:
 
 
 def serve(parent: ParentChannel, source: int | None) -> None:
-    """Answer requests until the front end goes away; never returns.
+    """Answer requests until the program ends; never returns.
 
     Args:
-        parent: the front end.
+        parent: the program that started this process.
         source: descriptor that stands for ``-``; ``None`` where there is none.
     """
-    waiting = Waiting()
+    waiting = RequestQueue()
     parent.listen(messages.REQUESTS, waiting.put)
 
-    def say(event: messages.ReaderEvent) -> None:
+    def send(event: messages.ReaderEvent) -> None:
         line = encode(event)
         if len(line) > LONGEST_ANSWER:
             number = 0 if isinstance(event, messages.ReaderHello) else event.id
@@ -185,32 +187,32 @@ def serve(parent: ParentChannel, source: int | None) -> None:
 
     files: Files | None = None
     spent: list[object] = []
-    """What a file was read from, to be freed while nobody waits for an answer."""
+    """Raw objects of the files, freed while no request waits."""
 
     def free_some() -> bool:
         del spent[-1:]
         return bool(spent)
 
     while True:
-        request = waiting.take(free_some)
+        request = waiting.get(free_some)
         try:
             if isinstance(request, Load) and files is None:
-                files = _load(request, source, say, spent)
+                files = _load(request, source, send, spent)
             else:
-                for part in _answers(files, request):
-                    say(part)
+                for part in _answer(files, request):
+                    send(part)
         except SnapshotError as error:
-            say(Answer(request.id, error=str(error)))
+            send(Answer(request.id, error=str(error)))
         except MemoryError:
             reason = (
                 "needs more memory than is allowed: read the file with a filter on it, or allow it"
                 f" more ({MEMORY_OPTION} SIZE)"
             )
-            say(Answer(request.id, error=reason))
+            send(Answer(request.id, error=reason))
 
 
-def _answers(files: Files | None, request: Request) -> Iterator[Answer]:
-    """Yield the answer to a call, a long text in pieces.
+def _answer(files: Files | None, request: Request) -> Iterator[Answer]:
+    """Compute a call and yield its answer; a long text comes in pieces.
 
     Raises:
         SnapshotError: there is none; one line that says why.
@@ -227,43 +229,50 @@ def _answers(files: Files | None, request: Request) -> Iterator[Answer]:
         yield Answer(request.id, value[start : start + PART], more=start + PART < len(value))
 
 
-def _load(request: Load, source: int | None, say: Say, spent: list[object]) -> Files:
-    """Read the files, replay them and say what is in them, within limits of memory and time.
+def _load(request: Load, source: int | None, send: Send, spent: list[object]) -> Files:
+    """Load and replay the files within limits of memory and time.
 
     Args:
-        request: names them.
+        request: the files to load.
         source: descriptor that stands for ``-``.
-        say: takes how far it is and what was found.
-        spent: takes what is to be freed afterwards.
+        send: sends progress and the result.
+        spent: collects objects to free later.
 
     Raises:
         SnapshotError: a file cannot be read.
     """
     began = time.monotonic()
-    needed = _together([estimate(path, request.memory) for path in request.paths])
+    needed = _combine_estimates([estimate(path, request.memory) for path in request.paths])
     memory_limit.restrict(needed)
-    say(messages.Estimated(request.id, needed.byte, needed.expected, needed.allowed, str(needed)))
+    send(messages.Estimated(request.id, needed.byte, needed.expected, needed.allowed, str(needed)))
     with time_limit(allowed_s(needed)):
-        return _read(request, source, say, spent, began)
+        return _read(request, source, send, spent, began)
 
 
-def _read(request: Load, source: int | None, say: Say, spent: list[object], began: float) -> Files:
-    pace = ProgressPace(request.id, say)
-    keep = Keep(request.device, request.first, request.last, request.minimal_size)
+def _read(
+    request: Load, source: int | None, send: Send, spent: list[object], began: float
+) -> Files:
+    pace = ProgressPace(request.id, send)
+    trace_filter = TraceFilter(request.device, request.first, request.last, request.minimal_size)
     *others, last = request.paths
-    # What is read stays. Were the collector on for a moment before it is told so, it would look at
-    # all of it: half a second for a million entries.
+    # Freeze the loaded objects before the collector is on again: it would traverse all of them,
+    # half a second for a million entries.
     with collector_off():
         read = [
-            load(_where(path, source), progress=pace.tell, keep=keep, memory=request.memory)
+            load(
+                _open_path(path, source),
+                progress=pace.report,
+                trace_filter=trace_filter,
+                memory=request.memory,
+            )
             for path in others
         ]
-        # Of the last file alone: what others were read from would take room while it is read.
+        # Only for the last file: the raw objects of the others would take memory meanwhile.
         read.append(
             load(
-                _where(last, source),
-                progress=pace.tell,
-                keep=keep,
+                _open_path(last, source),
+                progress=pace.report,
+                trace_filter=trace_filter,
                 memory=request.memory,
                 spent=spent,
             )
@@ -271,20 +280,20 @@ def _read(request: Load, source: int | None, say: Say, spent: list[object], bega
         gc.freeze()
     text = request.oom_text
     if request.redact:
-        read, text = _redacted_files(read, text)
+        read, text = _redact_files(read, text)
     files = tuple(Analysis(snapshot) for snapshot in read)
-    pace.tell(0, len(read), "checking")
+    pace.report(0, len(read), "checking")
     analysed = Files(files, tuple(file.faults for file in files), text, request.circumstances)
     devices = analysed.files[0].devices
     summaries = []
     for number, device in enumerate(devices.values()):
-        pace.tell(number, len(devices), "replaying")
+        pace.report(number, len(devices), "replaying")
         summaries.append(device.summary(top=request.top))
     common = set(devices).intersection(*(other.devices for other in analysed.files))
-    say(
+    send(
         messages.Loaded(
             id=request.id,
-            files=tuple(map(_info, read, analysed.warnings)),
+            files=tuple(map(_file_info, read, analysed.warnings)),
             devices=tuple(summaries),
             common=tuple(sorted(common)),
             texts=len(analysed.texts),
@@ -294,19 +303,19 @@ def _read(request: Load, source: int | None, say: Say, spent: list[object], bega
     return analysed
 
 
-def _where(path: str, source: int | None) -> Where:
+def _open_path(path: str, source: int | None) -> Where:
     if path != STANDARD_INPUT:
         return path
     if source is None:
-        raise SnapshotError("standard input: this reader was given none")
+        raise SnapshotError("standard input: this reader has none")
     raw = io.FileIO(source, closefd=False)
-    # Messages name what was asked for, not a number.
+    # Error messages show this name instead of the descriptor.
     raw.name = STANDARD_INPUT
     return io.BufferedReader(raw)
 
 
-def _together(found: list[Estimate]) -> Estimate:
-    """Return the estimate for reading several files, keeping each while the next is read."""
+def _combine_estimates(found: list[Estimate]) -> Estimate:
+    """Combine the estimates of several files that stay in memory together."""
     if len(found) == 1:
         return found[0]
     expected = [item.expected for item in found]
@@ -326,17 +335,17 @@ def _together(found: list[Estimate]) -> Estimate:
     )
 
 
-def _redacted_files(read: list[Snapshot], text: str) -> tuple[list[Snapshot], str]:
+def _redact_files(read: list[Snapshot], text: str) -> tuple[list[Snapshot], str]:
     made = []
     for snapshot in read:
-        without, redact = redacted(snapshot, (text,))
+        without, redact = redact_snapshot(snapshot, (text,))
         made.append(without)
         text = redact(text)
     return made, text
 
 
-def _offset(snapshot: Snapshot) -> list[str]:
-    """Where a filter left out what came first, events are counted from what is left."""
+def _offset_notes(snapshot: Snapshot) -> list[str]:
+    """Return a note for each device whose first entries a filter left out."""
     return [
         f"device {device.index}: event 0 is entry {device.first} of the file"
         for device in snapshot.devices
@@ -344,13 +353,13 @@ def _offset(snapshot: Snapshot) -> list[str]:
     ]
 
 
-def _info(snapshot: Snapshot, warnings: tuple[str, ...]) -> FileInfo:
+def _file_info(snapshot: Snapshot, warnings: tuple[str, ...]) -> FileInfo:
     return FileInfo(
         file=snapshot.file,
         container=snapshot.container,
         form=snapshot.form,
         byte=snapshot.byte,
         settings=snapshot.settings,
-        warnings=(*snapshot.notes, *_offset(snapshot), *warnings),
+        warnings=(*snapshot.notes, *_offset_notes(snapshot), *warnings),
         host_segments=snapshot.host_segments,
     )

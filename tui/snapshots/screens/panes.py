@@ -84,7 +84,7 @@ class SnapshotPane(Pane):
 
     def arrived(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
         """Return the answer, or while it is not there the newest of its kind."""
-        return self.reader.store.newest(need)
+        return self.reader.store.find_newest_answer(need)
 
     def waiting(self, need: Need[Any, Any]) -> str:
         """Return the mark for the title while the answer is not there."""

@@ -131,7 +131,7 @@ class SitesPane(SnapshotPane):
         focus = self.session.focus
         if focus is None:
             return None
-        search, regex = view.search_of(self.session.search)
+        search, regex = view.parse_search(self.session.search)
         arguments = SitesArguments(
             device=focus.device,
             event=focus.event,

@@ -32,7 +32,7 @@ from tui.snapshots.session.snapshot_reader import CallError, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views.overview import (
     FoundFile,
-    completed_path,
+    complete_path,
     found_line,
     matching_files,
     split_path,
@@ -311,7 +311,7 @@ class FileScreen(Dialog["str | None"]):
 
     def on_mount(self) -> None:
         self.field.focus()
-        self._look()
+        self._list_files()
 
     def _lines(self, cells: int) -> list[Line]:
         if self._why:
@@ -319,11 +319,11 @@ class FileScreen(Dialog["str | None"]):
         return [found_line(item, cells) for item in self._found]
 
     @on(Input.Changed, "#path")
-    def _typed(self, event: Input.Changed) -> None:
+    def _path_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self._look()
+        self._list_files()
 
-    def _look(self) -> None:
+    def _list_files(self) -> None:
         self._found, self._why = matching_files(self.field.value)
         self.list.index = 0
         self.list.scroll_to(y=0, animate=False)
@@ -336,17 +336,17 @@ class FileScreen(Dialog["str | None"]):
 
     def complete(self) -> None:
         """As far as all that is listed agrees; else take what is under the cursor."""
-        longer = completed_path(self.field.value, self._found)
+        longer = complete_path(self.field.value, self._found)
         if longer == self.field.value and self._found:
             longer = self._under_cursor()
-        self._put(longer)
+        self._set_path(longer)
 
     def _under_cursor(self) -> str:
         item = self._found[self.list.index]
         folder, _ = split_path(self.field.value)
         return folder + item.name + ("/" if item.folder else "")
 
-    def _put(self, value: str) -> None:
+    def _set_path(self, value: str) -> None:
         self.field.value = value
         self.field.cursor_position = len(value)
 
@@ -360,7 +360,7 @@ class FileScreen(Dialog["str | None"]):
         elif self._found:
             path = self._under_cursor()
             if path.endswith("/"):
-                self._put(path)
+                self._set_path(path)
             else:
                 self.dismiss(os.path.expanduser(path))  # noqa: PTH111
 

@@ -31,12 +31,12 @@ from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import layers
 from tui.snapshots.views.words import (
-    clamped,
-    column_of,
+    clamp_range,
+    find_column,
     refused_lines,
     state_lines,
     timeline_heading,
-    zoomed,
+    zoom_range,
 )
 
 LEGEND_SHARE = 5
@@ -89,10 +89,10 @@ class TimelineChart(Widget, can_focus=True):
         self._pane.move(by)
 
     def action_start(self) -> None:
-        self._pane.session.look_at(0)
+        self._pane.session.go_to(0)
 
     def action_end(self) -> None:
-        self._pane.session.look_at(None)
+        self._pane.session.go_to(None)
 
     def action_layer(self, by: int) -> None:
         """Go to the layer above or below."""
@@ -153,7 +153,7 @@ class TimelinePane(SnapshotPane):
             self._device, self._window, self._chosen = device, None, None
         if self.session.stacking != self._stacking:
             self._stacking, self._chosen = self.session.stacking, None
-        self._follow()
+        self._show_cursor()
         if focus is not None and focus.event != self._event:
             self._event = focus.event
             self.state.scroll_to(y=0, animate=False)
@@ -261,19 +261,19 @@ class TimelinePane(SnapshotPane):
         if summary is None or focus is None or not summary.events:
             return
         event = summary.events if focus.event is None else focus.event
-        self.session.look_at(event + by)
+        self.session.go_to(event + by)
 
     def step(self, columns: int) -> None:
         """Move by columns, to the first event of one."""
         shown, focus = self.timeline(), self.session.focus
         if shown is None or focus is None or not shown.buckets:
             return
-        at = column_of(shown, focus.event)
+        at = find_column(shown, focus.event)
         length = max(1, (shown.last - shown.first + 1) // len(shown.buckets))
         if at is None or not 0 <= at + columns < len(shown.buckets) or focus.event is None:
             self.move(columns * length if at is not None else 0)
             return
-        self.session.look_at(shown.buckets[at + columns].first)
+        self.session.go_to(shown.buckets[at + columns].first)
 
     def put(self, x: int, y: int, height: int) -> None:
         """Put the cursor on what is drawn in a cell of a chart so high."""
@@ -281,7 +281,7 @@ class TimelinePane(SnapshotPane):
         column = x - layers.GUTTER
         if shown is not None and 0 <= column < len(shown.buckets):
             self._choose(layers.layer_at(shown, height, x, y))
-            self.session.look_at(shown.buckets[column].moment)
+            self.session.go_to(shown.buckets[column].moment)
 
     def next_layer(self, by: int) -> None:
         """Choose the layer above or below in the cursor's column."""
@@ -300,14 +300,14 @@ class TimelinePane(SnapshotPane):
         shown, summary, focus = self.timeline(), self.session.summary, self.session.focus
         if shown is None or summary is None or focus is None or not shown.buckets:
             return
-        first, last = zoomed(shown, focus.event, factor)
-        self._window = clamped(first, last, summary.events)
+        first, last = zoom_range(shown, focus.event, factor)
+        self._window = clamp_range(first, last, summary.events)
         if self._window == (0, summary.events - 1):
             self._window = None
         self.state_changed()
         self.change_needs()
 
-    def _follow(self) -> None:
+    def _show_cursor(self) -> None:
         """Have the cursor in view."""
         summary, focus = self.session.summary, self.session.focus
         if self._window is None or summary is None or focus is None:
@@ -316,4 +316,4 @@ class TimelinePane(SnapshotPane):
         event = summary.events - 1 if focus.event is None else max(0, focus.event)
         if not first <= event <= last:
             half = (last - first + 1) // 2
-            self._window = clamped(event - half, event - half + last - first, summary.events)
+            self._window = clamp_range(event - half, event - half + last - first, summary.events)

@@ -1,1 +1,1 @@
-"""The child that reads a snapshot, as screens and commands ask it."""
+"""Clients of the snapshot reader."""

@@ -1,4 +1,4 @@
-"""A reader child before it is started, and the words for how it ended. No Textual."""
+"""Start of a snapshot reader, and the message for its unexpected end. No Textual."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tui.snapshots.reader.messages import (
 )
 
 LONGEST_TEXT = 1 << 18
-"""Characters of exceptions' text that are sent on, the last ones."""
+"""Maximum characters of exception text sent to the reader; the end is kept."""
 
 
-def reader(source: int | None = None) -> ChildProcess[ReaderEvent]:
-    """Return a reader that is not started yet.
+def create_reader(source: int | None = None) -> ChildProcess[ReaderEvent]:
+    """Create a reader process without starting it.
 
     Args:
-        source: descriptor that it reads where it is asked for ``-``.
+        source: descriptor to read for ``-``.
     """
     named = () if source is None else ("--input", str(source))
     inherit = () if source is None else (source,)
@@ -30,21 +30,21 @@ def reader(source: int | None = None) -> ChildProcess[ReaderEvent]:
     return ChildProcess(command, READER_EVENTS, folder=FOLDER, inherit=inherit)
 
 
-def names(paths: Sequence[str]) -> str:
-    """Return the names of the files, for a message."""
+def format_paths(paths: Sequence[str]) -> str:
+    """Format the names of files for a message."""
     return " and ".join("standard input" if p == STANDARD_INPUT else clean(p) for p in paths)
 
 
-def death_in_words(paths: Sequence[str], how: str, last_words: str, *, loaded: bool) -> str:
-    """One line for a reader that died: what, why, what to do.
+def describe_death(paths: Sequence[str], how: str, last_words: str, *, loaded: bool) -> str:
+    """Describe a reader's death in one line: what, why, what to do.
 
     Args:
-        paths: what it was reading.
+        paths: the files of the reader.
         how: as :meth:`tui.core.child.process.ChildProcess.ended` says.
         last_words: the last line of its standard error.
-        loaded: it had read the file and died over a question.
+        loaded: the reader had loaded the files and died during a call.
     """
-    doing = "over a question about" if loaded else "reading"
+    doing = "while analysing" if loaded else "while reading"
     if "SIGKILL" in how:
         why = "it was killed, most likely because memory ran out"
         remedy = "free memory, or read the file on a machine with more"
@@ -63,4 +63,4 @@ def death_in_words(paths: Sequence[str], how: str, last_words: str, *, loaded: b
     else:
         why = f"{how}{': ' if last_words else ''}{clean(last_words)[:200]}"
         remedy = "open it again, and report this if it comes back"
-    return f"the reader ended {doing} {names(paths)}: {why}; {remedy}"
+    return f"the reader ended {doing} {format_paths(paths)}: {why}; {remedy}"

@@ -1,7 +1,7 @@
-"""A reader child of one file or two: how it starts and dies, what is called, what it answered.
+"""Client of one snapshot reader: start, calls, answers and death.
 
-The newest answer of each slot stays here, also while a newer call waits, so that something is there
-to be drawn. No Textual.
+It keeps the newest answer of each slot while a newer call waits, so that panes can draw it.
+No Textual.
 """
 
 from __future__ import annotations
@@ -37,26 +37,31 @@ from tui.snapshots.reader.messages import (
     ReaderEvent,
     ReaderHello,
 )
-from tui.snapshots.session.reader_child import LONGEST_TEXT, death_in_words, names, reader
+from tui.snapshots.session.reader_child import (
+    LONGEST_TEXT,
+    create_reader,
+    describe_death,
+    format_paths,
+)
 from workloads.protocol.wire import WireError
 
 Status = Literal["empty", "loading", "ready", "failed", "cancelled"]
 
 
 class CallError(Exception):
-    """A call has no value; the text is one line that says why."""
+    """A call failed; the text is one line with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a call has no value, in one line."""
+    """The reason why a call has no value, in one line."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[Arguments, Value]):
-    """A call and what came of it."""
+    """A call with its value or refusal."""
 
     need: Need[Arguments, Value]
     id: int
@@ -70,7 +75,7 @@ class SnapshotStore:
         self._set("empty", (), "")
 
     def begin(self, paths: tuple[str, ...], oom_text: str) -> None:
-        """Forget everything: other files are being read."""
+        """Reset everything for other files."""
         self._set("loading", paths, oom_text)
 
     def _set(self, status: Status, paths: tuple[str, ...], oom_text: str) -> None:
@@ -78,24 +83,24 @@ class SnapshotStore:
         self.paths = paths
         self.oom_text = oom_text
         self.reason = ""
-        """Why it failed or was cancelled, in one line."""
+        """Why loading failed or was cancelled, in one line."""
         self.estimate: Estimated | None = None
         self.progress: Progress | None = None
         self.loaded: Loaded | None = None
         self.answers: dict[Slot, Answered[Any, Any]] = {}
         self._sent: dict[int, Need[Any, Any]] = {}
         self._texts: dict[int, str] = {}
-        """The parts of long texts that have come so far, by the ids of their calls."""
+        """Received parts of long texts, by the ids of their calls."""
 
     def end(self, status: Status, reason: str) -> None:
-        """Nothing can be asked any more; what is known stays on the screen."""
+        """Mark the reader as ended; known answers stay."""
         self.status, self.reason = status, reason
         self._sent.clear()
 
     # ---- calls ----
 
-    def needs(self, need: Need[Any, Any]) -> bool:
-        """Return whether a call must be sent: it is neither answered nor waiting."""
+    def must_send(self, need: Need[Any, Any]) -> bool:
+        """Return whether a call must be sent, neither answered nor waiting yet."""
         if self.status != "ready":
             return False
         newest = self._waiting(need.slot)
@@ -104,36 +109,36 @@ class SnapshotStore:
             newest = None if done is None else done.need
         return newest != need
 
-    def is_coming(self, need: Need[Any, Any]) -> bool:
-        """Return whether this very call waits for its answer."""
+    def is_waiting_for(self, need: Need[Any, Any]) -> bool:
+        """Return whether this exact call waits for its answer."""
         return self._waiting(need.slot) == need
 
-    def sent(self, number: int, need: Need[Any, Any]) -> None:
-        """Store a call that was sent, under its id."""
+    def record_call(self, number: int, need: Need[Any, Any]) -> None:
+        """Record a sent call under its id."""
         self._sent[number] = need
 
     @property
     def waiting(self) -> bool:
-        """A call is not answered yet."""
+        """Whether a call waits for its answer."""
         return bool(self._sent)
 
-    def forget(self, method: Method[Any, Any]) -> None:
-        """Drop the answers of one method: they no longer hold."""
+    def drop_answers(self, method: Method[Any, Any]) -> None:
+        """Drop the answers of one method, which are no longer valid."""
         self.answers = {
             slot: done for slot, done in self.answers.items() if done.need.method != method
         }
 
-    def exactly(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
-        """Return the answer to this exact call, if it is there."""
+    def find_answer(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
+        """Return the answer to this exact call, if any."""
         done = self.answers.get(need.slot)
         return done if done is not None and done.need == need else None
 
-    def newest(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
+    def find_newest_answer(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
         """Return the exact answer, else the newest of its slot and device that has a value."""
         done = self.answers.get(need.slot)
         if done is None or done.need == need:
             return done
-        # Of another device even an old figure would be a wrong one.
+        # An older answer for another device would be wrong.
         alike = _device(done.need) == _device(need) and not isinstance(done.value, Refused)
         return done if alike else None
 
@@ -159,7 +164,7 @@ class SnapshotStore:
         elif isinstance(event, Loaded):
             self.loaded, self.status, self.progress = event, "ready", None
         elif isinstance(event, Answer) and self.status == "loading":
-            # The file comes before all calls: this is why it cannot be read.
+            # No call precedes the file, so this is the reason why it cannot be read.
             self.end("failed", event.error or "the reader answered before it had read the file")
         elif isinstance(event, Answer):
             self._answer(event)
@@ -172,7 +177,7 @@ class SnapshotStore:
         begun = self._texts.pop(event.id, "")
         if need is None:
             return
-        # The reader drops a call that a newer one replaced: it will not be answered.
+        # The reader never answers a call that a newer one replaced.
         for number, older in list(self._sent.items()):
             if number < event.id and older.slot == need.slot:
                 del self._sent[number]
@@ -187,7 +192,7 @@ class SnapshotStore:
     # ---- look ----
 
     def summary(self, device: int | None) -> Summary | None:
-        """Of one device of the first file."""
+        """Return the summary of one device of the first file."""
         if self.loaded is None:
             return None
         return next((item for item in self.loaded.devices if item.device == device), None)
@@ -198,12 +203,12 @@ def _device(need: Need[Any, Any]) -> int | None:
 
 
 class SnapshotReader:
-    """One file, or two to compare, in a child of its own.
+    """Client of a reader process with one file, or two to compare.
 
     Args:
         changed: called after each event, in the event loop.
-        memory: bytes that reading may take; ``None`` for a quarter of what is available.
-        known: returns what the run that wrote a snapshot knows of it; ``None`` for no run.
+        memory: limit for reading in bytes; ``None`` for a quarter of the available memory.
+        known: returns what a watched run recorded about a snapshot; ``None`` for no run.
     """
 
     def __init__(
@@ -224,11 +229,11 @@ class SnapshotReader:
         """Set, and replaced, at each change."""
 
     def listen(self, changed: Callable[[], None]) -> None:
-        """Have another function called after each event."""
+        """Set the function to call after each event."""
         self._changed = changed
 
     def open(self, paths: Sequence[str], oom_text: str = "") -> None:
-        """Read other files; whatever was read or asked before is dropped.
+        """Read other files in a new process and drop all answers.
 
         Args:
             paths: one file, or two to compare.
@@ -237,49 +242,49 @@ class SnapshotReader:
         self._end_child()
         absolute = tuple(str(Path(path).expanduser().absolute()) for path in paths)
         self.store.begin(absolute, oom_text)
-        self.child = reader()
+        self.child = create_reader()
         self._task = asyncio.create_task(self._live(self.child, absolute))
         self._task.add_done_callback(self._ended)
         self._report_change()
 
     def request(self, need: Need[Any, Any]) -> None:
-        """See to it that a call is or will be answered."""
-        if self.store.needs(need):
+        """Send a call unless it is answered or waiting."""
+        if self.store.must_send(need):
             self._send(need)
 
     async def call(self, method: Method[Arguments, Value], arguments: Arguments) -> Value:
         """Return the value of a method.
 
         Raises:
-            CallError: there is none: it was refused or replaced, or the reader has ended.
+            CallError: the call was refused or replaced, or the reader has ended.
         """
         need = Need(method, arguments)
         self.request(need)
-        while (done := self.store.exactly(need)) is None:
-            if not self.store.is_coming(need):
-                raise CallError(self.store.reason or f"another {method.name} was asked for")
+        while (done := self.store.find_answer(need)) is None:
+            if not self.store.is_waiting_for(need):
+                raise CallError(self.store.reason or f"replaced by a newer call of {method.name}")
             await self._news.wait()
         if isinstance(done.value, Refused):
             raise CallError(done.value.reason)
         return done.value
 
     def set_text(self, text: str) -> None:
-        """Give the reader the messages of exceptions; verdicts are judged anew."""
+        """Send exception messages to the reader and drop its verdicts."""
         text = text[-LONGEST_TEXT:]
         self.store.oom_text = text
-        self.store.forget(VERDICT)
+        self.store.drop_answers(VERDICT)
         self._send(Need(SET_OOM_TEXT, OomTextArguments(text)))
         self._report_change()
 
     def cancel(self) -> None:
-        """End the reader, whatever it does."""
+        """Kill the reader while it loads."""
         if self.store.status == "loading":
             self._end_child()
-            self.store.end("cancelled", f"reading {names(self.store.paths)} was cancelled")
+            self.store.end("cancelled", f"reading {format_paths(self.store.paths)} was cancelled")
             self._report_change()
 
     async def stop(self) -> None:
-        """End the reader for good."""
+        """Kill the reader and wait for its end."""
         self._end_child()
         if self._ending:
             await asyncio.gather(*self._ending)
@@ -288,7 +293,7 @@ class SnapshotReader:
         number = next(self._numbers)
         call = Call(number, need.method.name, need.arguments, need.slot)
         if self.child is not None and self.child.send(call):
-            self.store.sent(number, need)
+            self.store.record_call(number, need)
 
     def _report_change(self) -> None:
         news, self._news = self._news, asyncio.Event()
@@ -308,7 +313,7 @@ class SnapshotReader:
             self.child = None
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Report an unexpected error, so that no screen waits for ever."""
+        """Report an unexpected error, so that no screen waits forever."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.store.end("failed", f"reading failed: {type(error).__name__}: {error}")
@@ -333,7 +338,7 @@ class SnapshotReader:
         child.send(load)
         async for event in child.events():
             if isinstance(event, MalformedMessage):
-                self.store.end("failed", f"the reader said what is no answer: {event.reason}")
+                self.store.end("failed", f"the reader sent a malformed answer: {event.reason}")
                 child.kill()
                 break
             if isinstance(event, ReaderHello) and event.version != VERSION:
@@ -345,7 +350,7 @@ class SnapshotReader:
             try:
                 self.store.apply(event)
             except WireError as error:
-                self.store.end("failed", f"the reader said what is no answer: {error}")
+                self.store.end("failed", f"the reader sent a malformed answer: {error}")
                 child.kill()
                 break
             self._report_change()
@@ -353,5 +358,5 @@ class SnapshotReader:
         if self.store.status in ("loading", "ready"):
             last = next(iter(child.stderr.last(1)), "")
             loaded = self.store.status == "ready"
-            self.store.end("failed", death_in_words(paths, how, last, loaded=loaded))
+            self.store.end("failed", describe_death(paths, how, last, loaded=loaded))
         self._report_change()

@@ -79,14 +79,14 @@ class SnapshotSession:
         self.text_source = ""
         """Where the exception's text comes from that the file was opened with."""
         self._changed: Callable[[], None] = lambda: None
-        main.listen(self._take)
-        both.listen(self._take)
+        main.listen(self._focus_first)
+        both.listen(self._focus_first)
 
     def listen(self, changed: Callable[[], None]) -> None:
         """Have a function called when something is to be drawn anew."""
         self._changed = changed
 
-    def _take(self) -> None:
+    def _focus_first(self) -> None:
         if self.focus is None and self.main.store.loaded is not None:
             devices = self.main.store.loaded.devices
             # A device that ran out of memory is what one opened the file for.
@@ -148,7 +148,7 @@ class SnapshotSession:
         """Of the device that is looked at."""
         return None if self.focus is None else self.main.store.summary(self.focus.device)
 
-    def look_at(self, event: int | None) -> None:
+    def go_to(self, event: int | None) -> None:
         """Go to a moment; beyond the last event lies the end."""
         summary = self.summary
         if self.focus is None or summary is None:
@@ -173,17 +173,17 @@ class SnapshotSession:
         """Go to the peak; where two files are compared, compare their peaks."""
         self.compared_at_peak = True
         if self.summary is not None:
-            self.look_at(peak_of(self.summary))
+            self.go_to(peak_of(self.summary))
 
     def to_end(self) -> None:
         """Go to the end; where two files are compared, compare their ends."""
         self.compared_at_peak = False
-        self.look_at(None)
+        self.go_to(None)
 
     def to_next_oom(self) -> None:
         """Go to the next OOM."""
         if self.summary is not None and self.focus is not None and self.summary.ooms:
-            self.look_at(oom_after(self.summary, self.focus.event))
+            self.go_to(oom_after(self.summary, self.focus.event))
 
     # ---- how it is shown ----
 

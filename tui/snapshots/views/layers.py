@@ -28,7 +28,7 @@ from tui.kit.lines import (
 )
 from tui.kit.scale import Scale, labels
 from tui.snapshots.model.pictures import NOT_TOLD, REST, Bucket, Layer, Timeline
-from tui.snapshots.views.words import column_of
+from tui.snapshots.views.words import find_column
 
 GUTTER = 9
 """Cells left of the columns: a size as ``1.25 GiB`` and the wall."""
@@ -87,7 +87,7 @@ def chart_lines(
         letters: fill a layer with its letter: there are no colours.
     """
     rows = rows_of(timeline, height)
-    at = column_of(timeline, event)
+    at = find_column(timeline, event)
     grid = _grid(timeline, rows, letters=letters)
     if not letters:
         _write_letters(timeline, grid)
@@ -188,7 +188,7 @@ def next_layer(timeline: Timeline, event: int | None, chosen: str | None, by: in
 
     Below the lowest and above the highest it is ``None``.
     """
-    at = column_of(timeline, event)
+    at = find_column(timeline, event)
     held = [layer.key for layer in timeline.layers if at is not None and layer.bytes[at]]
     ring: list[str | None] = [None, *held]
     place = ring.index(chosen) if chosen in ring else 0
@@ -216,7 +216,7 @@ def _draw_uprights(
     timeline: Timeline, grid: list[list[_Filled]], at: int | None, chosen: str | None
 ) -> None:
     """Draw the lines of the peak, each OOM and the cursor; only the cursor's crosses the areas."""
-    lines = [(column_of(timeline, timeline.peak_event), _PEAK)] if _peak_in(timeline) else []
+    lines = [(find_column(timeline, timeline.peak_event), _PEAK)] if _peak_in(timeline) else []
     lines += [(place, _OOM) for place, bucket in enumerate(timeline.buckets) if bucket.ooms]
     for column, kind in lines:
         for cells in grid:
@@ -259,7 +259,7 @@ def _marks_line(timeline: Timeline) -> Line:
         if bucket.ooms
     ]
     if _peak_in(timeline):
-        peak = column_of(timeline, timeline.peak_event)
+        peak = find_column(timeline, timeline.peak_event)
         assert peak is not None
         # Side by side the two share their words: there is no room for both.
         beside = (at for at in (peak, peak + 1, peak - 1) if 0 <= at < width)
@@ -299,14 +299,14 @@ def _floor_lines(timeline: Timeline, at: int | None) -> list[Line]:
             edge[column] = glyphs.GLYPHS.tick
     if at is not None:
         edge[at] = "^"
-    lead = fit("time" if _timed(timeline) else "event", GUTTER - 1)
+    lead = fit("time" if _has_times(timeline) else "event", GUTTER - 1)
     return [
         line(Span(f"{' ' * (GUTTER - 1)}{glyphs.GLYPHS.corner}{''.join(edge)}", TextStyle.QUIET)),
         line(Span(f"{right(lead, GUTTER - 1)} {''.join(names)}".rstrip(), TextStyle.QUIET)),
     ]
 
 
-def _timed(timeline: Timeline) -> bool:
+def _has_times(timeline: Timeline) -> bool:
     """Return whether there are times, and they go forward."""
     times = [bucket.time_us for bucket in timeline.buckets]
     known = [time for time in times if time is not None]
@@ -326,7 +326,7 @@ def _floor_ticks(timeline: Timeline, most: int) -> list[tuple[int, str]]:
     if not timeline.buckets:
         return []
     begin = timeline.begin_us
-    if begin is not None and _timed(timeline):
+    if begin is not None and _has_times(timeline):
         times = [((bucket.time_us or begin) - begin) / 1e6 for bucket in timeline.buckets]
         found = labels(Scale(times[0], times[-1]), "s", most)
         return [
@@ -351,7 +351,7 @@ def _annotation_lines(timeline: Timeline) -> list[Line]:
     for band in timeline.bands:
         if band.depth:
             continue
-        first, last = column_of(timeline, band.first), column_of(timeline, band.last)
+        first, last = find_column(timeline, band.first), find_column(timeline, band.last)
         if first is None or last is None:
             continue
         room = last - first + 1

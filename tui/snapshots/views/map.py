@@ -119,7 +119,7 @@ def stretch_lines(answer: Stretch, start: int, end: int, cursor: int, cells: int
     ]
     piece = answer.piece
     if piece is None:
-        rows.append(line(Span("nothing is mapped here", TextStyle.QUIET)))
+        rows.append(line(Span("no memory is mapped at this address", TextStyle.QUIET)))
         return rows
     rows += flow(_piece_parts(piece), cells)
     if piece.requested is not None:

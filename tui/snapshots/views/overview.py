@@ -28,7 +28,7 @@ from tui.snapshots.model.results import (
 from tui.snapshots.reader.messages import (
     Progress,
 )
-from tui.snapshots.session.reader_child import names
+from tui.snapshots.session.reader_child import format_paths
 from tui.snapshots.session.snapshot_reader import SnapshotStore
 from tui.snapshots.views.explained import account_lines, first_lines
 from tui.snapshots.views.words import (
@@ -36,7 +36,7 @@ from tui.snapshots.views.words import (
     bulleted,
     clock_words,
     indented,
-    labelled,
+    labelled_figure,
     site_heading,
     site_line,
     stack_lines,
@@ -78,7 +78,7 @@ def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
 
 def loading_lines(store: SnapshotStore, cells: int) -> list[Line]:
     """Draw the estimated cost of the reading and its progress."""
-    rows = paragraph(names(store.paths), cells, label="reading ")
+    rows = paragraph(format_paths(store.paths), cells, label="reading ")
     if store.estimate is not None:
         rows += paragraph(store.estimate.words, cells, TextStyle.QUIET)
     rows.append(())
@@ -156,7 +156,7 @@ def matching_files(typed: str) -> tuple[tuple[FoundFile, ...], str]:
     except OSError as error:
         return (), f"{clean(str(where))}: {error.strerror or error}"
     found.sort(key=lambda item: (item.folder, item.name))
-    return tuple(found), "" if found else "no such file here"
+    return tuple(found), "" if found else "no such file"
 
 
 def _found_file(entry: os.DirEntry[str]) -> FoundFile:
@@ -167,7 +167,7 @@ def _found_file(entry: os.DirEntry[str]) -> FoundFile:
         return FoundFile(entry.name, False, None)
 
 
-def completed_path(typed: str, found: tuple[FoundFile, ...]) -> str:
+def complete_path(typed: str, found: tuple[FoundFile, ...]) -> str:
     """Return the typed path, completed as far as all files found agree."""
     if not found:
         return typed
@@ -230,7 +230,7 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
 
 def _figure_lines(facts: Sequence[Fact], cells: int) -> list[Line]:
     shown = facts_for_people(facts, detail=False)
-    return flow([labelled(fact.name, fact.words) for fact in shown], cells)
+    return flow([labelled_figure(fact.name, fact.words) for fact in shown], cells)
 
 
 def summary_lines(summary: Summary, cells: int) -> list[Line]:

@@ -99,7 +99,7 @@ def after(options: tuple[str, ...], present: str) -> str:
     return options[(options.index(present) + 1) % len(options)]
 
 
-def search_of(typed: str) -> tuple[str, bool]:
+def parse_search(typed: str) -> tuple[str, bool]:
     """Return the typed search and whether it is a regular expression, as ``/.../`` is."""
     words = typed.strip()
     if len(words) > 2 and words.startswith("/") and words.endswith("/"):

@@ -69,7 +69,7 @@ def clock_words(time_us: int | None) -> str:
 
 def waiting_mark(store: SnapshotStore, need: Need[Any, Any]) -> str:
     """Return an ellipsis until the exact answer is there."""
-    return "" if store.exactly(need) is not None else f" {glyphs.GLYPHS.ellipsis}"
+    return "" if store.find_answer(need) is not None else f" {glyphs.GLYPHS.ellipsis}"
 
 
 def refused_lines(answer: Refused, cells: int) -> list[Line]:
@@ -113,7 +113,7 @@ def indented(rows: Sequence[str], indent: int, style: TextStyle = TextStyle.PLAI
     return [(Span(" " * indent + row, style),) for row in rows]
 
 
-def labelled(name: str, value: str) -> Line:
+def labelled_figure(name: str, value: str) -> Line:
     """Draw a figure behind its name."""
     return line(Span(f"{name} ", TextStyle.QUIET), Span(value))
 
@@ -173,7 +173,7 @@ def view_at(x: int) -> str | None:
 # ---- the timeline --------------------------------------------------------------------------------
 
 
-def column_of(timeline: Timeline, event: int | None) -> int | None:
+def find_column(timeline: Timeline, event: int | None) -> int | None:
     """Return the column of an event (the last if it is ``None``), or ``None`` if out of view."""
     for place, bucket in enumerate(timeline.buckets):
         if event is not None and bucket.first <= event <= bucket.last:
@@ -220,7 +220,7 @@ def state_lines(
         if entry.context:
             parts.append(line(Span(entry.context, TextStyle.QUIET)))
         rows += flow(parts, cells)
-    rows += flow([labelled(name, value) for name, value in _state_figures(state)], cells)
+    rows += flow([labelled_figure(name, value) for name, value in _state_figures(state)], cells)
     for doubt in state.doubts:
         rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
     if entry is not None and part is None:
@@ -263,7 +263,7 @@ def _state_figures(state: State) -> Sequence[tuple[str, str]]:
     return figures
 
 
-def zoomed(timeline: Timeline, event: int | None, factor: float) -> tuple[int, int]:
+def zoom_range(timeline: Timeline, event: int | None, factor: float) -> tuple[int, int]:
     """Return the first and last event of a view around the cursor, scaled by a factor.
 
     Never fewer events than columns and never beyond the trace that the caller clamps to.
@@ -276,7 +276,7 @@ def zoomed(timeline: Timeline, event: int | None, factor: float) -> tuple[int, i
     return first, first + wanted - 1
 
 
-def clamped(first: int, last: int, events: int) -> tuple[int, int]:
+def clamp_range(first: int, last: int, events: int) -> tuple[int, int]:
     """Return the stretch, moved and shortened to fit into a trace of so many events."""
     length = min(last - first + 1, events)
     first = max(0, min(first, events - length))

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tui.core.child.launch import FOLDER
-from tui.core.child.process import ChildProcess
+from tui.core.events import EventBus
 from tui.core.text import numbers as fmt
 from tui.devices.allocators.findings import NO_GROWTH, Track, at_step
 from tui.devices.allocators.messages import Placed, Seen, pids_of
-from tui.devices.monitor import serve_command as monitor_command
-from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
+from tui.devices.monitor.messages import Sample
+from tui.devices.session.device_session import DeviceSession
+from tui.devices.state.machine import MachineState
+from tui.devices.state.watched_processes import TorchProcessState
 from tui.kit.command_line.output import Failure, say
 from tui.snapshots.explain.explanation import Explanation
 from tui.watch.cli.output import WatchedProcessRow, as_plain
@@ -33,8 +34,7 @@ from tui.watch.runs.run_words import end_in_words
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised
 from tui.watch.session.sampler import Looked, RunFolder, Sampler
-from tui.watch.state.processes import WatchedProcesses
-from tui.watch.state.run import SeenProcess
+from tui.watch.state.processes import RunProcesses
 
 DEVICES_S = 1.0
 """Between two samples of the devices."""
@@ -58,7 +58,7 @@ class RunOutcome:
     """What a run was, from its first sample to its last."""
 
     run: StartedRun
-    processes: WatchedProcesses
+    processes: RunProcesses
     why_no_samples: str = ""
     troubles: tuple[str, ...] = ()
     """Why there is no agent in some process."""
@@ -69,7 +69,7 @@ class RunOutcome:
     def rows(self) -> list[WatchedProcessRow]:
         """The last that was known of each process that was seen from outside."""
         seen = self.processes.seen.values()
-        return [_row(each) for each in seen if each.told.start is not None or each.devices]
+        return [_row(each) for each in seen if each.description.start is not None or each.devices]
 
     @property
     def left(self) -> list[ProcessLog]:
@@ -80,7 +80,7 @@ class RunOutcome:
     def tracks(self) -> list[tuple[int, str, Track]]:
         """Pid and device of each device that was seen, and what was seen of it."""
         return [
-            (process.told.pid, name, device.track)
+            (process.description.pid, name, device.track)
             for process in self.processes.seen.values()
             for name, device in process.devices.items()
         ]
@@ -123,7 +123,7 @@ class RunWithoutScreen:
         self._shows_output = shows_output
         self._on_oom = on_oom
         self._left: signal.Signals | None = None
-        self._processes = WatchedProcesses()
+        self._processes = RunProcesses()
 
     async def work(self) -> RunOutcome:
         """Run it to its end.
@@ -149,20 +149,17 @@ class RunWithoutScreen:
         for number in _LEAVES:
             _answer(loop, number, partial(self._leave, number))
         sampler = Sampler(run, self._take, starter=True)
-        monitor: ChildProcess[MonitorEvent] = ChildProcess(
-            monitor_command(DEVICES_S), MONITOR_EVENTS, folder=FOLDER
-        )
-        tasks = [
-            asyncio.create_task(sampler.work()),
-            asyncio.create_task(self._follow(monitor, sampler)),
-        ]
+        bus = EventBus()
+        session = DeviceSession(bus, MachineState(bus), DEVICES_S)
+        bus.subscribe(Sample, partial(self._apply_sample, sampler))
+        session.watch()
+        sampling = asyncio.create_task(sampler.work())
         try:
             await self._until_it_ends(process, run)
         finally:
-            for task in tasks:
-                task.cancel()
-            ended = await asyncio.gather(*tasks, return_exceptions=True)
-            await monitor.stop()
+            sampling.cancel()
+            (ended,) = await asyncio.gather(sampling, return_exceptions=True)
+            await session.stop()
         if process.returncode is None:
             say(NO_CODE)
             run = replace(runs.read_again(run), ended=time.time())
@@ -171,9 +168,8 @@ class RunWithoutScreen:
         looked = RunFolder(run.folder).look(time.time(), ())
         self._processes.apply_logs(looked.left, looked.troubles)
         why = sampler.why_no_samples or sampler.file.problem
-        for each in ended:
-            if isinstance(each, Exception):
-                why = f"samples cannot be taken: {type(each).__name__}: {each}"
+        if isinstance(ended, Exception):
+            why = f"samples cannot be taken: {type(ended).__name__}: {ended}"
         return RunOutcome(run, self._processes, why, looked.troubles, looked.skipped)
 
     async def _until_it_ends(self, process: Supervised, run: StartedRun) -> None:
@@ -196,26 +192,20 @@ class RunWithoutScreen:
 
     def _take(self, event: Seen | Looked) -> None:
         if not isinstance(event, Looked):
-            self._processes.take(event)
+            self._processes.apply(event)
 
-    async def _follow(self, monitor: ChildProcess[MonitorEvent], sampler: Sampler) -> None:
-        try:
-            await monitor.start()
-        except OSError:
-            return  # each row then says that NVML does not place it
-        async for event in monitor.events():
-            if isinstance(event, Sample):
-                placed = self._processes.apply_devices(event.devices, event.at)
-                if placed is not None:
-                    sampler.keep(placed)
-                sampler.set_listed(pids_of(event.devices))
+    def _apply_sample(self, sampler: Sampler, sample: Sample) -> None:
+        placed = self._processes.apply_sample(sample)
+        if placed is not None:
+            sampler.keep(placed)
+        sampler.watch.set_listed(pids_of(sample.devices))
 
 
-def _row(process: SeenProcess) -> WatchedProcessRow:
+def _row(process: TorchProcessState) -> WatchedProcessRow:
     placed: dict[str, Placed] = {name: each.placed for name, each in process.devices.items()}
     of_nvml, resident = process.listed, process.host_rss
     return WatchedProcessRow(
-        process.told, process.figures, placed, of_nvml, process.silent, resident
+        process.description, process.figures, placed, of_nvml, process.silent, resident
     )
 
 
@@ -319,7 +309,7 @@ async def as_text(outcome: RunOutcome) -> list[str]:
         where = f" ({one.oom.snapshot})" if one.oom.snapshot else ""
         lines.append(f"{one.left.pid}: {one.explanation.line}{where}")
     if not left:
-        lines.append("no process of it has used CUDA, or none with the agent")
+        lines.append("none of its processes with the agent has used CUDA")
     return lines
 
 

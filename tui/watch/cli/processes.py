@@ -13,23 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tui.core.child.launch import FOLDER
-from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.core.events import EventBus, LogLine, MonitorStatus
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.allocators import serving
-from tui.devices.allocators.findings import Track
-from tui.devices.allocators.messages import (
-    WATCH_EVENTS,
-    ListedProcesses,
-    ProcessFigures,
-    TorchProcess,
-    TorchProcesses,
-    WatchEvent,
-    pids_of,
-)
+from tui.devices.allocators.messages import ProcessFigures
 from tui.devices.cli.sample import read_sample
-from tui.devices.monitor import serve_command as monitor_command
-from tui.devices.monitor.messages import MONITOR_EVENTS, Device, MonitorEvent, Sample
+from tui.devices.monitor.messages import Device, Sample
+from tui.devices.session.device_session import DeviceSession
+from tui.devices.state.machine import MachineState
 from tui.kit.command_line.output import SCHEMA, Failure, print_json, print_text, say
 from tui.watch.cli.output import (
     WHAT_IS_READ,
@@ -50,6 +40,7 @@ from tui.watch.runs.agents import (
 )
 from tui.watch.runs.process_logs import process_logs_in, troubles_in
 from tui.watch.runs.runs import StartedRun
+from tui.watch.state.processes import RunProcesses
 
 if TYPE_CHECKING:
     from tui.core.settings import Value
@@ -118,105 +109,95 @@ class WatchOptions:
         return self.jsonl or follows or self.seconds is not None
 
 
-class Watching:
-    """What both children say, until it is enough."""
+class ProcessReport:
+    """Prints the allocators of running processes, from a session of the monitor and the watch."""
 
     def __init__(self, options: WatchOptions) -> None:
         self._options = options
-        self._processes: tuple[TorchProcess, ...] = ()
+        self._processes = RunProcesses()
+        """All processes since the start."""
         self._figures: ProcessFigures | None = None
+        """The newest."""
         self._devices: tuple[Device, ...] = ()
-        self._listed: tuple[int, ...] = ()
-        self._tracks: dict[tuple[int, float | None, str], Track] = {}
         self._signalled: signal.Signals | None = None
-        self._watch: ChildProcess[WatchEvent] | None = None
+        self._began = self._due = 0.0
 
-    async def work(self) -> int:
-        self._take(await read_sample())
+    async def run(self) -> int:
+        """Print until it is enough; returns the exit code.
+
+        Raises:
+            Failure: a child has failed.
+        """
         options = self._options
-        monitor: ChildProcess[MonitorEvent] | None = None
-        tasks: list[asyncio.Task[None]] = []
-        self._watch = ChildProcess(self._command(), WATCH_EVENTS, folder=FOLDER)
-        try:
-            await self._watch.start()
-            if options.lasts:
-                interval = max(1.0, options.every or 1.0)
-                command = monitor_command(interval)
-                monitor = ChildProcess(command, MONITOR_EVENTS, folder=FOLDER)
-                await monitor.start()
-                tasks.append(asyncio.create_task(self._follow(monitor)))
-            return await self._until_enough(self._watch)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await self._watch.stop()
-            if monitor is not None:
-                await monitor.stop()
-
-    def _command(self) -> tuple[str, ...]:
-        options = self._options
-        interval = min(SAMPLE_S, options.every or SAMPLE_S)
-        pids = () if options.pid is None else (options.pid,)
-        return serving(interval, pids, self._listed, children=not options.no_children)
-
-    def _take(self, sample: Sample) -> None:
-        self._devices = sample.devices
-        self._listed = pids_of(sample.devices)
-
-    async def _follow(self, monitor: ChildProcess[MonitorEvent]) -> None:
-        async for event in monitor.events():
-            if isinstance(event, Sample):
-                self._take(event)
-                if self._watch is not None:
-                    self._watch.send(ListedProcesses(self._listed))
-        self._devices = ()  # what it said last would be taken for what is
-
-    async def _until_enough(self, child: ChildProcess[WatchEvent]) -> int:
         loop = asyncio.get_running_loop()
+        self._enough: asyncio.Future[None] = loop.create_future()
+        bus = EventBus()
+        machine = MachineState(bus, processes=lambda: self._processes)
+        interval = max(1.0, options.every or 1.0) if options.lasts else None
+        session = DeviceSession(bus, machine, interval)
+        session.on_error(self._fail)
+        bus.subscribe(Sample, self._apply_sample)
+        bus.subscribe(MonitorStatus, self._apply_monitor_status)
+        bus.subscribe(ProcessFigures, self._apply_figures)
+        bus.subscribe(LogLine, self._apply_log_line)
+        bus.publish(await read_sample())
         self._print_source()
-        # A task of its own: a signal ends the reading, never the end of the child that follows.
-        reading = asyncio.create_task(self._read(child))
         for number in _ENDS:
             if signal.getsignal(number) is signal.SIG_IGN:
                 continue  # as nohup wants it
-            loop.add_signal_handler(number, self._note_signal, number, reading)
+            loop.add_signal_handler(number, self._apply_signal, number)
+        self._began = self._due = time.monotonic()
         try:
-            await reading
-        except asyncio.CancelledError:
-            if self._signalled is None:
-                raise
+            session.watch()
+            pids = () if options.pid is None else (options.pid,)
+            pace = min(SAMPLE_S, options.every or SAMPLE_S)
+            session.watch_processes(pace, pids, children=not options.no_children)
+            await self._enough
         finally:
-            reading.cancel()
+            await session.stop()
         return self._end()
+
+    # ---- events ----
+
+    def _apply_sample(self, sample: Sample) -> None:
+        self._devices = sample.devices
+
+    def _apply_monitor_status(self, status: MonitorStatus) -> None:
+        if status.status == "restarting":
+            self._devices = ()  # what it reported last may no longer be so
+
+    def _apply_figures(self, figures: ProcessFigures) -> None:
+        if self._enough.done():
+            return
+        self._figures = figures
+        now = time.monotonic()
+        if self._is_enough(now - self._began):
+            self._enough.set_result(None)
+        elif self._options.lasts and now >= self._due and not self._options.json:
+            self._print_rows()
+            self._due = max(self._due + (self._options.every or 1.0), now)
+
+    def _apply_log_line(self, entry: LogLine) -> None:
+        if entry.source == "watch":
+            subject = "the watch" if entry.level == "error" else "a line of the watch is"
+            self._fail(Failure(f"{subject} {entry.text}"))
+
+    def _apply_signal(self, number: signal.Signals) -> None:
+        self._signalled = number
+        if not self._enough.done():
+            self._enough.set_result(None)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._enough.done():
+            self._enough.set_exception(error)
+
+    # ---- output ----
 
     def _print_source(self) -> None:
         if self._options.jsonl:
             say(WHAT_IS_READ)  # a stream of objects has no room for a sentence
         elif not self._options.json:
             print_text(rows_of_text(_wrapped([WHAT_IS_READ])))
-
-    async def _read(self, child: ChildProcess[WatchEvent]) -> None:
-        """Take what the watch says until it is enough.
-
-        Raises:
-            Failure: it has ended, or says something else.
-        """
-        began = due = time.monotonic()
-        async for event in child.events():
-            if isinstance(event, MalformedMessage):
-                raise Failure(f"the watch says {event.line!r}: {event.reason}")
-            if isinstance(event, TorchProcesses):
-                self._processes = event.processes
-            if isinstance(event, ProcessFigures):
-                self._remember(event)
-                now = time.monotonic()
-                if self._is_enough(now - began):
-                    return
-                if self._options.lasts and now >= due and not self._options.json:
-                    self._print_rows()
-                    due = max(due + (self._options.every or 1.0), now)
-        last = " ".join(child.stderr.last(1))
-        raise Failure(f"the watch ended: {await child.ended()} {last}")
 
     def _is_enough(self, lasted: float) -> bool:
         options = self._options
@@ -226,28 +207,18 @@ class Watching:
             return not changing or lasted >= SETTLE_S
         if options.seconds is not None and lasted >= options.seconds:
             return True
-        return options.pid is not None and all(each.refused for each in self._processes)
-
-    def _note_signal(self, number: signal.Signals, reading: asyncio.Task[None]) -> None:
-        self._signalled = number
-        reading.cancel()
-
-    def _remember(self, figures: ProcessFigures) -> None:
-        self._figures = figures
-        starts = {each.pid: each.start for each in self._processes}
-        for each in figures.devices:
-            key = each.pid, starts.get(each.pid), each.device
-            self._tracks.setdefault(key, Track()).add(each)
+        return options.pid is not None and all(each.refused for each in self._processes.processes)
 
     def _rows(self) -> list[WatchedProcessRow]:
         figures = self._figures or ProcessFigures(time.time(), ())
-        return rows_of(self._processes, figures, self._devices)
+        return rows_of(self._processes.processes, figures, self._devices)
 
     def _gives_nothing(self) -> bool:
         """Return whether there are no figures of what was asked for, or none may be read."""
-        if self._tracks:
+        if self._processes.allocators():
             return False
-        refused = bool(self._processes) and all(each.refused for each in self._processes)
+        known = self._processes.processes
+        refused = bool(known) and all(each.refused for each in known)
         return refused or self._options.pid is not None
 
     def _print_rows(self) -> None:
@@ -265,7 +236,7 @@ class Watching:
         if options.json:
             kept = {} if options.pid is not None else {"runs": stored_runs_as_plain()}
             print_json({**as_plain(self._rows()), **kept})
-        elif not options.lasts or not self._tracks:
+        elif not options.lasts or not self._processes.allocators():
             self._print_rows()
         if not options.json and not options.jsonl:
             print_text(rows_of_text(_wrapped(self._findings())))
@@ -277,9 +248,9 @@ class Watching:
 
     def _findings(self) -> Sequence[str]:
         return [
-            f"{pid} {device}: {found.text} ({found.source})"
-            for (pid, _, device), track in self._tracks.items()
-            for found in track.findings()
+            f"{each.process.pid} {each.figures.device}: {found.text} ({found.source})"
+            for each in self._processes.allocators()
+            for found in each.findings
         ]
 
 

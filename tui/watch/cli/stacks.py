@@ -49,5 +49,5 @@ def _run(name: str) -> StartedRun:
         raise UsageError(str(error.args[0])) from error
     found = next((each for each in runs.kept() if each.goes_on), None)
     if found is None:
-        raise UsageError("--stacks: no run goes on; gpu-workbench watch lists the kept ones")
+        raise UsageError("--stacks: no run is active; gpu-workbench watch lists the stored runs")
     return found

@@ -19,7 +19,7 @@ from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.explained import circumstances, explain_without_snapshot, seen_device
-from tui.watch.state.processes import WatchedProcesses
+from tui.watch.state.processes import RunProcesses
 
 MOST_VERDICTS = 3
 """Processes whose verdict is printed: ranks run out for the same reason."""
@@ -45,7 +45,7 @@ def newest_ooms(left: Sequence[ProcessLog]) -> list[tuple[ProcessLog, Oom]]:
 
 
 async def explained(
-    run: StartedRun, processes: WatchedProcesses, left: Sequence[ProcessLog], form: Form
+    run: StartedRun, processes: RunProcesses, left: Sequence[ProcessLog], form: Form
 ) -> list[ToldOom]:
     """Return the newest OOM of each process with its explanation, those first that ended one.
 

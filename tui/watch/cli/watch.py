@@ -22,7 +22,7 @@ from tui.kit.command_line.output import (
     run_to_exit,
     say,
 )
-from tui.watch.cli.processes import Watching, WatchOptions, put_agent_in
+from tui.watch.cli.processes import ProcessReport, WatchOptions, put_agent_in
 from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun
 from workloads.agent import ENTRIES
@@ -49,7 +49,7 @@ def watch(options: WatchOptions) -> int:
         return _launch(options)
     if options.inject and options.pid is not None:
         put_agent_in(options.pid, options.entries or 0)
-    return run_to_exit(Watching(options).work())
+    return run_to_exit(ProcessReport(options).run())
 
 
 def _check(options: WatchOptions) -> None:
@@ -72,9 +72,7 @@ def _check(options: WatchOptions) -> None:
     if options.no_children and options.pid is None:
         raise UsageError("--no-children: give the process with --pid")
     if options.every is not None and not options.lasts:
-        raise UsageError(
-            "--every: say of which process or for how long: --pid PID, --for S or --jsonl"
-        )
+        raise UsageError("--every: give --pid PID, --for S or --jsonl too")
 
 
 def _check_on_oom(options: WatchOptions) -> None:
@@ -91,7 +89,9 @@ def _print_stacks(options: WatchOptions) -> int:
     others = options.starts_otherwise or options.lasts or options.every is not None
     others = others or options.pid is not None or options.no_children
     if options.dashes or len(options.command) > 1 or others:
-        raise UsageError("--stacks: give the name of one kept run, or none, and at most --json")
+        raise UsageError(
+            "--stacks: give the name of one run, or none, and no other option than --json"
+        )
     # The door to what asks the agents.
     from tui.watch.cli.stacks import print_stacks
 
@@ -137,7 +137,7 @@ def _change(verb: str, name: str) -> int:
 
 def _launch(options: WatchOptions) -> int:
     if options.pid is not None or options.no_children or options.lasts or options.every:
-        raise UsageError("--pid and what goes with it: for a process that runs already")
+        raise UsageError("--pid and its options are for a running process, not for a command")
     return carry_out(
         LaunchOptions(
             tuple(options.command),
@@ -241,9 +241,9 @@ def _add_options(parser: Parser) -> None:
         "command",
         nargs="*",
         metavar="RUN | rm RUN | keep RUN | -- COMMAND",
-        help="a kept run, by its name or the beginning of it, that is shown again, removed, or "
-        "kept whatever comes; or, after two dashes, what is run, under the screen unless "
-        "--no-screen or --here is given",
+        help="open, remove (rm) or protect (keep) a stored run, by its name or the start of its "
+        "name; or, after --, run this command and monitor it on the screen, unless --no-screen "
+        "or --here is given",
     )
 
 
@@ -280,9 +280,9 @@ class LaunchOptions:
             UsageError: they do not.
         """
         if self.env and (self.command or self.here or self.no_screen):
-            raise UsageError("--env: prints what to export; it takes no command")
+            raise UsageError("--env prints variables to export and takes no command")
         if self.env and (self.json or self.markdown):
-            raise UsageError("--env: prints lines of a shell; no --json, no --markdown")
+            raise UsageError("--env prints shell lines: leave out --json and --markdown")
         if not self.env and not self.command:
             given = "--here" if self.here else "--no-screen" if self.no_screen else "--record"
             given = "--markdown" if self.markdown and given == "--record" else given

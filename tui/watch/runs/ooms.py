@@ -9,10 +9,10 @@ from tui.core.text import numbers as fmt
 from tui.snapshots.explain.inventory import CodeLine, Inventory
 
 FROM_EXCEPTION = "the exception that ended the process"
-REBUILT = "written anew from the numbers that torch gave the observer"
+REBUILT = "rewritten from the numbers that torch gave the observer"
 BY_DRIVER = (
-    "the driver refused it with its own error, which tells neither what was asked for nor what was "
-    "free"
+    "the driver refused it with its own error, which states neither the requested nor the free "
+    "memory"
 )
 """Why an OOM has no such figures: CUDA's "out of memory", which torch's observer is not told."""
 

@@ -28,7 +28,7 @@ def end_in_words(run: StartedRun) -> str:
     if run.signal is not None:
         how = f"was ended by {signal_name(run.signal)}"
     elif run.code is None:
-        how = "ended with an exit code that nobody has seen"
+        how = "ended with an unknown exit code"
     else:
         how = f"ended with exit code {run.code}"
     return f"{name_of(run)} {how} after {lasted}; kept in {run.folder}"

@@ -152,13 +152,13 @@ class Read:
 
 
 def read(
-    run: StartedRun, take: Callable[[Seen], None], wanted: Callable[[], bool] = lambda: True
+    run: StartedRun, apply: Callable[[Seen], object], wanted: Callable[[], bool] = lambda: True
 ) -> Read:
     """Read what was seen of a run, the oldest first.
 
     Args:
         run: which one.
-        take: is called with each.
+        apply: called with each event.
         wanted: whether to go on: a long file takes seconds.
 
     Raises:
@@ -180,7 +180,7 @@ def read(
             if not line.endswith(b"\n") and len(line) < untrusted.LONGEST_LINE:
                 break  # somebody is about to write the rest of it, or was killed at that
             try:
-                take(parse_seen(line))
+                apply(parse_seen(line))
             except UntrustedError:
                 unreadable += line != b"\n"
     return Read(unreadable, left_out)

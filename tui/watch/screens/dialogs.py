@@ -19,7 +19,7 @@ from tui.watch.views.run import ProcessSnapshot, snapshot_words
 
 END_SIGNALS = {
     "i": (signal.SIGINT, "KeyboardInterrupt in Python's main thread, as by Ctrl-C"),
-    "t": (signal.SIGTERM, "most programs end, and lose what they have not saved"),
+    "t": (signal.SIGTERM, "most programs end and lose unsaved work"),
     "k": (signal.SIGKILL, "it ends at once: nothing is saved, no exit handler runs"),
 }
 
@@ -87,7 +87,7 @@ class LeaveOrEndScreen(BesideCursor["str"]):
 
     def _lines(self, cells: int) -> list[Line]:
         rows = [row for words in self._words for row in paragraph(words, cells)]
-        leave = "the workbench ends, the run goes on; Ctrl-C again does the same"
+        leave = "the workbench ends and the run continues; pressing Ctrl-C again does the same"
         end = "the run gets SIGINT, as by Ctrl-C; the workbench stays and shows how it ends"
         rows += paragraph(leave, cells, indent="  ", label="l ")
         return [*rows, *paragraph(end, cells, indent="  ", label="e ")]

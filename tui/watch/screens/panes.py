@@ -12,11 +12,8 @@ from textual.containers import Container
 
 from tui.core.events import Topic
 from tui.core.text import glyphs
-from tui.devices.allocators.messages import Placed
 from tui.devices.memory import Gauge
 from tui.devices.memory.others import account_in
-from tui.devices.monitor.messages import Sample
-from tui.devices.state.allocators import Allocator
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
 from tui.devices.views.memory import bar_line, legend, title
@@ -249,7 +246,6 @@ WIDE_FROM = 110
 LEAST_ACCOUNT = 3
 """Rows of the account that stay in view below a plot."""
 MOST_TOLD = 4
-FROM_FOLDER = "these are the figures that were recorded"
 NOT_OF_THEN = "the figures are recorded ones, and NVML tells of the present"
 
 
@@ -285,10 +281,9 @@ class WatchedMemoryPane(Pane):
         self._clock = clock
         self.over: Over = "time"
         self.row: WatchedDevice | None = None
-        self._held_at: float | None = None
-        """Unix time since which the figures are held still."""
-        self._known: dict[str, Allocator] = {}
-        self._sample: Sample | None = None
+        self._frozen_at: float | None = None
+        """Unix time since which the figures are frozen."""
+        self._replayed = False
         self._view = DeviceView("")
         self._gauge: Gauge | None = None
         self._bar = LineBar(lambda cells: bar_line(self._gauge, cells) if self._gauge else ())
@@ -309,49 +304,27 @@ class WatchedMemoryPane(Pane):
     # ---- what is known ----
 
     def follow(self, state: WatchedRun) -> None:
-        """Take over the newest figures of all the run's devices."""
-        self._held_at = state.frozen_at
-        now = {key_of(row): row for row in state.devices}
-        self._known = {key: each for key, each in self._known.items() if key in now}
-        for key, row in now.items():
-            if row.figures is None:
-                continue
-            known = self._known.get(key)
-            if known is None:
-                known = self._known[key] = Allocator(row.process, row.figures)
-                known.take(row.figures)
-                if self._sample is not None:
-                    known.apply_sample(self._sample)
-            elif row.figures.at != known.figures.at:
-                known.take(row.figures)
-            known.process = row.process
-            placed = row.placed
-            if state.replayed:
-                # What others hold now says nothing of what was free then.
-                placed = Placed(None, None, NOT_OF_THEN, NOT_OF_THEN)
-            known.place(placed)
-            known.ended = row.ended or (FROM_FOLDER if state.replayed else "")
+        """Show the newest state of the run."""
+        self._frozen_at = state.frozen_at
+        self._replayed = state.replayed
         self.state_changed()
 
-    def _look(self) -> None:
+    def _update_account(self) -> None:
         """Account for the row under the cursor as it is now."""
-        sample = self.machine.sample
-        if sample is not None and sample is not self._sample:
-            self._sample = sample
-            for each in self._known.values():
-                each.apply_sample(sample)
         self.row = self._selected()
-        known = self._known.get(key_of(self.row)) if self.row is not None else None
+        allocator = None if self.row is None else self.row.allocator
         self._gauge = None
-        if known is not None:
-            now = self._clock() if self._held_at is None else self._held_at
-            self._view, self._gauge = account_in(self.machine, known, now)
+        if allocator is not None:
+            now = self._clock() if self._frozen_at is None else self._frozen_at
+            # What others hold now says nothing of what was free then.
+            unpaired = NOT_OF_THEN if self._replayed else ""
+            self._view, self._gauge = account_in(self.machine, allocator, now, unpaired)
 
     # ---- what is drawn ----
 
     def state_changed(self) -> None:
         """Account anew and draw what changed; the parts have the rows that there are for them."""
-        self._look()
+        self._update_account()
         width, height = self.size
         cells = max(1, width - 1)
         self.retitle(self._title(width - ROOM))

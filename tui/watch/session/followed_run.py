@@ -10,7 +10,8 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tui.core.text import numbers as text
@@ -22,7 +23,7 @@ from tui.watch.runs.first_failure import first_failure
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import open_regular
 from tui.watch.session.sampler import SAMPLE_S, Looked, RunFolder, Sampler
-from tui.watch.state.processes import WatchedProcesses
+from tui.watch.state.processes import RunProcesses
 from tui.watch.state.run import WatchedDevice, WatchedRun
 
 MOST_LINES = 5000
@@ -143,7 +144,7 @@ class FollowedRun:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.run = run
-        self.processes = WatchedProcesses()
+        self.processes = RunProcesses()
         self.sampler: Sampler | None = None
         self._starter = starter
         self._changed = changed
@@ -177,12 +178,12 @@ class FollowedRun:
             raise
 
     async def _replay(self) -> None:
-        processes = WatchedProcesses()
+        processes = RunProcesses()
         self._output.read()
         left = threading.Event()
         try:
             done = await asyncio.to_thread(
-                samples.read, self.run, processes.take, lambda: not left.is_set()
+                samples.read, self.run, processes.apply, lambda: not left.is_set()
             )
         except asyncio.CancelledError:
             left.set()  # the end of the program waits for its threads
@@ -216,7 +217,7 @@ class FollowedRun:
         self.sampler = sampler = Sampler(
             self.run, self._take, starter=self._starter, told=self._tell, clock=self._clock
         )
-        sampler.set_pace(self._pace)
+        sampler.watch.set_pace(self._pace)
         if self._sample is not None:
             self.apply_devices(self._sample)
         sampling = asyncio.create_task(sampler.work())
@@ -232,6 +233,7 @@ class FollowedRun:
                 await sampling
         await self._learn_end()
         self._over = True
+        self.processes.end()
         await self._finish()
 
     def _goes_on(self) -> bool:
@@ -267,7 +269,7 @@ class FollowedRun:
             for identity, what in event.refused:
                 self._notes.append(f"{identity} did not take the request ({what}): it has gone")
         else:
-            self.processes.take(event)
+            self.processes.apply(event)
         self._tell()
 
     def apply_devices(self, sample: Sample) -> None:
@@ -275,8 +277,8 @@ class FollowedRun:
         self._sample = sample
         if self.sampler is None or self._over:
             return
-        placed = self.processes.apply_devices(sample.devices, sample.at)
-        self.sampler.set_listed(pids_of(sample.devices))
+        placed = self.processes.apply_sample(sample)
+        self.sampler.watch.set_listed(pids_of(sample.devices))
         if placed is not None:
             self.sampler.keep(placed)
             self._tell()
@@ -285,12 +287,12 @@ class FollowedRun:
         """Return whether the page is on the screen."""
         self._pace = SEEN_S if seen else SAMPLE_S
         if self.sampler is not None:
-            self.sampler.set_pace(self._pace)
+            self.sampler.watch.set_pace(self._pace)
 
     def freeze(self, wanted: bool) -> None:
         """Hold the figures still, or not."""
         if wanted != (self._frozen is not None):
-            self._frozen = (self._clock(), self.state().devices) if wanted else None
+            self._frozen = (self._clock(), _frozen(self.state().devices)) if wanted else None
             self._tell()
 
     def _tell(self) -> None:
@@ -349,3 +351,11 @@ class FollowedRun:
             notes += self._looked.skipped
             notes += [f"no agent in process {trouble}" for trouble in self._looked.troubles]
         return tuple(dict.fromkeys(notes))
+
+
+def _frozen(devices: Sequence[WatchedDevice]) -> tuple[WatchedDevice, ...]:
+    """Return the devices with copies of their allocators, which later readings do not change."""
+    return tuple(
+        each if each.allocator is None else replace(each, allocator=each.allocator.copy())
+        for each in devices
+    )

@@ -9,21 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tui.core.child.launch import FOLDER
-from tui.core.child.process import ChildProcess
-from tui.core.child.supervisor import ChildSupervisor
-from tui.devices.allocators import serving
+from tui.core.events import WatchStatus
 from tui.devices.allocators.messages import (
-    WATCH_EVENTS,
-    ListedProcesses,
-    LookFor,
     ProcessFigures,
     Seen,
     StepsTold,
     TorchProcesses,
-    WatchEvent,
-    WatchPace,
 )
+from tui.devices.session.watch_supervisor import WatchSupervisor
 from tui.watch.runs.agents import Agents, AgentState, Ask
 from tui.watch.runs.process_logs import (
     Contents,
@@ -124,7 +117,7 @@ def _with_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
     return found
 
 
-class Sampler(ChildSupervisor[WatchEvent]):
+class Sampler:
     """Watches a run until it is cancelled; leaves the run as it is.
 
     Args:
@@ -144,7 +137,6 @@ class Sampler(ChildSupervisor[WatchEvent]):
         told: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__()
         self.why_no_samples = ""
         """Why no more of them come; empty while they do."""
         self.file = SamplesFile(run, starter=starter)
@@ -157,16 +149,14 @@ class Sampler(ChildSupervisor[WatchEvent]):
         self._asked: list[tuple[str, Ask]] = []
         self._ask_now = asyncio.Event()
         self._first: frozenset[int] = frozenset(() if run.pid is None else (run.pid,))
-        self._pids = self._first
-        self._know_pids = asyncio.Event()
-        self._listed: tuple[int, ...] = ()
-        self._pace = SAMPLE_S
+        self.watch = WatchSupervisor(self._apply_event, pace=SAMPLE_S, pids=self._first)
+        self._has_pids = asyncio.Event()
 
     async def work(self) -> None:
         """Sample it; returns when it is cancelled, and then has ended what it started."""
-        if self._pids:
-            self._know_pids.set()
-        tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._ask())]
+        if self._first:
+            self._has_pids.set()
+        tasks = [asyncio.create_task(self._supervise_watch()), asyncio.create_task(self._ask())]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -174,23 +164,11 @@ class Sampler(ChildSupervisor[WatchEvent]):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._agents.close()
-            if self.child is not None:
-                await self.child.stop()
+            if self.watch.child is not None:
+                await self.watch.child.stop()
             self.file.close()
 
     # ---- what it is told ----
-
-    def set_pace(self, seconds: float) -> None:
-        """Read this far apart from now on."""
-        if seconds != self._pace:
-            self._pace = seconds
-            self.send(WatchPace(seconds))
-
-    def set_listed(self, pids: tuple[int, ...]) -> None:
-        """Set the processes that NVML lists."""
-        if pids != self._listed:
-            self._listed = pids
-            self.send(ListedProcesses(pids))
 
     def ask(self, identity: str, what: Ask) -> None:
         """Ask an agent for something; what comes of it is seen at a later look."""
@@ -203,31 +181,19 @@ class Sampler(ChildSupervisor[WatchEvent]):
 
     # ---- the watch ----
 
-    async def _watch(self) -> None:
+    async def _supervise_watch(self) -> None:
         """Keep a watch running once there is a process to watch; a run goes on without it."""
-        await self._know_pids.wait()
-        await self.supervise()
+        await self._has_pids.wait()
+        await self.watch.supervise()
 
-    def make_child(self) -> ChildProcess[WatchEvent]:
-        command = serving(self._pace, sorted(self._pids), self._listed)
-        return ChildProcess(command, WATCH_EVENTS, folder=FOLDER)
-
-    def send_first_requests(self) -> None:
-        self.send(LookFor(tuple(sorted(self._pids))))
-        self.send(ListedProcesses(self._listed))
-        self.send(WatchPace(self._pace))
-
-    def apply_event(self, event: WatchEvent) -> None:
+    def _apply_event(self, event: object) -> None:
         if isinstance(event, (TorchProcesses, ProcessFigures)):
-            self.is_useful = True
             self.why_no_samples = ""
             self.file.keep(event)
             self._take(event)
-
-    async def wait_for_next_start(self, reason: str, seconds: float) -> None:
-        self.why_no_samples = f"the watch ended: {reason}; it is restarted"
-        self._told()
-        await asyncio.sleep(seconds)
+        elif isinstance(event, WatchStatus):
+            self.why_no_samples = event.reason
+            self._told()
 
     # ---- the agents ----
 
@@ -257,7 +223,6 @@ class Sampler(ChildSupervisor[WatchEvent]):
         self._take(looked)
         # They may have left the tree of the first one, or there is no first one.
         pids = self._first.union(looked.there)
-        if pids and pids != self._pids:
-            self._pids = pids
-            self.send(LookFor(tuple(sorted(pids))))
-            self._know_pids.set()
+        if pids:
+            self.watch.set_pids(pids)
+            self._has_pids.set()

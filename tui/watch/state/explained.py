@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tui.devices.allocators.findings import Track
+from tui.devices.state.watched_processes import Allocator
 from tui.snapshots.explain.driver import explain_driver_oom
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, KnownOfSnapshot, Rate
 from tui.snapshots.explain.explain import explain
@@ -20,8 +21,8 @@ from tui.watch.runs.log_texts import oom_of_snapshot, source_line, texts_of
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
-from tui.watch.state.processes import WatchedProcesses
-from tui.watch.state.run import SeenDevice, SeenGpu, WatchedDevice, full_gpu
+from tui.watch.state.processes import RunProcesses, holders_of
+from tui.watch.state.run import SeenGpu, WatchedDevice, full_gpu
 
 FROM_OUTSIDE = "torch's figures, read from outside"
 
@@ -76,10 +77,10 @@ def known_of_snapshot(path: Path) -> KnownOfSnapshot | None:
     return KnownOfSnapshot(texts_of(run, oom), circumstances(run, left, oom, None))
 
 
-def seen_device(processes: WatchedProcesses, left: ProcessLog, oom: Oom) -> SeenDevice | None:
+def seen_device(processes: RunProcesses, left: ProcessLog, oom: Oom) -> Allocator | None:
     """Return the device that ran out, as it was seen from outside; ``None`` where it was not."""
     for process in processes.seen.values():
-        if process.told.pid == left.pid:
+        if process.description.pid == left.pid:
             return process.devices.get(f"cuda:{oom.device}")
     return None
 
@@ -88,7 +89,7 @@ def circumstances(
     run: StartedRun,
     left: ProcessLog,
     oom: Oom,
-    seen: SeenDevice | None,
+    seen: Allocator | None,
     known: tuple[Holder, ...] = (),
     gpus: Mapping[str, SeenGpu] | None = None,
 ) -> Circumstances:
@@ -119,23 +120,21 @@ def circumstances(
     )
 
 
-def _gpu(seen: SeenDevice | None, gpus: Mapping[str, SeenGpu]) -> SeenGpu | None:
+def _gpu(seen: Allocator | None, gpus: Mapping[str, SeenGpu]) -> SeenGpu | None:
     """Return the GPU of a device; of one that no figures placed, the only one without room."""
     if seen is not None and seen.placed.id is not None:
         return gpus.get(seen.placed.id)
     return full_gpu(gpus.values())
 
 
-def _holders(
-    pid: int, oom: Oom, seen: SeenDevice | None, gpu: SeenGpu | None
-) -> tuple[Holder, ...]:
+def _holders(pid: int, oom: Oom, seen: Allocator | None, gpu: SeenGpu | None) -> tuple[Holder, ...]:
     """Return the other processes on the device that ran out.
 
     A process that the driver refused may have no context and no figures: NVML lists the others
     alone.
     """
-    if seen is not None and seen.holders:
-        return seen.holders
+    if seen is not None and seen.neighbours:
+        return holders_of(seen.neighbours)
     return gpu.others(pid) if oom.asked is None and gpu is not None else ()
 
 

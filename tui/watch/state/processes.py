@@ -9,159 +9,101 @@ from tui.core.text import numbers as text
 from tui.devices.allocators.findings import NO_GROWTH
 from tui.devices.allocators.messages import (
     DevicesPlaced,
-    ProcessFigures,
-    Seen,
+    Placed,
     StepsTold,
-    TorchProcesses,
-    is_same,
-    listed_on,
-    placed_on,
+    TorchProcess,
     undescribed,
 )
 from tui.devices.allocators.peek import NO_TORCH
-from tui.devices.monitor.messages import Device
+from tui.devices.monitor.messages import Device, GpuProcess, Sample
+from tui.devices.state.watched_processes import (
+    UNPLACED,
+    Allocator,
+    TorchProcessState,
+    Trend,
+    WatchedProcesses,
+    parse_pid,
+    rows_on,
+)
 from tui.snapshots.explain.evidence import Holder
 from tui.watch.runs.agents import AgentState
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog, joined
-from tui.watch.state.run import (
-    NOT_DESCRIBED,
-    UNPLACED,
-    Judged,
-    Mark,
-    SeenDevice,
-    SeenGpu,
-    SeenProcess,
-    WatchedDevice,
-    full_gpu,
-)
+from tui.watch.state.run import Mark, SeenGpu, WatchedDevice, full_gpu
+from workloads.protocol.messages import TorchMemory
 
 BEFORE_IT_WAS_SEEN = "it had ended before it was seen"
-MOST_SEEN = 5000
-"""Processes of a run, and devices of them together, beyond which no others are shown."""
+NOT_DESCRIBED = "its description was not kept"
 KILLED = "was killed, or left by os._exit"
 
 
-class WatchedProcesses:
-    """All processes of a run, from its first sample on."""
+class RunProcesses(WatchedProcesses):
+    """All processes of a run from its first sample on, with what their agents report.
+
+    Nothing is forgotten, and an allocator goes on where its process executes another program.
+    """
 
     def __init__(self) -> None:
-        self.seen: dict[tuple[int, float | None], SeenProcess] = {}
-        """By pid and start, in the order in which they were seen."""
+        super().__init__()
         self.left: tuple[ProcessLog, ...] = ()
-        self._device_count = 0
-        self._newest: dict[int, SeenProcess] = {}
-        """By pid: of two that had the same, the later."""
-        self._known: dict[int, Holder] = {}
         self.gpus: dict[str, SeenGpu] = {}
         """Each GPU by NVML's id, as it was last listed with a process on it."""
+        self._known: dict[int, Holder] = {}
         """By pid."""
         self._agents: dict[int, AgentState] = {}
         self._troubles: tuple[str, ...] = ()
-        self._devices: Sequence[Device] = ()
 
-    # ---- change ----
+    # ---- events ----
 
-    def take(self, event: Seen) -> None:
-        """Apply an event, seen now or earlier."""
-        if isinstance(event, TorchProcesses):
-            self._apply_processes(event)
-        elif isinstance(event, ProcessFigures):
-            self._apply_figures(event)
-        elif isinstance(event, StepsTold):
+    def apply(self, event: object) -> bool:
+        """Apply an event of the watch, the agents or the monitor, new or recorded."""
+        if isinstance(event, StepsTold):
             for identity, steps in event.steps.items():
-                process = self._of(pid_of(identity))
+                process = self._find_reported(pid_of(identity))
                 if process is not None:
                     process.apply_steps(event.at, steps, identity)
-        else:
+        elif isinstance(event, DevicesPlaced):
             for name, placed in event.placed.items():
-                number, _, device = name.partition(" ")
-                there = self._newest.get(_number(number))
-                if there is not None and device in there.devices:
-                    there.devices[device].placed = placed
+                pid, _, device = name.partition(" ")
+                placed_process = self._newest.get(parse_pid(pid))
+                if placed_process is not None and device in placed_process.devices:
+                    placed_process.devices[device].placed = placed
+        else:
+            return super().apply(event)
+        return True
 
-    def _apply_processes(self, event: TorchProcesses) -> None:
-        there = set()
-        for told in event.processes:
-            process = self._newest.get(told.pid)
-            if told.start is None and told.refused:
-                continue  # it was asked for by its pid, and is not there
-            there.add(told.pid)
-            same = process is not None and (
-                process.told.start is None or is_same(process.told.start, told.start)
-            )
-            if process is None or not same:
-                if len(self.seen) >= MOST_SEEN:
-                    continue
-                process = self._newest[told.pid] = SeenProcess(told)
-                self.seen[told.pid, told.start] = process
-            elif told.reason == NO_TORCH and process.devices:
-                continue  # it is about to end: its rank and its torch are no longer to be found
-            process.told = told
-        for pid, process in self._newest.items():
-            process.gone = pid not in there
+    def _describe(self, process: TorchProcessState, description: TorchProcess) -> None:
+        if description.reason == NO_TORCH and process.devices:
+            return  # it is about to end: its rank and its torch are no longer to be found
+        process.describe(description)
 
-    def _apply_figures(self, event: ProcessFigures) -> None:
-        for process in self._newest.values():
-            process.silent = {}
-        for name, why in event.unavailable.items():
-            number, _, device = name.partition(" ")
-            silent = self._newest.get(_number(number))
-            if silent is not None:
-                silent.silent[device] = why
-        for pid, resident in event.host_rss.items():
-            holder = self._newest.get(_number(pid))
-            if holder is not None:
-                holder.host_rss = resident
-        for figures in event.devices:
-            of = self._of(figures.pid)
-            if of is None:
-                continue
-            known = of.devices.get(figures.device)
-            if known is None:
-                if self._device_count >= MOST_SEEN:
-                    continue
-                self._device_count += 1
-                known = of.devices[figures.device] = SeenDevice(figures)
-            known.take(figures, of.steps)
+    def _forget_ended(self) -> None:
+        """Forget nothing."""
 
-    def _of(self, pid: int) -> SeenProcess | None:
-        """Return the process of which something is told; made where its description is not there.
-
-        ``None`` where there are :data:`MOST_SEEN` already.
-        """
+    def _find_reported(self, pid: int) -> TorchProcessState | None:
         process = self._newest.get(pid)
-        if process is None and len(self.seen) < MOST_SEEN:
-            process = self._newest[pid] = SeenProcess(undescribed(pid, NOT_DESCRIBED))
-            self.seen[pid, None] = process
-        return process
+        return self._add(undescribed(pid, NOT_DESCRIBED)) if process is None else process
 
-    def apply_devices(self, devices: Sequence[Device], at: float) -> DevicesPlaced | None:
-        """NVML's newest; what has changed by it, to be kept.
+    def _continued(self, process: TorchProcessState, figures: TorchMemory) -> Allocator | None:
+        return process.devices.get(figures.device)
 
-        Args:
-            devices: as NVML has them; empty where it no longer says anything.
-            at: Unix time.
-        """
-        self._devices = devices
-        self._remember_names(devices)
-        changed = {}
-        for pid, process in self._newest.items():
-            if process.gone or not process.devices:
-                continue
-            process.listed = listed_on(process.told, devices)
-            for name, placed in placed_on(process.told, process.figures, devices).items():
-                device = process.devices[name]
-                if placed.id is None and device.placed.id is not None:
-                    continue  # it does not move: NVML says nothing more, or it is about to end
-                device.holders = _others_on(placed.id, pid, devices)
-                if placed != device.placed:
-                    device.placed = changed[f"{pid} {name}"] = placed
-        return DevicesPlaced(at, changed) if changed else None
+    def _place_allocator(self, allocator: Allocator, placed: Placed) -> None:
+        # A device does not move: NVML reports nothing more, or the process is about to end.
+        if placed.id is not None or allocator.placed.id is None:
+            allocator.place(placed)
+
+    def apply_sample(self, sample: Sample) -> DevicesPlaced | None:
+        self._remember_names(sample.devices)
+        return super().apply_sample(sample)
+
+    def end(self) -> None:
+        """Mark all processes as ended, with the run."""
+        for process in self.seen.values():
+            process.end("the process has ended")
 
     def _remember_names(self, devices: Sequence[Device]) -> None:
         for device in devices:
-            held = _others_on(device.id, 0, devices)
+            held = holders_of(rows_on(device.id, devices))
             if held or device.id not in self.gpus:
                 self.gpus[device.id] = SeenGpu(device.memory.total, device.memory.free, held)
             for row in device.processes or ():
@@ -182,7 +124,7 @@ class WatchedProcesses:
         self.left = tuple(left)
         self._troubles = tuple(troubles)
 
-    # ---- look ----
+    # ---- queries ----
 
     def completed_left(self) -> list[ProcessLog]:
         """Return the log of each agent, completed by the last known steps of killed ones."""
@@ -214,7 +156,7 @@ class WatchedProcesses:
         found: list[WatchedDevice] = []
         for process in self.seen.values():
             own = left.get(id(process))
-            gone = over or process.gone or process is not self._newest.get(process.told.pid)
+            gone = over or process.gone or process is not self._newest.get(process.description.pid)
             if gone and not process.devices and own is None:
                 continue  # it used no GPU and is no more: a loader's worker, a shell
             found += self._devices_of(process, own, gone)
@@ -225,18 +167,18 @@ class WatchedProcesses:
         of_use = [each for each in found if each.process.reason != NO_TORCH]
         return tuple(sorted(of_use or found, key=_place_in_list))
 
-    def _left_by(self, left: ProcessLog) -> SeenProcess | None:
+    def _left_by(self, left: ProcessLog) -> TorchProcessState | None:
         """Return the process whose agent has left it."""
         for process in reversed(self.seen.values()):
-            start = process.told.start
-            if process.told.pid == left.pid and (start is None or start <= left.began + 2.0):
+            start = process.description.start
+            if process.description.pid == left.pid and (start is None or start <= left.began + 2.0):
                 return process
         return None
 
     def _devices_of(
-        self, process: SeenProcess, left: ProcessLog | None, gone: bool
+        self, process: TorchProcessState, left: ProcessLog | None, gone: bool
     ) -> list[WatchedDevice]:
-        pid = process.told.pid
+        pid = process.description.pid
         agent = None if gone else self._agents.get(pid)
         ended = _end_in_words(left, gone)
         ran_out = {f"cuda:{oom.device}" for oom in left.ooms} if left else set()
@@ -247,10 +189,10 @@ class WatchedProcesses:
         found = []
         for name in names:
             seen = process.devices.get(name)
-            told = process.told
+            told = process.description
             if seen is None and name and not told.reason:
                 told = replace(told, reason=process.silent.get(name, "no figures of it were read"))
-            judged = seen.judged(anew=gone) if seen else Judged(0.0, None, "s", ())
+            trend = seen.trend(ended=gone) if seen else Trend(0.0, None, "s", ())
             found.append(
                 WatchedDevice(
                     process=told,
@@ -265,22 +207,23 @@ class WatchedProcesses:
                     steps=steps,
                     steps_per_s=process.steps_per_s if agent is not None else None,
                     stalled_s=process.stalled_s if agent is not None and not ended else None,
-                    growth=judged.growth,
-                    growth_per=judged.growth_per,
-                    why_no_growth="" if judged.growth else NO_GROWTH if seen else told.reason,
+                    growth=trend.growth,
+                    growth_per=trend.growth_per,
+                    why_no_growth="" if trend.growth else NO_GROWTH if seen else told.reason,
                     ended=ended,
                     at_oom=_oom_that_ended(left, name) if ended else None,
-                    findings=judged.findings,
-                    holders=seen.holders if seen else (),
+                    findings=trend.findings,
+                    holders=holders_of(seen.neighbours) if seen else (),
                     full_gpu=full_gpu(self.gpus.values()),
                     host_rss=process.host_rss,
+                    allocator=seen,
                 )
             )
         return found
 
-    def _why_no_agent(self, process: SeenProcess, left: ProcessLog | None, gone: bool) -> str:
+    def _why_no_agent(self, process: TorchProcessState, left: ProcessLog | None, gone: bool) -> str:
         """In a short sentence with what would help."""
-        pid = process.told.pid
+        pid = process.description.pid
         if gone:
             return "the process has ended"
         if left is not None:
@@ -303,12 +246,7 @@ class WatchedProcesses:
 def pid_of(identity: str) -> int:
     """Return the pid in the name of a process."""
     pid = identity.split("-")[-2:-1]
-    return _number(pid[0]) if pid else 0
-
-
-def _number(pid: str) -> int:
-    """Return a pid in digits; 0, which is no process's, of anything else."""
-    return int(pid) if pid.isdecimal() and len(pid) <= 10 else 0
+    return parse_pid(pid[0]) if pid else 0
 
 
 def _place_in_list(each: WatchedDevice) -> tuple[bool, int, int, str]:
@@ -325,9 +263,17 @@ def _end_in_words(left: ProcessLog | None, gone: bool) -> str:
 
 
 def _marks(
-    device: str, seen: SeenDevice | None, left: ProcessLog | None, gone: bool
+    device: str, seen: Allocator | None, left: ProcessLog | None, gone: bool
 ) -> tuple[Mark, ...]:
-    marks = list(seen.flushes) if seen else []
+    marks = [
+        Mark(
+            each.at,
+            each.step,
+            "cache flush",
+            f"the allocator flushed its cache {text.count(each.count, 'time')}",
+        )
+        for each in (seen.flushes if seen else ())
+    ]
     if left is not None:
         marks += [
             Mark(each.at, each.step, "snapshot", f"a snapshot: {each.path.name}", each.path)
@@ -358,19 +304,15 @@ def _oom_in_words(oom: Oom, gone: bool) -> str:
     return f"{sizes}; {went_on[oom.handled]}"
 
 
-def _never_seen(left: ProcessLog) -> SeenProcess:
+def _never_seen(left: ProcessLog) -> TorchProcessState:
     """Return a process of which nothing but what its agent has left is known."""
     rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
     told = undescribed(left.pid, BEFORE_IT_WAS_SEEN if left.ended else "it was not seen yet")
-    return SeenProcess(replace(told, rank=rank, torch=left.torch))
+    return TorchProcessState(replace(told, rank=rank, torch=left.torch))
 
 
-def _others_on(identity: str | None, pid: int, devices: Sequence[Device]) -> tuple[Holder, ...]:
-    """Return the memory of other processes on a GPU, by NVML's id of it."""
+def holders_of(rows: Iterable[GpuProcess]) -> tuple[Holder, ...]:
+    """Return the memory of processes that NVML lists on a GPU."""
     return tuple(
-        Holder(row.pid, row.memory, row.user or "", row.command or "")
-        for device in devices
-        if identity is not None and device.id == identity
-        for row in device.processes or ()
-        if row.pid != pid and row.memory
+        Holder(row.pid, row.memory or 0, row.user or "", row.command or "") for row in rows
     )

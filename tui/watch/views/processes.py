@@ -12,12 +12,13 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
+from tui.devices.state.watched_processes import StepPoint
 from tui.kit.lines import Line, Span, TextStyle, paragraph
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines
 from tui.kit.scale import Scale, below, scale_for
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, row_line
 from tui.watch.runs.ooms import Oom
-from tui.watch.state.run import Mark, StepPoint, WatchedDevice
+from tui.watch.state.run import Mark, WatchedDevice
 from workloads.protocol.messages import TorchMemory
 
 RATE_DIGITS = 0.005

@@ -1,0 +1,523 @@
+"""PyTorch processes and the memory of their allocators over time, read from outside."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from tui.core.events import WatchStatus
+from tui.devices.allocators.findings import Finding, GrowthPer, GrowthRate, Track
+from tui.devices.allocators.messages import (
+    DevicesPlaced,
+    Placed,
+    ProcessFigures,
+    TorchProcess,
+    TorchProcesses,
+    WatchHello,
+    is_same,
+    listed_on,
+    placed_on,
+)
+from tui.devices.monitor.messages import Device, GpuProcess, Sample
+from tui.devices.state.devices import ConsistentReading, ConsistentReadings, DeviceView
+from tui.devices.state.history import MOST_POINTS as MOST_RECENT
+from tui.devices.state.history import MemoryPoint, merge_peaks
+from workloads.protocol.messages import TorchMemory
+
+POINT_S = 1.0
+"""Readings closer together than this share one point of the recent history, the highest."""
+MOST_POINTS = 1200
+"""Points of the whole life of an allocator; beyond, neighbours are joined at their highest."""
+MOST_FLUSHES = 200
+"""Cache flushes that are remembered for each allocator, the newest."""
+MOST_ENDED = 16
+"""Allocators of ended processes whose last figures are remembered."""
+MOST_SEEN = 5000
+"""Processes, and allocators of all of them together, beyond which no others are added."""
+OLD_S = 3.0
+"""Age from which figures are old; in the background they are read every two seconds."""
+TREND_S = 1.0
+"""Between two computations of a trend, which take a millisecond or two."""
+STALLED_S, STALLED_STEPS = 3.0, 4.0
+"""A process stalls after this many seconds, and the time of this many steps, without a step."""
+RATE_S = 10.0
+"""Seconds over which the steps per second are counted."""
+
+Key = tuple[int, float | None, str]
+"""PID, start, and the process's own name of the device."""
+UNPLACED = Placed(None, None, "NVML has not been read yet", "NVML has not been read yet")
+
+
+@dataclass(frozen=True, slots=True)
+class StepPoint:
+    """Memory of one device of a process at one moment, in bytes."""
+
+    at: float
+    """Unix time."""
+    step: int | None
+    """Steps of all optimizers until then; ``None`` where no agent has reported any."""
+    allocated: int
+    reserved: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFlush:
+    """Cache flushes of an allocator between two readings."""
+
+    at: float
+    """Unix time."""
+    step: int | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """Growth of an allocator and the findings over its life."""
+
+    at: float
+    """Unix time of the newest reading."""
+    growth: GrowthRate | None
+    growth_per: GrowthPer
+    findings: tuple[Finding, ...]
+
+
+class Allocator:
+    """The caching allocator of one device of one process, over time."""
+
+    def __init__(self, process: TorchProcess, figures: TorchMemory) -> None:
+        self.process = process
+        self.figures = figures
+        """The newest."""
+        self.placed = UNPLACED
+        """The GPU of the device."""
+        self.neighbours: tuple[GpuProcess, ...] = ()
+        """Other processes that NVML listed on the GPU last beside this one."""
+        self.ended = ""
+        """Why no more figures come; empty while they may."""
+        self.track = Track()
+        self.recent: deque[MemoryPoint] = deque(maxlen=MOST_RECENT)
+        """Points of the last quarter of an hour, oldest first."""
+        self.points: list[StepPoint] = []
+        """Points of its whole life, oldest first."""
+        self.flushes: deque[CacheFlush] = deque(maxlen=MOST_FLUSHES)
+        self.peak = MemoryPoint(0.0)
+        """The highest reading of each figure."""
+        self._readings = ConsistentReadings()
+        self._readings_per_point = 1
+        self._missing_in_point = 0
+        """Readings that the last of :attr:`points` still takes."""
+        self._trend: Trend | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.process.pid, self.process.start, self.figures.device
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings over its life."""
+        return self.track.findings()
+
+    def trend(self, *, ended: bool) -> Trend:
+        """Return the trend, at most :data:`TREND_S` old; computed anew once the process has ended.
+
+        Args:
+            ended: the process has ended.
+        """
+        last = self._trend
+        if last is None or ended or self.figures.at - last.at >= TREND_S:
+            findings = self.track.findings(ended=ended)
+            last = Trend(self.figures.at, self.track.growth(), self.track.growth_per, findings)
+            self._trend = last
+        return last
+
+    def apply(self, figures: TorchMemory, step: int | None = None) -> None:
+        """Apply the next reading.
+
+        Args:
+            figures: the reading.
+            step: steps that the process has reported until then.
+        """
+        flushed = figures.alloc_retries - self.figures.alloc_retries
+        if flushed > 0:
+            self.flushes.append(CacheFlush(figures.at, step, flushed))
+        self.figures = figures
+        self._readings.apply_torch(figures)
+        self.track.add(figures, step)
+        self._add_recent(figures)
+        self._add_point(StepPoint(figures.at, step, figures.allocated, figures.reserved))
+
+    def _add_recent(self, figures: TorchMemory) -> None:
+        held = self.placed.process
+        point = MemoryPoint(figures.at, None, held, figures.allocated, figures.reserved)
+        self.peak = merge_peaks(self.peak, point)
+        if self.recent and figures.at - self.recent[-1].at < POINT_S:
+            last = self.recent.pop()
+            point = replace(merge_peaks(last, point), at=last.at)
+        self.recent.append(point)
+
+    def _add_point(self, point: StepPoint) -> None:
+        if self._missing_in_point and self.points:
+            self.points[-1] = _higher_step(self.points[-1], point)
+            self._missing_in_point -= 1
+        else:
+            self.points.append(point)
+            self._missing_in_point = self._readings_per_point - 1
+        if len(self.points) > MOST_POINTS:
+            pairs = zip(self.points[0::2], self.points[1::2], strict=False)
+            odd = self.points[-1:] if len(self.points) % 2 else []
+            self.points = [*(_higher_step(one, other) for one, other in pairs), *odd]
+            self._readings_per_point, self._missing_in_point = 2 * self._readings_per_point, 0
+
+    def place(self, placed: Placed) -> None:
+        """Set the GPU; a known one stays if NVML no longer lists the process there."""
+        known = self.placed.id
+        self.placed = placed if placed.id or known is None else replace(placed, id=known)
+
+    def apply_sample(self, sample: Sample) -> None:
+        """Apply a reading of NVML."""
+        self._readings.apply_sample(sample)
+
+    def consistent_reading(self, view: DeviceView, now: float) -> ConsistentReading:
+        """Return the newest figures of NVML and torch that may be subtracted from each other.
+
+        Args:
+            view: the device of the allocator.
+            now: Unix time.
+        """
+        return self._readings.find_for_process(view, self.figures.device, self.process.pid, now)
+
+    def copy(self) -> Allocator:
+        """Return a copy that later readings do not change."""
+        copied = copy.copy(self)
+        copied.recent, copied.points = self.recent.copy(), list(self.points)
+        copied._readings = self._readings.copy()  # noqa: SLF001 (of the same class)
+        return copied
+
+    def is_continued_by(self, figures: TorchMemory) -> bool:
+        """Return whether figures are of the same program, whose ``reserved_taken`` only rises."""
+        before, after = self.figures.reserved_taken, figures.reserved_taken
+        return before is None or after is None or after >= before
+
+
+class TorchProcessState:
+    """One PyTorch process: its description, its allocators and its steps."""
+
+    def __init__(self, description: TorchProcess) -> None:
+        self.description = description
+        self.gone = False
+        """The process was there and has ended."""
+        self.devices: dict[str, Allocator] = {}
+        """By the process's own name of the device."""
+        self.silent: dict[str, str] = {}
+        """Why a device has no figures now, by its name."""
+        self.listed: dict[str, tuple[int | None, str]] = {}
+        """Memory that NVML lists for the process, by the device's id: bytes, or why not."""
+        self.host_rss: int | None = None
+        """Bytes of the host's memory, as last read."""
+        self.steps: int | None = None
+        """Steps as its agent reported last."""
+        self.steps_of: dict[str, int] = {}
+        """Steps of each program that the process has executed, by the program's name."""
+        self._reported: deque[tuple[float, int]] = deque()
+        self._stepped_at: float | None = None
+        """Unix time of the newest step."""
+
+    def apply_steps(self, at: float, steps: int, program: str = "") -> None:
+        """Apply the agent's count of steps; each program that the process executes starts at 0."""
+        self.steps_of[program] = max(steps, self.steps_of.get(program, 0))
+        before, self.steps = self.steps, sum(self.steps_of.values())
+        if before is not None and self.steps > before:
+            self._stepped_at = at
+        self._reported.append((at, self.steps))
+        while len(self._reported) > 2 and self._reported[1][0] <= at - RATE_S:
+            self._reported.popleft()
+
+    @property
+    def steps_per_s(self) -> float | None:
+        """Steps per second over the last :data:`RATE_S`; ``None`` before two readings."""
+        if len(self._reported) < 2 or self._reported[-1][0] <= self._reported[0][0]:
+            return None
+        (began, before), (at, now) = self._reported[0], self._reported[-1]
+        return (now - before) / (at - began)
+
+    @property
+    def stalled_s(self) -> float | None:
+        """Seconds without a step, where that is much longer than a step has taken; else ``None``.
+
+        A rate over the last seconds would only fall slowly.
+        """
+        if self._stepped_at is None or not self._reported:
+            return None
+        since = self._reported[-1][0] - self._stepped_at
+        rate = self.steps_per_s
+        usual = 1 / rate if rate else 0.0
+        return since if since >= max(STALLED_S, STALLED_STEPS * usual) else None
+
+    @property
+    def figures(self) -> tuple[TorchMemory, ...]:
+        """The newest of each device."""
+        return tuple(each.figures for each in self.devices.values())
+
+    def describe(self, description: TorchProcess) -> None:
+        """Apply the newest description of the process, which runs."""
+        self.description = description
+        for allocator in self.devices.values():
+            allocator.process, allocator.ended = description, ""
+
+    def end(self, reason: str) -> None:
+        """Mark its allocators as ended; an earlier reason stays."""
+        for allocator in self.devices.values():
+            allocator.ended = allocator.ended or reason
+
+
+class WatchedProcesses:
+    """All PyTorch processes that a watch reads, by the events of the watch and of the monitor."""
+
+    def __init__(self) -> None:
+        self.status = WatchStatus("starting")
+        self.processes: tuple[TorchProcess, ...] = ()
+        """As the watch listed them last."""
+        self.seen: dict[tuple[int, float | None], TorchProcessState] = {}
+        """By pid and start, in the order in which they were first listed."""
+        self._newest: dict[int, TorchProcessState] = {}
+        """By pid: of two processes that had the same pid, the later."""
+        self._allocator_count = 0
+        self._sample: Sample | None = None
+        self._newly_placed: dict[str, Placed] = {}
+        """Changes since the last sample, under ``<pid> cuda:<ordinal>``."""
+
+    # ---- events ----
+
+    def apply(self, event: object) -> bool:
+        """Apply an event of the watch; return whether it changed anything that is shown.
+
+        Raises:
+            TypeError: the event is not of the watch.
+        """
+        if isinstance(event, WatchStatus):
+            self.status = event
+        elif isinstance(event, WatchHello):
+            self.status = WatchStatus("ready")
+        elif isinstance(event, TorchProcesses):
+            self._apply_processes(event)
+        elif isinstance(event, ProcessFigures):
+            return self._apply_figures(event)
+        else:
+            raise TypeError(f"no event of the watch: {type(event).__name__}")
+        return True
+
+    def _apply_processes(self, event: TorchProcesses) -> None:
+        self.processes = event.processes
+        there = set()
+        for description in event.processes:
+            if description.start is None and description.refused:
+                continue  # it was asked for by its pid, and is not there
+            there.add(description.pid)
+            process = self._newest.get(description.pid)
+            start = None if process is None else process.description.start
+            if process is None or not (start is None or is_same(start, description.start)):
+                self._add(description)
+            else:
+                self._describe(process, description)
+        for pid, process in self._newest.items():
+            process.gone = pid not in there
+            if process.gone:
+                process.end("the process has ended")
+        self._forget_ended()
+        self._place()
+
+    def _add(self, description: TorchProcess) -> TorchProcessState | None:
+        """Add a process; ``None`` where there are :data:`MOST_SEEN` already."""
+        if len(self.seen) >= MOST_SEEN:
+            return None
+        earlier = self._newest.get(description.pid)
+        if earlier is not None:
+            earlier.gone = True
+            earlier.end("the process has ended")
+        process = self._newest[description.pid] = TorchProcessState(description)
+        self.seen[description.pid, description.start] = process
+        return process
+
+    def _describe(self, process: TorchProcessState, description: TorchProcess) -> None:
+        """Apply the newest description of a process."""
+        if description.command != process.description.command:
+            # The kernel lets a process keep its pid and its start when it executes another program.
+            process.end("the process runs another program")
+            self._allocator_count -= len(process.devices)
+            process.devices.clear()
+        process.describe(description)
+
+    def _forget_ended(self) -> None:
+        """Forget processes that have ended, but for the newest :data:`MOST_ENDED` allocators."""
+        ended = [
+            (process, name)
+            for process in self.seen.values()
+            for name, allocator in process.devices.items()
+            if allocator.ended
+        ]
+        for process, name in ended[: max(0, len(ended) - MOST_ENDED)]:
+            del process.devices[name]
+            self._allocator_count -= 1
+        for key, process in list(self.seen.items()):
+            if process.gone and not process.devices:
+                del self.seen[key]
+                if self._newest.get(key[0]) is process:
+                    del self._newest[key[0]]
+
+    def _apply_figures(self, event: ProcessFigures) -> bool:
+        self.status = WatchStatus("ready")
+        self._apply_host(event)
+        changed = added = False
+        for figures in event.devices:
+            process = self._find_reported(figures.pid)
+            if process is None:
+                continue
+            known = self._continued(process, figures)
+            if known is None:
+                if self._allocator_count >= MOST_SEEN:
+                    continue
+                known = self._add_allocator(process, figures)
+                changed = added = True
+            before = known.figures
+            is_fresh = figures.at - before.at > OLD_S
+            changed = changed or is_fresh or replace(before, at=figures.at) != figures
+            known.apply(figures, process.steps)
+        if added:
+            self._place()
+        return changed
+
+    def _apply_host(self, event: ProcessFigures) -> None:
+        """Apply the memory of the host, and the reasons for missing figures."""
+        for process in self._newest.values():
+            process.silent = {}
+        for name, why in event.unavailable.items():
+            pid, _, device = name.partition(" ")
+            silent = self._newest.get(parse_pid(pid))
+            if silent is not None:
+                silent.silent[device] = why
+        for pid, resident in event.host_rss.items():
+            holder = self._newest.get(parse_pid(pid))
+            if holder is not None:
+                holder.host_rss = resident
+
+    def _add_allocator(self, process: TorchProcessState, figures: TorchMemory) -> Allocator:
+        self._allocator_count += 1
+        allocator = Allocator(process.description, figures)
+        if self._sample is not None:
+            allocator.apply_sample(self._sample)
+        process.devices[figures.device] = allocator
+        return allocator
+
+    def _find_reported(self, pid: int) -> TorchProcessState | None:
+        """Return the process that figures are of; ``None`` where they are not to be used."""
+        process = self._newest.get(pid)
+        return None if process is None or process.gone else process
+
+    def _continued(self, process: TorchProcessState, figures: TorchMemory) -> Allocator | None:
+        """Return the allocator whose next reading the figures are; ``None`` for a new one."""
+        known = process.devices.get(figures.device)
+        if known is None or known.is_continued_by(figures):
+            return known
+        known.ended = "its counts began anew"
+        del process.devices[figures.device]
+        self._allocator_count -= 1
+        return None
+
+    def apply_sample(self, sample: Sample) -> DevicesPlaced | None:
+        """Apply a reading of NVML: the device and the memory of each process.
+
+        Returns:
+            What has changed since the last sample.
+        """
+        self._sample = sample
+        for allocator in self.allocators():
+            if not allocator.ended:
+                allocator.apply_sample(sample)
+        self._place()
+        changed, self._newly_placed = self._newly_placed, {}
+        return DevicesPlaced(sample.at, changed) if changed else None
+
+    def _place(self) -> None:
+        """Find the GPU of each device of each process that runs."""
+        if self._sample is None:
+            return
+        devices = self._sample.devices
+        for pid, process in self._newest.items():
+            if process.gone or not process.devices:
+                continue
+            process.listed = listed_on(process.description, devices)
+            found = placed_on(process.description, process.figures, devices)
+            for name, placed in found.items():
+                allocator = process.devices[name]
+                before = allocator.placed
+                self._place_allocator(allocator, placed)
+                if placed.id is not None:
+                    allocator.neighbours = tuple(
+                        row for row in rows_on(placed.id, devices) if row.pid != pid
+                    )
+                if allocator.placed != before:
+                    self._newly_placed[f"{pid} {name}"] = allocator.placed
+
+    def _place_allocator(self, allocator: Allocator, placed: Placed) -> None:
+        """Set the GPU of an allocator."""
+        allocator.place(placed)
+
+    # ---- queries ----
+
+    def allocators(self) -> Sequence[Allocator]:
+        """Return all allocators, those of ended processes among them."""
+        return [each for process in self.seen.values() for each in process.devices.values()]
+
+    def find(self, key: Key) -> Allocator | None:
+        """Return the allocator of one device of one process."""
+        return next((each for each in self.allocators() if each.key == key), None)
+
+    def on(self, device: str, pid: int | None, started_at: float | None) -> Allocator | None:
+        """Return the allocator of a process on a device, by NVML's id of the device."""
+        process = None if pid is None else self._newest.get(pid)
+        if process is None or not is_same(process.description.start, started_at):
+            return None
+        for each in process.devices.values():
+            if each.placed.id == device and not each.ended:
+                return each
+        return None
+
+    def process(self, pid: int | None, started_at: float | None) -> TorchProcess | None:
+        """Return the description of a process; ``None`` where it is not known to use torch."""
+        return next(
+            (
+                each
+                for each in self.processes
+                if each.pid == pid and is_same(each.start, started_at)
+            ),
+            None,
+        )
+
+    @property
+    def listed(self) -> bool:
+        """Whether NVML lists any process whose start is known."""
+        devices = () if self._sample is None else self._sample.devices
+        return any(row.started_at is not None for each in devices for row in each.processes or ())
+
+
+def rows_on(identity: str, devices: Iterable[Device]) -> tuple[GpuProcess, ...]:
+    """Return the processes that NVML lists with memory on a GPU, by NVML's id of the GPU."""
+    return tuple(
+        row
+        for device in devices
+        if device.id == identity
+        for row in device.processes or ()
+        if row.memory
+    )
+
+
+def parse_pid(digits: str) -> int:
+    """Parse a pid; return 0, which no process has, for anything else."""
+    return int(digits) if digits.isdecimal() and len(digits) <= 10 else 0
+
+
+def _higher_step(one: StepPoint, other: StepPoint) -> StepPoint:
+    highest = max(one, other, key=lambda point: point.allocated)
+    return replace(highest, reserved=max(one.reserved, other.reserved))
