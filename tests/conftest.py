@@ -1,4 +1,4 @@
-"""What holds for every test: the terminal draws block elements, and nobody's home is touched."""
+"""Set up every test: block elements as glyphs, settings and state in temporary folders."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ settings.load_profile("any machine")
 
 
 WORKERS = 2
-"""More would share two cores, and each imports torch and starts children of its own."""
+"""One for each of two cores: each imports torch and starts children of its own."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Workers for the tests that run by default; one process for all that is asked for by name.
+    """Return the number of workers: none for benchmarks, slow and GPU tests, and named files.
 
-    A benchmark, a soak and a test of a GPU want the machine for themselves, and a file or a single
-    test is there sooner without workers. Simulated GPUs are as many as there are workers.
+    Benchmarks, the soak and GPU tests need the machine for themselves; a single file finishes
+    sooner without workers. Each worker has a simulated GPU of its own.
     """
     by_default = f"-m={config.option.markexpr}" in config.getini("addopts")
     simulated = config.option.markexpr == "simulated_gpu" and place.is_simulated()
@@ -38,15 +38,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     place.prepare(config)
-    _heed_signals()
+    _restore_signals()
     if not hasattr(config, "workerinput"):
         compile_program()
 
 
-def _heed_signals() -> None:
-    """Take back that signals are ignored, as ``nohup`` and a shell's ``&`` hand it on.
+def _restore_signals() -> None:
+    """Restore the handlers of signals that ``nohup`` or a shell's ``&`` has set to be ignored.
 
-    Every program that a test starts would inherit it, and never hear the signal that it is sent.
+    Programs that a test starts would inherit that, and would ignore the signals that they are sent.
     """
     for number, handler in (
         (signal.SIGHUP, signal.SIG_DFL),
@@ -58,7 +58,7 @@ def _heed_signals() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a GPU, by name and with the reason, where there is none that serves."""
+    """Skip selected tests that need a GPU, with the reason, where no suitable GPU exists."""
     reasons = {"gpu": place.why_no_real_gpu, "simulated_gpu": place.why_no_gpu}
     for item in items:
         for marker, why in reasons.items():
@@ -67,16 +67,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare each collection of garbage what was imported for the tests and lives as long as they.
+    """Exclude everything imported for the tests from garbage collection.
 
-    A run of a workload collects several times, as does the end of an app.
+    Each run of a workload and each end of an app collects garbage several times.
     """
     gc.collect()
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say once for each reason how many tests were skipped, not once for each test."""
+    """Print how many tests were skipped for each reason."""
     reports = terminalreporter.stats.get("skipped", ())
     reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
     for reason, count in reasons.most_common():
@@ -95,10 +95,7 @@ def _unicode_glyphs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_files(monkeypatch: pytest.MonkeyPatch, _home: Path, tmp_path: Path) -> None:
-    """Settings and state of whoever runs the tests are neither read nor written.
-
-    What one test has the program remember must not be another's.
-    """
+    """Keep the settings and state of each test apart from the user's and from other tests'."""
     monkeypatch.setenv("GPU_WORKBENCH_CONFIG", str(tmp_path / "config.toml"))
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(_home / "state"))
     for name in ("THEME", "REFRESH", "DEVICE", "PYTHON", "MOUSE", "ASCII"):

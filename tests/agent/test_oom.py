@@ -293,7 +293,7 @@ for thread in threads:
     thread.start()
 for turn in range(10_000):
     agent.record(2000)
-    agent.record_no_more()
+    agent.stop_recording()
 going = False
 for thread in threads:
     thread.join()

@@ -19,7 +19,7 @@ import torch
 from tests.waiting import until
 from tui.watch.runs.agents import Agents
 from workloads.agent import identity, listening
-from workloads.agent.address import LONGEST_LINE, open_place, place
+from workloads.agent.address import LONGEST_LINE, open_socket_folder, place
 from workloads.agent.agent import Agent
 from workloads.agent.listening import MOST_CLIENTS, Listening
 
@@ -133,13 +133,13 @@ def test_a_folder_that_others_could_write_to_is_refused(
     if kind == "another's":
         monkeypatch.setattr(os, "getuid", lambda: 4242)
     with pytest.raises(OSError, match=r".+"):
-        open_place(place())
+        open_socket_folder(place())
     agent = Agent(torch_with([]), str(tmp_path / "run"))
 
     def listen() -> None:
         Listening(agent)
 
-    agent.guarded(listen)
+    agent.run_guarded(listen)
     assert '"trouble"' in next((tmp_path / "run").glob("*.jsonl")).read_text()
     assert Agents().states() == []
 
@@ -189,7 +189,7 @@ def test_without_steps_the_main_thread_does_it_in_between(
 def test_a_history_of_the_user_s_is_left_alone(agent: Agent) -> None:
     calls: list[Any] = []
     agent.torch = torch_with(calls, recorded=True)
-    agent.waiting += [agent.record, agent.record_no_more]
+    agent.waiting += [agent.record, agent.stop_recording]
     agent.carry_out()
     assert calls == []
     text = next(Path(agent.run).glob("*.jsonl")).read_text()
@@ -247,14 +247,14 @@ def _answered() -> bool:
 
 def test_another_user_is_left(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     assert agent.alive
-    monkeypatch.setattr(listening, "peer_of", lambda _connection: (os.getpid(), 4242))
+    monkeypatch.setattr(listening, "read_peer", lambda _connection: (os.getpid(), 4242))
     assert connected().recv(1) == b""
 
 
 def test_a_socket_that_another_process_holds_is_not_believed(
     agent: Agent, agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.watch.runs.agents.peer_of", lambda _connection: (1, os.getuid()))
+    monkeypatch.setattr("tui.watch.runs.agents.read_peer", lambda _connection: (1, os.getuid()))
     assert agents.states() == []
     assert agent.alive
 

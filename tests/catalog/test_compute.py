@@ -36,7 +36,7 @@ def test_a_cpu_that_multiplies_in_another_order_is_not_said_to_round() -> None:
     on = Place("cpu")
     a, b = on.randn(512, 512), on.randn(512, 512)
     before = torch.get_float32_matmul_precision()
-    told = precisions._of_the_rounded(on, a, b)
+    told = precisions._name_rounded_precision(on, a, b)
     assert torch.get_float32_matmul_precision() == before
     try:
         torch.set_float32_matmul_precision("medium")

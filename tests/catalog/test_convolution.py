@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran, ran_under
-from workloads.catalog.convolution.choice import determinism, settings_kept
+from workloads.catalog.convolution.choice import determinism, preserve_settings
 from workloads.catalog.convolution.layers import RESNET50, ConvolutionLayer
 from workloads.catalog.convolution.layouts import types
 from workloads.catalog.shared.tools import tf32_set
@@ -197,7 +197,7 @@ def test_each_deterministic_setting_is_checked_by_itself(monkeypatch: pytest.Mon
 
 def test_settings_are_put_back_when_something_is_raised() -> None:
     def fails() -> None:
-        with settings_kept():
+        with preserve_settings():
             torch.use_deterministic_algorithms(True)
             raise KeyError
 

@@ -26,7 +26,7 @@ from tui.recordings.replay import AT_ONCE, ReplaySession
 from tui.runs.session.session import Session
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
-from workloads.protocol.messages import nothing_measured
+from workloads.protocol.messages import make_empty_result
 
 PATIENCE_S = 30.0
 
@@ -282,7 +282,7 @@ def test_what_a_run_said_that_ran_out_of_memory_is_found(
     tmp_path: Path, reason: str | None, told: bool
 ) -> None:
     request = messages.Run("run-1", "matmul", "cuda:0", {}, {})
-    finished = messages.Finished(nothing_measured(request, reason))
+    finished = messages.Finished(make_empty_result(request, reason))
     recorded(tmp_path / "x", [(0.0, MonitorHello(1, 7)), (1.0, finished)])
     found = ReplaySession(scan_recording(tmp_path / "x"), AT_ONCE).out_of_memory()
     assert found == (reason if told else "")

@@ -45,10 +45,10 @@ def one_workspace() -> int:
 def nothing_held() -> Iterator[None]:
     """Each test begins and ends without workspaces."""
     product()
-    memory.let_workspaces_go()
+    memory.free_workspaces()
     memory.reset_peaks(device())
     yield
-    memory.let_workspaces_go()
+    memory.free_workspaces()
 
 
 def told() -> TorchMemory:
@@ -69,84 +69,84 @@ def test_a_product_makes_the_allocator_hold_what_no_tensor_holds(one_workspace: 
 
 def test_what_cublas_took_is_counted_exactly_and_taken_off(one_workspace: int) -> None:
     tensors = memory.allocated(device())
-    with memory.workspaces_counted(device()):
+    with memory.count_workspaces(device()):
         product()
-    assert memory.workspaces_held(device()) == one_workspace
+    assert memory.workspace_bytes(device()) == one_workspace
     assert memory.allocated(device()) == tensors
     assert told().workspace == one_workspace
     assert told().allocated == tensors
 
 
 def test_each_stream_has_one_of_its_own(one_workspace: int) -> None:
-    with memory.workspaces_counted(device()):
+    with memory.count_workspaces(device()):
         product()
         product(torch.cuda.Stream(GPU))
-    assert memory.workspaces_held(device()) == 2 * one_workspace
+    assert memory.workspace_bytes(device()) == 2 * one_workspace
 
 
 def test_the_thread_that_goes_backward_has_one_of_its_own(one_workspace: int) -> None:
     weight = torch.ones(64, 64, device=GPU, requires_grad=True)
-    with memory.workspaces_counted(device()):
+    with memory.count_workspaces(device()):
         (weight @ weight).sum().backward()
         weight.grad = None
-    assert memory.workspaces_held(device()) == 2 * one_workspace
+    assert memory.workspace_bytes(device()) == 2 * one_workspace
 
 
 def test_those_of_two_blocks_add_up(one_workspace: int) -> None:
-    with memory.workspaces_counted(device()):
+    with memory.count_workspaces(device()):
         product()
-    with memory.workspaces_counted(device()):
+    with memory.count_workspaces(device()):
         product()  # takes none: there is one
         product(torch.cuda.Stream(GPU))
-    assert memory.workspaces_held(device()) == 2 * one_workspace
+    assert memory.workspace_bytes(device()) == 2 * one_workspace
 
 
 def test_letting_go_leaves_none_and_the_memory_goes_to_the_cache(one_workspace: int) -> None:
-    with memory.workspaces_counted(device()):
+    with memory.count_workspaces(device()):
         product()
     before, reserved = torch.cuda.memory_allocated(GPU), torch.cuda.memory_reserved(GPU)
-    memory.let_workspaces_go()
-    assert memory.workspaces_held(device()) == 0
+    memory.free_workspaces()
+    assert memory.workspace_bytes(device()) == 0
     assert before - torch.cuda.memory_allocated(GPU) == one_workspace
     assert torch.cuda.memory_reserved(GPU) == reserved
 
 
 def test_cublas_works_after_its_workspace_was_let_go(one_workspace: int) -> None:
     for _ in range(3):
-        with memory.workspaces_counted(device()):
+        with memory.count_workspaces(device()):
             product()
         torch.cuda.synchronize(GPU)
-        assert memory.workspaces_held(device()) == one_workspace
-        memory.let_workspaces_go()
+        assert memory.workspace_bytes(device()) == one_workspace
+        memory.free_workspaces()
 
 
 def test_a_torch_that_cannot_let_go_keeps_the_count(
     one_workspace: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with memory.workspaces_counted(device()):
+    with memory.count_workspaces(device()):
         product()
     monkeypatch.delattr(torch._C, "_cuda_clearCublasWorkspaces")
-    memory.let_workspaces_go()
-    with memory.workspaces_counted(device()):
+    memory.free_workspaces()
+    with memory.count_workspaces(device()):
         product()
-    assert memory.workspaces_held(device()) == one_workspace
+    assert memory.workspace_bytes(device()) == one_workspace
     monkeypatch.undo()
 
 
 def test_a_tensor_of_the_same_size_stays_a_tensor(one_workspace: int) -> None:
-    with memory.workspaces_counted(device()):
+    with memory.count_workspaces(device()):
         product()
     before = memory.allocated(device())
     kept = torch.empty(one_workspace, dtype=torch.uint8, device=GPU)
     assert memory.allocated(device()) - before == kept.numel()
-    assert memory.workspaces_held(device()) == one_workspace
+    assert memory.workspace_bytes(device()) == one_workspace
 
 
 # ---- peaks ----
 
 
 def test_the_peak_is_of_tensors_alone(one_workspace: int) -> None:
-    with memory.workspaces_counted(device()):
+    with memory.count_workspaces(device()):
         product()
     memory.reset_peaks(device())
     before = memory.allocated(device())
@@ -159,11 +159,11 @@ def test_the_peak_is_of_tensors_alone(one_workspace: int) -> None:
 
 
 def test_the_peak_stays_the_same_when_the_workspace_is_let_go() -> None:
-    with memory.workspaces_counted(device()):
+    with memory.count_workspaces(device()):
         product()
     memory.reset_peaks(device())
     before = told()
-    memory.let_workspaces_go()
+    memory.free_workspaces()
     after = told()
     assert after.workspace == 0
     assert (after.allocated, after.allocated_peak) == (before.allocated, before.allocated_peak)
@@ -173,7 +173,7 @@ def test_the_peak_stays_the_same_when_the_workspace_is_let_go() -> None:
 
 def test_the_figures_of_the_allocator_stay_in_order_while_cublas_holds_memory() -> None:
     kept = [torch.empty(3 * MIB, dtype=torch.uint8, device=GPU) for _ in range(3)]
-    with memory.workspaces_counted(device()):
+    with memory.count_workspaces(device()):
         product()
     found = told()
     assert found.workspace is not None

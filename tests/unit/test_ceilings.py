@@ -217,7 +217,7 @@ def test_a_ceiling_that_is_exceeded_is_measured_again() -> None:
 
 def _held_against(fraction: float, basis: str) -> RunResult:
     limit = Limit("float32", 1e9, fraction, "told", basis, 0.03)  # type: ignore[arg-type]
-    return reporting.with_impossible(
+    return reporting.add_impossible_warnings(
         RunResult("r", "matmul", "cpu", {}, {}, "ok", limit=limit, rates=Rates(1.0, None, None))
     )
 
@@ -243,7 +243,7 @@ def test_of_the_further_rates_above_a_limit_the_highest_is_named() -> None:
         ("cuDNN", _limit(1.5)),
         ("the copy", _limit(1.02, "memory bandwidth")),
     ]
-    (warning,) = reporting.with_impossible(result, others).warnings
+    (warning,) = reporting.add_impossible_warnings(result, others).warnings
     assert warning.startswith("flash: 200% of the limit is impossible")
 
 
@@ -280,7 +280,7 @@ def test_the_naive_rate_is_called_impossible_only_above_the_limits_own_error() -
         result = RunResult(
             "r", "naive_timing", "cuda:0", {}, {}, "ok", limit=_limit(0.8), figures=figures
         )
-        return reporting.with_impossible(result).warnings
+        return reporting.add_impossible_warnings(result).warnings
 
     assert warned(2.5e9) == ("the naive rate is 2.5 times the float32 limit: impossible",)
     assert warned(1.02e9) == ()

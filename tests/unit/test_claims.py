@@ -16,8 +16,8 @@ from workloads.protocol.results import (
     RunResult,
     Series,
     Table,
-    claims_hold,
-    only_claims_that_hold,
+    drop_invalid_claims,
+    may_claim,
 )
 from workloads.protocol.wire import field_values
 
@@ -52,13 +52,13 @@ def test_a_claim_holds_where_its_check_has_passed(
     status: str, check: Check | None, holds: bool
 ) -> None:
     before = full(status=status, check=check)
-    assert claims_hold(before) is holds
-    assert (only_claims_that_hold(before) == before) is holds
+    assert may_claim(before) is holds
+    assert (drop_invalid_claims(before) == before) is holds
 
 
 def test_times_sizes_and_counts_stay_and_each_claim_has_its_reason() -> None:
     before = full(status="failed", check=FAILED)
-    after = only_claims_that_hold(before)
+    after = drop_invalid_claims(before)
     assert (after.time, after.memory, after.check) == (before.time, before.memory, FAILED)
     assert set(field_values(after.rates).values()) == {None}
     assert after.limit is None

@@ -105,14 +105,14 @@ def test_what_the_first_call_makes_and_keeps_counts(monkeypatch: pytest.MonkeyPa
 
 
 def test_tensors_that_share_memory_count_once_and_gradients_count() -> None:
-    before = cpu_peak.tensors_held()
+    before = cpu_peak.count_tensor_bytes()
     one = torch.ones(MIB, requires_grad=True)
     views = [one.detach()[:10], one.detach().view(1024, 1024)]
-    assert cpu_peak.tensors_held() - before == 4 * MIB
+    assert cpu_peak.count_tensor_bytes() - before == 4 * MIB
     one.sum().backward()
-    assert 8 * MIB <= cpu_peak.tensors_held() - before < 8 * MIB + 1024
+    assert 8 * MIB <= cpu_peak.count_tensor_bytes() - before < 8 * MIB + 1024
     none = torch.ones(MIB, device="meta"), torch.ones(8).to_sparse()
-    assert cpu_peak.tensors_held() - before < 8 * MIB + 2048
+    assert cpu_peak.count_tensor_bytes() - before < 8 * MIB + 2048
     assert views
     assert none
 

@@ -73,7 +73,7 @@ def test_in_a_rank_what_its_siblings_take_is_ours(monkeypatch: pytest.MonkeyPatc
         code = (
             "import os, time\n"
             "from workloads.measure import cpu_share\n"
-            "cpu_share.count_tree_of(os.getppid())\n"
+            "cpu_share.count_descendants_of(os.getppid())\n"
             "first = cpu_share.now().ours\n"
             "until = time.monotonic() + 20\n"
             "while cpu_share.now().ours - first < 0.3 and time.monotonic() < until:\n"

@@ -96,10 +96,10 @@ def test_torchruns_words_name_each_local_rank_with_its_exit() -> None:
 
 def test_a_start_that_failed_is_told_in_one_line() -> None:
     planned = torchrun.layout(_request(hosts=2, rendezvous="head:1", wait_s=5), "cpu", 0)
-    line, whole = torchrun.no_start(planned, "Traceback\nx.RendezvousTimeoutError")
+    line, whole = torchrun.explain_no_start(planned, "Traceback\nx.RendezvousTimeoutError")
     assert line.startswith("2 hosts did not meet at head:1 within 5 s")
     assert whole
-    line, whole = torchrun.no_start(planned, "No module named torch.distributed.run\n\n")
+    line, whole = torchrun.explain_no_start(planned, "No module named torch.distributed.run\n\n")
     assert line.endswith("No module named torch.distributed.run")
     assert not whole
 

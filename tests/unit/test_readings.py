@@ -12,7 +12,7 @@ from tests.screens.results import timing
 from tests.unit.test_study import Scripted
 from workloads.declare.study import Study
 from workloads.measure.cpu_share import Others
-from workloads.protocol.messages import Run, nothing_measured
+from workloads.protocol.messages import Run, make_empty_result
 from workloads.protocol.results import Rates
 from workloads.runner import reporting
 
@@ -26,7 +26,7 @@ def _all_cores_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_time_beside_other_processes_has_no_interval_and_says_why() -> None:
-    busy = reporting.as_far_as_known(timing(other_cpu_cores=1.2), "cpu")
+    busy = reporting.drop_unreliable_interval(timing(other_cpu_cores=1.2), "cpu")
     assert busy.ci95_s is None
     assert "known" not in busy.stopped_by
     reason = reporting.absences(busy, NO_RATES)["time.ci95_s"]
@@ -36,7 +36,7 @@ def test_a_time_beside_other_processes_has_no_interval_and_says_why() -> None:
 @pytest.mark.parametrize(("cores", "device"), [(0.05, "cpu"), (None, "cpu"), (3.0, "cuda")])
 def test_a_quiet_machine_and_a_gpu_keep_theirs(cores: float | None, device: str) -> None:
     quiet = timing(other_cpu_cores=cores)
-    assert reporting.as_far_as_known(quiet, device) == quiet
+    assert reporting.drop_unreliable_interval(quiet, device) == quiet
 
 
 def test_blocks_that_resemble_their_neighbours_say_so() -> None:
@@ -58,8 +58,8 @@ def test_a_table_timed_beside_other_processes_is_named(
 ) -> None:
     study = Study(1.0, "wall", Scripted(), lambda _study: None)
     study.beside["table ways"] = Others(1.0, cpu_s)
-    empty = nothing_measured(Run("1", "matmul", device, {}, {}))
-    said = reporting.with_findings(empty, study).warnings
+    empty = make_empty_result(Run("1", "matmul", device, {}, {}))
+    said = reporting.add_findings(empty, study).warnings
     assert [("table ways" in line, "other processes" in line) for line in said] == (
         [(True, True)] if warned else []
     )

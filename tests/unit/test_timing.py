@@ -171,7 +171,7 @@ def test_the_interval_covers_the_median_of_blocks_that_follow_one_another(
         while stopped_by is None:
             wall = next(seconds)
             found.add(TimedBlock(wall, None, wall), "wall")
-            stopped_by = timing.why_stop(found, sum(found.wall), plan)
+            stopped_by = timing.find_stop_reason(found, sum(found.wall), plan)
         blocks += len(found.ordered)
         interval = found.interval()
         if interval is not None:

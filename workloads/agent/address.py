@@ -20,7 +20,7 @@ def place() -> str:
     return os.path.join(tempfile.gettempdir(), "gpu-workbench-%d" % os.getuid())
 
 
-def open_place(path: str) -> int:
+def open_socket_folder(path: str) -> int:
     """Open the folder, which has to be this user's alone.
 
     Raises:
@@ -34,7 +34,7 @@ def open_place(path: str) -> int:
     return descriptor
 
 
-def peer_of(connection: socket.socket) -> tuple[int, int]:
+def read_peer(connection: socket.socket) -> tuple[int, int]:
     """Pid and user of the other end."""
     told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return struct.unpack("3i", told)[:2]

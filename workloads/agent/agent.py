@@ -130,7 +130,7 @@ class Agent:
         except OSError:
             pass
 
-    def guarded(self, work: Callable[..., None], *arguments: Any) -> None:
+    def run_guarded(self, work: Callable[..., None], *arguments: Any) -> None:
         """Do something of which an error is told and no more."""
         try:
             work(*arguments)
@@ -184,10 +184,10 @@ class Agent:
                 self._counter = None
                 self.tell("trouble", doing="count", text=_in_words(error))
         if time.monotonic() >= self._sample_at and self.alive:
-            self.guarded(self._sample)
+            self.run_guarded(self._sample)
         if self.at_next_step and self.alive:
             self.at_next_step = False
-            self.guarded(self._went_on)
+            self.run_guarded(self._mark_survived)
             self.carry_out()
 
     def _sample(self) -> None:
@@ -211,9 +211,9 @@ class Agent:
                 work = self.waiting.pop(0)
             except IndexError:
                 return  # another thread was first
-            self.guarded(work)
+            self.run_guarded(work)
 
-    def _went_on(self) -> None:
+    def _mark_survived(self) -> None:
         number, self._open = self._open, None
         if number is not None:
             self.tell("handled", oom=number, step=self.steps)
@@ -224,7 +224,7 @@ class Agent:
         """Record an OOM; torch calls this before it raises one, in the thread that has asked."""
         if self.alive and self._busy != threading.get_ident():
             told = dict(device=device, asked=asked, limit=limit, free=free)
-            self.guarded(self._out_of_memory, told, time.time())
+            self.run_guarded(self._out_of_memory, told, time.time())
 
     def _out_of_memory(self, told: dict[str, Any], at: float) -> None:
         if not self._lock.acquire(timeout=LONGEST_S):
@@ -232,7 +232,7 @@ class Agent:
         self._busy = threading.get_ident()
         try:
             if self._open_thread == self._busy:
-                self._went_on()
+                self._mark_survived()
             self.ooms += 1
             number = self.ooms
             quiet = time.monotonic() - self._ended_at
@@ -265,16 +265,16 @@ class Agent:
             reserved=stats.get("reserved_bytes.all.current", 0),
         )
 
-    def _refused_by_driver(self, error: BaseException) -> None:
+    def _record_driver_oom(self, error: BaseException) -> None:
         """Note an OOM that torch's observer is not called for, by the exception that tells of it.
 
         The driver did not even tell torch how much memory is free, and what was asked for is in no
         text: both stay ``None``. No CUDA call is made.
         """
         self.ooms += 1
-        device = self._device_that_retried()
+        device = self._find_retrying_device()
         walked = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
-        frames = _as_frames(reversed(walked))
+        frames = _format_frames(reversed(walked))
         where = "%s:%s" % (frames[0]["filename"], frames[0]["line"]) if frames else None
         told: dict[str, Any] = dict(device=device, asked=None, limit=None, free=None)
         told.update(
@@ -282,7 +282,7 @@ class Agent:
         )
         self.tell("oom", oom=self.ooms, frames=frames, **told)
 
-    def _device_that_retried(self) -> int:
+    def _find_retrying_device(self) -> int:
         """Return the device whose allocator has flushed its cache in vain most often.
 
         Before torch passes the driver's error on, it counts a retry and no OOM. Asking for the
@@ -329,7 +329,7 @@ class Agent:
 
     # ---- on demand ----
 
-    def snapshot_now(self) -> None:
+    def write_requested_snapshot(self) -> None:
         """Write a snapshot that was asked for."""
         self.snapshots += 1
         name = "snapshot-%s-%d.pickle" % (self.identity, self.snapshots)
@@ -346,7 +346,7 @@ class Agent:
             self.entries = entries
         self._record("all")
 
-    def record_no_more(self) -> None:
+    def stop_recording(self) -> None:
         """Record no stacks from here on.
 
         Off altogether, or shorter, is not safe beside a thread that allocates: torch would free
@@ -369,10 +369,10 @@ class Agent:
         """At the interpreter's end: the exception that ended the program, if one did."""
         if self.alive:
             self.alive = False
-            raised = _last_raised()
+            raised = _find_last_raised()
             refused = [error for error in raised if _is_driver_oom(error)]
             if refused:
-                self.guarded(self._refused_by_driver, refused[0])
+                self.run_guarded(self._record_driver_oom, refused[0])
             self.tell("end", steps=self.steps, ooms=self.ooms, **_last_exception(raised))
 
     def forget(self) -> None:
@@ -399,10 +399,10 @@ def _in_words(error: BaseException) -> str:
 def _frames() -> list[dict[str, Any]]:
     """Return the program's Python stack, innermost first, as torch writes it into a snapshot."""
     stack = ((frame.f_code, line) for frame, line in walk_stack(sys._getframe()))
-    return _as_frames(dropwhile(lambda place: place[0].co_filename == __file__, stack))
+    return _format_frames(dropwhile(lambda place: place[0].co_filename == __file__, stack))
 
 
-def _as_frames(stack: Iterable[Any]) -> list[dict[str, Any]]:
+def _format_frames(stack: Iterable[Any]) -> list[dict[str, Any]]:
     """Return the innermost frames of a stack of code and lines as plain data."""
     return [
         dict(filename=code.co_filename, line=line or 0, name=code.co_name)
@@ -440,7 +440,7 @@ def _complete(snapshot: Any, oom: dict[str, Any]) -> None:
             recorded[-1]["frames"] = oom["frames"]
 
 
-def _last_raised() -> list[BaseException]:
+def _find_last_raised() -> list[BaseException]:
     """Return what ended the program, and what it was raised from or while handling."""
     last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None) or sys.exc_info()[1]
     chain: list[BaseException] = []

@@ -19,7 +19,7 @@ from collections import defaultdict
 from typing import Any, Iterable
 
 from .reach import Holding, OutOfTimeError, VariablePlace, Walk
-from .source_lines import find_line_that_adds
+from .source_lines import find_adding_line
 from .stacks import code_line, frames_of_threads, thread_stacks
 from .tensors import TensorReader, count_nodes, inherits, instance_dict, name_of
 
@@ -213,8 +213,8 @@ class _Stock:
         return dict(
             objects=max(self._objects, self._walk.visited),
             parts=sorted(self._parts, key=lambda part: -part["bytes"])[:MOST_ROWS],
-            containers=self._worth_a_row(containers),
-            variables=self._worth_a_row(variables),
+            containers=self._select_rows(containers),
+            variables=self._select_rows(variables),
             other_bytes=sum(other),
             other_count=len(other),
             remainder=max(0, allocated - self._bytes),
@@ -225,7 +225,7 @@ class _Stock:
         name, kind = self._walk.names.get(id(owner), ""), name_of(type(owner))
         return "%s (%s)" % (name, kind) if name and name != kind else kind
 
-    def _worth_a_row(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _select_rows(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the largest by bytes and by graph, with the lines that add to them."""
         found = [
             row for row in rows if row["bytes"] >= LEAST_BYTES or row["graph_nodes"] >= LEAST_NODES
@@ -235,19 +235,19 @@ class _Stock:
             largest = sorted(found[MOST_ROWS // 2 :], key=lambda row: -row["graph_nodes"])
             found = found[: MOST_ROWS // 2] + largest[: MOST_ROWS // 2]
         for row in found:
-            row["adds"] = self._line_that_adds(row.pop("place"), collection="kind" in row)
+            row["adds"] = self._find_adding_line(row.pop("place"), collection="kind" in row)
         return found
 
-    def _line_that_adds(self, place: VariablePlace, *, collection: bool) -> dict[str, Any] | None:
+    def _find_adding_line(self, place: VariablePlace, *, collection: bool) -> dict[str, Any] | None:
         if time.monotonic() > self._deadline:
             return None
         name = place.name.partition("[")[0].rpartition(".")[2]
         key = place.name.partition("[")[2].rstrip("]").strip("'\"")
-        found = find_line_that_adds(name, place.codes(), collection=collection, key=key)
+        found = find_adding_line(name, place.codes(), collection=collection, key=key)
         if found is None and "." in place.name:
             # An attribute of an object that stands in a collection, or under another name.
             first = place.name.partition("[")[0].partition(".")[0]
-            found = find_line_that_adds(first, place.codes(), collection=collection)
+            found = find_adding_line(first, place.codes(), collection=collection)
         if found is None:
             return None
         code, line = found

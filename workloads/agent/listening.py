@@ -21,7 +21,7 @@ from importlib import import_module
 from multiprocessing.util import Finalize
 from typing import Any, Callable
 
-from .address import LONGEST_LINE, open_place, peer_of, place
+from .address import LONGEST_LINE, open_socket_folder, place, read_peer
 from .agent import FOLDER, Agent
 
 MOST_CLIENTS = 8
@@ -44,7 +44,7 @@ class Listening:
             os.mkdir(place(), 0o700)
         except FileExistsError:
             pass
-        self._folder = open_place(place())
+        self._folder = open_socket_folder(place())
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             # The program that this process has executed before did not come to its end.
@@ -59,7 +59,7 @@ class Listening:
         self._is_open = True
         self._clients: dict[socket.socket, bytes] = {}
         self._asked_at = 0.0
-        self._pending: Any = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._in_between)
+        self._pending: Any = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._run_pending)
         _thread.start_new_thread(self._serve, ())
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Listening:
         except Exception as error:
             if self._agent.alive:
                 self._agent.tell("trouble", doing="listening", text=repr(error)[:500])
-                self._agent.guarded(self.close)
+                self._agent.run_guarded(self.close)
 
     def _wait(self) -> None:
         waits = bool(self._agent.waiting)
@@ -114,7 +114,7 @@ class Listening:
 
     def _accept(self) -> None:
         connection, _ = self._socket.accept()
-        pid, user = peer_of(connection)
+        pid, user = read_peer(connection)
         if user not in (os.getuid(), 0) or len(self._clients) >= MOST_CLIENTS:
             connection.close()
             return
@@ -143,9 +143,9 @@ class Listening:
         agent = self._agent
         requests = {
             "state": None,
-            "snapshot": agent.snapshot_now,
+            "snapshot": agent.write_requested_snapshot,
             "record": agent.record,
-            "record no more": agent.record_no_more,
+            "record no more": agent.stop_recording,
         }
         try:
             asked = json.loads(line)["ask"]
@@ -180,7 +180,7 @@ class Listening:
 
     # ---- the main thread, between two bytecodes ----
 
-    def _in_between(self, _nothing: Any) -> int:
+    def _run_pending(self, _nothing: Any) -> int:
         agent = self._agent
         try:
             if agent.alive:
@@ -219,18 +219,18 @@ def begin(run: str, entries: int) -> None:
     def listen() -> None:
         listening = Listening(agent)
         at_end(listening.end)
-        os.register_at_fork(after_in_child=partial(agent.guarded, listening.close))
+        os.register_at_fork(after_in_child=partial(agent.run_guarded, listening.close))
 
     def at_end(work: Callable[[], None]) -> None:
         """Of several the last one first; each may be called twice."""
-        atexit.register(agent.guarded, work)
+        atexit.register(agent.run_guarded, work)
         # A process of multiprocessing's may leave by os._exit, after these.
-        Finalize(None, agent.guarded, (work,), exitpriority=0)
+        Finalize(None, agent.run_guarded, (work,), exitpriority=0)
 
-    agent.guarded(count_steps)
-    agent.guarded(observe_ooms)
+    agent.run_guarded(count_steps)
+    agent.run_guarded(observe_ooms)
     if entries:
-        agent.guarded(agent.record, entries)
-    agent.guarded(listen)
+        agent.run_guarded(agent.record, entries)
+    agent.run_guarded(listen)
     at_end(agent.ended)
     os.register_at_fork(after_in_child=agent.forget)

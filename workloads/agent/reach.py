@@ -53,8 +53,8 @@ _VISITS = {
     id(types.FunctionType): "_function",
     id(types.GeneratorType): "_generator",
     id(types.CoroutineType): "_coroutine",
-    id(types.FrameType): "_pass_over",
-    id(types.ModuleType): "_pass_over",
+    id(types.FrameType): "_skip",
+    id(types.ModuleType): "_skip",
     id(type): "_class",
     id(BaseException): "_exception",
 }
@@ -230,9 +230,7 @@ class Walk:
             return
         self._object(value, place, into, depth)
 
-    def _pass_over(
-        self, value: Any, place: VariablePlace, into: Holding | None, depth: int
-    ) -> None:
+    def _skip(self, value: Any, place: VariablePlace, into: Holding | None, depth: int) -> None:
         """Visit nothing: a module is gone through by its own name, a frame by its thread."""
 
     def _collect(
@@ -247,7 +245,7 @@ class Walk:
         else:
             items = list(enumerate(base.__iter__(value)))  # type: ignore[attr-defined]
         if into is None:
-            if len(items) <= SMALL and self._names_items(base, items):
+            if len(items) <= SMALL and self._has_nameable_items(base, items):
                 for key, item in items:
                     self._visit(item, place.below(_item_name(place.name, key)), None, depth + 1)
                 return
@@ -256,7 +254,7 @@ class Walk:
         for _, item in items:
             self._visit(item, place, into, depth + 1)
 
-    def _names_items(self, base: type, items: list[tuple[Any, Any]]) -> bool:
+    def _has_nameable_items(self, base: type, items: list[tuple[Any, Any]]) -> bool:
         """Return whether the items are collections or objects that deserve a name each."""
         if base is not dict and base is not list and base is not tuple:
             return False

@@ -80,7 +80,7 @@ def _lines_of(code: types.CodeType) -> dict[int, _LineNames]:
     return lines
 
 
-def find_line_that_adds(
+def find_adding_line(
     name: str, codes: Iterable[types.CodeType], *, collection: bool, key: str = ""
 ) -> tuple[types.CodeType, int] | None:
     """Find where a variable or an attribute gets more to hold.

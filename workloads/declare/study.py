@@ -187,7 +187,7 @@ class Study:
 
     # ---- tell ----
 
-    def _note_others(self, finding: str, *units: str) -> None:
+    def _record_others(self, finding: str, *units: str) -> None:
         """Hold against a finding what was beside the newest times, once for each."""
         others = self._tools.others()
         if others.seconds > 0:
@@ -203,7 +203,7 @@ class Study:
             self.absent(name, NOT_FINITE, unit, about)
             return
         self.figures[name] = Figure(value, unit, about)
-        self._note_others(f"figure {name}", unit)
+        self._record_others(f"figure {name}", unit)
         self._changed()
 
     def absent(self, name: str, reason: str, unit: str = "", about: str = "") -> None:
@@ -251,7 +251,7 @@ class Study:
         if len(cells) != len(table.columns):
             raise ValueError(f"table {name} has {len(table.columns)} columns, not {len(cells)}")
         self._tables[name] = replace(table, rows=(*table.rows, cells))
-        self._note_others(f"table {name}", *(column.unit for column in table.columns))
+        self._record_others(f"table {name}", *(column.unit for column in table.columns))
         self._changed()
 
     def variants(
@@ -320,7 +320,7 @@ class Study:
             raise ValueError(f"chart {name} has {len(chart.series)} series, not {len(values)}")
         named = isinstance(place, str)
         where = float(len(chart.places) + 1) if isinstance(place, str) else place
-        self._note_others(f"chart {name}", *(series.unit for series in chart.series))
+        self._record_others(f"chart {name}", *(series.unit for series in chart.series))
         self._charts[name] = replace(
             chart,
             places=(*chart.places, where),

@@ -57,7 +57,9 @@ def load(files: Sequence[str]) -> tuple[str, ...]:
         if problem is not None:
             problems.append(problem)
         declared = [item for name, item in workload.registered().items() if name not in before]
-        problems += [text for item in declared if (text := _unfit(path, item)) is not None]
+        problems += [
+            text for item in declared if (text := _unregister_unreadable(path, item)) is not None
+        ]
         if problem is None and not declared:
             problems.append(
                 f"{path}:1: it declares no workload; decorate a function with @workload"
@@ -110,7 +112,7 @@ def _cuda_in_use(path: Path) -> str | None:
     return None
 
 
-def _unfit(path: Path, item: workload.Workload) -> str | None:
+def _unregister_unreadable(path: Path, item: workload.Workload) -> str | None:
     """Take back a workload that could not be told of; the reason."""
     line = item.prepare.__code__.co_firstlineno
     try:

@@ -247,7 +247,7 @@ def _timed_source(prepare: Callable[..., Case]) -> str:
         for node in ast.walk(function)
         if isinstance(node, ast.FunctionDef) and node is not function
     }
-    shown: ast.AST | None = nested.get("timed") or _given_to_case(function)
+    shown: ast.AST | None = nested.get("timed") or _find_timed_expression(function)
     if isinstance(shown, ast.Name):
         shown = nested.get(shown.id) or _assigned(function, shown.id) or shown
     if isinstance(shown, ast.Lambda):
@@ -260,7 +260,7 @@ def _timed_source(prepare: Callable[..., Case]) -> str:
     return textwrap.dedent("\n".join(source.splitlines()[first - 1 : last]))
 
 
-def _given_to_case(function: ast.FunctionDef) -> ast.expr | None:
+def _find_timed_expression(function: ast.FunctionDef) -> ast.expr | None:
     """Return the expression that the function's first ``Case`` is given to time."""
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Case":

@@ -118,7 +118,7 @@ def best_rate(
         RuntimeError: what torch says, for one that it has no product of such numbers here.
     """
     control.report("measuring the ceiling")
-    with _as_torch_comes(), _tf32(kind, place.type), torch.inference_mode():
+    with _use_default_flags(), _tf32(kind, place.type), torch.inference_mode():
         candidates = list(_copies(place, clock) if kind == COPY else _products(kind, place, clock))
         candidates.sort(key=lambda item: item.call_s / item.work)
         cpu, began = cpu_share.now(), time.perf_counter()
@@ -233,7 +233,7 @@ def _warm(call: Callable[[], object], clock: Clock) -> float:
 
 
 @contextmanager
-def _as_torch_comes() -> Iterator[None]:
+def _use_default_flags() -> Iterator[None]:
     """Backend flags at torch's defaults: a ceiling is not that of a setting tried just now."""
     before = {flag.name: flag.get() for flag in torch_state.FLAGS}
     torch_state.apply_flags(torch_state.DEFAULTS)

@@ -56,7 +56,7 @@ def hardware_limit(
             which takes every slot for one of sixteen lanes.
     """
     if kind == PCIE and link is not None and not re.search(_COHERENT, device.name):
-        return _of_link(link, rate)
+        return _find_link_limit(link, rate)
     peak = published(device)
     listed = _listed(peak, kind) if peak is not None else None
     derived = _derived(device, kind)
@@ -70,11 +70,11 @@ def hardware_limit(
     if derived is None:
         return None
     return _limit(
-        kind, derived, rate, source=_how_derived(device, kind), basis="derived", error=ERROR
+        kind, derived, rate, source=_describe_derivation(device, kind), basis="derived", error=ERROR
     )
 
 
-def _of_link(link: PcieLink, rate: float) -> Limit:
+def _find_link_limit(link: PcieLink, rate: float) -> Limit:
     """By the link as it is; one that is too fast for that shows that it had slowed down since."""
     limit = _limit(
         PCIE,
@@ -160,7 +160,7 @@ def _products(kind: str, rate_of: Callable[[str], float | None]) -> float | None
     return None if plain is None or tensor is None else max(plain, tensor / 3)
 
 
-def _how_derived(device: TorchDevice, kind: str) -> str:
+def _describe_derivation(device: TorchDevice, kind: str) -> str:
     if kind == MEMORY:
         megahertz = (device.memory_clock_hz or 0) / 1e6
         return f"derived: a bus of {device.memory_bus_bits} bits at {megahertz:.0f} MHz, both edges"

@@ -40,7 +40,7 @@ def resolution() -> int:
     return max(32, 2 * processors) * processors * mmap.PAGESIZE
 
 
-def tensors_held() -> int:
+def count_tensor_bytes() -> int:
     """Bytes in the memory of all the CPU's tensors that Python can reach, and of their gradients.
 
     What several tensors share counts once. Like all figures of an allocator it holds what was asked
@@ -72,7 +72,7 @@ def peak_of_call(call: Callable[[], object]) -> int | None:
     """Bytes that one call takes on top of what is held before it; ``None`` where it is not told.
 
     By the kernel's highest resident memory, so pages of libraries that are touched for the first
-    time count too: a call before it should be done. To be called under ``malloc.each_mapped``.
+    time count too: a call before it should be done. To be called under ``malloc.map_each_block``.
     """
     malloc.trim()
     resident = memory.resident()
@@ -88,8 +88,8 @@ class FirstCalls:
 
     Args:
         device: that the workload was prepared on.
-        before: :func:`tensors_held` before it was prepared; ``None``: no call is to be made but
-            the first.
+        before: :func:`count_tensor_bytes` before it was prepared; ``None``: no call is to be made
+            but the first.
         control: told that the first call is done; may end it.
     """
 
@@ -110,7 +110,7 @@ class FirstCalls:
         """Seconds of the first call."""
         if self._device.type != "cpu" or self._before is None:
             return first_call(call, clock)
-        with malloc.each_mapped() as mapped:
+        with malloc.map_each_block() as mapped:
             seconds = first_call(call, clock)
             self._control.report("first call", estimate_s=seconds)
             if mapped:
@@ -119,7 +119,7 @@ class FirstCalls:
 
     def _peak(self, call: Callable[[], object], before: int) -> int | None:
         self._highest = memory.highest_resident() or 0
-        held = tensors_held() - before
+        held = count_tensor_bytes() - before
         on_top = peak_of_call(call)
         if on_top is None:
             return None

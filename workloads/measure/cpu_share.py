@@ -57,7 +57,7 @@ def now() -> CpuTime | None:
     return CpuTime(ticks / os.sysconf("SC_CLK_TCK"), _ours())
 
 
-def count_tree_of(pid: int) -> None:
+def count_descendants_of(pid: int) -> None:
     """Count as ours what that process has started, which this one is among."""
     global _root
     _root = pid

@@ -85,7 +85,7 @@ def fix_thresholds(variables: MutableMapping[str, str] = os.environ) -> str:
 
 
 @contextmanager
-def each_mapped() -> Iterator[bool]:
+def map_each_block() -> Iterator[bool]:
     """Have larger blocks mapped one by one and given back when freed, until the block ends.
 
     Yields:

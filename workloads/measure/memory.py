@@ -35,14 +35,14 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
     if not _was_used(stats):
         return None
     free, total = torch.cuda.mem_get_info(device)
-    held = workspaces_held(device)
+    held = workspace_bytes(device)
     return TorchMemory(
         device=str(device),
         pid=os.getpid(),
         at=time.time(),
-        requested=_of_tensors(stats["requested_bytes.all.current"], held),
-        allocated=_of_tensors(stats["allocated_bytes.all.current"], held),
-        active=_of_tensors(stats["active_bytes.all.current"], held),
+        requested=_subtract_workspaces(stats["requested_bytes.all.current"], held),
+        allocated=_subtract_workspaces(stats["allocated_bytes.all.current"], held),
+        active=_subtract_workspaces(stats["active_bytes.all.current"], held),
         reserved=stats["reserved_bytes.all.current"],
         inactive_split=stats["inactive_split_bytes.all.current"],
         allocated_peak=allocated_peak(device),
@@ -60,15 +60,17 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
 
 def allocated(device: torch.device) -> int:
     """Bytes that tensors on a CUDA device hold: torch's figure less cuBLAS's workspaces."""
-    return _of_tensors(torch.cuda.memory_allocated(device), workspaces_held(device))
+    return _subtract_workspaces(torch.cuda.memory_allocated(device), workspace_bytes(device))
 
 
 def allocated_peak(device: torch.device) -> int:
     """Return the most bytes that tensors on a CUDA device have held since the last reset."""
-    return _of_tensors(torch.cuda.max_memory_allocated(device), workspaces_in_peak(device))
+    return _subtract_workspaces(
+        torch.cuda.max_memory_allocated(device), workspace_bytes_in_peak(device)
+    )
 
 
-def _of_tensors(size: int, workspace: int) -> int:
+def _subtract_workspaces(size: int, workspace: int) -> int:
     # The cudaMallocAsync backend gives 0 for what it does not count.
     return max(0, size - workspace)
 
@@ -195,7 +197,7 @@ def reset_peaks(device: torch.device) -> bool:
     """
     if device.type == "cuda" and torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats(device)
-        workspaces_in_new_peak(device)
+        start_workspace_peak(device)
     try:
         # Without O_CREAT: it is not there on other systems.
         with _CLEAR_REFS.open("r+b", buffering=0) as file:
@@ -219,7 +221,7 @@ def peaks(device: torch.device) -> tuple[PeakMemory, dict[str, str]]:
     unavailable["memory.process_peak"] = "sampled by NVML, which did not see this process in time"
     if device.type == "cuda":
         reserved = int(torch.cuda.max_memory_reserved(device))
-        held = workspaces_in_peak(device)
+        held = workspace_bytes_in_peak(device)
         return PeakMemory(allocated_peak(device), reserved, None, held), unavailable
     reason = "MPS reports no peaks"
     unavailable |= dict.fromkeys(_OF_TORCH, reason)
@@ -244,22 +246,22 @@ _workspaces_in_peak: dict[int, int] = {}
 """Bytes of them in the allocator's peak, which is as old as its last reset."""
 
 
-def workspaces_held(device: torch.device) -> int:
+def workspace_bytes(device: torch.device) -> int:
     """Bytes of the workspaces that are known to be held on a CUDA device."""
     return _workspaces.get(_index(device), 0)
 
 
-def workspaces_in_peak(device: torch.device) -> int:
+def workspace_bytes_in_peak(device: torch.device) -> int:
     """Bytes of them that the allocator's peak of a device holds."""
     return _workspaces_in_peak.get(_index(device), 0)
 
 
-def workspaces_in_new_peak(device: torch.device) -> None:
+def start_workspace_peak(device: torch.device) -> None:
     """Note what the peak starts with: it stays in it, even after the workspaces are let go of."""
-    _workspaces_in_peak[_index(device)] = workspaces_held(device)
+    _workspaces_in_peak[_index(device)] = workspace_bytes(device)
 
 
-def let_workspaces_go() -> None:
+def free_workspaces() -> None:
     """Give those of all devices back to torch's cache; nothing of torch may be at work."""
     # No public function does it; this one is what torch's own tests call.
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)  # noqa: SLF001
@@ -269,7 +271,7 @@ def let_workspaces_go() -> None:
 
 
 @contextmanager
-def workspaces_counted(device: torch.device) -> Iterator[None]:
+def count_workspaces(device: torch.device) -> Iterator[None]:
     """Take what the block makes the allocator hold on a CUDA device for cuBLAS's.
 
     Args:
@@ -279,7 +281,7 @@ def workspaces_counted(device: torch.device) -> Iterator[None]:
     before = torch.cuda.memory_allocated(device)
     yield
     taken = torch.cuda.memory_allocated(device) - before
-    _workspaces[_index(device)] = workspaces_held(device) + max(0, taken)
+    _workspaces[_index(device)] = workspace_bytes(device) + max(0, taken)
 
 
 def _index(device: torch.device) -> int:

@@ -153,7 +153,7 @@ class Blocks:
         return stable and estimates.independent_blocks(self.in_order) >= NOISE_WORTH
 
 
-def why_stop(blocks: Blocks, measured_s: float, plan: Plan) -> str | None:
+def find_stop_reason(blocks: Blocks, measured_s: float, plan: Plan) -> str | None:
     """Return the reason to stop after these blocks, or ``None``."""
     n = len(blocks.ordered)
     if n >= plan.min_blocks and measured_s >= plan.min_s:
@@ -229,7 +229,7 @@ def measure(
         block = clock.block(call, blocks.calls_per_block)
         blocks.add(block, counts)
         measured_s += block.wall_s
-        stopped_by = why_stop(blocks, measured_s, plan)
+        stopped_by = find_stop_reason(blocks, measured_s, plan)
         try:
             control.report(
                 "measuring",

@@ -265,7 +265,7 @@ def kept() -> Iterator[None]:
             for setting, value in found:
                 if value is not _UNREADABLE:
                     setting.set(value)
-        generators.set_again()
+        generators.restore()
 
 
 _UNREADABLE = object()
@@ -293,7 +293,7 @@ class _Generators:
         if torch.cuda.is_initialized():
             self._cuda = torch.cuda.get_rng_state_all()
 
-    def set_again(self) -> None:
+    def restore(self) -> None:
         """Have the generators go on from there.
 
         Those of a CUDA that was not initialized then are given the CPU's seed, as

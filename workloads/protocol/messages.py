@@ -276,7 +276,7 @@ Event = Union[
 EVENTS: tuple[type[Event], ...] = get_args(Event)
 
 
-def nothing_measured(
+def make_empty_result(
     run: Run | RunResult, reason: str | None = None, status: Status = "failed"
 ) -> RunResult:
     """Return a result that says what was to be run and nothing else.
@@ -323,5 +323,5 @@ def ended_run(
         about = f"of {latest.blocks} blocks, when it ended"
         figures["median_so_far"] = Figure(latest.estimate_s, "s", about)
     absent = {"time": f"{who} ended before the measurement did"}
-    result = nothing_measured(request, reason, status)
+    result = make_empty_result(request, reason, status)
     return replace(result, figures=figures, unavailable=absent)

@@ -339,22 +339,22 @@ NOT_CHECKED = "the result is not checked yet"
 _RATIOS = ("x", "%")
 
 
-def is_claim(unit: str) -> bool:
+def is_performance_claim(unit: str) -> bool:
     """Return whether a number of a unit says how good a run was: a rate, a speed-up, a share."""
     return unit in _RATIOS or unit.endswith("/s")
 
 
-def claims_hold(result: RunResult) -> bool:
+def may_claim(result: RunResult) -> bool:
     """Return whether a run may claim a speed: its check passed, or it ended well without one."""
     return result.check.passed if result.check is not None else result.status == "ok"
 
 
-def only_claims_that_hold(result: RunResult) -> RunResult:
-    """Return a result as it is where :func:`claims_hold`, else without its claims."""
-    return result if claims_hold(result) else without_claims(result, NOT_PASSED)
+def drop_invalid_claims(result: RunResult) -> RunResult:
+    """Return a result as it is where :func:`may_claim`, else without its claims."""
+    return result if may_claim(result) else drop_claims(result, NOT_PASSED)
 
 
-def without_claims(result: RunResult, reason: str) -> RunResult:
+def drop_claims(result: RunResult, reason: str) -> RunResult:
     """Return a result without rates, shares of a limit and speed-ups.
 
     A wrong answer may be had in no time. The time itself stays, and so do sizes and counts.
@@ -371,7 +371,7 @@ def without_claims(result: RunResult, reason: str) -> RunResult:
         why["limit"] = reason
     figures = dict(result.figures)
     for name, figure in result.figures.items():
-        if is_claim(figure.unit) and figure.value is not None:
+        if is_performance_claim(figure.unit) and figure.value is not None:
             figures[name] = replace(figure, value=None)
             why[f"figures.{name}"] = reason
     return replace(
@@ -379,14 +379,14 @@ def without_claims(result: RunResult, reason: str) -> RunResult:
         rates=Rates(None, None, None),
         limit=None,
         figures=figures,
-        tables=tuple(_table_without_claims(table) for table in result.tables),
-        charts=tuple(_chart_without_claims(chart) for chart in result.charts),
+        tables=tuple(_drop_table_claims(table) for table in result.tables),
+        charts=tuple(_drop_chart_claims(chart) for chart in result.charts),
         unavailable=why,
     )
 
 
-def _table_without_claims(table: Table) -> Table:
-    claims = [is_claim(column.unit) for column in table.columns]
+def _drop_table_claims(table: Table) -> Table:
+    claims = [is_performance_claim(column.unit) for column in table.columns]
     if not any(claims):
         return table
     rows = tuple(
@@ -396,11 +396,13 @@ def _table_without_claims(table: Table) -> Table:
     return replace(table, rows=rows)
 
 
-def _chart_without_claims(chart: Chart) -> Chart:
-    if not any(is_claim(series.unit) for series in chart.series):
+def _drop_chart_claims(chart: Chart) -> Chart:
+    if not any(is_performance_claim(series.unit) for series in chart.series):
         return chart
     kept = tuple(
-        replace(series, values=(None,) * len(series.values)) if is_claim(series.unit) else series
+        replace(series, values=(None,) * len(series.values))
+        if is_performance_claim(series.unit)
+        else series
         for series in chart.series
     )
     return replace(chart, series=kept, marks=())

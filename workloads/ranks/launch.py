@@ -124,7 +124,7 @@ class TorchrunLaunch:
             self.torchrun.kill()
         self.torchrun.wait()
         for rank in self.ranks:
-            rank.let_end()
+            rank.expect_end()
         self.listen_until(lambda: all(rank.channel.ended for rank in self.ranks), GONE_S)
         for rank in self.ranks:
             rank.close()
@@ -260,9 +260,9 @@ def _failed(launch: TorchrunLaunch, planned: RankLayout, begun: RunResult) -> Ru
     output = launch.output()
     if launch.start_s is None and not any(rank.failed for rank in launch.ranks):
         if launch.late:
-            return replace(begun, reason=torchrun.no_meeting(planned))
+            return replace(begun, reason=torchrun.explain_no_meeting(planned))
         if not torchrun.exits("\n".join(output)):
-            reason, known = torchrun.no_start(planned, "\n".join(output))
+            reason, known = torchrun.explain_no_start(planned, "\n".join(output))
             return replace(begun, reason=reason, log=() if known else tuple(output[-TAIL:]))
     rank = _culprit(launch, output)
     tail = launch.output(rank.local_rank)[-TAIL:]

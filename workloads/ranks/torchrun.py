@@ -89,7 +89,7 @@ def _meeting(request: Run) -> str:
     return f"{request.workload}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def own_parameters(parameters: Mapping[str, Setting]) -> dict[str, Setting]:
+def drop_rank_parameters(parameters: Mapping[str, Setting]) -> dict[str, Setting]:
     """Return the parameters that the workload's own function takes."""
     ours = {parameter.name for parameter in RANK_PARAMETERS}
     return {name: value for name, value in parameters.items() if name not in ours}
@@ -145,7 +145,7 @@ def exit_in_words(code: int | None) -> str:
     return signal_in_words(-code) if code < 0 else f"exit status {code}"
 
 
-def no_start(planned: RankLayout, output: str) -> tuple[str, bool]:
+def explain_no_start(planned: RankLayout, output: str) -> tuple[str, bool]:
     """Why no rank came up, in one line, and whether that says it all.
 
     Args:
@@ -153,7 +153,7 @@ def no_start(planned: RankLayout, output: str) -> tuple[str, bool]:
         output: what torchrun wrote.
     """
     if "RendezvousTimeoutError" in output:
-        return no_meeting(planned), True
+        return explain_no_meeting(planned), True
     if "RendezvousConnectionError" in output:
         return (
             f"no rendezvous at {planned.rendezvous}: no host serves it, or another program holds "
@@ -163,7 +163,7 @@ def no_start(planned: RankLayout, output: str) -> tuple[str, bool]:
     return f"torchrun did not start the ranks: {lines[-1] if lines else 'it said nothing'}", False
 
 
-def no_meeting(planned: RankLayout) -> str:
+def explain_no_meeting(planned: RankLayout) -> str:
     """Return the reason that the ranks did not meet, and what to do."""
     if planned.hosts == 1:
         return "the ranks did not meet in time: the machine may be overloaded; run it again"
@@ -241,7 +241,7 @@ class Rank:
     def take(self) -> None:
         """Take in what the rank has said."""
         for message in self.channel.receive(0.0):
-            self.let_end()
+            self.expect_end()
             if isinstance(message, Joined):
                 self.joined = message
             elif isinstance(message, Progress):
@@ -255,7 +255,7 @@ class Rank:
     def failed(self) -> bool:
         return self.finished is not None and self.finished.status not in ("ok", "cancelled")
 
-    def let_end(self) -> None:
+    def expect_end(self) -> None:
         """From here on the pipe ends with the rank."""
         if self._writing is not None:
             os.close(self._writing)
@@ -263,7 +263,7 @@ class Rank:
 
     def close(self) -> None:
         """Close this process's ends of the rank's pipe."""
-        self.let_end()
+        self.expect_end()
         os.close(self.channel.reading)
 
 

@@ -55,9 +55,9 @@ class Bench:
 
     def watched(self) -> AbstractContextManager[None]:
         """Watch other processes while a study times something itself."""
-        return cpu_share.watched(self._saw)
+        return cpu_share.watched(self._add_others)
 
-    def _saw(self, others: Others) -> None:
+    def _add_others(self, others: Others) -> None:
         self._others += others
 
     def look(self) -> None:
@@ -106,7 +106,7 @@ class Bench:
         By the allocator's own counter on CUDA, by the kernel's highest resident memory on the CPU.
         """
         if self._device.type == "cpu":
-            with malloc.each_mapped():
+            with malloc.map_each_block():
                 call()
                 gc.collect()
                 return cpu_peak.peak_of_call(call)
@@ -141,16 +141,16 @@ class Bench:
         """Return the memory that is held now."""
         self._clock.synchronize()
         if self._device.type == "cuda":
-            return _held_cuda(self._device)
+            return _read_cuda_memory(self._device)
         if self._device.type == "mps":
             allocated = int(torch.mps.current_allocated_memory())
             driver = int(torch.mps.driver_allocated_memory())
             absent = {"used": "MPS tells of this process alone", "nvml": "no NVIDIA device"}
             return HeldMemory(allocated, driver, None, None, absent)
-        return _held_cpu()
+        return _read_cpu_memory()
 
 
-def _held_cuda(device: torch.device) -> HeldMemory:
+def _read_cuda_memory(device: torch.device) -> HeldMemory:
     free, total = torch.cuda.mem_get_info(device)
     nvml: int | None = None
     absent = {}
@@ -167,7 +167,7 @@ def _held_cuda(device: torch.device) -> HeldMemory:
     )
 
 
-def _held_cpu() -> HeldMemory:
+def _read_cpu_memory() -> HeldMemory:
     heap = malloc.heap()
     absent = {"nvml": "the CPU's memory is not NVML's"}
     resident = memory.resident()

@@ -23,7 +23,7 @@ from workloads.measure import cpu_peak, malloc, memory, timing, torch_state
 from workloads.measure.clocks import Clock, clock_for
 from workloads.measure.cpu_peak import FirstCalls
 from workloads.measure.timing import Cancelled, Control
-from workloads.protocol.messages import Run, nothing_measured
+from workloads.protocol.messages import Run, make_empty_result
 from workloads.protocol.results import (
     NOT_CHECKED,
     Limit,
@@ -31,12 +31,12 @@ from workloads.protocol.results import (
     Need,
     RunResult,
     Setting,
-    without_claims,
+    drop_claims,
 )
 from workloads.ranks import launch, torchrun
 from workloads.runner import reporting
 from workloads.runner.bench import Bench
-from workloads.runner.reporting import keep_if_device_lost, outcome, trace
+from workloads.runner.reporting import keep_device_error, outcome, trace
 
 
 def unmet(needs: tuple[Need, ...], device_type: str) -> str | None:
@@ -80,7 +80,7 @@ class Prepared:
     place: Place
     parameters: dict[str, Setting]
     counts_before: int
-    """By tensors before it was prepared: ``cpu_peak.tensors_held``, bytes."""
+    """By tensors before it was prepared: ``cpu_peak.count_tensor_bytes``, bytes."""
 
 
 def lookup(name: str) -> Workload:
@@ -119,11 +119,11 @@ def prepared(
         place, clock = Place(device), clock_for(target)
         if ranks is not None:
             clock = launch.LockstepClock(clock, ranks)
-        own = torchrun.own_parameters(parameters) if workload.info.ranks else parameters
+        own = torchrun.drop_rank_parameters(parameters) if workload.info.ranks else parameters
         with _on_device(target):
             _start_libraries(place, clock)
             _forget_earlier_runs(target)
-            before = cpu_peak.tensors_held() if place.type == "cpu" else 0
+            before = cpu_peak.count_tensor_bytes() if place.type == "cpu" else 0
             case = workload.prepare(place, **own)
             if not isinstance(case, Case):
                 raise TypeError(
@@ -183,8 +183,8 @@ def _start_libraries(place: Place, clock: Clock) -> None:
     """Compute a small product, so that the first call starts no context, BLAS or thread pool."""
     small = place.randn(48, 48)
     if place.type == "cuda":
-        memory.let_workspaces_go()
-        with memory.workspaces_counted(place.device):
+        memory.free_workspaces()
+        with memory.count_workspaces(place.device):
             # The thread that goes backward has a handle of cuBLAS of its own, and so a workspace.
             weight = small.requires_grad_()
             torch.nn.functional.linear(small, weight, weight[0]).sum().backward()
@@ -217,12 +217,12 @@ def run(
         cold: this process has not run the workload yet.
         ceilings: those known; one that is lacking is measured. Without it none is.
     """
-    result = replace(nothing_measured(request), started_at=time.time())
+    result = replace(make_empty_result(request), started_at=time.time())
     try:
         result = _run(request, control, result, tell, cold=cold, ceilings=ceilings)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is told)
         status, reason = outcome(error, request.device)
-        keep_if_device_lost(error, reason)
+        keep_device_error(error, reason)
         expected = isinstance(error, (Skip, Cancelled, ParameterError))
         told = None if expected else trace()
         result = replace(result, status=status, reason=reason, trace=told)
@@ -253,7 +253,7 @@ def _run(
         measured, cancelled = timing.measure(
             case.timed, ready.clock, case.clock, plan, control, first
         )
-        measured = reporting.as_far_as_known(measured, ready.place.type)
+        measured = reporting.drop_unreliable_interval(measured, ready.place.type)
         measured = replace(measured, first_call_cold=cold)
         peak, unavailable = first.with_peak(*memory.peaks(ready.place.device))
         rates = reporting.rates(case, measured.median_s)
@@ -273,18 +273,18 @@ def _run(
         )
         result = _with_limit(result, asked, ready, ceilings or Ceilings())
         if cancelled or request.time_only:
-            return reporting.with_impossible(result)
-        tell(result if case.check is None else without_claims(result, NOT_CHECKED))
+            return reporting.add_impossible_warnings(result)
+        tell(result if case.check is None else drop_claims(result, NOT_CHECKED))
         result, study = _conclude(
             result, request, ready, control, tell=tell, ceilings=ceilings or Ceilings()
         )
         if ceilings is not None and not isinstance(asked, str) and result.status == "ok":
             result = _with_ceiling(result, asked, ready, control, ceilings)
-        held = _others_held(study, result.limit, ready, ceilings or Ceilings())
-        return reporting.with_impossible(result, held)
+        held = _find_study_limits(study, result.limit, ready, ceilings or Ceilings())
+        return reporting.add_impossible_warnings(result, held)
 
 
-def _others_held(
+def _find_study_limits(
     study: Study | None, own: Limit | None, ready: Prepared, ceilings: Ceilings
 ) -> list[tuple[str, Limit]]:
     """Return the rates that a study has held against a limit, each with the limit it asks for."""
@@ -359,17 +359,17 @@ def _conclude(
             control.report("figures")
             before = result
             bench = Bench(ready.place.device, ready.clock, control, ceilings)
-            told = _Paced(lambda so_far: tell(reporting.with_findings(before, so_far)))
+            told = _Paced(lambda so_far: tell(reporting.add_findings(before, so_far)))
             study = Study(timed.median_s, case.clock, bench, told, timed.first_call_s)
             study.quick = request.budget == "quick"
             case.study(study)
-            result = reporting.with_findings(result, study)
+            result = reporting.add_findings(result, study)
     except Cancelled:
-        found = reporting.with_findings(result, study)
+        found = reporting.add_findings(result, study)
         return replace(found, status="cancelled", reason=STUDY_CANCELLED), study
     except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is told)
         _, reason = outcome(error, request.device)
-        found = reporting.with_findings(result, study)
+        found = reporting.add_findings(result, study)
         reason = f"after timing: {reason}"
         return replace(found, status="failed", reason=reason, trace=trace()), study
     return result, study

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from workloads import catalog
 from workloads.measure import cpu_share
 from workloads.measure.timing import Cancelled
-from workloads.protocol.messages import Finished, Run, nothing_measured
+from workloads.protocol.messages import Finished, Run, make_empty_result
 from workloads.protocol.process import Channel
 from workloads.ranks import launch
 from workloads.ranks.launch import RankGroup
@@ -42,12 +42,12 @@ def run(order: Order, channel: Channel, folder: RanksFolder) -> bool:
             _declare(order.source)
         ranks = _join(request, channel, folder)
     except Exception as error:  # noqa: BLE001 (the file and torch may raise anything; it is told)
-        failed = nothing_measured(request, outcome(error, request.device)[1])
+        failed = make_empty_result(request, outcome(error, request.device)[1])
         channel.send(Finished(replace(failed, ended_at=time.time())))
         return False
     launch.join_ranks(ranks)
     # torchrun's: the ranks of this host share its cores, and are one run.
-    cpu_share.count_tree_of(os.getppid())
+    cpu_share.count_descendants_of(os.getppid())
     reporter = MemberReporter(channel, request, ranks)
     result, line = finished(execute.run(request, reporter, reporter.measured, cold=True))
     well = result.status in ("ok", "cancelled")

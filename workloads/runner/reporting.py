@@ -23,7 +23,7 @@ from workloads.protocol.messages import (
     Phase,
     Progress,
     Run,
-    nothing_measured,
+    make_empty_result,
 )
 from workloads.protocol.process import Channel
 from workloads.protocol.results import (
@@ -33,8 +33,8 @@ from workloads.protocol.results import (
     RunResult,
     Status,
     Timing,
+    drop_invalid_claims,
     first_line,
-    only_claims_that_hold,
 )
 
 DEEPEST = 20
@@ -88,7 +88,7 @@ def _refused(device: str) -> str:
 _of_lost_devices: list[BaseException] = []
 
 
-def keep_if_device_lost(error: BaseException, reason: str) -> None:
+def keep_device_error(error: BaseException, reason: str) -> None:
     """Keep an error of the device, and the tensors in its frames, until this process ends.
 
     To free a tensor may ask the device, whose refusal in a destructor ends the process at once:
@@ -145,7 +145,7 @@ def absences(measured: Timing, rate: Rates) -> dict[str, str]:
         if value is None:
             absent[f"rates.{name}"] = "this workload does not count them"
     if measured.ci95_s is None:
-        absent["time.ci95_s"] = _why_no_interval(measured)
+        absent["time.ci95_s"] = _explain_missing_interval(measured)
     if measured.p95_s is None:
         short = measured.clock == "device" and measured.median_s < timing.SHORTEST_SINGLE_S
         few = f"fewer than {timing.P95_CALLS} calls could be timed one by one"
@@ -156,7 +156,7 @@ def absences(measured: Timing, rate: Rates) -> dict[str, str]:
     return absent
 
 
-def _why_no_interval(measured: Timing) -> str:
+def _explain_missing_interval(measured: Timing) -> str:
     if measured.blocks < estimates.FEWEST_BLOCKS:
         return "an interval needs six blocks"
     if measured.stopped_by == DISTURBED:
@@ -165,18 +165,18 @@ def _why_no_interval(measured: Timing) -> str:
     return f"neighbouring blocks are too much alike: they tell as much as {worth:.1f} would"
 
 
-def _others_at_work(measured: Timing, device_type: str) -> bool:
+def _is_disturbed(measured: Timing, device_type: str) -> bool:
     others = measured.other_cpu_cores
     return device_type == "cpu" and cpu_share.disturbed(others, torch.get_num_threads())
 
 
-def as_far_as_known(measured: Timing, device_type: str) -> Timing:
+def drop_unreliable_interval(measured: Timing, device_type: str) -> Timing:
     """Return the timing, without its interval where other processes were at work.
 
     What they take from one block they take from the next as well, or not at all: the blocks do not
     tell how far their median is from that of a quiet machine.
     """
-    if not _others_at_work(measured, device_type) or measured.ci95_s is None:
+    if not _is_disturbed(measured, device_type) or measured.ci95_s is None:
         return measured
     return replace(measured, ci95_s=None, stopped_by=DISTURBED)
 
@@ -184,7 +184,7 @@ def as_far_as_known(measured: Timing, device_type: str) -> Timing:
 def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
     """Return what makes a time doubtful: other processes, page faults, launching, spread."""
     found = []
-    if _others_at_work(measured, device_type):
+    if _is_disturbed(measured, device_type):
         others = measured.other_cpu_cores
         found.append(f"other processes kept {others:.1f} cores busy: not a figure to keep")
     faults = measured.faults_per_call or 0.0
@@ -212,7 +212,7 @@ def checked(result: RunResult, check: Check) -> RunResult:
     return replace(result, status="failed", reason=f"{reason}, against {check.against}")
 
 
-def with_findings(result: RunResult, study: Study | None) -> RunResult:
+def add_findings(result: RunResult, study: Study | None) -> RunResult:
     """Return the result with what a study has found so far."""
     if study is None:
         return result
@@ -245,7 +245,7 @@ def _beside(study: Study, device: str) -> tuple[str, ...]:
     return (f"not to keep, for other processes kept up to {most:.1f} cores busy: {what}",)
 
 
-def beside_pairs(others: Others, device: str) -> tuple[str, ...]:
+def find_pair_warning(others: Others, device: str) -> tuple[str, ...]:
     """Return a warning if other processes were at work beside a comparison; none on a GPU.
 
     Args:
@@ -260,7 +260,9 @@ def beside_pairs(others: Others, device: str) -> tuple[str, ...]:
     return (f"other processes kept {cores:.1f} cores busy: not a verdict to keep",)
 
 
-def with_impossible(result: RunResult, others: Sequence[tuple[str, Limit]] = ()) -> RunResult:
+def add_impossible_warnings(
+    result: RunResult, others: Sequence[tuple[str, Limit]] = ()
+) -> RunResult:
     """Return the result with a warning for what lies above its limit.
 
     Args:
@@ -271,7 +273,7 @@ def with_impossible(result: RunResult, others: Sequence[tuple[str, Limit]] = ())
     found: list[str] = []
     if result.limit is not None:
         found += [*_exceeded(result.limit), *_disturbed(result.limit)]
-        found += _naive(result.limit, result)
+        found += _find_naive_warning(result.limit, result)
     highest: dict[str, tuple[str, Limit]] = {}
     for what, limit in sorted(others, key=lambda other: other[1].fraction):
         highest[limit.name] = (what, limit)
@@ -298,7 +300,7 @@ def _disturbed(limit: Limit) -> tuple[str, ...]:
     )
 
 
-def _naive(limit: Limit, result: RunResult) -> tuple[str, ...]:
+def _find_naive_warning(limit: Limit, result: RunResult) -> tuple[str, ...]:
     """Return a warning if the naive rate is above the limit: the naive time is then wrong."""
     implied = result.figures.get("naive_flop_per_s")
     if implied is None or not isinstance(implied.value, float):
@@ -358,7 +360,7 @@ class Reporter(Control):
     def measured(self, result: RunResult) -> None:
         """Send what is known once the time is taken."""
         try:
-            line = wire.encode_checked(Measured(only_claims_that_hold(result)))
+            line = wire.encode_checked(Measured(drop_invalid_claims(result)))
         except wire.WireError:
             # What cannot travel is told of once, at the end.
             return
@@ -384,10 +386,10 @@ def finished(result: RunResult, *, worker_usable: bool = True) -> tuple[RunResul
         result: of the run.
         worker_usable: no error of the device has left this process with nothing to run on.
     """
-    result = only_claims_that_hold(result)
+    result = drop_invalid_claims(result)
     try:
         return result, wire.encode_checked(Finished(result, worker_usable))
     except wire.WireError as error:
         reason = f"the result holds what is no number: {error}"
-        failed = nothing_measured(result, reason)
+        failed = make_empty_result(result, reason)
         return failed, wire.encode(Finished(failed, worker_usable))

@@ -261,7 +261,7 @@ class Runner:
         if came.kind is CeilingMeasured:
             self._supervisor.learn((came.decode(CeilingMeasured).ceiling,))
         if came.kind is HostHeap:
-            self._supervisor.memory_told()
+            self._supervisor.allow_memory_request()
         job = self._current
         told = came if job is None else job.take(came)
         if told is not None:

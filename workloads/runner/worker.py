@@ -42,7 +42,7 @@ from workloads.protocol.process import Channel
 from workloads.protocol.results import Comparison
 from workloads.runner import execute, reporting
 from workloads.runner.execute import Prepared, prepared
-from workloads.runner.reporting import Reporter, finished, keep_if_device_lost, outcome
+from workloads.runner.reporting import Reporter, finished, keep_device_error, outcome
 
 __all__ = ["work"]
 _ = catalog  # importing it declares the workloads
@@ -68,7 +68,7 @@ def compare_blocks(
             pairs,
             fresh_process=False,
             parameters=parameters,
-            warnings=(*ended_early, *reporting.beside_pairs(beside, request.device)),
+            warnings=(*ended_early, *reporting.find_pair_warning(beside, request.device)),
             measured=spans,
             devices=devices,
         )
@@ -100,7 +100,7 @@ def compare_blocks(
         return so_far()
     except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is told)
         status, reason = outcome(error, request.device)
-        keep_if_device_lost(error, reason)
+        keep_device_error(error, reason)
         if status == "cancelled":
             reason = "the pairs so far are kept"
         return replace(so_far(), status=status, reason=reason)
@@ -163,10 +163,10 @@ class WorkerReporter(Reporter):
     def on_report(self, now: float, /) -> None:
         """See the base class."""
         self._worker.poll_requests()
-        if now - self._sampled >= MEMORY_S or self._worker.memory_asked():
+        if now - self._sampled >= MEMORY_S or self._worker.pop_memory_request():
             self._sampled = now
             self._worker.send_memory()
-        if self._worker.cancel_came(self._request.id):
+        if self._worker.is_cancelled(self._request.id):
             raise Cancelled
 
 
@@ -242,7 +242,7 @@ class Worker:
         and which no other device counts; what the device's allocator keeps is left to ``e``.
         """
         gc.collect()
-        memory.let_workspaces_go()
+        memory.free_workspaces()
         try:
             memory.unpin()
         except RuntimeError as error:
@@ -267,13 +267,13 @@ class Worker:
         """Take in what has arrived while something runs; it is kept for later."""
         self._waiting += self.channel.receive(0.0)
 
-    def memory_asked(self) -> bool:
+    def pop_memory_request(self) -> bool:
         """Return whether the memory was asked for; it is answered once, however often."""
         waiting = len(self._waiting)
         self._waiting = [item for item in self._waiting if not isinstance(item, TellMemory)]
         return len(self._waiting) < waiting
 
-    def cancel_came(self, run_id: str) -> bool:
+    def is_cancelled(self, run_id: str) -> bool:
         """Return whether a cancel of this run has arrived."""
         cancels = [item for item in self._waiting if isinstance(item, Cancel)]
         self._waiting = [item for item in self._waiting if not isinstance(item, Cancel)]

@@ -279,7 +279,7 @@ class WorkerSupervisor:
             self._memory_asked = True
             self.send(TellMemory())
 
-    def memory_told(self) -> None:
+    def allow_memory_request(self) -> None:
         """Allow asking for memory again, now that the worker has said what it holds."""
         self._memory_asked = False
 

@@ -16,7 +16,7 @@ from workloads.protocol.results import (
     RunResult,
     Setting,
     Verdict,
-    claims_hold,
+    may_claim,
 )
 
 # Why a figure is absent.
@@ -287,7 +287,7 @@ def get_timed_result(run: RunState | None) -> RunResult | None:
 
 def are_comparable(ours: RunResult, theirs: RunResult) -> bool:
     """Return whether two times say which is faster: neither is wrong, and sizes agree."""
-    return claims_hold(ours) and claims_hold(theirs) and ours.chosen == theirs.chosen
+    return may_claim(ours) and may_claim(theirs) and ours.chosen == theirs.chosen
 
 
 def get_median(run: RunState | None) -> float | None:

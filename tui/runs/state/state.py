@@ -42,7 +42,7 @@ from workloads.protocol.results import (
     Ceiling,
     Setting,
     WorkloadInfo,
-    only_claims_that_hold,
+    drop_invalid_claims,
 )
 
 _RUNNER = frozenset({Topic.RUNNER, Topic.WORKLOADS, Topic.BACKEND})
@@ -244,7 +244,7 @@ class RunsState:
         return frozenset()
 
     def _on_measured(self, event: messages.Measured) -> Topics:
-        result = only_claims_that_hold(event.result)
+        result = drop_invalid_claims(event.result)
         if result.id not in self.book:
             return frozenset()
         self.book.change(result.id, so_far=result)
@@ -252,7 +252,7 @@ class RunsState:
 
     def _on_finished(self, event: messages.Finished) -> Topics:
         # A recording may have been made by a program that passed on what did not hold.
-        result = only_claims_that_hold(event.result)
+        result = drop_invalid_claims(event.result)
         if result.id not in self.book:
             return frozenset()
         self.book.change(result.id, result=result)

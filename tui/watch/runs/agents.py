@@ -32,7 +32,7 @@ from tui.devices.allocators.process_files import (
 from tui.watch.runs.stacks import ProcessStacks, parse_stacks
 from tui.watch.runs.start import START_FOLDER
 from workloads.agent import identity
-from workloads.agent.address import LONGEST_LINE, open_place, peer_of, place
+from workloads.agent.address import LONGEST_LINE, open_socket_folder, place, read_peer
 
 REMOTE_EXEC = (3, 14)
 """The first version of Python that has ``sys.remote_exec``."""
@@ -318,7 +318,7 @@ class Agents:
 
     def _find(self) -> None:
         try:
-            folder = open_place(place())
+            folder = open_socket_folder(place())
         except OSError:
             return  # no agent has been here, or the folder is not to be trusted
         try:
@@ -341,7 +341,7 @@ class Agents:
         connection.settimeout(PATIENCE_S)
         try:
             connection.connect(f"/proc/self/fd/{folder}/{file}")
-            if peer_of(connection) != (int(pid), os.getuid()):
+            if read_peer(connection) != (int(pid), os.getuid()):
                 raise ConnectionError("another process")
         except OSError:
             connection.close()

@@ -79,7 +79,7 @@ def tf32(
             found.hold(f"the product, {variant.name}", 2 * n**3 / variant.median_s)
         about = "of the rounded product over the other's, both against float64"
         if same:
-            found.absent("error_growth", _why_same(on), "x", about)
+            found.absent("error_growth", _explain_no_difference(on), "x", about)
         else:
             found.figure("error_growth", ratio(errors[ROUNDED], errors[FULL]), "x", about)
         if on.type == "cuda":
@@ -88,13 +88,13 @@ def tf32(
     return Case(
         timed,
         flop=2 * n**3,
-        precision=_of_the_rounded(on, a, b),
+        precision=_name_rounded_precision(on, a, b),
         study=study,
         cleanup=restore,
     )
 
 
-def _of_the_rounded(on: Place, a: torch.Tensor, b: torch.Tensor) -> str:
+def _name_rounded_precision(on: Place, a: torch.Tensor, b: torch.Tensor) -> str:
     """Return the precision of the rounded product; on a CPU, by its error against float64.
 
     Other bits do not tell that it rounds: at "medium" the product may go to oneDNN, which adds up
@@ -122,7 +122,7 @@ def _error(result: torch.Tensor, reference: torch.Tensor) -> float:
     return float(difference / reference.abs().max())
 
 
-def _why_same(on: Place) -> str:
+def _explain_no_difference(on: Place) -> str:
     import torch
 
     if on.type == "cpu":

@@ -114,7 +114,7 @@ def _first_and_later(
 
 
 @contextmanager
-def settings_kept() -> Iterator[None]:
+def preserve_settings() -> Iterator[None]:
     """Put the flags of determinism back, whatever happens within."""
     import torch
 
@@ -208,7 +208,7 @@ def deterministic(
 
     def check() -> Check:
         other = 0
-        with settings_kept():
+        with preserve_settings():
             for name in asked:
                 _choose(*settings[name])
                 other += differing()
@@ -223,7 +223,7 @@ def deterministic(
 
             return call
 
-        with settings_kept():
+        with preserve_settings():
             bits = {}
             for name, (backend, algorithms) in settings.items():
                 _choose(backend, algorithms)

@@ -82,7 +82,7 @@ def all_reduce(
             times[count] = found.time(functools.partial(timed, part))
             rate = count / times[count]
             found.point("sizes", count, times[count], rate, rate * _bus_factor(world))
-        _what_to_see(found, times)
+        _add_conclusion(found, times)
 
     return Case(timed, clock="wall", byte=size, check=check, study=study)
 
@@ -111,7 +111,7 @@ def _bandwidth_figures(found: Study, size: int, world: int) -> None:
         found.figure("bus_bandwidth", rate * _bus_factor(world), "byte/s", about)
 
 
-def _what_to_see(found: Study, times: dict[int, float]) -> None:
+def _add_conclusion(found: Study, times: dict[int, float]) -> None:
     rates = {size: size / seconds for size, seconds in times.items()}
     best = max(rates.values())
     half = min(size for size, rate in rates.items() if rate >= best / 2)

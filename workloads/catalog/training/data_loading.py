@@ -56,7 +56,7 @@ class Costly:
         return self._images[index], self._labels[index]
 
 
-def end_with(parent: int, _worker: int) -> None:
+def kill_with_parent(parent: int, _worker: int) -> None:
     """Have a DataLoader's worker process killed when the process that uses it ends."""
     process.die_with_parent(parent, signal.SIGKILL)
 
@@ -96,7 +96,7 @@ class Loaders:
             prefetch_factor=self._prefetch if workers else None,
             # A fork has torch and the data at once. Python 3.14 would no longer fork by itself.
             multiprocessing_context="fork" if workers else None,
-            worker_init_fn=partial(end_with, os.getpid()),
+            worker_init_fn=partial(kill_with_parent, os.getpid()),
         )
         # With persistent workers every later loop goes on with this iterator.
         self._iterators.append(iter(loader))
