@@ -16,16 +16,8 @@ from tui.kit.command_line.options import (
     add_no_store,
     add_parameters,
 )
-from tui.kit.command_line.output import (
-    ProgressLine,
-    Rows,
-    UsageError,
-    print_json,
-    print_line,
-    print_text,
-    run_to_exit,
-    say,
-)
+from tui.kit.command_line.output import Rows, UsageError, print_json, print_line, print_text, say
+from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.results.cli.store import Earlier, comparison_text
 from tui.results.store.keeper import ResultRecorder

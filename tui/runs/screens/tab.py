@@ -296,13 +296,18 @@ class WorkbenchScreen(CommandScreen):
 
     def action_demo(self) -> None:
         """Step through the group of the selected workload."""
-        from tui.runs.screens.demo import DemoScreen
         from tui.runs.views.detail import find
 
         names = self.workloads.table.under_cursor()
         info = find(self.state, names[0] if names else None)
         if info is not None:
-            self.app.push_screen(DemoScreen(self._program, info.group, self.workload))
+            self.open_demo(info.group, self.workload)
+
+    def open_demo(self, group: str, workload: str | None = None) -> None:
+        """Open the pages of a group, at a workload or at the first."""
+        from tui.runs.screens.demo import DemoScreen
+
+        self.app.push_screen(DemoScreen(self._program, group, workload))
 
     # ---- the table ----
 
