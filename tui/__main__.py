@@ -4,17 +4,23 @@ from tui.core import interrupt
 
 interrupt.end_at_once()
 
-import importlib.util  # noqa: E402 (after Ctrl-C has its answer)
+import importlib.util  # noqa: E402 (Ctrl-C is handled from here on)
 import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-ENTRY = Path(__file__).parent.parent / "gpu_workbench_entry.py"
+if __name__ == "__main__":
+    # ``-m`` has found this package, but not ``workloads``, which the entry finds.
+    _entry = Path(__file__).parent.parent / "gpu_workbench_entry.py"
+    _spec = importlib.util.spec_from_file_location(_entry.stem, _entry)
+    assert _spec is not None
+    assert _spec.loader is not None
+    _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
+
+from tui.cli import main as program  # noqa: E402 (finds ``workloads`` now)
 
 
 def main() -> int:
     """Run the program; returns its exit code."""
-    from tui.cli import main as program
-
     try:
         interrupt.raise_in_main()
         return program.main()
@@ -25,9 +31,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # ``-m`` has found this package and says nothing of ``workloads``, which the entry finds.
-    _spec = importlib.util.spec_from_file_location(ENTRY.stem, ENTRY)
-    assert _spec is not None
-    assert _spec.loader is not None
-    _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
     sys.exit(main())

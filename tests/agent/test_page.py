@@ -44,7 +44,7 @@ torch.empty(1 << 45, dtype=torch.uint8, device="cuda")
 class RealApp(PromptApp):
     """The app over a run that is one."""
 
-    def run_session(self) -> RunSession:
+    def create_run_session(self) -> RunSession:
         self.real = WatchedRunSession()
         return self.real
 

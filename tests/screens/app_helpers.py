@@ -14,11 +14,13 @@ from tests.screens.driving import press, settle
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import Kind, clock, make_store, screen_text
 from tests.screens.watched import ScriptedRuns
+from tui.app import tab_screens
 from tui.app.workbench import WorkbenchApp
 from tui.recordings.lines import AnyEvent
 from tui.runs.screens.tab import WorkbenchScreen
 from tui.watch.screens.tab import RunSession
 
+assert tab_screens.FACTORIES, "imported here, so that no test waits for the thread that imports it"
 POLL_S = 0.005
 ROUNDS = 4000
 """How often a condition is asked for before a test gives it up: far above any real wait."""
@@ -32,7 +34,7 @@ class PromptApp(WorkbenchApp):
 
     scripted_runs: ScriptedRuns | None = None
 
-    def run_session(self) -> RunSession:
+    def create_run_session(self) -> RunSession:
         """A scripted one: what runs this user has kept is not looked at."""
         self.scripted_runs = self.scripted_runs or ScriptedRuns()
         return self.scripted_runs

@@ -20,9 +20,8 @@ from tests.screens.driving import key_event
 from tests.screens.every_screen import SNAPSHOT, kept_results, scenes
 from tests.screens.watched import ScriptedRuns, kept_run
 from tests.walks import Walk
-from tui.kit.closing import ClosesOnce, Palette
 from tui.kit.command_screen import CommandScreen
-from tui.kit.dialogs import ConfirmScreen
+from tui.kit.dialogs import ClosesOnce, ConfirmScreen, Palette
 from tui.results.store.database import Database, store_path
 from tui.runs.screens.demo import DemoScreen
 from tui.snapshots.session.snapshot_session import SnapshotSession

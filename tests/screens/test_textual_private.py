@@ -47,7 +47,7 @@ class Small(HookedApp):
     def compose(self) -> ComposeResult:
         yield Static("first words")
 
-    def words_of_error(self, error: BaseException | None) -> Text:
+    def format_error(self, error: BaseException | None) -> Text:
         return Text(f"ended by {error!r}")
 
 

@@ -16,6 +16,7 @@ from textual.screen import Screen
 from tests.screens.fakes import FakeSession
 from tui.app.commands import REGISTRY
 from tui.app.replay import ReplayApp
+from tui.app.tab_screens import FACTORIES
 from tui.app.workbench import WorkbenchApp
 from tui.kit.commands.command import NAMES, TABS, Command, Situation
 from tui.kit.commands.registry import KEY_WORDS, key_text, keys_text
@@ -38,7 +39,7 @@ KEYS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
 def _screens() -> dict[str, type[Screen[None]]]:
     """Return the class of the screen of each tab and of the demo."""
     app = WorkbenchApp(FakeSession(WorkbenchState()))
-    tabs = {tab: type(factory()) for tab, factory in app.tab_factories().items()}
+    tabs = {tab: type(create(app)) for tab, create in FACTORIES.items()}
     return {app.DEFAULT_MODE: type(app.get_default_screen()), **tabs, DemoScreen.TAB: DemoScreen}
 
 
@@ -185,8 +186,7 @@ def test_the_tabs_open_with_the_keys_that_the_header_shows() -> None:
 
 
 def test_each_tab_has_a_screen() -> None:
-    assert list(SCREENS) == [*(tab.id for tab in TABS), "demo"]
-    assert all(getattr(screen, "TAB", None) == tab for tab, screen in SCREENS.items())
+    assert [WorkbenchApp.DEFAULT_MODE, *FACTORIES] == [tab.id for tab in TABS]
 
 
 # ---- the footer --------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.screens.helpers import make_store
 from tests.screens.results import DEFAULTS, progress, queued, ran
 from tui.core.text.numbers import about
-from tui.kit.command_line.output import ProgressLine
+from tui.kit.command_line.progress import ProgressLine
 from tui.kit.lines import plain, width
 from tui.runs.cli.rounds import ResultPrinter, format_progress
 from tui.runs.state.events import SweepSet

@@ -12,7 +12,7 @@ from tests.screens.helpers import make_store
 from tests.screens.results import progress, queued
 from tui.app.header import runner_words
 from tui.core.events import RunnerStatus
-from tui.kit.command_line.output import ProgressLine
+from tui.kit.command_line.progress import ProgressLine
 from tui.kit.lines import plain
 from tui.runs.session.silence import ProcessActivity, describe_silence, inspect_process
 from tui.runs.views.runner_notes import runner_notes

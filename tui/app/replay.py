@@ -33,12 +33,12 @@ class ReplayApp(WorkbenchApp):
         self.header_note = session.words
         self._shown_snapshot = snapshot
 
-    def snapshot_tab(self) -> Screen[None]:
-        """With what comes with the recording."""
-        tab = super().snapshot_tab()
-        if self._shown_snapshot is not None and self.snapshot is not None:
+    def create_tab(self, tab: str) -> Screen[None]:
+        """Create the screen of a tab; that of snapshots opens the one that the recording has."""
+        screen = super().create_tab(tab)
+        if screen is self.snapshot and self._shown_snapshot is not None:
             self.snapshot.session.open(str(self._shown_snapshot), self._replay.out_of_memory())
-        return tab
+        return screen
 
     def on_key(self, event: events.Key) -> None:
         """Say why a key does nothing that does something where there is a runner."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from tui.core import interrupt
 from tui.core.child.launch import FOLDER, Launched, launch
+from tui.core.events import LogLine
 from tui.core.text import glyphs
 from tui.devices.monitor import serve_command
 from tui.kit import terminal
 from tui.kit.command_line.output import UsageError, say
-from tui.kit.command_line.values import python_of, resolve
+from tui.kit.command_line.values import python_of, resolve, with_theme
 from tui.snapshots import STANDARD_INPUT
 from tui.snapshots.options import read_oom_text
 
@@ -78,8 +79,6 @@ def open_workbench(options: WorkbenchOptions) -> int:
     # The door to the screens: what they read when they are imported is set by now.
     from tui.app.preferences import Preferences
     from tui.app.workbench import WorkbenchApp
-    from tui.core.events import LogLine
-    from tui.kit.command_line.values import with_theme
     from tui.results.store.recorder import ResultHistory, ResultRecorder
     from tui.runs.session.session import Session
 

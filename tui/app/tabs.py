@@ -1,12 +1,17 @@
 """The tabs of the app: how they are made, what is opened in them, and how they end.
 
-Each is made when it is first opened, and what it needs is imported then.
+A tab is created when it is first opened. The modules of the tabs are imported in a thread after the
+first paint.
 """
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from textual.screen import Screen
@@ -15,7 +20,7 @@ from tui.app.commands import REGISTRY
 from tui.app.header import header_line, tab_at
 from tui.core.events import Topic, Topics
 from tui.kit.command_screen import CommandScreen, front_of
-from tui.kit.commands.command import SWITCH, Command, Situation
+from tui.kit.commands.command import SWITCH, TABS, Command, Situation
 from tui.kit.lines import Line
 from tui.kit.terminal import textual_private
 from tui.runs.screens.program import RunActions
@@ -26,6 +31,9 @@ if TYPE_CHECKING:
     from tui.snapshots.screens.tab import SnapshotTab
     from tui.watch.runs.runs import StartedRun
     from tui.watch.screens.tab import RunSession, WatchTab
+
+
+TAB_SCREENS = "tui.app.tab_screens"
 
 
 class TabbedApp(textual_private.HookedApp):
@@ -72,18 +80,9 @@ class TabbedApp(textual_private.HookedApp):
         self._torch_is_looked_at = False
         self._opened_first: list[Callable[[], None]] = []
         """What is opened once the app runs."""
-        for tab, factory in self.tab_factories().items():
-            self.add_mode(tab, factory)
-
-    def tab_factories(self) -> Mapping[str, Callable[[], Screen[None]]]:
-        """Return a factory for the screen of each tab that is opened later, by its id."""
-        return {
-            "memory": self.memory_tab,
-            "snapshot": self.snapshot_tab,
-            "processes": self.processes_tab,
-            "watch": self.watch_tab,
-            "results": self.results_tab,
-        }
+        for tab in TABS:
+            if tab.id != self.DEFAULT_MODE:
+                self.add_mode(tab.id, partial(self.create_tab, tab.id))
 
     def draw_now(self) -> None:
         """Show at once what a key has changed."""
@@ -156,45 +155,35 @@ class TabbedApp(textual_private.HookedApp):
         """Return the workbench: as a mode of its own it would be painted 30 ms later."""
         return WorkbenchScreen(self)
 
-    def memory_tab(self) -> Screen[None]:
-        """Where the memory of the devices is."""
-        from tui.devices.screens.memory_tab import MemoryTab
+    async def import_tabs(self) -> None:
+        """Import the screens of the other tabs in a thread, unless that is done.
 
-        return MemoryTab(self)
+        Raises:
+            ImportError: a file of the program is missing or damaged.
+        """
+        # A module that another thread imports is in sys.modules before it is complete.
+        if not hasattr(sys.modules.get(TAB_SCREENS), "FACTORIES"):
+            await asyncio.to_thread(import_module, TAB_SCREENS)
 
-    def processes_tab(self) -> Screen[None]:
-        """Who holds the memory of the selected device."""
-        from tui.devices.screens.processes_tab import ProcessesTab
+    async def action_switch_mode(self, mode: str) -> None:
+        """Open a tab, once its screen is imported."""
+        try:
+            await self.import_tabs()
+        except ImportError as error:
+            self.notify(f"the tab cannot be opened: {error}", severity="error", markup=False)
+        else:
+            await super().action_switch_mode(mode)
 
-        return ProcessesTab(self)
+    def create_tab(self, tab: str) -> Screen[None]:
+        """Create the screen of a tab other than the first."""
+        # Deferred: 300 modules, which a start does not wait for; import_tabs() has imported them.
+        from tui.app.tab_screens import FACTORIES
 
-    def results_tab(self) -> Screen[None]:
-        """Return the tab of stored results."""
-        from tui.results.screens.tab import ResultsTab
+        return FACTORIES[tab](self)
 
-        return ResultsTab(self)
-
-    def snapshot_tab(self) -> Screen[None]:
-        """Return the allocator snapshot that is read."""
-        from tui.snapshots.screens.tab import SnapshotTab
-        from tui.watch.state.explained import known_of_snapshot
-
-        self.snapshot = SnapshotTab(self, self.snapshot_memory, known_of_snapshot)
-        return self.snapshot
-
-    def watch_tab(self) -> Screen[None]:
-        """Return a run under the watch, or those that are kept."""
-        from tui.watch.screens.tab import WatchTab
-
-        self.watched = WatchTab(self, self.run_session())
-        self.devices_changed(frozenset({Topic.DEVICES}))
-        return self.watched
-
-    def run_session(self) -> RunSession:
-        """Return the session of the watch tab."""
-        from tui.watch.session.watched_session import WatchedRunSession
-
-        return WatchedRunSession()
+    def create_run_session(self) -> RunSession | None:
+        """Create the session of the watch tab; ``None`` for the usual one."""
+        return None
 
     def devices_changed(self, parts: Topics) -> None:
         """NVML tells where the processes of a run are, and what they hold there."""
@@ -236,12 +225,15 @@ class TabbedApp(textual_private.HookedApp):
         """Have :meth:`open_run` done once the app runs."""
         self._opened_first.append(lambda: self.open_run(run))
 
-    def open_tabs(self) -> None:
-        """Do what was asked for before the app ran, once the first screen is painted."""
-        # A tab can be gone back to once it is a named mode, which would be painted later.
+    async def open_first(self) -> None:
+        """Open what the command line names, once the first screen is painted."""
+        # The first screen is a mode from now on, so that one can go back to it. As a mode from the
+        # beginning it would be painted later.
         self.add_mode(self.DEFAULT_MODE, self.get_default_screen)
-        for opened in self._opened_first:
-            opened()
+        if self._opened_first:
+            await self.import_tabs()
+        for open_it in self._opened_first:
+            open_it()
 
     async def end_tabs(self) -> None:
         """End what they have started."""

@@ -1,18 +1,19 @@
 """The wiring: a session's states on screens, keys to actions, signals to an orderly end.
 
-What the first screen does not show is imported by the function that shows it: a start is measured
-against an empty app, and each module costs half a millisecond of it.
+The tabs that open later are imported after the first paint, see :mod:`tui.app.tabs`: a start is
+measured against an empty app, and each module costs half a millisecond of it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -20,31 +21,34 @@ from rich.text import Text
 from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.command import Provider
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
-from textual.theme import BUILTIN_THEMES
+from textual.theme import BUILTIN_THEMES, ThemeProvider
 from textual.widgets import Input
 from textual.worker import Worker
 
 from tui.app.commands import REGISTRY
 from tui.app.drawing import Drawing
 from tui.app.tabs import TabbedApp, command_of
+from tui.core import reports
 from tui.core.events import LogLine, Topics
 from tui.core.settings import THEME
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
 from tui.kit import styles
 from tui.kit.command_screen import bindings_of
+from tui.kit.dialogs import ConfirmScreen, HelpScreen, Palette, WorkbenchCommands
 from tui.kit.pane import AsciiScrollBar, pane_of
-from tui.kit.terminal import ending
+from tui.kit.terminal import ending, fallbacks
 from tui.kit.terminal.ending import HangupWatch
 from tui.kit.terminal.textual_private import FORGET_S, forget_caches
 from tui.runs.screens.program import RunActions
+from tui.runs.screens.tab import WorkbenchScreen
 from tui.runs.state.state import WorkbenchState
+from tui.runs.views.queue import format_quit_warning
 
 if TYPE_CHECKING:
     from tui.app.preferences import Preferences
@@ -95,13 +99,6 @@ class SessionLike(RunActions, Protocol):
         """Have a function called with an error of the session's own."""
 
 
-def _palette() -> type[Provider]:
-    """Return the palette's provider, imported when the palette is opened."""
-    from tui.kit.dialogs import WorkbenchCommands
-
-    return WorkbenchCommands
-
-
 def _selected(screen: Screen[object]) -> str:
     """Return the text that is selected, in the field that is typed into or else anywhere."""
     field = screen.focused
@@ -132,7 +129,7 @@ class WorkbenchApp(TabbedApp):
     ansi_theme_dark = Reactive(styles.PALETTE_ON_DARK, init=False)
     ansi_theme_light = Reactive(styles.PALETTE_ON_LIGHT, init=False)
     COMMAND_PALETTE_BINDING = "colon"
-    COMMANDS: ClassVar = {_palette}
+    COMMANDS: ClassVar = {WorkbenchCommands}
     MOST_NOTIFICATIONS = 2
     hears_signals = False
     """Signals and the terminal's hang-up end it; where it is alone in its process."""
@@ -186,9 +183,6 @@ class WorkbenchApp(TabbedApp):
         filters = super().get_line_filters()
         system = self.console.color_system
         if system in ("256", "standard") and not (self.native_ansi_color or self.no_color):
-            # Imported where it is needed: the usual themes take the terminal's own colours.
-            from tui.kit.terminal import fallbacks
-
             return fallbacks.filters(system, filters, dark=self.current_theme.dark)
         if not self.no_color:
             return filters
@@ -218,20 +212,18 @@ class WorkbenchApp(TabbedApp):
     def on_mount(self) -> None:
         """Set up what needs a screen."""
         self._upkeep.mounted(self)
-        self.call_after_refresh(self._painted)
+        self.call_after_refresh(self._finish_start)
 
-    def _painted(self) -> None:
-        """Do what the first paint has not waited for."""
+    async def _finish_start(self) -> None:
+        """Do what the first paint did not wait for."""
         self._upkeep.painted()
         self.stylesheet.read(FRAMEWORK)
         self._drawing.watch_age(self.state, self.clock)
         # The function and not its coroutine: where the end comes first, nothing is left unawaited.
         _: Worker[None] = self.run_worker(self._start_session, name="session", group="session")
-        if self._first_demo:
-            from tui.runs.screens.demo import DemoScreen
-
-            self.push_screen(DemoScreen(self, self._first_demo))
-        self.open_tabs()
+        if self._first_demo and isinstance(self.screen, WorkbenchScreen):
+            self.screen.open_demo(self._first_demo)
+        await self.open_first()
 
     async def _start_session(self) -> None:
         """Start the runner once the devices are drawn: torch's import would fight with them."""
@@ -241,6 +233,8 @@ class WorkbenchApp(TabbedApp):
         self.call_after_refresh(drawn.set)
         await drawn.wait()
         await self._session.start()
+        with contextlib.suppress(ImportError):  # the error is shown when a tab is opened
+            await self.import_tabs()
 
     async def on_unmount(self) -> None:
         """End the session; what does not end in time ends with this process."""
@@ -258,12 +252,9 @@ class WorkbenchApp(TabbedApp):
         # A screen that goes on over a session that has stopped would show old figures as new ones.
         self.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
-    def words_of_error(self, error: BaseException | None) -> Text:
-        """One line and a report, without the values of local variables."""
-        # Only a program that ends needs them.
-        from tui.core import reports
-
-        return Text(clean(f"gpu-workbench {reports.failure_in_words(error)}"))
+    def format_error(self, error: BaseException | None) -> Text:
+        """Return one line that names a saved report, without the values of local variables."""
+        return Text(clean(f"gpu-workbench {reports.describe_failure(error)}"))
 
     # ---- drawing ----
 
@@ -302,22 +293,14 @@ class WorkbenchApp(TabbedApp):
         return False if self.front is None else command.check(self.front.situation())
 
     def action_command_palette(self) -> None:
-        from tui.kit.closing import Palette
-
         self.push_screen(Palette(placeholder="words of a command", id="--command-palette"))
 
     def search_themes(self) -> None:
         """Choose a theme, as the framework does, in this program's words."""
-        from textual.theme import ThemeProvider
-
-        from tui.kit.closing import Palette
-
         self.push_screen(Palette([ThemeProvider], placeholder="words of a theme"))
 
     def action_show_help(self) -> None:
         """Explain the focused pane and list the keys."""
-        from tui.kit.dialogs import HelpScreen
-
         if self.front is not None:
             pane, now = pane_of(self.front.focused), self.front.situation()
             self.push_screen(HelpScreen(REGISTRY, pane, now))
@@ -328,8 +311,6 @@ class WorkbenchApp(TabbedApp):
         if self.readonly or not self.runs.pending():
             self.exit()
             return
-        from tui.kit.dialogs import ConfirmScreen
-        from tui.runs.views.queue import format_quit_warning
 
         def answered(yes: bool | None) -> None:
             if yes:
@@ -360,24 +341,12 @@ class WorkbenchApp(TabbedApp):
         Where the run that is open goes on, ask first: Ctrl-C may be meant for either. Pressed again
         instead of an answer, it leaves the run alone.
         """
-        from tui.kit.terminal.fallbacks import copy
-        from tui.watch.screens.dialogs import LeaveOrEndScreen
-
         if selected := _selected(self.screen):
-            copy(self, "selection", selected)
+            fallbacks.copy(self, "selection", selected)
             return
-        left = self.watched.left_words() if self.watched is not None else ""
-        if self.readonly or not left or isinstance(self.screen, LeaveOrEndScreen):
-            self.exit(return_code=INTERRUPTED)
-            return
-
-        def answered(answer: str | None) -> None:
-            if answer == LeaveOrEndScreen.LEAVE:
-                self.exit(return_code=INTERRUPTED)
-            elif answer == LeaveOrEndScreen.END and self.watched is not None:
-                self.watched.end_run(signal.SIGINT)
-
-        self.push_screen(LeaveOrEndScreen([left]), answered)
+        leave = partial(self.exit, return_code=INTERRUPTED)
+        if self.watched is None or self.readonly or not self.watched.confirm_leaving(leave):
+            leave()
 
 
 class ProcessHooks:

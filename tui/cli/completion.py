@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import shtab
+
+from tui.cli.program import command_names, parser
 from tui.core import state_folder
 from tui.kit.command_line.options import Subcommand
 from tui.kit.command_line.output import UsageError, not_known, print_text
+from tui.kit.command_line.values import theme_names
 
 if TYPE_CHECKING:
     from tui.kit.command_line.options import Parser
@@ -30,15 +34,12 @@ def add_options(parser: Parser) -> None:
 
 def values() -> Mapping[str, Sequence[str]]:
     """Return the values that an argument may have, by its placeholder in the help."""
-    # The door to Textual, which has the themes.
-    from textual.theme import BUILTIN_THEMES
-
     infos = state_folder.catalogue()
     return {
         "NAME": [info.name for info in infos],
         "G": list(dict.fromkeys(info.group for info in infos)),
         "GROUP": list(dict.fromkeys(info.group for info in infos)),
-        "THEME": sorted(BUILTIN_THEMES),
+        "THEME": theme_names(),
         "SHELL": SHELLS,
     }
 
@@ -54,10 +55,6 @@ def completion(options: CompletionOptions) -> int:
     (shell,) = options.names
     if shell not in SHELLS:
         raise UsageError(f"completion: {not_known('shell', shell, SHELLS)}")
-    import shtab
-
-    from tui.cli.program import command_names, parser
-
     # With all commands, and the options of the one that takes them only where it stands first.
     program = parser(command_names(), first="serve")
     known = values()

@@ -10,7 +10,7 @@ from tui.core import settings, state_folder
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Subcommand, add_python_and_files, add_settings
 from tui.kit.command_line.output import print_json, print_line, print_text, say
-from tui.kit.command_line.values import resolve, unnamed
+from tui.kit.command_line.values import resolve, unnamed, with_theme
 from tui.runs.state.parameters import format_value, replace_invalid
 
 if TYPE_CHECKING:
@@ -51,9 +51,6 @@ def config(options: ConfigOptions) -> int:
     if options.path_only:
         print_line(str(settings.path()))
         return 0
-    # The door to Textual, which has the themes.
-    from tui.kit.command_line.values import with_theme
-
     chosen, problems = with_theme(*resolve(options.given))
     problems = (*problems, *_bad_parameters(chosen))
     if options.json:

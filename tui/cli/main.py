@@ -1,10 +1,13 @@
-"""``gpu-workbench``: read the arguments, then import only what they ask for."""
+"""``gpu-workbench``: read the arguments, then import only what they need."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 
+from tui.app.start import WorkbenchOptions, open_workbench
+from tui.core import reports
+from tui.core.child.launch import too_many_files
 from tui.kit.command_line import output
 from tui.kit.command_line.output import Failure, OutputClosedError, UsageError
 
@@ -12,11 +15,12 @@ from tui.kit.command_line.output import Failure, OutputClosedError, UsageError
 def main() -> int:
     """Run the program; returns its exit code.
 
-    0 done, 1 something failed or was found wrong, 2 wrong usage, 130 ended by Ctrl-C.
+    0: success. 1: a failure, or a check that found something wrong. 2: wrong usage. 130: ended by
+    Ctrl-C.
     """
     output.prepare()
     try:
-        return _carry_out(sys.argv[1:])
+        return _run(sys.argv[1:])
     except UsageError as error:
         output.say(str(error))
         return 2
@@ -27,28 +31,17 @@ def main() -> int:
         return 130
     except OutputClosedError:
         return 1
-    except Exception as error:  # noqa: BLE001 (one of our own, told with a report)
-        if isinstance(error, OSError):
-            from tui.core.child.launch import too_many_files
-
-            words = too_many_files(error)
-            if words is not None:
-                output.say(words)
-                return 1
-        # Its text may hold what strangers wrote, and a traceback is of no use to who reads it.
-        from tui.core import reports
-
-        output.say(reports.failure_in_words(error))
+    except Exception as error:  # noqa: BLE001 (an error of our own, printed with a report)
+        words = too_many_files(error) if isinstance(error, OSError) else None
+        # The error's text may contain text of strangers, and a traceback does not help the reader.
+        output.say(words or reports.describe_failure(error))
         return 1
 
 
-def _carry_out(argv: Sequence[str]) -> int:
-    # Each side of this door is imported where it is needed: a plain start, which is to be quick,
-    # does without argparse.
+def _run(argv: Sequence[str]) -> int:
     if not argv:
-        from tui.app.start import WorkbenchOptions, open_workbench
-
         return open_workbench(WorkbenchOptions())
+    # Deferred: a start without arguments needs neither argparse nor the commands (10 ms).
     from tui.cli.program import parse
 
     return parse(argv).carry_out()

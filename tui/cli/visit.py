@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 
+from tui.cli import main as program
 from workloads.protocol.process import die_with_parent
 
 
@@ -15,6 +16,4 @@ def main() -> int:
     the others are the workbench's.
     """
     die_with_parent(int(sys.argv.pop(1)), signal.SIGTERM)
-    from tui.cli import main as program
-
     return program.main()

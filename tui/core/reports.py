@@ -7,8 +7,11 @@ import errno
 import itertools
 import os
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
+
+from platformdirs import user_state_path
 
 from tui.core.text import secrets
 
@@ -19,8 +22,6 @@ def folder() -> Path:
     """Where reports are kept: ``$GPU_WORKBENCH_STATE`` or the platform's state folder."""
     if chosen := os.environ.get("GPU_WORKBENCH_STATE"):
         return Path(chosen)
-    from platformdirs import user_state_path
-
     return user_state_path("gpu-workbench")
 
 
@@ -81,11 +82,8 @@ def _stamp() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}"
 
 
-def failure_in_words(error: BaseException | None) -> str:
+def describe_failure(error: BaseException | None) -> str:
     """Return the name of an error of our own, and the file of its traceback."""
-    # Only a program that ends needs it.
-    import traceback
-
     trace = "".join(traceback.format_exception(error) if error else ["no exception"])
     try:
         where = f"report: {save('the workbench failed', (), trace.splitlines())}"

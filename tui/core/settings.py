@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_config_path
+
 from tui.core import reports
 from workloads.protocol.results import Setting
 
@@ -25,6 +27,11 @@ SHORTEST_REFRESH_S, LONGEST_REFRESH_S = 0.2, 60.0
 MOST_RUNS = 100_000
 LEAST_SIZE = 1 << 20
 Value = Setting | None
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +223,6 @@ def path() -> Path:
     """Where the file is: ``$GPU_WORKBENCH_CONFIG`` or the platform's place."""
     if given := os.environ.get(FILE_VARIABLE):
         return Path(given)
-    from platformdirs import user_config_path
-
     return user_config_path("gpu-workbench") / "config.toml"
 
 
@@ -231,23 +236,12 @@ def read(place: Path) -> FromFile:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         problem = f"{place}: {why}; the defaults are used"
         return FromFile(place, {}, {}, (problem,), writable=False)
-    toml = _toml()
     try:
-        found = toml.loads(text)
-    except toml.TOMLDecodeError as error:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         problem = f"{place}: {error}; fix it or remove it; until then the defaults are used"
         return FromFile(place, {}, {}, (problem,), writable=False)
     return _checked(place, text, found)
-
-
-def _toml() -> Any:
-    if sys.version_info >= (3, 11):
-        import tomllib
-
-        return tomllib
-    import tomli
-
-    return tomli
 
 
 def _checked(place: Path, text: str, found: Mapping[str, object]) -> FromFile:
@@ -347,6 +341,7 @@ def remember(
         OSError: it cannot be written.
         ValueError: the file is broken, and is left as it is.
     """
+    # Deferred: only a session that changed a setting needs it, at its end (5 ms).
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -358,7 +353,11 @@ def remember(
                 document[name] = value
             elif name in document:
                 del document[name]
-        _put_parameters(document, parameters)
+        if parameters:
+            tables = document.setdefault(PARAMETERS, tomlkit.table(is_super_table=True))
+            _update_tables(tables, parameters)
+            if not tables:
+                del document[PARAMETERS]
     except TOMLKitError as error:
         raise ValueError(f"{place}: {error}; it is left as it is") from error
     after = tomlkit.dumps(document)
@@ -367,18 +366,9 @@ def remember(
     reports.write_private(place, after.encode())
 
 
-def _put_parameters(document: Any, parameters: Mapping[str, Mapping[str, Setting]]) -> None:
-    import tomlkit
-
-    if not parameters:
-        return
-    if PARAMETERS not in document:
-        document[PARAMETERS] = tomlkit.table(is_super_table=True)
-    tables = document[PARAMETERS]
+def _update_tables(tables: Any, parameters: Mapping[str, Mapping[str, Setting]]) -> None:
     for workload, values in parameters.items():
         if values:
             tables[workload] = dict(values)
         elif workload in tables:
             del tables[workload]
-    if not tables:
-        del document[PARAMETERS]

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Container
 from textual.content import Content
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
+from textual.widgets import Button, Input, OptionList
 
-from tui.kit.closing import Dialog
 from tui.kit.command_screen import front_of
 from tui.kit.commands.command import Command, Situation
 from tui.kit.commands.registry import CommandRegistry, keys_text
@@ -24,8 +26,51 @@ from tui.kit.lines import Line, paragraph
 from tui.kit.lists import CursorView
 from tui.kit.pane import LinesView, Pane
 
-if TYPE_CHECKING:
-    pass
+R = TypeVar("R")
+
+
+class ClosesOnce(Screen[R]):
+    """A screen that closes once, with its first answer.
+
+    The app hands each key to the screen that is on top when the key arrives, and that screen
+    handles it later. Of two quick keys that both close a dialog, the second reaches the dialog
+    after it has closed. Textual's ``dismiss`` then pops whichever screen is on top: the one below.
+    """
+
+    def dismiss(self, result: R | None = None) -> AwaitComplete:
+        """Close with a result; do nothing if another screen is on top, as it is after closing."""
+        return super().dismiss(result) if self.is_active else AwaitComplete()
+
+
+class Dialog(ClosesOnce[R], ModalScreen[R]):
+    """A box over a screen that receives all keys."""
+
+
+class Palette(CommandPalette):
+    """Textual's palette, limited to one command however often Enter is pressed.
+
+    :class:`ClosesOnce` cannot be one of its bases: Textual looks for a class's parts in the first.
+    """
+
+    def dismiss(self, result: None = None) -> AwaitComplete:
+        """Close; do nothing if another screen is on top, as it is after closing."""
+        return super().dismiss(result) if self.is_active else AwaitComplete()
+
+    def on_mount(self) -> None:
+        """Stop the cursor from blinking, which costs frames over a slow link."""
+        self.query_one(Input).cursor_blink = False
+
+    @on(Input.Submitted)
+    @on(Button.Pressed)
+    @on(OptionList.OptionSelected)
+    def _select_once(
+        self, event: Input.Submitted | Button.Pressed | OptionList.OptionSelected
+    ) -> None:
+        """Skip the framework's handler once the palette has closed."""
+        if not self.is_active:
+            event.stop()
+            event.prevent_default()
+
 
 TITLES = {
     "devices": "Devices",
@@ -67,9 +112,6 @@ def box(title: str, keys: str, *parts: Widget) -> Container:
     frame.border_title = Content(title)
     frame.border_subtitle = Content(keys)
     return frame
-
-
-R = TypeVar("R")
 
 
 class BesideCursor(Dialog[R]):
@@ -198,7 +240,7 @@ class WorkbenchCommands(Provider):
     async def _do(self, command: Command) -> bool:
         front = front_of(self.app)
         if front is not None and front.TAB not in command.tabs:
-            self.app.switch_mode(command.tabs[0])
+            await self.app.action_switch_mode(command.tabs[0])
         return await self.app.run_action(command.action)
 
 

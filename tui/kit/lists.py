@@ -290,9 +290,6 @@ class RowFilter:
     def begin(self) -> None:
         """Show the line and type into it."""
         if self._field is None:
-            # Imported when it is first typed into: no start needs it.
-            from tui.kit.fields import FieldInput
-
             self._field = FieldInput(
                 self._placeholder, lambda keep: self.end(keep=keep), id=self._id
             )

@@ -188,11 +188,11 @@ class HeaderBar(LineBar):
         super().__init__(build)
         self._tab_at = tab_at
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """Open the tab under the mouse."""
         tab = self._tab_at(event.x, self.size.width)
         if tab is not None:
-            self.app.switch_mode(tab)
+            await self.app.action_switch_mode(tab)
 
 
 class FooterBar(LineBar):

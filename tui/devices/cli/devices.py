@@ -13,7 +13,8 @@ from tui.devices.cli.sample import read_sample
 from tui.devices.monitor.messages import Sample
 from tui.devices.state.devices import CPU, NOT_ASKED, DeviceView, pair
 from tui.kit.command_line.options import Parser, Subcommand, add_common
-from tui.kit.command_line.output import UsageError, print_json, print_text, run_to_exit
+from tui.kit.command_line.output import UsageError, print_json, print_text
+from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import duration_of, python_to_use
 from tui.runs.session.runner_supervisor import query_runner
 from workloads.protocol import messages, wire

@@ -44,7 +44,8 @@ from tui.devices.cli.doctor_checks import (
 from tui.devices.cli.sample import read_sample
 from tui.devices.monitor.messages import Device, GpuProcess, Sample
 from tui.kit.command_line.options import Subcommand, add_common
-from tui.kit.command_line.output import SCHEMA, Failure, print_json, print_text, run_to_exit, say
+from tui.kit.command_line.output import SCHEMA, Failure, print_json, print_text, say
+from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import PythonChoice, python_to_use
 from tui.runs.session.runner_supervisor import query_runner
 from workloads.protocol import messages, wire

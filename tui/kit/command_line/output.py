@@ -9,18 +9,19 @@ from __future__ import annotations
 import contextlib
 import difflib
 import io
+import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from collections.abc import Sequence
+from typing import Any, TextIO, cast
 
+from tui.core import reports
 from tui.core.text import glyphs
 from tui.core.text.glyphs import rows_of_text
+from workloads.protocol import wire
 
-if TYPE_CHECKING:
-    from tui.core.events import RunnerStatus
 WIDTH = 100
 """Cells of a line that goes into a file or a pipe."""
 
@@ -177,9 +178,6 @@ def _cannot(error: OSError) -> str:
 
 def _kept(text: str, name: str) -> str:
     """Save what was measured; says where it is."""
-    # Only where something cannot be printed.
-    from tui.core import reports
-
     try:
         place = reports.keep(name, text)
     except OSError as error:
@@ -199,71 +197,8 @@ def print_json(value: dict[str, Any], kept_as: str = "") -> None:
         value: plain data, or records.
         kept_as: as :func:`tui.kit.command_line.output.print_text` takes it; ``.json`` is added.
     """
-    # Here, because a plain start prints none.
-    import json
-
-    from workloads.protocol import wire
-
     text = json.dumps({"schema": SCHEMA, **wire.to_plain(value)}, allow_nan=False, indent=2)
     print_text(text, kept_as and f"{kept_as}.json")
-
-
-class ProgressLine:
-    """One line on stderr that is written over; where that is no terminal, what is wrong alone."""
-
-    def __init__(self) -> None:
-        self._shown = sys.stderr.isatty()
-        self._wrong = False
-
-    @property
-    def cells(self) -> int:
-        """Of a line."""
-        return shutil.get_terminal_size().columns - 1
-
-    def show(self, text: str) -> None:
-        """Put a text in the place of the one before."""
-        if self._shown:
-            # Here, because it measures with rich, which --help has no use for.
-            from tui.kit.lines import fit
-
-            put_on_stderr(f"\r\x1b[K{fit(text, self.cells)}")
-
-    def show_going_on(self, text: str, runner: RunnerStatus) -> None:
-        """Show a text, or what is known of a child that has said nothing for a while.
-
-        Without a terminal that is a line of its own, once for each silence.
-        """
-        wrong = "; ".join(filter(None, (runner.reason, runner.advice))) if runner.silence else ""
-        self.show_silence(wrong, text)
-
-    def show_silence(self, wrong: str, text: str = "") -> None:
-        """Show what is known of a child's silence; without a terminal once, on a line of its own.
-
-        Args:
-            wrong: that; empty where it is not silent.
-            text: what is shown then.
-        """
-        if wrong and not self._wrong and not self._shown:
-            say(wrong)
-        self._wrong = bool(wrong)
-        self.show(wrong or text)
-
-    def clear(self) -> None:
-        """Leave nothing behind."""
-        if self._shown:
-            put_on_stderr("\r\x1b[K")
-
-
-def run_to_exit(work: Coroutine[Any, Any, int]) -> int:
-    """Run a command; a failure is one line on stderr and exit code 1."""
-    # Here, because a plain start asks for its monitor before it imports this.
-    import asyncio
-
-    try:
-        return asyncio.run(work)
-    except Failure as failure:
-        say(str(failure))
-        return 1
 
 
 FEW = 12

@@ -254,19 +254,23 @@ def _same(one: Path, other: Path) -> bool:
 PICKER = "T in the workbench"
 
 
-def with_theme(chosen: Settings, problems: Sequence[str]) -> tuple[Settings, tuple[str, ...]]:
-    """Return the settings with a theme that there is.
-
-    Raises:
-        UsageError: the command line names one that there is not.
-    """
-    # Here, because a start asks for its monitor before it imports Textual.
+def theme_names() -> Sequence[str]:
+    """Return the names of Textual's themes, sorted."""
+    # Deferred: a start launches its monitor before it imports Textual (100 ms).
     from textual.theme import BUILTIN_THEMES
 
-    item = chosen.chosen["theme"]
-    if item.value in BUILTIN_THEMES:
+    return sorted(BUILTIN_THEMES)
+
+
+def with_theme(chosen: Settings, problems: Sequence[str]) -> tuple[Settings, tuple[str, ...]]:
+    """Replace an unknown theme with the default, and add a line about it to the problems.
+
+    Raises:
+        UsageError: the command line names an unknown theme.
+    """
+    item, themes = chosen.chosen["theme"], theme_names()
+    if item.value in themes:
         return chosen, tuple(problems)
-    themes = sorted(BUILTIN_THEMES)
     problem = f"{item.source}: {not_known('theme', str(item.value), themes, PICKER)}"
     if item.source == "--theme":
         raise UsageError(problem)

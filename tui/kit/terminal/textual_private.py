@@ -34,7 +34,7 @@ class HookedApp(App[None]):
     MOST_NOTIFICATIONS: ClassVar[int | None] = None
     """Messages over the screen at a time: one more takes the place of the oldest."""
 
-    def words_of_error(self, error: BaseException | None) -> Text:
+    def format_error(self, error: BaseException | None) -> Text:
         """Return the text printed after an error that ends the app; a subclass overrides it."""
         return Text(f"{type(error).__name__}: {error}")
 
@@ -52,14 +52,14 @@ class HookedApp(App[None]):
             drop_older(self, self.MOST_NOTIFICATIONS - 1)
 
     def _fatal_error(self) -> None:
-        """Print :meth:`words_of_error` and end.
+        """Print :meth:`format_error` and end.
 
         Textual prints a traceback with the values of all local variables, paths and tokens among
         them; no setting says otherwise.
         """
         if self._exit_renderables:
             return  # what follows from the first one is not told
-        self.panic(self.words_of_error(self._exception or sys.exc_info()[1]))
+        self.panic(self.format_error(self._exception or sys.exc_info()[1]))
 
 
 def notifications(app: App[Any]) -> list[Notification]:

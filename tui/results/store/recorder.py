@@ -132,7 +132,7 @@ class ResultRecorder:
             except StoreError as error:
                 self._complain(f"results are not kept: {error}")
             except Exception as error:  # noqa: BLE001 (whatever it is, it costs this result alone)
-                self._complain(f"results are not kept: {reports.failure_in_words(error)}")
+                self._complain(f"results are not kept: {reports.describe_failure(error)}")
 
     def _complain(self, problem: str) -> None:
         if problem not in self.problems:

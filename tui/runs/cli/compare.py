@@ -15,16 +15,8 @@ from tui.kit.command_line.options import (
     add_no_store,
     add_parameters,
 )
-from tui.kit.command_line.output import (
-    Failure,
-    ProgressLine,
-    UsageError,
-    not_known,
-    print_json,
-    print_text,
-    run_to_exit,
-    say,
-)
+from tui.kit.command_line.output import Failure, UsageError, not_known, print_json, print_text, say
+from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.results.store.recorder import ResultRecorder
 from tui.runs.cli.headless import (

@@ -7,7 +7,8 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tui.kit.command_line.output import Failure, ProgressLine, UsageError, not_known, say
+from tui.kit.command_line.output import Failure, UsageError, not_known, say
+from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS
 from tui.runs.state.parameters import Invalid, Valid, parse_sweep
 from workloads.protocol import messages

@@ -13,7 +13,8 @@ from tui.core.child.process import ChildProcess
 from tui.core.child.request import NoAnswerError, first_answer
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Subcommand, add_common
-from tui.kit.command_line.output import Failure, ProgressLine, print_json, print_text, run_to_exit
+from tui.kit.command_line.output import Failure, print_json, print_text
+from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.runs.cli.headless import print_problems
 from tui.runs.session.runner_supervisor import SILENT_S, runner_command

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from tui.core.text import numbers as fmt
 from tui.kit.command_line.output import (
     Failure,
-    ProgressLine,
     Rows,
     print_json,
     print_line,
@@ -18,6 +17,7 @@ from tui.kit.command_line.output import (
     say,
     width,
 )
+from tui.kit.command_line.progress import ProgressLine
 from tui.kit.lines import plain
 from tui.results.cli.store import Baseline, format_comparison, open_store
 from tui.results.store.queries import compare_rows

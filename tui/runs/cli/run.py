@@ -14,7 +14,8 @@ from tui.kit.command_line.options import (
     add_no_store,
     add_parameters,
 )
-from tui.kit.command_line.output import UsageError, run_to_exit
+from tui.kit.command_line.output import UsageError
+from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.results.store.statistics import FEWEST
 from tui.runs.cli.interleave import FORMS, TURNS, parse_arms

@@ -14,8 +14,8 @@ from textual.widgets import Digits
 
 from tui.core.events import Topic
 from tui.core.text import glyphs
-from tui.kit.closing import ClosesOnce
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
+from tui.kit.dialogs import ClosesOnce
 from tui.kit.lines import Line, paragraph
 from tui.kit.pane import FooterBar, LineBar, LinesView, Pane
 from tui.runs.commands import DEMO_PAGES, RUNS

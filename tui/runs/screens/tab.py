@@ -288,13 +288,16 @@ class WorkbenchScreen(CommandScreen):
 
     def action_demo(self) -> None:
         """Step through the group of the selected workload."""
-        # The demo brings the highlighter of its code, 30 ms.
-        from tui.runs.screens.demo import DemoScreen
-
         names = self.workloads.table.under_cursor()
         info = self.state.find_workload(names[0] if names else None)
         if info is not None:
-            self.app.push_screen(DemoScreen(self._program, info.group, self.workload))
+            self.open_demo(info.group, self.workload)
+
+    def open_demo(self, group: str, workload: str | None = None) -> None:
+        """Open the pages of a group, at a workload or at the first."""
+        from tui.runs.screens.demo import DemoScreen
+
+        self.app.push_screen(DemoScreen(self._program, group, workload))
 
     # ---- the table ----
 

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 
 from tui.core.child.launch import too_many_files
 from tui.core.child.process import ChildProcess, MalformedMessage
-from tui.kit.command_line.output import Failure, ProgressLine
+from tui.kit.command_line.output import Failure
+from tui.kit.command_line.progress import ProgressLine
 from tui.snapshots import STANDARD_INPUT
 from tui.snapshots.model.calls import Arguments, Method, Need, Value
 from tui.snapshots.reader.messages import (

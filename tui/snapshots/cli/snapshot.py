@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tui.kit.command_line.options import Subcommand, add_common, add_devices
-from tui.kit.command_line.output import UsageError, print_text, run_to_exit
+from tui.kit.command_line.output import UsageError, print_text
+from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import size_of
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.cli.reading import reading

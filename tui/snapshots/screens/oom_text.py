@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from tui.kit.closing import Dialog
-from tui.kit.dialogs import box
+from tui.kit.dialogs import Dialog, box
 from tui.kit.lines import Line, TextStyle, paragraph
 from tui.kit.pane import LinesView
 

@@ -14,10 +14,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from tui.kit.closing import Dialog
 from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.kit.commands.command import Situation
-from tui.kit.dialogs import box
+from tui.kit.dialogs import Dialog, box
 from tui.kit.lines import Line, Span, TextStyle, line
 from tui.kit.lists import NumberedList
 from tui.kit.pane import FooterBar, LineBar

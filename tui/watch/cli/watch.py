@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING
 from tui.core.text import secrets
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Parser, Subcommand, add_screen
-from tui.kit.command_line.output import (
-    Failure,
-    UsageError,
-    print_json,
-    print_line,
-    print_text,
-    run_to_exit,
-    say,
-)
+from tui.kit.command_line.output import Failure, UsageError, print_json, print_line, print_text, say
+from tui.kit.command_line.progress import run_to_exit
 from tui.watch.cli.processes import ProcessReport, WatchOptions, put_agent_in
 from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun

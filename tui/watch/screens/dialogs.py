@@ -10,8 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from tui.kit.closing import Dialog
-from tui.kit.dialogs import BesideCursor, box
+from tui.kit.dialogs import BesideCursor, Dialog, box
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LinesView

@@ -10,8 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.worker import Worker
 
-from tui.kit.closing import Dialog
-from tui.kit.dialogs import DIALOG_STYLES, box
+from tui.kit.dialogs import DIALOG_STYLES, Dialog, box
 from tui.kit.lines import Line, TextStyle, paragraph
 from tui.kit.pane import LinesView
 from tui.watch.runs.rank_stacks import RankStacks

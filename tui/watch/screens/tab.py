@@ -24,7 +24,7 @@ from tui.kit.pane import FooterBar, LineBar
 from tui.watch.commands import WATCH_COMMANDS
 from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.runs import StartedRun
-from tui.watch.screens.dialogs import EndScreen, TwoSnapshotsScreen
+from tui.watch.screens.dialogs import EndScreen, LeaveOrEndScreen, TwoSnapshotsScreen
 from tui.watch.screens.panes import (
     KeptList,
     KeptPane,
@@ -190,6 +190,28 @@ class WatchTab(CommandScreen):
         """Return the run that the program leaves running, and its folder; empty for none."""
         state = self.session.state
         return going_on_words(state.run) if state is not None and is_on(state) else ""
+
+    def confirm_leaving(self, leave: Callable[[], None]) -> bool:
+        """Let the user leave the open run to itself or end it.
+
+        Args:
+            leave: called if the user leaves it.
+
+        Returns:
+            Whether there is something to confirm: a run that goes on, and no such dialog yet.
+        """
+        left = self.left_words()
+        if not left or isinstance(self.app.screen, LeaveOrEndScreen):
+            return False
+
+        def answered(answer: str | None) -> None:
+            if answer == LeaveOrEndScreen.LEAVE:
+                leave()
+            elif answer == LeaveOrEndScreen.END:
+                self.end_run(signal.SIGINT)
+
+        self.app.push_screen(LeaveOrEndScreen([left]), answered)
+        return True
 
     # ---- drawing ----
 

@@ -1,0 +1,89 @@
+"""The tabs' modules are imported beside the event loop: after the first figures, or when asked."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tests.screens.app_helpers import PromptApp, Running, running
+from tests.screens.fakes import FakeSession
+from tests.screens.helpers import clock, make_store
+from tui.app import tabs
+from tui.devices.screens.memory_tab import MemoryTab
+from tui.kit.terminal.textual_private import notifications
+
+
+class Imports:
+    """Stands for the import of the tabs: notes its thread, and ends when a test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: ImportError | None = None) -> None:
+        self.threads: list[threading.Thread] = []
+        self.may_end = threading.Event()
+        self.error = error
+        monkeypatch.setattr(tabs, "import_module", self.begin)
+        # As if nothing were imported yet: it has no `FACTORIES`.
+        monkeypatch.setattr(tabs, "TAB_SCREENS", "tui.app")
+
+    def begin(self, _name: str) -> None:
+        self.threads.append(threading.current_thread())
+        assert self.may_end.wait(60)
+        if self.error is not None:
+            raise self.error
+
+
+class WaitingSession(FakeSession):
+    """Its monitor answers when a test says."""
+
+    def __init__(self) -> None:
+        super().__init__(make_store("one gpu"))
+        self.answered = asyncio.Event()
+
+    async def looked(self, patience: float = 60.0) -> None:
+        if patience > 1:
+            await self.answered.wait()
+
+
+async def test_the_tabs_are_imported_in_a_thread_after_the_first_figures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    imports = Imports(monkeypatch)
+    imports.may_end.set()
+    session = WaitingSession()
+    app = PromptApp(session, clock=clock)
+    async with app.run_test() as pilot:
+        on = Running(app, session, pilot)
+        await on.settle()
+        assert not imports.threads, "the import would take the processor from the first figures"
+        session.answered.set()
+        await on.until(lambda: bool(imports.threads))
+        assert session.started
+        assert threading.main_thread() not in imports.threads
+
+
+async def test_a_tab_that_is_opened_early_waits_for_the_import_while_the_loop_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as on:
+        imports = Imports(monkeypatch)
+        opening = asyncio.create_task(on.app.action_switch_mode(MemoryTab.TAB))
+        await on.until(lambda: bool(imports.threads))
+        assert on.workbench, "the loop goes on, and the first tab is still there"
+        imports.may_end.set()
+        await opening
+        assert isinstance(on.app.front, MemoryTab)
+        assert threading.main_thread() not in imports.threads
+
+
+async def test_a_tab_that_cannot_be_imported_is_one_clear_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as on:
+        imports = Imports(monkeypatch, ModuleNotFoundError("No module named 'tui.results'"))
+        imports.may_end.set()
+        await on.press("2")
+        await on.until(lambda: bool(notifications(on.app)))
+        (shown,) = notifications(on.app)
+        assert shown.message == "the tab cannot be opened: No module named 'tui.results'"
+        assert on.workbench, "the program goes on"

@@ -1,0 +1,48 @@
+"""The screens of the tabs that open later than the first one.
+
+Importing this module imports some 300 others, which takes 0.2 s. :class:`tui.app.tabs.TabbedApp`
+imports it in a thread, so that the screen does not freeze.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from textual.screen import Screen
+
+from tui.core.events import Topic
+from tui.devices.screens.memory_tab import MemoryTab
+from tui.devices.screens.processes_tab import ProcessesTab
+from tui.results.screens.tab import ResultsTab
+from tui.snapshots.screens.tab import SnapshotTab
+from tui.watch.screens.tab import WatchTab
+from tui.watch.session.watched_session import WatchedRunSession
+from tui.watch.state.explained import known_of_snapshot
+
+if TYPE_CHECKING:
+    from tui.app.tabs import TabbedApp
+
+
+def create_snapshot_tab(app: TabbedApp) -> Screen[None]:
+    """Create the tab of snapshots, and make it the app's."""
+    app.snapshot = SnapshotTab(app, app.snapshot_memory, known_of_snapshot)
+    return app.snapshot
+
+
+def create_watch_tab(app: TabbedApp) -> Screen[None]:
+    """Create the tab of watched runs, make it the app's, and pass it the newest sample."""
+    app.watched = WatchTab(app, app.create_run_session() or WatchedRunSession())
+    app.devices_changed(frozenset({Topic.DEVICES}))
+    return app.watched
+
+
+FACTORIES: Mapping[str, Callable[[TabbedApp], Screen[None]]] = {
+    "memory": MemoryTab,
+    "snapshot": create_snapshot_tab,
+    "processes": ProcessesTab,
+    "watch": create_watch_tab,
+    "results": ResultsTab,
+}
+"""The function that creates each tab's screen, by the tab's id. Defined last: once it is there, the
+module is complete."""

@@ -1,0 +1,72 @@
+"""Run a command that takes a while, and show its progress on one line.
+
+The start of the workbench does without this module, which imports asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from tui.kit.command_line.output import Failure, put_on_stderr, say
+
+if TYPE_CHECKING:
+    from tui.core.events import RunnerStatus
+
+
+class ProgressLine:
+    """One line on stderr that is written over; where that is no terminal, what is wrong alone."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty()
+        self._wrong = False
+
+    @property
+    def cells(self) -> int:
+        """Of a line."""
+        return shutil.get_terminal_size().columns - 1
+
+    def show(self, text: str) -> None:
+        """Put a text in the place of the one before."""
+        if self._shown:
+            # Deferred: it imports rich, which --help does without.
+            from tui.kit.lines import fit
+
+            put_on_stderr(f"\r\x1b[K{fit(text, self.cells)}")
+
+    def show_going_on(self, text: str, runner: RunnerStatus) -> None:
+        """Show a text, or what is known of a child that has said nothing for a while.
+
+        Without a terminal that is a line of its own, once for each silence.
+        """
+        wrong = "; ".join(filter(None, (runner.reason, runner.advice))) if runner.silence else ""
+        self.show_silence(wrong, text)
+
+    def show_silence(self, wrong: str, text: str = "") -> None:
+        """Show what is known of a child's silence; without a terminal once, on a line of its own.
+
+        Args:
+            wrong: that; empty where it is not silent.
+            text: what is shown then.
+        """
+        if wrong and not self._wrong and not self._shown:
+            say(wrong)
+        self._wrong = bool(wrong)
+        self.show(wrong or text)
+
+    def clear(self) -> None:
+        """Leave nothing behind."""
+        if self._shown:
+            put_on_stderr("\r\x1b[K")
+
+
+def run_to_exit(work: Coroutine[Any, Any, int]) -> int:
+    """Run a command; a failure is one line on stderr and exit code 1."""
+    try:
+        return asyncio.run(work)
+    except Failure as failure:
+        say(str(failure))
+        return 1
