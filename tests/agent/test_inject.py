@@ -281,7 +281,7 @@ def test_no_debugger_is_offered() -> None:
 def test_it_is_for_a_process_that_runs() -> None:
     with pytest.raises(UsageError, match="give the process with --pid"):
         watch(WatchOptions(inject=True))
-    with pytest.raises(UsageError, match="for a process that runs already"):
+    with pytest.raises(UsageError, match="are for a running process"):
         watch(WatchOptions(inject=True, pid=5, command=("python", "train.py"), dashes=True))
 
 

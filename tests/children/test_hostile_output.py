@@ -276,7 +276,7 @@ from tui.cli.main import main
 def fails(*_):
     raise RuntimeError("broken \\x1b[31m on purpose\\nforged: line")
 
-broken.as_text = fails
+broken.format_catalogue = fails
 sys.exit(main())
 """
 

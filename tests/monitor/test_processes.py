@@ -88,7 +88,7 @@ def test_t18_a_process_that_is_not_here_keeps_its_row(monitor: Start) -> None:
     (row,) = rows_of(monitor, Gpu(processes=(Proc(pid=NOBODY, memory=MIB),)))
 
     assert (row.pid, row.memory) == (NOBODY, MIB)
-    assert row.unavailable["user"].startswith("no such process here")
+    assert row.unavailable["user"].startswith("no such process:")
     assert row.unavailable["command"] == row.unavailable["user"]
     assert row.started_at is None
 
@@ -156,7 +156,7 @@ def test_t19_in_a_container_a_pid_is_believed_only_of_a_process_that_uses_the_dr
     assert (stranger.user, stranger.command, stranger.started_at) == (None, None, None)
     assert "the PID is the host's" in stranger.unavailable["user"]
     absent = owners.find_owner(NOBODY, listed_at=2**40)
-    assert "in a container the PID is the host's" in absent.unavailable["user"]
+    assert "in a container, NVML lists the host's PIDs" in absent.unavailable["user"]
 
 
 def test_whether_pids_are_our_own_is_known() -> None:

@@ -147,6 +147,6 @@ async def test_the_palette_offers_what_can_be_done(tmp_path: Path) -> None:
     async with playing(tmp_path) as found:
         await press(found.pilot, "colon")
         await press(found.pilot, *"faster")
-        await found.shows("go on twice as fast")
+        await found.shows("Play twice as fast")
         await press(found.pilot, "enter")
         await found.shows("2x")

@@ -485,7 +485,7 @@ async def test_help_begins_with_keys_and_explains_the_focused_pane() -> None:
     async with running((120, 100)) as on:
         await on.press("question_mark")
         assert on.rows[1].strip("│ ") == "Keys of Workbench: Runs"
-        assert on.row("Run every workload that the table lists")
+        assert on.row("Run every workload in the table")
         assert on.row("What Workloads shows")
         await on.press("question_mark", "b", "question_mark")
         assert on.rows[1].strip("│ ") == "Keys of Workbench: Runs"

@@ -6,7 +6,7 @@ Beside them the line by which a list is narrowed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from rich.style import Style
 from textual import events
@@ -16,11 +16,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tui.kit.fields import FieldInput
 from tui.kit.lines import Line
 from tui.kit.pane import LinesView
-
-if TYPE_CHECKING:
-    from tui.kit.fields import FieldInput
 
 
 class CursorView(LinesView):
