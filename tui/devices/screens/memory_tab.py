@@ -42,16 +42,16 @@ class MemoryView(AccountPane):
         {Topic.MEMORY, Topic.DEVICES, Topic.SELECTION, Topic.ALLOCATORS}
     )
     HELP = (
-        "Every figure of the selected device's memory with where it comes from. torch's allocator: "
-        "requested by tensors, rounded up to allocated; freed but perhaps still in use by a stream "
-        "(pending); freed parts of segments in use (stuck) and whole free segments (releasable) "
-        "make the cache; all of it, with the workspace that cuBLAS is given, is reserved. context "
-        "is this process by NVML less reserved. pinned host memory is not the device's. "
-        "Each figure must not be larger than the next of requested, allocated, active, reserved, "
-        "this process, device used, total; where one is, a warning says what may be the cause. The "
-        "histories are on fixed scales: a column of dots is the highest reading of its seconds, a "
-        "gap is where nothing was read. d selects the next device, e empties the cache, p resets "
-        "the peaks."
+        "Every figure of the selected device's memory, with its source. torch's allocator: "
+        "tensors request memory, which is rounded up to allocated. The cache is freed memory "
+        "that a stream may still use (pending), freed parts of segments in use (stuck) and "
+        "whole free segments (releasable). Reserved is all of this plus the workspace for "
+        "cuBLAS. context is this process's NVML figure minus reserved. Pinned host memory is "
+        "not part of the device. Each of these must be no larger than the next: requested, "
+        "allocated, active, reserved, this process, device used, total; if one is, a warning "
+        "names a likely cause. The histories have fixed scales: a column of dots is the highest "
+        "reading of its seconds, a gap has no reading. d selects the next device, e empties the "
+        "cache, p resets the peaks."
     )
 
     def __init__(
@@ -133,12 +133,12 @@ class ProcessMemoryView(MemoryView):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.MEMORY, Topic.DEVICES, Topic.ALLOCATORS})
     HELP = (
-        "What torch's allocator holds in this process, read from outside: the statistics in its "
-        "memory, through /proc/PID/mem opened for reading. Nothing runs in the process and nothing "
-        "stops it. The figures are those of torch.cuda.memory_stats() since the process began; "
-        "what torch has given to cuBLAS is among the allocated. context is what NVML counts for "
-        "the process less reserved. Sentences tell what the figures carry over the time that they "
-        "were read. escape goes back to the processes."
+        "The figures of torch's allocator in this process, read from outside: its statistics in "
+        "memory, through /proc/PID/mem opened for reading. This runs nothing in the process and "
+        "does not stop it. The figures match torch.cuda.memory_stats() and count from the start "
+        "of the process; allocated includes the memory that torch gives to cuBLAS. context is "
+        "the process's NVML figure minus reserved. The sentences explain how the figures "
+        "changed while they were read. escape returns to the processes."
     )
 
     def __init__(

@@ -149,19 +149,19 @@ class DevicesPane(AgingPane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.DEVICES, Topic.SELECTION})
     HELP = (
-        "One line per device; up and down select the one that the memory pane and the table's GPU "
-        "column show. The name is torch's (cuda:0) where torch sees the device, else NVML's; they "
-        "are paired by UUID. The first bar is the share of time in which the device was busy, the "
-        "second the memory in use. A device within 10 degrees of its slowdown threshold is warm; "
-        "from 2 degrees below it, or while heat or a fault holds its clocks back, it is red; power "
-        "is marked at its cap. s sorts by index, load, memory or heat, as a click on a heading "
-        "does: a row moves up only once its mean of ten seconds is ahead of the row above it by "
-        "10 points of load, 2 points of memory or 3 degrees. Below the rows are the last minutes "
-        "of the selected device on fixed scales; a column of dots is the highest reading of its "
-        "seconds, a gap is where nothing was read. 'throttled' names NVML's reason for holding "
-        "the clocks back; where there is no room it stands in place of the memory bar. 'lost': "
-        "the device no longer answers. '12 s old': these are old figures. n/a: not known; the "
-        "memory screen (2) has the reason of each."
+        "One line per device. up and down select the device for the memory pane and for the "
+        "table's GPU column. The name is torch's (cuda:0) if torch sees the device, otherwise "
+        "NVML's; UUIDs pair them. The first bar is the share of time in which the device was "
+        "busy, the second is used memory. A temperature within 10 degrees of the slowdown "
+        "threshold is marked warm; from 2 degrees below it, or while heat or a fault limits the "
+        "clocks, it is red. Power is marked at its cap. s or a click on a heading sorts by "
+        "index, load, memory or heat; a row moves up once its mean of ten seconds is ahead of "
+        "the row above by 10 points of load, 2 points of memory or 3 degrees. The plots below "
+        "show the selected device's last minutes on fixed scales: a column of dots is the "
+        "highest reading of its seconds, a gap has no reading. 'throttled' gives NVML's reason "
+        "for lower clocks; without room for it, it replaces the memory bar. 'lost': the device "
+        "no longer answers. '12 s old': the figures are old. n/a: unknown; the memory screen "
+        "(2) gives the reason."
     )
 
     def __init__(
@@ -328,17 +328,18 @@ class MemoryPane(AccountPane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.MEMORY, Topic.SELECTION, Topic.ALLOCATORS})
     HELP = (
-        "Where the selected device's memory is. allocated: live tensors of the worker, by torch. "
-        "cached: reserved by torch but not allocated. context: what NVML counts for the worker "
-        "less what torch reserved: CUDA context, kernels, libraries. cuBLAS: the workspace that "
-        "torch gives it while a run lasts. ours: what else this program started, as ranks. others: "
-        "other processes; those that use torch and may be read from outside are split below the "
-        "legend, and in the bar where there is room. moving: torch reserved or gave back memory "
-        "since NVML was read, so that the two figures are not subtracted. unattributed: used, but "
-        "by no process that NVML lists. driver: reserved by the driver. Peaks of allocated and "
-        "reserved are torch's and exact; those marked sampled come from one look a second and may "
-        "miss a peak. e empties the cache, p resets the peaks. pinned on the host: host memory "
-        "that torch keeps locked for copies, no part of the bar. n/a comes with its reason."
+        "Where the selected device's memory is. allocated: live tensors of the runner, from "
+        "torch. cached: reserved by torch but not allocated. context: the runner's NVML figure "
+        "minus torch's reserved memory, that is CUDA context, kernels and libraries. cuBLAS: "
+        "the workspace that torch gives to cuBLAS during a run. ours: other processes of this "
+        "program, such as ranks. others: all other processes; those with a readable torch "
+        "allocator are split below the legend, and in the bar if there is room. moving: torch "
+        "reserved or released memory after NVML was read, so the two figures are not "
+        "subtracted. unattributed: used, but by no process in NVML's list. driver: reserved by "
+        "the driver. Peaks of allocated and reserved are torch's own and exact; sampled peaks "
+        "come from one reading per second and may miss a peak. e empties the cache, p resets "
+        "the peaks. pinned on the host: host memory that torch locks for copies; the bar does "
+        "not include it. n/a comes with its reason."
     )
 
     def __init__(

@@ -82,16 +82,16 @@ class ResultsPane(Pane):
     """What is kept, the newest first; below it what is under the cursor, in full."""
 
     HELP = (
-        "What was measured earlier, on this box and on those whose results were imported. / narrows"
-        " the list by words as in results compare: box=alpha, device=cuda, driver=580, torch=2.12,"
-        " tag=nightly, workload=matmul, since:7d, before:2026-01-31; any other word is to be in the"
-        " workload's name, or its device, its status, a tag or the beginning of its id. space marks"
-        " two results, the first is A. A result stands for all that was measured in exactly its"
-        " environment: box, GPU, driver, torch, flags, threads and what else is told below the"
-        " list. c compares A's environment with B's over all workloads that both have; where both"
-        " are of one environment, their sessions. enter shows the workload over time. t gives the"
-        " marked results, or the one under the cursor, a name, x deletes them, after asking. The"
-        " list is read anew when the tab is opened."
+        "Results of earlier runs on this machine and on machines whose results you imported. / "
+        "filters the list with the words of results compare: box=alpha, device=cuda, "
+        "driver=580, torch=2.12, tag=nightly, workload=matmul, since:7d, before:2026-01-31; any "
+        "other word must occur in the workload's name, its device, its status, a tag or the "
+        "beginning of its id. space marks two results; the first is A. A result stands for all "
+        "results of exactly its environment: machine, GPU, driver, torch, flags, threads and "
+        "the other facts below the list. c compares A's environment with B's over all workloads "
+        "that both have; within one environment, it compares the sessions. enter shows the "
+        "workload over time. t tags the marked results, or the one under the cursor; x deletes "
+        "them, after asking. The list is read again when the tab opens."
     )
 
     class Narrowed(Message):
@@ -257,12 +257,12 @@ class ComparisonPane(Pane):
     """A line a workload with the ratio and its interval drawn; below it what differs."""
 
     HELP = (
-        "B beside A, a line for each workload that both have: the median of the runs of each side"
-        " and how many they are, what B is, and the ratio with its 95 % interval, all on one scale."
-        " Right of 1 B is faster. The unit is the run: below three a side it is unclear. A mark"
-        " after the verdict: some of the runs were throttled or have other warnings, which stand"
-        " below for the workload under the cursor, with what its environments differ in. enter"
-        " shows the workload over time, escape goes back."
+        "B next to A, one line for each workload that both have: the median and the number of "
+        "runs on each side, the verdict on B, and the ratio with its 95 % interval, all on one "
+        "scale. Right of 1, B is faster. The unit is the run: with fewer than three on a side, "
+        "the verdict is unclear. A mark after the verdict means that some runs were throttled "
+        "or have other warnings; they stand below for the workload under the cursor, with the "
+        "differences of its environments. enter shows the workload over time, escape goes back."
     )
 
     def __init__(self, found: EnvironmentComparison) -> None:
@@ -305,10 +305,10 @@ class HistoryPane(Pane):
     """The runs of one workload over time, and where driver or torch changed."""
 
     HELP = (
-        "Each run of this workload on this GPU and box, with the same parameters and flags: its"
-        " median over the time at which it ended. A line straight up: from there on another driver"
-        " or torch. Below, for each of those, the median of its runs and how much they vary. escape"
-        " goes back."
+        "Each run of this workload on this GPU and machine with the same parameters and flags: "
+        "its median over the time of its end. A vertical line marks a new driver or a new "
+        "torch. Below, for each of these: the median of its runs and their spread. escape goes "
+        "back."
     )
 
     def __init__(self, found: WorkloadHistory, clock: Callable[[], float]) -> None:

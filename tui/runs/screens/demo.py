@@ -43,14 +43,13 @@ class DemoPane(Pane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
-        "One workload of the group on a page: above, how many times as fast the GPU is as the CPU, "
-        "its parameters, and the time on each device as a bar, with the rate and the share of the "
-        "limit, or how far the run is and what it waits for; below, what to look for, the code "
-        "that is timed, what it shows, and what its study found. A page runs its "
-        "workload quickly when it is opened, with the catalogue's defaults and the present flags; "
-        "your own results stay in the table as they are. A run that still goes on when its page "
-        "is left is cancelled, so that the next page's can begin; the page says so, and the run "
-        "begins anew when its page is opened again."
+        "One workload of the group on a page. Above: the GPU's speed relative to the CPU, the "
+        "parameters, and the time on each device as a bar with the rate and the share of the "
+        "limit, or the progress of the run. Below: what to look for, the timed code, what it "
+        "shows, and the findings of its study. When a page opens, it runs its workload quickly "
+        "with the catalogue's defaults and the current flags; your own results stay in the "
+        "table. Leaving a page cancels its run, so that the next page can start its own; "
+        "opening the page again starts a new run."
     )
 
     def __init__(

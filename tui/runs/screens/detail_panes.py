@@ -86,14 +86,14 @@ class BackendPane(Pane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.BACKEND, Topic.SELECTION, Topic.RUNNER})
     HELP = (
-        "Switches of the libraries that do convolutions: cuDNN on the GPU, oneDNN on the CPU. "
-        "Switching one queues a comparison of each convolution workload, old setting against new, "
-        "in alternating pairs. The verdict: faster or slower where the 95 % interval of the ratio "
-        "excludes 1 and the change is at least 1 %, same where the whole interval lies within "
-        "2 % of 1, else unclear: c runs more pairs; these two are told as the new setting's speed "
-        "over the old one's. Then the medians of both settings, their "
-        "first calls, and after how many calls a longer first call has paid for itself. A flag "
-        "that a process keeps once it has run a convolution is compared in fresh processes."
+        "Flags of the libraries that compute convolutions: cuDNN on the GPU, oneDNN on the CPU. "
+        "Switching a flag queues a comparison for each convolution workload, old setting "
+        "against new, in alternating pairs. The verdict is faster or slower if the 95 % "
+        "interval of the ratio excludes 1 and the change is at least 1 %, same if the whole "
+        "interval lies within 2 % of 1, and otherwise unclear: c runs more pairs. Speeds are "
+        "the new setting's over the old one's. Below: the medians of both settings, their first "
+        "calls, and the number of calls after which a longer first call pays off. A flag that a "
+        "process cannot change after its first convolution is compared in fresh processes."
     )
 
     def __init__(self, state: RunsState, *, id: str | None = "backend") -> None:  # noqa: A002 (Textual's name)
@@ -137,12 +137,12 @@ class DetailPane(Pane):
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.BACKEND})
     HELP = (
         "The selected workload in full. median: of blocks of calls, with its 95 % interval by "
-        "order statistics. quartiles, min: of the blocks; p95: of calls timed one by one. first "
-        "call: apart from the rest, it loads, searches and allocates. stopped by: what ended the "
-        "measurement. wall, device, enqueue: time by the host's clock, by the device's events, "
-        "and the host's time to launch a call. page faults: on the CPU they can be most of the "
-        "time. Share of a limit: with the limit's value and where it comes from. n/a comes with "
-        "its reason."
+        "order statistics. quartiles, min: of the blocks. p95: of calls timed one by one. first "
+        "call: separate, because it loads, searches and allocates. stopped by: why the "
+        "measurement ended. wall, device, enqueue: time by the host's clock, time by the "
+        "device's events, and the host's time to launch a call. page faults: on the CPU they "
+        "can take most of the time. Share of a limit: with the limit's value and source. n/a "
+        "comes with its reason."
     )
 
     def __init__(
@@ -218,9 +218,8 @@ class LogPane(Pane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.LOG})
     HELP = (
-        "What the runner and the monitor wrote to their standard error and what the workbench "
-        "did, oldest first. It follows the newest line unless it was scrolled up; end follows "
-        "again."
+        "Standard error of the runner and the monitor, and the workbench's own actions, oldest "
+        "first. The log follows the newest line until you scroll up; end follows again."
     )
 
     def __init__(self, event_log: EventLog, *, id: str | None = "log") -> None:  # noqa: A002 (Textual's name)

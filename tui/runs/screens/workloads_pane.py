@@ -157,14 +157,14 @@ class WorkloadsPane(Pane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
-        "One line per workload, with the newest run of its present parameters. '*' after a name: "
-        "they are not the defaults; the detail has both. Of a sweep: the figures of the value "
-        "before 'of the'. cpu and the GPU's name: median time of a call, with the digits that "
-        "its 95 % interval supports. speed-up: CPU time over GPU time. rate, of limit, peak "
-        "memory: of the GPU where there is one; the limit is named, where it comes from stands in "
-        "the detail. state: ok with half of the interval, or how far a run is, or why there is no "
-        "figure. n/a: it does not run there. 'other flags': measured under backend flags that are "
-        "not the present ones. '!': read the warnings in the detail."
+        "One line per workload with the newest run of its current parameters. '*' after a name: "
+        "they differ from the defaults; the detail shows both. For a sweep: the figures of the "
+        "value before 'of the'. cpu and the GPU's name: median time of a call, with as many "
+        "digits as its 95 % interval supports. speed-up: CPU time over GPU time. rate, of "
+        "limit, peak memory: of the GPU if there is one; the limit is named, and its source is "
+        "in the detail. state: ok with half of the interval, the progress of a run, or the "
+        "reason for a missing figure. n/a: it does not run there. 'other flags': measured under "
+        "backend flags that differ from the current ones. '!': read the warnings in the detail."
     )
 
     def __init__(self, state: RunsState, *, id: str | None = "workloads") -> None:  # noqa: A002 (Textual's name)

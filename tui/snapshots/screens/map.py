@@ -68,16 +68,16 @@ class MapPane(SnapshotPane):
     """Where everything lay at the moment that is looked at."""
 
     HELP = (
-        "One row for each segment (of expandable segments for each mapped range), by address: its "
-        "size, the share in use, S small or L large pool, e expandable, P private pool, s another "
-        "stream than the default one, and a picture of its addresses. A full cell is in use, with "
-        "a line where a block begins and a broken line where several do; a dot is free, between "
-        "them it is partly in use; p is freed but perhaps in use by a stream. "
-        "Below stands the segment under the cursor as a wider picture: left and right move along "
-        "it, + or enter zooms in and - out; the block there is told with its stack. Then what "
-        "pins the segment: the block whose release frees the longest span. The map shows the "
-        "moment of the other views: p the peak, n the next OOM, e the end. tab goes to the "
-        "lower part to scroll it."
+        "One row per segment, by address (for expandable segments, per mapped range): its size, "
+        "the share in use, S small or L large pool, e expandable, P private pool, s a stream "
+        "other than the default, and a picture of its addresses. A full cell is in use, with a "
+        "line at the start of a block and a broken line at the starts of several; a dot is "
+        "free, other cells are partly in use; p is freed but a stream may still use it. Below, "
+        "a wider picture of the segment under the cursor: left and right move along it, + or "
+        "enter zooms in and - out, and the text shows the block there with its stack. Then the "
+        "block that pins the segment: releasing it frees the longest span. The map shows the "
+        "same moment as the other views: p the peak, n the next OOM, e the end. tab moves to "
+        "the lower part to scroll it."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)

@@ -102,17 +102,17 @@ class VerdictPane(SnapshotPane):
     """Why it ran out, and what the device held. Then the file and what is odd about it."""
 
     HELP = (
-        "Why an allocation failed, one page for each OOM; n goes to the next, d to the next "
-        "device. First the line of the program, the optimizer step and the cause: the one without "
-        "which this request and the next steps would have fit. Then what holds the device's used "
-        "memory; the rows add up to it. live: requested bytes of all allocations then; reserved: "
-        "what the allocator held; "
-        "cached: reserved and not live; device free: of the whole GPU; largest free block: the "
-        "longest free piece of the default pool. The cause is decided from these figures and the "
-        "reasons say how. Held the memory: the lines of the program, by bytes at that event, not "
-        "when the file was written, with their share of what was live and their count of "
-        "allocations. The device's total and other processes are not in the file: i takes the "
-        "text of the exception, which tells them. y copies a report as Markdown."
+        "Why an allocation failed, one page for each OOM; n goes to the next OOM, d to the next "
+        "device. First the line of your program, the optimizer step and the cause: without it, "
+        "this request and the next steps would have fit. Then an account of the device's used "
+        "memory, whose rows add up. live: requested bytes of all live allocations; reserved: "
+        "the allocator's memory; cached: reserved and not live; device free: of the whole GPU; "
+        "largest free block: the longest free range of the default pool. The cause is decided "
+        "from these figures, and the reasons say how. Then the lines of your program by bytes "
+        "at that event (not when the file was written), with their share of live memory and "
+        "their number of allocations. The file contains neither the device's total nor other "
+        "processes: i reads the text of the exception, which does. y copies a report as "
+        "Markdown."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
@@ -191,8 +191,9 @@ class StartPane(SnapshotPane):
     """No file yet, or one that is being read, or one that cannot be read."""
 
     HELP = (
-        "o opens a snapshot file. While it is read, this pane tells the memory that it takes, the "
-        "bytes read and the time left; x cancels. A file that cannot be read ends in one line."
+        "o opens a snapshot file. While the file is read, this pane shows the memory used, the "
+        "bytes read and the time left; x cancels. A file that cannot be read ends with one "
+        "line."
     )
 
     def __init__(self, session: SnapshotSession) -> None:

@@ -68,14 +68,14 @@ class SitesPane(SnapshotPane):
     """Who held the memory at the moment that is looked at."""
 
     HELP = (
-        "Who held the memory at this moment, by the innermost line of your own code; p shows the "
-        "peak, n the next OOM, e the end, and the timeline's cursor any other. right or "
-        "space unfolds the callers of a line, left folds them. b groups by the next of site, "
-        "function, file, annotation, size class, stream, pool and context; S sorts by the next of "
-        "bytes, count and name. / searches all frames for text, for a pattern in slashes, or for "
-        "the allocation that holds an address like 0x7f1200. Below stands the whole stack of most "
-        "bytes under the cursor, innermost first; frames that are not yours are dim, and those of "
-        "C++ are counted. tab goes there to scroll it."
+        "Memory at this moment by the innermost line of your own code; p shows the peak, n the "
+        "next OOM, e the end, and the timeline's cursor any other moment. right or space "
+        "unfolds the callers of a line, left folds them. b changes the grouping: site, "
+        "function, file, annotation, size class, stream, pool and context. S sorts by bytes, "
+        "count or name. / searches all frames for a text, for a pattern in slashes, or for the "
+        "allocation at an address such as 0x7f1200. Below, the full stack with the most bytes "
+        "under the cursor, innermost frame first; frames outside your code are dim, and C++ "
+        "frames are counted. tab moves there to scroll."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
@@ -253,11 +253,11 @@ class DifferencePane(SnapshotPane):
     """What has grown, is new, is gone or has shrunk from this file to another."""
 
     HELP = (
-        "This file (A) against another (B), by who held the memory: new and grown are more in B, "
-        "gone and shrunk less; the largest change comes first. p compares the peaks of both, e "
-        "their ends; b groups by another thing; c chooses the other file. Sites that did not "
-        "change are left out. A line of the program that moved between two versions of it is gone "
-        "and new; group by function to see past that."
+        "This file (A) against another file (B), by site: new and grown are larger in B, gone "
+        "and shrunk smaller; the largest change comes first. p compares the peaks of both "
+        "files, e their ends; b changes the grouping; c chooses the other file. Unchanged sites "
+        "are left out. A line that moved between two versions of the program appears as gone "
+        "and new; group by function to avoid this."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)

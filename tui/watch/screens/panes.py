@@ -79,10 +79,9 @@ class KeptPane(Pane):
     """The runs that are kept, the newest first; where there is none, how to have one."""
 
     HELP = (
-        "The runs that were started by gpu-workbench watch, the newest first; the newest 20, or 5 "
-        "GiB, are kept. enter opens one: a run that goes on is followed, of one that has ended the "
-        "recorded samples are shown. steps: those of the process that made the most. snaps: "
-        "snapshots that it has left."
+        "Runs that gpu-workbench watch started, newest first; the newest 20 are stored, up to 5 "
+        "GiB. enter opens one: a live run is followed, an ended run shows its recorded samples. "
+        "steps: of the process with the most. snaps: snapshots of the run."
     )
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -145,13 +144,14 @@ class RunPane(Pane):
     """What has to be known of the run, its processes as a table, and why figures are missing."""
 
     HELP = (
-        "The processes of the run, a row for each device that they use. allocated, reserved, peak, "
-        "cached and retries (cache flushes) are of torch's allocator, read from outside; process "
-        "is what NVML counts for it. step and steps/s are counted by the agent in the process: "
-        "steps of all its optimizers. Where a figure cannot be had, a word stands in its place and "
-        "the sentence below the table says why and what helps. Above the table stand OOMs, by the "
-        "numbers that torch gave its OOM observer, and whether the figures are held still. s, h "
-        "and D need the agent. x asks before it ends anything; q leaves the run as it is."
+        "The processes of the run, one row for each device that a process uses. allocated, "
+        "reserved, peak, cached and retries (cache flushes) come from torch's allocator, read "
+        "from outside; process is the process's NVML figure. The agent in the process counts "
+        "step and steps/s: steps of all its optimizers. If a figure is missing, a word replaces "
+        "it, and the sentence below the table gives the reason and what helps. Above the table: "
+        "OOMs, with the numbers that torch passed to its OOM observer, and a note while the "
+        "figures are frozen. s, h and D need the agent. x asks before it ends anything; q "
+        "leaves the run alone."
     )
 
     def __init__(self, read: Read, clock: Callable[[], float]) -> None:
@@ -211,9 +211,9 @@ class OutputPane(Pane):
     """The end of what the run has written, which is followed unless it was scrolled up."""
 
     HELP = (
-        "The last lines of what the run has written to standard output and standard error, from "
-        "output.log in its folder. It follows the newest line unless it was scrolled up; end "
-        "follows again. l shows the memory again."
+        "The last lines of the run's standard output and standard error, from output.log in its "
+        "folder. The pane follows the newest line until you scroll up; end follows again. l "
+        "shows the memory again."
     )
 
     def __init__(self, read: Read) -> None:
@@ -254,12 +254,12 @@ class WatchedMemoryPane(Pane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.DEVICES, Topic.MEMORY})
     HELP = (
-        "What torch's allocator holds in the process under the cursor, read from outside, and on "
-        "the GPU that it uses. growth: of what is allocated, by the least of each part of the time "
-        "or of the steps; the median of slopes with its 95 % interval (Sen 1968). An interval that "
-        "takes in zero leaves open whether it grows. In the plot a line straight up marks an OOM, "
-        "a snapshot or a cache flush; t plots over steps or over time. context is what NVML counts "
-        "for the process less reserved. j and k scroll the account."
+        "torch's allocator in the process under the cursor, read from outside, and the GPU that "
+        "the process uses. growth: of allocated memory, from the lowest value of each part of "
+        "the time or of the steps; the median of slopes with its 95 % interval (Sen 1968). If "
+        "the interval includes zero, growth is not certain. In the plot, a vertical line marks "
+        "an OOM, a snapshot or a cache flush; t switches between steps and time. context is the "
+        "process's NVML figure minus reserved. j and k scroll the account."
     )
 
     def __init__(
