@@ -17,14 +17,22 @@ FALLBACK = "fallback"
 """Folder in the archive that is searched last: for what the host may have itself."""
 _SENT = (
     "core/__init__.py",
-    "core/child",
+    "core/child/__init__.py",
+    "core/child/inside.py",
+    "core/child/keep_alive.py",
+    "core/child/launch.py",
     "core/text/__init__.py",
     "core/text/secrets.py",
     "devices/__init__.py",
     "devices/monitor",
 )
-"""Of ``tui``: what the monitor imports. A test compares it with the monitor's imports."""
-_SENT_WORKLOADS = ("__init__.py", "protocol")
+"""The modules of ``tui`` that the monitor imports."""
+_SENT_WORKLOADS = (
+    "__init__.py",
+    "protocol/__init__.py",
+    "protocol/process.py",
+    "protocol/wire.py",
+)
 _ENTRY = "gpu_workbench_entry.py"
 _LEVEL = 9
 _EPOCH = (1980, 1, 1, 0, 0, 0)

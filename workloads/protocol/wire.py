@@ -15,8 +15,8 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, Callable, TypeVar
 
 T = TypeVar("T")
 
@@ -25,10 +25,12 @@ class WireError(ValueError):
     """A line that is not a message we know; the text says which part and why."""
 
 
+_UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
+"""``Union[X, Y]`` and, from Python 3.10, ``X | Y``."""
 _AS_IT_IS = frozenset({str, int, bool, type(None)})
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None)
 def _names(cls: type) -> tuple[str, ...]:
     """Of a dataclass's fields; asked for each value, they would cost as much as all else."""
     return tuple(field.name for field in dataclasses.fields(cls))
@@ -90,7 +92,7 @@ def from_plain(kind: Any, data: Any, path: str = "$") -> Any:
         raise WireError(f"{path}{misfit.path}: {misfit.text}") from None
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None)
 def _reader(kind: Any) -> Reader:
     """Made once for each type: to look at types for every value would cost more than to read it."""
     if kind is Any:
@@ -98,7 +100,7 @@ def _reader(kind: Any) -> Reader:
     if dataclasses.is_dataclass(kind):
         return _dataclass_reader(typing.cast(type, kind))
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (typing.Union, types.UnionType):
+    if origin in _UNIONS:
         return _union_reader(arguments)
     if origin is typing.Literal:
         return _literal_reader(arguments)
@@ -181,7 +183,7 @@ def _tuple_reader(kinds: tuple[Any, ...]) -> Reader:
         if len(wanted) != len(data):
             raise _MisfitError(f"expected {len(wanted)} items, got {len(data)}")
         found: list[Any] = []
-        for reader, item in zip(wanted, data, strict=True):
+        for reader, item in zip(wanted, data):
             try:
                 found.append(reader(item))
             except _MisfitError as misfit:
@@ -229,7 +231,7 @@ def _unexpected(wanted: str, data: Any) -> _MisfitError:
     return _MisfitError(f"expected {wanted}, got {type(data).__name__}")
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None)
 def _tag(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 

@@ -145,7 +145,7 @@ _UNLIMITED = 1 << 60
 """Version 1 writes no limit as a number near 2**63."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MemoryLimit:
     """The narrowest memory limit above this process."""
 

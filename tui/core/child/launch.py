@@ -8,10 +8,14 @@ import resource
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from workloads import ENTRY
 
-Launched = subprocess.Popen[bytes]
+if TYPE_CHECKING:
+    Launched = subprocess.Popen[bytes]
+else:
+    Launched = subprocess.Popen
 
 FOLDER = "/"
 """Where a child that opens no file of the user's is started: it keeps no disk from being unmounted,

@@ -14,7 +14,7 @@ from tui.devices.monitor.nvml import Code, NoAnswer
 from tui.devices.monitor.processes import ListedProcess, ProcessOwners
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Identity:
     """The facts of a device that stay the same while the driver is loaded."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cache
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Literal, Tuple
 
 from tui.devices.monitor.nvml import TRY_NEXT_CALL, Code, DeviceGoneError, NoAnswer, call
 
-NvmlCall = tuple[Any, ...]
+NvmlCall = Tuple[Any, ...]
 """The name of a pynvml function and the arguments that follow the handle."""
 
 _NOT_AVAILABLE = 2**32 - 1
@@ -22,7 +22,7 @@ _ALSO_OF_INSTANCES = frozenset({"processes.compute", "processes.graphics", "proc
 """Figures that NVML also offers for MIG instances: a refusal has another reason."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NvmlQuery:
     """The functions and arguments that read a figure, from ``messages.nvml_query``."""
 
@@ -33,7 +33,7 @@ class NvmlQuery:
     answer: Literal["number", "milliwatts", "text"]
 
 
-@cache
+@lru_cache(maxsize=None)
 def find_queries(record: type) -> Mapping[str, NvmlQuery]:
     """Return the NVML queries of a record's figures by field name."""
     return {item.name: NvmlQuery(**item.metadata) for item in fields(record) if item.metadata}

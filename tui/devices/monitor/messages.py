@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, Union
+from typing import Literal, Tuple, Union
 
 VERSION = 1
 
@@ -40,7 +40,7 @@ _SENSOR_GPU = 0
 _UNCORRECTED, _VOLATILE = 1, 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DeviceMemory:
     total: int | None
     used: int | None
@@ -52,20 +52,20 @@ class DeviceMemory:
     """The device has no memory of its own: the host's memory is the bar to draw, never as VRAM."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Utilization:
     gpu: float | None
     memory: float | None
     """Share of time in which device memory was read or written, not how full it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Clocks:
     sm: int | None = field(metadata=nvml_query("nvmlDeviceGetClockInfo", _CLOCK_SM))
     memory: int | None = field(metadata=nvml_query("nvmlDeviceGetClockInfo", _CLOCK_MEMORY))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pcie:
     generation: int | None = field(
         metadata=nvml_query("nvmlDeviceGetCurrPcieLinkGeneration", often="if due")
@@ -73,7 +73,7 @@ class Pcie:
     width: int | None = field(metadata=nvml_query("nvmlDeviceGetCurrPcieLinkWidth", often="if due"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ParentProcess:
     """The process that started another one, as torchrun its ranks."""
 
@@ -84,7 +84,7 @@ class ParentProcess:
     """Unix time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GpuProcess:
     """A process that NVML says uses the device; the pid is the host's."""
 
@@ -110,7 +110,7 @@ class GpuProcess:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Device:
     """One NVML device at one moment."""
 
@@ -173,7 +173,7 @@ class Device:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cpu:
     model: str
     cores: int
@@ -185,7 +185,7 @@ class Cpu:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HostMemory:
     total: int
     """The cgroup's limit where that is lower than what the machine has."""
@@ -193,14 +193,14 @@ class HostMemory:
     available: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Host:
     name: str
     cpu: Cpu
     memory: HostMemory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Driver:
     version: str | None
     cuda: str | None
@@ -211,7 +211,7 @@ class Driver:
     """No trace of a driver was found: not NVML alone is missing."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WatchedProcess:
     """Host memory of a process that this program started."""
 
@@ -222,7 +222,7 @@ class WatchedProcess:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HostProcesses:
     """The host's largest processes by resident size, which counts shared pages in each."""
 
@@ -236,7 +236,7 @@ class HostProcesses:
     """Processes whose memory this user may not see."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sample:
     """All devices and the host at one moment."""
 
@@ -258,27 +258,27 @@ class Sample:
     """Seconds until the next one, where NVML is no slower than that."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MonitorHello:
     version: int
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Watch:
     """Request: report the host memory of these processes with each sample from now on."""
 
-    pids: tuple[int, ...]
+    pids: Tuple[int, ...]  # noqa: UP006 (read at run time, on Python 3.8 too)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WatchHost:
     """Request: list the host's processes with each sample from now on, or no longer."""
 
     wanted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pace:
     """Request: take the samples this far apart from now on."""
 
@@ -348,7 +348,7 @@ def encode_throttle_reasons(reasons: Iterable[str]) -> int:
         if name in _BITS:
             found |= _BITS[name]
         elif name.startswith("bit 0x"):
-            found |= int(name.removeprefix("bit "), 16)
+            found |= int(name[len("bit ") :], 16)
         else:
             raise ValueError(f"unknown clocks event reason {name!r}")
     return found

@@ -96,7 +96,7 @@ TRY_NEXT_CALL = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NoAnswer:
     """The reason for a missing answer."""
 
@@ -288,7 +288,7 @@ def _has_libcuda() -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NvmlSession:
     """NVML as it answers between one initialisation and the moment when it breaks."""
 

@@ -23,7 +23,7 @@ from tui.devices.monitor.nvml import DeviceGoneError, NoAnswer, NoDriverError, N
 from tui.devices.monitor.processes import ProcessOwners
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Lost:
     reason: str
     at: float
@@ -175,7 +175,7 @@ LONGEST_WAIT = 10.0
 """Seconds between two attempts to start NVML, at most: a driver that comes later is seen."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NvmlState:
     """The newest state of NVML and its devices."""
 

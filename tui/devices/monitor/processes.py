@@ -28,7 +28,7 @@ _CLOCK_SLACK = 2.0
 _USES_A_GPU = ("/dev/nvidia", "libcuda", "libnvidia-")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProcessOwner:
     """The owner of one PID; ``unavailable`` has the reasons for absent fields."""
 
@@ -45,7 +45,7 @@ class ProcessOwner:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProcessLoad:
     """A process's load on the host; ``unavailable`` has the reasons for absent fields."""
 
@@ -56,7 +56,7 @@ class ProcessLoad:
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _LoadReading:
     """One reading of a process's times."""
 
@@ -275,7 +275,7 @@ _NOT_AVAILABLE = 2**64 - 1
 """NVML_VALUE_NOT_AVAILABLE where a binding passes it on as it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ListedProcess:
     """One entry of one of NVML's lists."""
 
