@@ -194,12 +194,12 @@ def test_growth_is_told_by_step_with_its_interval(state: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("nothing",), "no kept run is named nothing; gpu-workbench watch lists them"),
-        (("2026",), "2 kept runs begin with 2026: 2026-b, 2026-a; give more"),
+        (("nothing",), "no stored run is named nothing; gpu-workbench watch lists them"),
+        (("2026",), "2 stored runs begin with 2026: 2026-b, 2026-a; give more"),
         (("2026-a",), "the workbench needs a terminal; without one read "),
-        (("2026-a", "train.py"), "give a command after --, or the name of one kept run alone"),
-        (("2026-a", "--json"), "give a command after --, or the name of one kept run alone"),
-        (("2026-a", "--record"), "give a command after --, or the name of one kept run alone"),
+        (("2026-a", "train.py"), "give a command after --, or the name of one stored run alone"),
+        (("2026-a", "--json"), "give a command after --, or the name of one stored run alone"),
+        (("2026-a", "--record"), "give a command after --, or the name of one stored run alone"),
         (("--",), "--: give a command after it, as in -- python train.py"),
     ],
 )
@@ -242,15 +242,15 @@ def test_what_is_left_of_a_run_is_said_in_a_line() -> None:
     said = run_left_words(run)
     assert said.startswith(f"{sys.executable} -c ended with exit code 1 after 0")
     assert said.endswith(
-        f"; kept in {run.folder}; gpu-workbench watch {run.folder.name} shows it again"
+        f"; stored in {run.folder}; gpu-workbench watch {run.folder.name} shows it again"
     )
     assert runs.named(run.folder.name).code == 1
     unseen = replace(run, ended=None, code=None, supervisor=None)
     here = runs.started(unseen, os.getpid())
-    assert f"goes on as process {os.getpid()}; kept in " in run_left_words(here)
+    assert f"goes on as process {os.getpid()}; stored in " in run_left_words(here)
     runs.save(replace(here, start_ticks=1))
     assert re.search(
-        "its end was not seen; last sign of it [0-9:]{8}; kept in ", run_left_words(here)
+        "its end was not seen; last sign of it [0-9:]{8}; stored in ", run_left_words(here)
     )
 
 

@@ -96,7 +96,7 @@ async def test_a_run_is_watched_to_its_oom_and_the_oom_is_explained(tmp_path: Pa
             await at.press("5", "D")
             await at.until(lambda: "Difference" in at.text and "live" in at.text)
             await at.press("5", "escape")
-            await at.until(lambda: "1 kept" in at.text)
+            await at.until(lambda: "1 stored" in at.text)
             await at.until(lambda: "ended with exit code 1" in at.text)
         finally:
             end(run)

@@ -44,7 +44,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[StoredResult]
 
 def test_of_nothing_it_says_where_things_would_be(run: Run, tmp_path: Path) -> None:
     place = tmp_path / "state" / "results.sqlite3"
-    assert run() == f"no results are kept in {place}: run and the workbench keep theirs there\n"
+    assert run() == f"no results are stored in {place}: run and the workbench store theirs there\n"
     assert json.loads(run("--json"))["results"] == []
     assert not place.exists()
 

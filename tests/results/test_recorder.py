@@ -187,7 +187,7 @@ async def test_a_store_that_cannot_be_used_is_one_line_and_costs_no_run(tmp_path
             state.publish(event)
     await recorder.detach()
     assert len(recorder.problems) == 1
-    assert recorder.problems[0].startswith(f"results are not kept: {place}: ")
+    assert recorder.problems[0].startswith(f"results are not stored: {place}: ")
     assert recorder.problems[0].endswith("it is damaged; move it away, and a new one is made")
     assert [line.text for line in told] == recorder.problems
     assert all(run.result is not None for run in state.runs.book.values())
@@ -220,6 +220,6 @@ async def test_what_nobody_foresaw_is_told_and_the_next_is_kept(
             state.publish(event)
     await recorder.detach()
     (problem,) = recorder.problems
-    assert problem.startswith("results are not kept: failed: KeyError: 'odd'; report: ")
+    assert problem.startswith("results are not stored: failed: KeyError: 'odd'; report: ")
     with Database(tmp_path / "r") as database:
         assert database.count() == 1

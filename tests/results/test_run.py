@@ -165,7 +165,7 @@ def test_a_store_that_cannot_be_used_costs_no_run(program: Program, tmp_path: Pa
     done = program(*RUN)
     assert done.returncode == 0
     assert done.stdout.startswith("matmul n=")
-    assert done.stderr.count("results are not kept") == 1
+    assert done.stderr.count("results are not stored") == 1
     assert (state / "results.sqlite3").read_bytes() == damaged
 
 

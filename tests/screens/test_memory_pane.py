@@ -105,7 +105,7 @@ async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -
         ((torch_memory(ooms=1),), "! out of memory 1 time since the last run began"),
         (
             (messages.WorkerEnded(WORKER, "killed", False),),
-            "allocated, cached, context n/a: the runner has no active process",
+            "allocated, cached, context n/a: no runner is active",
         ),
         (
             (
@@ -194,4 +194,4 @@ async def test_names_survive_that_markup_would_eat() -> None:
 async def test_before_the_first_sample_nothing_is_claimed() -> None:
     lines = await shown(make_store("empty"), (80, 24), 5)
     assert lines[0] == "no bar, the total is not known: waiting for the monitor"
-    assert "runner n/a: the runner has no active process" in lines
+    assert "runner n/a: no runner is active" in lines

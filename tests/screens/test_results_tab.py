@@ -90,7 +90,7 @@ async def test_the_list_has_the_newest_first_and_the_whole_of_one_below(
 async def test_an_empty_store_says_how_results_come(place: Path) -> None:
     async with running() as at:
         await opened(at)
-        assert "No results are kept yet" in said(at)
+        assert "No results are stored yet" in said(at)
         assert "gpu-workbench run" in said(at)
         assert not place.exists()
 
@@ -397,7 +397,7 @@ async def test_a_store_that_cannot_be_read_is_a_line_and_the_tab_lives(
         place.unlink()
         await at.press("1")
         await opened(at)
-        assert "No results are kept yet" in said(at)
+        assert "No results are stored yet" in said(at)
 
 
 async def test_a_store_that_another_program_holds_is_told_and_nothing_is_lost(

@@ -98,7 +98,7 @@ async def on_runs(
 
 async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
     async with on_runs() as at:
-        assert "Runs under the watch   2 kept" in at.rows[1]
+        assert "Runs under the watch   2 stored" in at.rows[1]
         assert "ended with exit code 1" in at.on.row("python old.py")
         for key in ("snapshot", "history", "freeze"):
             assert key not in at.rows[-1]
@@ -301,7 +301,7 @@ async def test_q_leaves_the_run_and_says_where_it_is_kept() -> None:
     async with on_runs(TWO, queued()) as at:
         await at.press("enter", "q")
         assert "Quit while runs go on?" in at.text
-        assert "goes on; it is kept in" in at.said
+        assert "goes on; it is stored in" in at.said
 
 
 async def test_a_run_is_opened_at_the_start_and_only_then_is_there_a_session() -> None:
@@ -327,10 +327,10 @@ async def test_a_run_that_cannot_be_opened_says_why_and_none_says_how_to_have_on
     async with on_runs(None) as at:
         await at.press("enter")
         assert "is gone: choose" in at.text
-        assert "2 kept" in at.rows[1]
+        assert "2 stored" in at.rows[1]
     async with on_runs(runs=()) as at:
         assert "gpu-workbench watch -- python train.py" in at.text
-        assert "No run is kept" in at.text
+        assert "No run is stored" in at.text
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 55)])
@@ -355,10 +355,10 @@ async def test_the_list_follows_runs_that_others_start_and_end(
 ) -> None:
     monkeypatch.setattr(watch, "KEPT_S", 0.05)
     async with on_runs(None) as at:
-        assert "2 kept" in at.rows[1]
+        assert "2 stored" in at.rows[1]
         at.runs.runs[:] = [kept_run(ended=NOW - 1, code=3)]
         await at.until(at.on_page("ended with exit code 3"))
-        assert "1 kept" in at.rows[1]
+        assert "1 stored" in at.rows[1]
 
 
 async def test_k_shows_where_each_rank_is_and_asks_again() -> None:

@@ -44,7 +44,7 @@ def test_a_run_goes_on_when_the_screen_is_left_and_is_opened_again(
     (run,) = runs.kept()
     assert run.goes_on
     said = said.replace("\n", "")  # the terminal breaks lines anywhere
-    assert f"goes on as process {run.pid}; kept in {run.folder}" in said
+    assert f"goes on as process {run.pid}; stored in {run.folder}" in said
     assert f"gpu-workbench watch {run.folder.name} shows it again" in said
     # By the beginning of its name; then the terminal is lost.
     with Terminal((*PROGRAM, "watch", run.folder.name[:8]), columns=120, rows=40) as terminal:
@@ -84,7 +84,7 @@ def _assert_told(said: str) -> None:
     (run,) = runs.kept()
     assert run.goes_on
     said = said.replace("\n", "")  # the terminal breaks lines anywhere
-    assert f"goes on as process {run.pid}; kept in {run.folder}" in said
+    assert f"goes on as process {run.pid}; stored in {run.folder}" in said
     assert f"gpu-workbench watch {run.folder.name} shows it again" in said
 
 

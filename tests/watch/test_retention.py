@@ -120,6 +120,6 @@ def test_a_run_that_goes_on_is_not_removed() -> None:
     run = old(1, pid=os.getpid(), start_ticks=int(identity().rsplit("-")[-1]))
     with pytest.raises(UsageError, match="goes on, or may; end it before it is removed"):
         parse(("watch", "rm", run.folder.name)).carry_out()
-    with pytest.raises(UsageError, match="no kept run is named nothing"):
+    with pytest.raises(UsageError, match="no stored run is named nothing"):
         parse(("watch", "keep", "nothing")).carry_out()
     assert run.folder.exists()

@@ -140,12 +140,12 @@ def test_a_folder_that_is_gone_or_a_full_disk_is_a_line_and_no_error(
 ) -> None:
     lost = SamplesFile(StartedRun(run.folder / "gone", (), "", BEGAN), starter=True)
     lost.keep(steps(1))
-    assert lost.problem == "its samples are not kept: No such file or directory"
+    assert lost.problem == "its samples are not stored: No such file or directory"
     file = SamplesFile(run, starter=True)
     write = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:9]))
     file.keep(steps(1))
-    assert file.problem == "its samples are not kept: No space left on device"
+    assert file.problem == "its samples are not stored: No space left on device"
     monkeypatch.undo()
     file.keep(steps(2))
     assert not file.problem

@@ -73,7 +73,7 @@ def test_a_full_disk_costs_the_program_nothing() -> None:
     whole = b"".join(b"line %d\n" % number for number in range(20_000))
     assert done.stdout.startswith(whole)
     assert done.stderr.decode().splitlines() == [
-        "gpu-workbench: its output cannot be kept: File too large; the run goes on without"
+        "gpu-workbench: its output cannot be stored: File too large; the run goes on without"
     ]
     assert the_run().log.read_bytes() == whole[: 64 << 10]
 

@@ -159,7 +159,7 @@ KNOWN = (
         20,
         variable="GPU_WORKBENCH_RUNS_KEPT",
         flag="",
-        about=f"how many watched runs are kept, 0 to {MOST_RUNS}",
+        about=f"how many watched runs are stored, 0 to {MOST_RUNS}",
         parse=_count,
     ),
     SettingSpec(
@@ -167,7 +167,7 @@ KNOWN = (
         5 << 30,
         variable="GPU_WORKBENCH_RUNS_SIZE",
         flag="",
-        about="what kept runs may take of the disk, such as 5G; 1M at least",
+        about="how much disk stored runs may use, such as 5G; 1M at least",
         parse=_size,
     ),
     SettingSpec(
@@ -175,7 +175,7 @@ KNOWN = (
         256 << 20,
         variable="GPU_WORKBENCH_LOG_SIZE",
         flag="",
-        about="how much of a watched run's output is kept, such as 256M; 1M at least",
+        about="how much of a watched run's output is stored, such as 256M; 1M at least",
         parse=_size,
     ),
 )

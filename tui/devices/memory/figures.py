@@ -206,7 +206,7 @@ def _explain_no_torch(view: DeviceView, worker_pid: int | None) -> str:
     if view.torch is None:
         return view.unpaired or "torch has not said yet which devices it sees"
     if worker_pid is None:
-        return "the runner has no active process"
+        return "no runner is active"
     if view.nvml is not None and find_process(view.nvml, worker_pid) is not None:
         return "torch has reported no memory on this device"
     return "the runner has not used this device yet"

@@ -94,7 +94,7 @@ def _watched(
     sample: Sample | None, worker_pid: int | None, now: float
 ) -> tuple[Reading[int], Reading[int]]:
     if worker_pid is None:
-        nothing = Absent("the runner has no active process")
+        nothing = Absent("no runner is active")
         return nothing, nothing
     process: WatchedProcess | None = None
     if sample is not None:
@@ -110,11 +110,7 @@ def _watched(
 
 def _heap(heap: HostHeap | None, worker_pid: int | None) -> tuple[Reading[int], Reading[int]]:
     if heap is None:
-        why = (
-            "the runner has no active process"
-            if worker_pid is None
-            else "the runner has not said yet"
-        )
+        why = "no runner is active" if worker_pid is None else "the runner has not said yet"
         return Absent(why), Absent(why)
     return (
         reading(heap.in_use, heap.unavailable.get("in_use")),

@@ -90,7 +90,9 @@ def _list(options: ResultsOptions) -> int:
 
 def _explain_empty(database: Database) -> str:
     if not database.count():
-        return f"no results are kept in {database.place}: run and the workbench keep theirs there"
+        return (
+            f"no results are stored in {database.place}: run and the workbench store theirs there"
+        )
     return f"none of {database.count()} results is of that"
 
 

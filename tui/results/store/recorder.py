@@ -82,7 +82,7 @@ class ResultRecorder:
         self._waiting.put(None)
         await asyncio.to_thread(thread.join, END_S)
         if thread.is_alive():
-            self._complain(f"the newest results may not be kept: no answer within {END_S:.0f} s")
+            self._complain(f"the newest results may not be stored: no answer within {END_S:.0f} s")
 
     def _note_sweep(self, request: messages.Run, runs: RunsState) -> None:
         sweep = runs.sweeps.get(request.workload)
@@ -130,9 +130,9 @@ class ResultRecorder:
                 with open_store() as database:
                     database.add([stored])
             except StoreError as error:
-                self._complain(f"results are not kept: {error}")
+                self._complain(f"results are not stored: {error}")
             except Exception as error:  # noqa: BLE001 (whatever it is, it costs this result alone)
-                self._complain(f"results are not kept: {reports.describe_failure(error)}")
+                self._complain(f"results are not stored: {reports.describe_failure(error)}")
 
     def _complain(self, problem: str) -> None:
         if problem not in self.problems:

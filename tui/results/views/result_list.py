@@ -162,21 +162,20 @@ def render_selected(row: StoredRow | None, found: Listing | None, cells: int) ->
 
 
 NOTHING_KEPT = (
-    "No results are kept yet: what is run here, by r or R in the workbench, by gpu-workbench run or"
-    " by compare, is kept in {place}. Results of another box come in by gpu-workbench results"
-    " import FILE."
+    "No results are stored yet. Runs from r or R here, from gpu-workbench run and from compare are"
+    " stored in {place}. To add results of another machine: gpu-workbench results import FILE."
 )
 NO_STORE = (
-    "No results are kept, and this session keeps none: it was started with --no-store. Without it"
-    " they would be kept in {place}."
+    "No results are stored, and this session stores none because of --no-store. Without it, they"
+    " would be in {place}."
 )
 READONLY = (
-    "No results are kept, and this session keeps none: it was started with --readonly. Without it"
-    " they would be kept in {place}."
+    "No results are stored, and this session stores none because of --readonly. Without it, they"
+    " would be in {place}."
 )
 REPLAY = (
-    "This is a recording: nothing of it is kept, and the results that are kept on this box are not"
-    " shown in it. gpu-workbench results lists those."
+    "This is a recording: it stores no results and does not show those of this machine."
+    " gpu-workbench results lists them."
 )
 
 

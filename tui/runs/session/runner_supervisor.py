@@ -177,7 +177,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         try:
             state_folder.store_ceiling(ceiling)
         except OSError as error:
-            text = f"the ceiling is not kept for later: {error}"
+            text = f"the ceiling is not stored for later: {error}"
             self._publish(LogLine("workbench", text, "warning"))
 
     def retry(self) -> None:

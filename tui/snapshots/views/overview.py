@@ -44,12 +44,12 @@ from tui.snapshots.views.words import (
 
 ABOUT = (
     "o opens a snapshot that torch.cuda.memory._dump_snapshot wrote: a pickle, gzip or JSON of any "
-    "torch version. It is read as data, in a process of its own; nothing in it runs and nothing "
-    "leaves this machine."
+    "torch version. A separate process reads it as data: no code in it runs, and nothing leaves "
+    "this machine."
 )
-UNCHANGED = "To have one of where a program runs out of memory, without a change to the program:"
-BEFORE = "To have one by lines in the program, before the work:"
-AFTER = "and after it, or where it runs out of memory:"
+UNCHANGED = "To get one when a program runs out of memory, without changing the program:"
+BEFORE = "To get one with lines in the program, before the work:"
+AFTER = "and after it, or at the OOM:"
 RECORD = "torch.cuda.memory._record_memory_history(max_entries=100000, stacks='python')"
 DUMP = "torch.cuda.memory._dump_snapshot('memory.pickle')"
 """Each on a line of its own, to be copied."""

@@ -182,7 +182,7 @@ class RunWithoutScreen:
         while not (process.has_ended and all(each.done() for each in shown)):
             if process.log_problem and not told:
                 told = True
-                say(f"its output cannot be kept: {process.log_problem}; the run goes on without")
+                say(f"its output cannot be stored: {process.log_problem}; the run goes on without")
             if self._left is not None:
                 raise LeftError(run, self._left)
             await asyncio.sleep(LOOK_S)

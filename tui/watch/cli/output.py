@@ -182,7 +182,7 @@ def stored_run_lines() -> list[str]:
     found = runs.kept()
     if not found:
         return []
-    heading = f"kept runs, in {runs.folder()}; gpu-workbench watch NAME shows one:"
+    heading = f"stored runs, in {runs.folder()}; gpu-workbench watch NAME shows one:"
     return [heading, *map(_stored_run_line, found)]
 
 

@@ -97,7 +97,7 @@ def _show(options: WatchOptions) -> int:
         return _change_run(name, more[0])
     if more or options.prints:
         words = " ".join(secrets.command_line(options.command))
-        raise UsageError(f"{words}: give a command after --, or the name of one kept run alone")
+        raise UsageError(f"{words}: give a command after --, or the name of one stored run alone")
     return show(name, options.given)
 
 

@@ -14,9 +14,9 @@ def run_left_words(run: StartedRun) -> str:
     """Return the state of a run that is left, its folder, and how to come back to it."""
     run = start.with_end(run)
     if run.ended is None and not run.goes_on:
-        told = f"{name_of(run)}: {unseen_end_words(run.last_sign)}; kept in {run.folder}"
+        told = f"{name_of(run)}: {unseen_end_words(run.last_sign)}; stored in {run.folder}"
     elif run.ended is None:
-        told = f"{name_of(run)} goes on as process {run.pid}; kept in {run.folder}"
+        told = f"{name_of(run)} goes on as process {run.pid}; stored in {run.folder}"
     else:
         told = end_in_words(run)
     return f"{told}; gpu-workbench watch {run.folder.name} shows it again"
@@ -31,7 +31,7 @@ def end_in_words(run: StartedRun) -> str:
         how = "ended with an unknown exit code"
     else:
         how = f"ended with exit code {run.code}"
-    return f"{name_of(run)} {how} after {lasted}; kept in {run.folder}"
+    return f"{name_of(run)} {how} after {lasted}; stored in {run.folder}"
 
 
 def signal_name(number: int) -> str:

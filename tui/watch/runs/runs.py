@@ -265,11 +265,11 @@ def named(name: str) -> StartedRun:
     exact = [run for run in found if run.folder.name == name]
     fitting = exact or [run for run in found if run.folder.name.startswith(name)]
     if not fitting:
-        raise LookupError(f"no kept run is named {name}; gpu-workbench watch lists them")
+        raise LookupError(f"no stored run is named {name}; gpu-workbench watch lists them")
     if len(fitting) > 1:
         names = ", ".join(run.folder.name for run in fitting[:3])
         more = ", ..." if len(fitting) > 3 else ""
-        raise LookupError(f"{len(fitting)} kept runs begin with {name}: {names}{more}; give more")
+        raise LookupError(f"{len(fitting)} stored runs begin with {name}: {names}{more}; give more")
     return fitting[0]
 
 

@@ -94,7 +94,7 @@ class SamplesFile:
             line = wire.encode(event)
             self._append(b"\n" + line if self._torn else line)
         except OSError as error:
-            self.problem = f"its samples are not kept: {error.strerror}"
+            self.problem = f"its samples are not stored: {error.strerror}"
             return
         self.problem = ""
         self._written[type(event)] = event.at

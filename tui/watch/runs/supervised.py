@@ -41,7 +41,7 @@ class Supervised:
         self.returncode: int | None = None
         """As of ``Popen``: below 0 the signal that has ended it; ``None`` where not known."""
         self.log_problem = ""
-        """Why its output cannot be kept."""
+        """Why its output cannot be stored."""
         self._link = link
         self._supervisor = supervisor
         self._text = b""

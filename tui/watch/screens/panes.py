@@ -99,13 +99,13 @@ class KeptPane(Pane):
 
     def _nothing(self, cells: int) -> list[Line]:
         if self.runs is None:
-            return [line(f"reading the runs that are kept{glyphs.GLYPHS.ellipsis}")]
+            return [line(f"reading the stored runs{glyphs.GLYPHS.ellipsis}")]
         return none_lines(cells)
 
     def state_changed(self) -> None:
         """Draw the list, or what to do where there is nothing in it."""
         some = bool(self.runs)
-        self.retitle(f"Runs under the watch   {len(self.runs or ())} kept")
+        self.retitle(f"Runs under the watch   {len(self.runs or ())} stored")
         self._heading.display = self.list.display = some
         self._none.display = not some
         for part in (self._heading, self.list, self._none):

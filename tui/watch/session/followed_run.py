@@ -336,7 +336,7 @@ class FollowedRun:
         if self._output.problem:
             notes.append(self._output.problem)
         elif why := start.log_problem(self.run):
-            notes.append(f"its output cannot be kept: {why}; the run goes on without")
+            notes.append(f"its output cannot be stored: {why}; the run goes on without")
         elif not self._output.lines and not self.run.log.exists():
             notes.append("its output went to where it was started: --here and --env keep none")
         if not self.run.folder.exists():

@@ -79,7 +79,7 @@ def is_on(state: WatchedRun) -> bool:
 def going_on_words(run: StartedRun) -> str:
     """Return the message on a run that is left."""
     return (
-        f"{command_words(run)} goes on; it is kept in {clean(str(run.folder))}. "
+        f"{command_words(run)} goes on; it is stored in {clean(str(run.folder))}. "
         f"gpu-workbench watch {clean(run.folder.name)} shows it again."
     )
 
@@ -262,8 +262,8 @@ def no_snapshot_words(row: WatchedDevice | None) -> str:
 # ---- the runs that are kept ----
 
 NONE_KEPT = (
-    "No run is kept. This runs a training, which is not changed, under the watch: its memory is "
-    "shown here, and where it runs out of memory a snapshot tells why."
+    "No run is stored. This command runs a training unchanged and watches it: this tab shows its "
+    "memory, and after an OOM the reason."
 )
 
 
