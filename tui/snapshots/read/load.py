@@ -111,8 +111,8 @@ _SPACE = b"\xef\xbb\xbf \t\r\n"
 _TICK = 1 << 16
 _TAIL = 16
 _CONTAINERS_BASE, _LEAST_TEXT = 100_000, 8
-"""Lower bound for the limit on lists and objects, and the minimum text length for one of them: a
-snapshot has some 50 characters for each."""
+"""Limit on lists and objects in a text: a base, plus one for each so many characters. A snapshot
+has some 50 characters for each."""
 
 
 def is_json(head: bytes) -> bool:
@@ -195,8 +195,8 @@ Where: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 """A path, ``-`` for standard input, or an open binary stream."""
 
 _ITEMS_BASE, _SMALLEST_ITEM = 1000, 16
-"""Minimum number of allowed items, and minimum size in bytes of a distinct entry, block or
-annotation in a file; only a file that references one item repeatedly has more of them."""
+"""Limit on items in a file: a base, plus one for each so many bytes. A distinct entry, block or
+annotation takes more bytes; only repeated references to one item exceed the limit."""
 
 
 class _GivenUp(BaseException):

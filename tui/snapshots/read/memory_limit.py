@@ -7,7 +7,7 @@ what            expected            allowed
 ==============  ==================  ===============================
 a pickle        48 MiB + 5 x size   256 MiB + 14 x size
 JSON            48 MiB + 4 x size   256 MiB + 10 x size
-from a pipe     cannot be told      a quarter of what is available
+from a pipe     unknown             a quarter of available memory
 ==============  ==================  ===============================
 
 Sizes are unpacked sizes. Measurements on snapshots of a million entries, Python included: 3.7 x for
@@ -143,8 +143,7 @@ def most_unpacked(byte: int) -> int:
 
 
 def available(meminfo: Path = Path("/proc/meminfo"), cgroup: Cgroup | None = None) -> int | None:
-    """Return the bytes that this process can still allocate; ``None`` if the system reports
-    none."""
+    """Return the bytes that this process can still allocate; ``None`` if that is unknown."""
     found = []
     try:
         lines = meminfo.read_text(encoding="ascii", errors="replace").splitlines()
