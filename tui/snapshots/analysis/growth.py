@@ -3,9 +3,9 @@
 A line grows if the minimum of its live bytes rises steadily: net, so temporaries of the same line
 do not hide the growth, and in bytes, so a tensor that ``torch.cat`` replaces by a longer one
 counts. Long-lived memory that was allocated at once (a model's parameters, the state from an
-optimizer's first step) differs: growth continues to the end. Activations of a pass look the same
-within the first pass, but a line outside all modules runs less often in one pass than a program has
-steps, and a stack inside a module must occur more often than a model has layers.
+optimizer's first step) stops growing, while a leak continues to the end. Activations of a pass look
+the same within the first pass, but a line outside all modules runs less often in one pass than a
+program has steps, and a stack inside a module must occur more often than a model has layers.
 """
 
 from __future__ import annotations

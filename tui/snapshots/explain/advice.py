@@ -174,7 +174,7 @@ def _graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
     return [no_grad, detach] if evaluates else [detach, no_grad]
 
 
-# ---- what the model itself takes ----
+# ---- memory of the model ----
 
 
 def _parameters(asked: FailedRequest) -> list[Remedy]:
@@ -267,7 +267,7 @@ def _temporaries(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-# ---- what the batch takes ----
+# ---- memory of the batch ----
 
 
 def _activations(asked: FailedRequest) -> list[Remedy]:
@@ -383,7 +383,7 @@ _OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], list[Remedy]]] = {
 }
 
 
-# ---- beside the cause ----
+# ---- independent of the cause ----
 
 
 def _twice_a_block(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:

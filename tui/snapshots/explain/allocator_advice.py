@@ -107,7 +107,7 @@ def private(asked: FailedRequest) -> list[Remedy]:
     return [*graph_pools(asked), *mem_pools(asked)]
 
 
-# ---- outside of torch's live memory ----
+# ---- memory outside torch's live tensors ----
 
 
 def limit(asked: FailedRequest) -> list[Remedy]:

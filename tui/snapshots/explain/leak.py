@@ -154,7 +154,7 @@ def _plausible(evidence: Evidence) -> bool:
     return inventory is None or (inventory.step >= FEW and not steady(evidence))
 
 
-# ---- by the inventory ----
+# ---- from the inventory ----
 
 
 def _training(inventory: Inventory) -> bool:
@@ -440,7 +440,7 @@ def _unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) ->
     )
 
 
-# ---- by a history ----
+# ---- from a history ----
 
 
 def _by_history(evidence: Evidence, rate: Rate | None) -> Leak | None:

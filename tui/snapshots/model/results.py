@@ -44,13 +44,15 @@ Cause = Literal[
 ]
 """The reason why an allocation failed.
 
-``larger than the device``: the request is larger than the device's total. ``larger than what was
-free``: much of the device was free, but the request was even larger. ``truly full``: live memory
-fills the device, whose total is known. ``fragmentation``: enough memory is cached, but no piece is
-large enough. ``other streams``: memory is cached, but for a different stream. ``private pools``:
-memory is cached inside CUDA-graph or MemPool pools. ``other processes``: other processes use the
-device's memory. ``process limit``: ``set_per_process_memory_fraction`` was reached. ``refused with
-memory free``: the device had more free memory than torch requested from the driver.
+- ``larger than the device``: the request is larger than the device's total.
+- ``larger than what was free``: much of the device was free, but the request was even larger.
+- ``truly full``: live memory fills the device, whose total is known.
+- ``fragmentation``: enough memory is cached, but no piece is large enough.
+- ``other streams``: memory is cached, but for a different stream.
+- ``private pools``: memory is cached inside CUDA-graph or MemPool pools.
+- ``other processes``: other processes use the device's memory.
+- ``process limit``: ``set_per_process_memory_fraction`` was reached.
+- ``refused with memory free``: the device had more free memory than torch requested.
 """
 Change = Literal["new", "grown", "shrunk", "gone"]
 BEFORE = -1

@@ -113,7 +113,7 @@ class SitesPane(SnapshotPane):
         self.stack.rebuild()
         self._retitle()
 
-    # ---- what is needed ----
+    # ---- requests ----
 
     def needs(self) -> Sequence[Need[Any, Any]]:
         """Return requests for the children of unfolded nodes and for the stack at the cursor."""

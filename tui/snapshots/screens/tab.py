@@ -202,7 +202,7 @@ class SnapshotTab(CommandScreen):
     def action_snapshot_end(self) -> None:
         self.session.to_end()
 
-    # ---- how it is shown ----
+    # ---- display options ----
 
     def action_snapshot_group(self) -> None:
         self.session.next_grouping()

@@ -163,7 +163,7 @@ class TimelinePane(SnapshotPane):
         self.state.rebuild()
         self._retitle()
 
-    # ---- what is needed ----
+    # ---- requests ----
 
     def needs(self) -> Sequence[Need[Any, Any]]:
         """Return requests for the timeline, the state at the cursor, and the chosen layer there."""

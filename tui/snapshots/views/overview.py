@@ -58,7 +58,7 @@ MOST_ENTRIES = 1000
 TOLD_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments", "max_split_size")
 
 
-# ---- before there is one -------------------------------------------------------------------------
+# ---- no open file --------------------------------------------------------------------------------
 
 
 def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
