@@ -1,1 +1,1 @@
-"""Why memory ran out, who held it, where it lay: pure functions of a snapshot."""
+"""The cause of an OOM, the owners of memory and its layout: pure functions of a snapshot."""

@@ -1,4 +1,4 @@
-"""What would have helped against one failed allocation, and the allocator's settings for it."""
+"""Remedies for one failed allocation, based on the allocator's settings."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tui.snapshots.model.results import Advice, Cause
 from tui.snapshots.model.snapshot import TorchVersions
 
 _RENAMED = (2, 9)
-"""The first torch that reads ``PYTORCH_ALLOC_CONF``; it warns of the older name."""
+"""The first torch version that reads ``PYTORCH_ALLOC_CONF`` and deprecates the older name."""
 _NEW, _OLD = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
 _DIVISIONS = re.compile(r":\s*[1-9]")
 
 
 def is_on(settings: dict[str, str], name: str) -> bool | None:
-    """Return whether an allocator setting is on; ``None`` where the file does not say."""
+    """Return whether an allocator setting is on; ``None`` if the file does not contain it."""
     value = settings.get(name)
     return None if value is None else value.strip().lower() in ("true", "1", "yes", "on")
 
@@ -30,7 +30,7 @@ def rounds_sizes_up(settings: dict[str, str]) -> bool:
 
 
 def expandable_segments(torch: TorchVersions) -> str:
-    """Return the setting of expandable segments, by the name that the file's torch knows."""
+    """Return the setting of expandable segments, under the name that the file's torch uses."""
     value = "=expandable_segments:True"
     if torch.least is not None and torch.least >= _RENAMED:
         return _NEW + value
@@ -40,21 +40,21 @@ def expandable_segments(torch: TorchVersions) -> str:
 
 
 SMALL_PIN = 0.25
-"""Blocks that pin a span count as cheap to move if they hold less than this share of it."""
+"""Maximum share of a span that its blocks may hold to count as cheap to move."""
 _CACHED: tuple[Cause, ...] = ("fragmentation", "other streams", "private pools")
-"""Causes that lie in what was cached."""
+"""Causes that lie in cached memory."""
 
 
 def advise(
     figures: Figures, explanation: Explanation, cause: Cause, window: Window | None
 ) -> tuple[Advice, ...]:
-    """Advice for one failed allocation, the most telling first.
+    """Return the remedies for one failed allocation, the most important first.
 
     Args:
-        figures: of the failure.
-        explanation: of it, with the advice that follows its leading cause.
-        cause: as the allocator's figures tell it.
-        window: the fewest blocks whose release would have made a piece large enough.
+        figures: figures of the failure.
+        explanation: explanation of the failure, with the advice for its leading cause.
+        cause: cause according to the allocator's figures.
+        window: cheapest blocks whose release would have made a large enough piece.
     """
     made = [Advice(each.what, each.why) for each in explanation.advice]
     made += _pins(figures, cause, window)

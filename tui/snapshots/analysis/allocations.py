@@ -1,4 +1,4 @@
-"""Every allocation of a trace, in columns: where it began, when it was freed, what it is."""
+"""A table of all allocations in a trace, in columns: start, end, address, size and stack."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tui.snapshots.model.snapshot import (
 )
 
 _UNKNOWN, _CLOSED = -1, -2
-"""Instead of a row: nothing is known of an address, or what was there has been freed."""
+"""Values in place of a row: the address is unknown, or its allocation was freed."""
 _NOT_FREED = -1
-"""Instead of a size: as no allocation has it."""
+"""Value in place of a size that no allocation has."""
 
 
 @dataclass(slots=True)
 class _Lives:
-    """When each allocation began and ended, and which event tells its address and size."""
+    """Start and end of each allocation, and the event that records its address and size."""
 
     start: array[int]
     requested: array[int]
@@ -33,51 +33,52 @@ class _Lives:
     before: list[int]
     """Rows that predate the trace."""
     latest: dict[int, int]
-    """By address: the row of what the trace leaves live there, or that it was freed."""
+    """The row of each address that is live at the end of the trace, or a mark that it was freed."""
     double: int
     unmatched: int
 
 
 @dataclass(frozen=True, slots=True)
 class Allocations:
-    """The allocations that were live at any time of one device's trace; one row each.
+    """The allocations that were live at any time in one device's trace; one row each.
 
-    Rows of the trace come in the order of their first mention, then those that no entry mentions
-    because they predate the trace and are still there. An allocation is live at event E when
-    ``start <= E < completed``, and pending when ``requested <= E < completed``.
+    Rows of the trace come in the order of their first mention, followed by those without an entry,
+    because they predate the trace and still exist. An allocation is live at event E if
+    ``start <= E < completed``, and pending if ``requested <= E < completed``.
     """
 
     device: int
     events: int
     start: array[int]
-    """``i``: its alloc event; ``BEFORE`` where it predates the trace."""
+    """``i``: its alloc event; ``BEFORE`` if it predates the trace."""
     requested: array[int]
-    """``i``: its free_requested event; ``events`` (one past the last) where there is none, and
-    ``BEFORE`` where it was requested before the trace."""
+    """``i``: its free_requested event; ``events`` (one past the last) if there is none, and
+    ``BEFORE`` if the request predates the trace."""
     completed: array[int]
-    """``i``: its free_completed event; ``events`` where there is none."""
+    """``i``: its free_completed event; ``events`` if there is none."""
     address: array[int]
     size: array[int]
-    """``q``: the bytes that were requested."""
+    """``q``: the requested bytes."""
     block: array[int]
-    """``q``: size of its block where it is still there at the end, else 0: not known."""
+    """``q``: size of its block if it still exists at the end, else 0 for unknown."""
     stack: array[int]
-    """``I``: of the alloc; 0 where it predates the trace and is gone (the stack of a free may be
-    that of the free)."""
+    """``I``: stack of the alloc; 0 if it predates the trace and is gone, because a free may record
+    its own stack."""
     stream: array[int]
     pool: array[int]
-    """``h``: number into ``Snapshot.pools``, ``NEVER_TOLD`` where neither entry nor block say."""
+    """``h``: index into ``Snapshot.pools``, ``NEVER_TOLD`` if neither entry nor block has a
+    pool."""
     context: array[int]
     doubts: tuple[str, ...]
     sound: bool
-    """The trace agrees with itself and with the blocks at the end:
-    :mod:`tui.snapshots.analysis.summary` has nothing to find there."""
+    """True if the trace agrees with itself and with the blocks at the end, so that
+    :mod:`tui.snapshots.analysis.summary` has nothing to check."""
 
     def __len__(self) -> int:
         return len(self.start)
 
     def live_at(self, event: int) -> list[int]:
-        """Rows that are live right after an event, ascending; -1 is before the first."""
+        """List the rows that are live right after an event, ascending; -1 is before the first."""
         if event >= self.events - 1:
             return _find_rows(self.completed, self.events, before=len(self))
         return [
@@ -87,22 +88,22 @@ class Allocations:
         ]
 
     def allocated_between(self, first: int, last: int) -> list[int]:
-        """Rows whose alloc event lies within two events, both included."""
+        """List the rows whose alloc event lies within two events, inclusive."""
         return [row for row, start in enumerate(self.start) if first <= start <= last]
 
     def rounded(self, row: int) -> int:
-        """Size of its block: as the file has it, else rounded up to 512 bytes."""
+        """Return the size of a row's block: from the file, else rounded up to 512 bytes."""
         return self.block[row] or round_up(self.size[row])
 
     def name(self, row: int) -> str:
-        """``0x7f12…#2``: its address and the how manieth there; 0 predates the trace."""
+        """Format ``0x7f12…#2``: address and count of allocations there; 0 predates the trace."""
         if self.start[row] == BEFORE:
             return f"{self.address[row]:#x}#0"
         same = _find_rows(self.address, self.address[row], before=row + 1)
         return f"{self.address[row]:#x}#{sum(self.start[other] != BEFORE for other in same)}"
 
     def find_holder(self, address: int, event: int) -> int | None:
-        """Return the row whose block holds an address right after an event, or ``None``."""
+        """Return the row whose block contains an address right after an event, or ``None``."""
         for row in self.live_at(event):
             begin = self.address[row]
             if begin <= address < begin + self.rounded(row):
@@ -127,13 +128,13 @@ class Allocations:
 def round_up(size: int) -> int:
     """Return the size of the block for a request: a multiple of 512, at least 512.
 
-    As ``CUDACachingAllocator::round_size`` without ``roundup_power2_divisions``.
+    Follows ``CUDACachingAllocator::round_size`` without ``roundup_power2_divisions``.
     """
     return max(512, (size + 511) & ~511)
 
 
 def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
-    """Build the table; linear, below a second for a million entries."""
+    """Build the table in linear time, below a second for a million entries."""
     lives = _lives(device)
     pools = {pool: number for number, pool in enumerate(snapshot.pools)}
     streams = {stream: number for number, stream in enumerate(snapshot.streams)}
@@ -176,8 +177,8 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
                 pool[found] = segment_pool
             if not stack[found]:
                 stack[found] = block.stack
-    # An allocation that the trace leaves live and the blocks do not know was freed unrecorded: it
-    # must not be counted at the end, where the blocks are the truth.
+    # An allocation that is live at the end of the trace but missing in the blocks was freed without
+    # a record. It must not count at the end, where the blocks are authoritative.
     for row in vanished.values():
         lives.completed[row] = max(lives.start[row], len(trace) - 1)
     return Allocations(
@@ -206,9 +207,9 @@ def _lives(device: DeviceSnapshot) -> _Lives:
         int(Action.FREE_REQUESTED),
         int(Action.FREE_COMPLETED),
     )
-    # Where the trace records requests, a free that is completed without one was requested before.
+    # If the trace records requests, a completed free without one was requested earlier.
     asked_before = BEFORE if Action.FREE_REQUESTED in trace.action else events
-    # Each row has one of these; where it was freed is filled in.
+    # Each row has one of these values, replaced when the row is freed.
     most = sum(map(trace.action.count, (alloc, free_requested, free_completed)))
     requested = array("i", [events]) * most
     completed = array("i", [events]) * most
@@ -263,7 +264,7 @@ def _lives(device: DeviceSnapshot) -> _Lives:
 
 
 def _freed_as_allocated(trace: Trace, lives: _Lives, sizes: array[int]) -> bool:
-    """Return whether all that was freed had the size that was told before."""
+    """Return whether every free has the size recorded for its allocation."""
     at_end = trace.size + array("q", [_NOT_FREED])
     differ: int = sum(map(operator.ne, map(at_end.__getitem__, lives.completed), sizes))
     never = lives.completed.count(len(trace))
@@ -271,14 +272,14 @@ def _freed_as_allocated(trace: Trace, lives: _Lives, sizes: array[int]) -> bool:
 
 
 def _pick(code: str, column: array[int], places: array[int]) -> array[int]:
-    """Return some items of a column; one of equal items, as is common, is not searched."""
+    """Return the items at some positions of a column; skip the search if all items are equal."""
     if column == column[:1] * len(column):
         return array(code, column[:1]) * len(places)
     return array(code, map(column.__getitem__, places))
 
 
 def _find_rows(column: array[int], value: int, before: int) -> list[int]:
-    """Rows of a value, below a row; ``array.index`` searches faster than a loop."""
+    """List the rows with a value, up to a row; ``array.index`` is faster than a loop."""
     found: list[int] = []
     row = -1
     while True:

@@ -1,4 +1,4 @@
-"""Everything that can be asked of a snapshot, with what is costly worked out once."""
+"""All analyses of a snapshot, with cached intermediate results."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from tui.snapshots.model.snapshot import DeviceSnapshot, Snapshot
 
 TOP = 10
 COLUMNS = 256
-"""Of the whole trace, at whose moments it is decided what gets a layer of its own."""
+"""Number of moments over the whole trace that decide which layers are shown separately."""
 
 
 class DeviceAnalysis:
-    """One device of a file. Events are numbers into its trace; ``None`` is the end."""
+    """One device of a file. Events are indices into its trace; ``None`` is the end."""
 
     def __init__(self, snapshot: Snapshot, device: DeviceSnapshot, stacks: Stacks) -> None:
         self.snapshot = snapshot
@@ -57,7 +57,7 @@ class DeviceAnalysis:
 
     @cached_property
     def faults(self) -> tuple[str, ...]:
-        """What the file says of it that does not agree, one line for each kind."""
+        """Inconsistencies of the device's data, one line for each kind."""
         return check(self.device, self.allocations, self.replay)
 
     @cached_property
@@ -82,7 +82,7 @@ class DeviceAnalysis:
 
     @cached_property
     def categories(self) -> Categories:
-        """What the allocations are for, as far as the file tells."""
+        """The purposes of the allocations, as far as the file records them."""
         return Categories(
             self.snapshot, self.stacks, self.device.trace, self.allocations, lambda: self.cover
         )
@@ -115,7 +115,7 @@ class DeviceAnalysis:
         return self.layers(stacking).part(key, at, self.replay.live_at(at))
 
     def layout(self, event: int | None) -> Layout:
-        """Where everything lay right after an event; the last one asked for is kept.
+        """Return the memory layout right after an event; the latest layout is cached.
 
         Raises:
             IndexError: the trace has no such event.
@@ -129,7 +129,7 @@ class DeviceAnalysis:
         return self._layout[1]
 
     def entry(self, event: int) -> Entry:
-        """One entry of the trace.
+        """Return one entry of the trace.
 
         Raises:
             IndexError: the trace has no such event.
@@ -146,7 +146,7 @@ class DeviceAnalysis:
         return moment.state_of(self.replay, self.layout(event), event, entry)
 
     def sites(self, query: Query) -> SiteTree:
-        """Return the tree that answers a query; the last one asked for is kept.
+        """Return the tree that answers a query; the latest tree is cached.
 
         Raises:
             SearchError: a bad or too costly pattern.
@@ -165,11 +165,11 @@ class DeviceAnalysis:
         return self._tree[1]
 
     def top(self, event: int | None, limit: int = TOP) -> tuple[Top, ...]:
-        """Return the sites that held the most right after an event."""
+        """Return the sites that held the most memory right after an event."""
         return top_of(self.sites(Query(event=event)).listing(limit=limit))
 
     def growth(self, event: int | None) -> Growth | None:
-        """Return the site that grew up to an event, or ``None``."""
+        """Return the site that grew until an event, or ``None``."""
         live = self.replay.live_at_end if event is None else self.replay.live_at(event)
         return growth(self.allocations, self.device.trace, self.stacks, event, live)
 
@@ -181,7 +181,7 @@ class DeviceAnalysis:
         first: int = 0,
         last: int | None = None,
     ) -> Timeline:
-        """Return the memory over the events.
+        """Return the memory over the events, in columns.
 
         Raises:
             ValueError: no columns.
@@ -205,13 +205,13 @@ class DeviceAnalysis:
         top: int = TOP,
         circumstances: Circumstances | None = None,
     ) -> Verdict:
-        """Why the allocation of an OOM entry failed.
+        """Explain why the allocation of an OOM entry failed.
 
         Args:
-            event: the number of an OOM entry.
-            texts: messages of exceptions; one that fits the entry adds what the file lacks.
-            top: sites to list.
-            circumstances: what a watch knows of the program.
+            event: index of an OOM entry.
+            texts: messages of exceptions; a matching one adds facts missing from the file.
+            top: number of sites to list.
+            circumstances: facts from a watch on the program.
 
         Raises:
             ValueError: the entry is no OOM.
@@ -253,19 +253,19 @@ class DeviceAnalysis:
         )
 
     def message_of(self, event: int, texts: tuple[OomText, ...]) -> OomText | None:
-        """Return the message that tells of an OOM entry; ``None`` where none does."""
+        """Return the message that matches an OOM entry; ``None`` if there is none."""
         size = self.device.trace.size[event]
         return matching_text(texts, self.device.index, _message_sizes(size))
 
     def _find_outside_facts(self, event: int, circumstances: Circumstances) -> OutsideFacts:
-        """Return the file's other facts of its last OOM: only this one has an inventory."""
+        """Return the file's other facts about its last OOM, the only one with an inventory."""
         inventory, facts = self.snapshot.agent.inventory, self.snapshot.agent.facts
         last = event == self.replay.ooms[-1]
         here = facts is not None and facts.device == self.device.index and last
         return OutsideFacts(inventory if here else None, facts if here else None, circumstances)
 
     def summary(self, *, top: int = TOP) -> Summary:
-        """Return the figures that sum up the device."""
+        """Summarize the device."""
         peak = self.replay.peak_event if self.replay.events else None
         if peak is None and self.replay.events:
             peak = -1
@@ -291,17 +291,17 @@ class DeviceAnalysis:
         start: int | None = None,
         end: int | None = None,
     ) -> tuple[Cell, ...]:
-        """Return a segment, by its number among the rows, or a part of its addresses, as cells."""
+        """Return a segment, by its row index, or a part of its addresses, as cells."""
         return cells(self._part(event, row), width, start=start, end=end)
 
     def pieces(self, event: int | None, row: int) -> tuple[Piece, ...]:
-        """Return the blocks and gaps of a segment, by its number among the rows."""
+        """Return the blocks and gaps of a segment, by its row index."""
         return pieces(self._part(event, row), self.stacks)
 
     def pinning(self, event: int | None, row: int, most: int = 1) -> Pinning | None:
         """Return the blocks of a segment, ``most`` at most, whose release frees the longest span.
 
-        ``None`` where nothing of the segment is in use.
+        Return ``None`` if the segment is not in use at all.
         """
         part = self._part(event, row)
         window = widest_window(part, most)
@@ -311,7 +311,7 @@ class DeviceAnalysis:
         return pinning(window, part.largest, self.stacks, self.allocations, at)
 
     def _pools(self, query: Query) -> dict[int, int]:
-        """Pools by row, for entries of torch before 2.12, which do not tell theirs."""
+        """Return pools by row, for entries before torch 2.12, which do not record them."""
         if query.grouping != "pool" or query.mode != "live":
             return {}
         return pools_of_rows(self.snapshot, self.layout(query.event))
@@ -328,7 +328,7 @@ class DeviceAnalysis:
 
 
 def _message_sizes(asked: int) -> tuple[int, ...]:
-    """Return the sizes that an OOM's message may name: torch prints the segment's size."""
+    """Return the sizes that an OOM's message may contain: torch prints the segment's size."""
     return asked, segment_for(round_up(asked), expandable=False)
 
 
@@ -345,13 +345,13 @@ class Analysis:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What the file says that does not agree; empty for a sound file."""
+        """Inconsistencies of the file; empty for a consistent file."""
         return tuple(line for device in self.devices.values() for line in device.faults)
 
     def side(
         self, index: int, *, at_peak: bool = False, grouping: Grouping = "site"
     ) -> ComparedState:
-        """One device at the end or at its peak, to be compared.
+        """Return one device at the end or at its peak, for a comparison.
 
         Raises:
             KeyError: the file has no such device.

@@ -1,14 +1,15 @@
-"""Why an allocation failed, decided from the figures.
+"""The cause of a failed allocation, derived from the figures.
 
-The allocator first looks for a cached piece; then it asks the driver for a new segment; then it
-gives its whole free segments back and asks again; only then an ``oom`` entry is written. So what is
-still cached at that entry sits beside live blocks, or in private pools. It is to blame if the
-request would have succeeded had it been free to the driver; of several that would have been enough
-the largest is. Where a good part of the device was free or cached and the request was larger still,
-the request is to blame. What is live fills the device only where the device's total is known.
+The allocator first looks for a cached piece, then requests a new segment from the driver, then
+releases its entirely free segments and requests again; only if that fails does it write an ``oom``
+entry. Memory still cached at that entry therefore shares segments with live blocks or belongs to
+private pools. It is to blame if the request would have succeeded with that memory returned to the
+driver; if several kinds would have been enough, the largest one is to blame. If much of the device
+was free or cached and the request was even larger, the request is to blame. Live memory counts as
+filling the device only if the device's total is known.
 
-A tensor over all pairs of N things has N x N elements, and few other sizes are a square times the
-size of an element: for a request of 1 GiB, one in 250 would be one by chance.
+A tensor over all pairs of N items has N x N elements, and few other sizes are a square times the
+size of an element: a random request of 1 GiB matches with a probability of 1 in 250.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from tui.snapshots.analysis.layout import LARGE_SEGMENT, SMALL_REQUEST, SMALL_SE
 from tui.snapshots.model.results import Cause
 
 SMALLEST_SQUARE = 64 << 20
-"""Bytes below which too many sizes are a square times the size of an element."""
+"""Lower limit in bytes: below it, too many sizes are a square times the size of an element."""
 _ELEMENTS = (
     (4, "float32"),
     (2, "float16 or bfloat16"),
     (8, "float64 or int64"),
     (1, "bool or int8"),
 )
-"""Bytes of an element and what has so many, the likelier first."""
+"""Element sizes in bytes and their types, the most likely first."""
 
 
 def squares(size: int) -> tuple[tuple[int, str], ...]:
-    """Return the square tensors that take a size: their rows and what their elements are.
+    """Return the square tensors of a given size: their rows and their element types.
 
     Args:
-        size: bytes, as the allocator rounds them up to 512.
+        size: bytes, rounded up to 512 by the allocator.
 
     Returns:
-        The likelier first; a square of a wider type is another one of a narrower, with twice the
-        rows, of which only one is named for the 4 bytes of float32.
+        The most likely first. A square of one type is also a square of a type with a quarter of its
+        bytes and twice the rows; if float32 comes first, the result contains only float32.
     """
     if size < SMALLEST_SQUARE:
         return ()
@@ -54,9 +55,9 @@ def squares(size: int) -> tuple[tuple[int, str], ...]:
 
 
 def shape_words(size: int) -> str:
-    """Return the shape of such a size, to follow ``500 GiB is``; never empty.
+    """Return the shape of a size, as a continuation of ``500 GiB is``; never empty.
 
-    ``as much as 500 000 x 500 000 elements of float32 take``, where it is a square.
+    ``as much as 500 000 x 500 000 elements of float32 take``, for a square.
     """
     found = squares(size)
     if found:
@@ -70,90 +71,89 @@ def shape_words(size: int) -> str:
 
 
 def _round_to_three_digits(value: int) -> str:
-    """Three digits of a number."""
+    """Round a number to three digits and format it."""
     step = 10 ** max(0, len(str(value)) - 3)
     return grouped((value + step // 2) // step * step)
 
 
 SLACK = 1 << 20
-"""How much larger a free piece may look than it was: the rest that a block of the large pool keeps
-when what would be split off is not above 1 MiB."""
+"""Bytes by which a free piece may appear larger than it was: a block of the large pool keeps a rest
+of at most 1 MiB instead of splitting it off."""
 OTHERS_SHARE = 0.1
-"""Other processes are to blame only if they hold at least this share of the device: every process
-has a context, and a desktop takes a little."""
+"""Minimum share of the device from which other processes are to blame: every process has a context,
+and a desktop uses a little."""
 ROOM_SHARE = 0.1
-"""Of the device: where this much was free or cached, the device was not full."""
+"""Share of the device: with this much free or cached, the device was not full."""
 BESIDES = 2 << 30
-"""What a process holds of a device besides PyTorch's memory, at most: context, libraries, NCCL."""
+"""Maximum bytes that a process normally uses besides PyTorch's memory: context, libraries, NCCL."""
 TOTAL_WITHIN = 1000
-"""The total is true to such a part of itself: the text of the exception prints two decimals."""
+"""Relative precision of the total, as a divisor: the exception's text prints two decimals."""
 LIMITS = (
     "a MIG instance or a vGPU's profile, a container's limit on memory, or another process that had"
     " the memory at that moment and gave it back before the event was written"
 )
-"""What may refuse memory that is free, besides ``set_per_process_memory_fraction``."""
+"""Limits that may refuse free memory, besides ``set_per_process_memory_fraction``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is known of one failed allocation; bytes."""
+    """The known facts about one failed allocation, in bytes."""
 
     asked: int
     rounded: int
     serving_largest: int
     serving_cached: int
-    """Pieces of the pool, stream and size class that was asked for."""
+    """Bytes in pieces of the requested pool, stream and size class."""
     kind_cached: int
-    """Pieces that only the size class kept from serving."""
+    """Bytes in pieces that were unusable only because of their size class."""
     streams_cached: int
-    """Pieces that only the stream kept from serving."""
+    """Bytes in pieces that were unusable only because of their stream."""
     private_cached: int
-    """Bytes of the pieces that are cached in other pools."""
+    """Bytes in cached pieces of other pools."""
     live: int
     reserved: int
     device_free: int | None
     total: int | None
     allowed: int | None
     others: int | None
-    """Bytes that other processes hold on the device."""
+    """Bytes that other processes use on the device."""
     others_least: int
-    """What others must have held more than at another moment of the same trace; 0 where nothing
-    says so."""
+    """Lower bound of ``others``, derived from another moment of the same trace; 0 if unknown."""
     expandable: bool
     address_space: bool
     site: str
-    """The line of the program that asked; empty where it is not on record."""
+    """The program line that made the request; empty if it is not on record."""
     told: bool
-    """There is a text of the exception."""
+    """True if the exception's text is available."""
     sizes_rounded_up: bool
-    """The allocator was set to round sizes to more than 512 bytes."""
+    """True if the allocator rounds sizes to more than 512 bytes."""
 
     @property
     def cached(self) -> int:
-        """Bytes of all pieces that were cached, in every pool."""
+        """Bytes of all cached pieces, in every pool."""
         return self.serving_cached + self.kind_cached + self.streams_cached + self.private_cached
 
     @property
     def known(self) -> int:
-        """The device's total, or the least that it has as far as the file tells."""
+        """The device's total, or a lower bound derived from the file."""
         if self.total is not None:
             return self.total
         return self.reserved + (self.device_free or 0) + max(self.others or 0, self.others_least)
 
     @property
     def room(self) -> int:
-        """Bytes that were free on the device or cached here."""
+        """Bytes that were free on the device or cached by this process."""
         return (self.device_free or 0) + self.cached
 
     @property
     def asker(self) -> str:
-        """Who asked, as the subject of a sentence."""
+        """The requester, as the subject of a sentence."""
         return self.site or "a line that is not on record"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The cause, in words for the headline, and the figures that say so, one sentence each."""
+    """The cause, its wording for the headline, and the supporting figures, one sentence each."""
 
     cause: Cause
     reasons: tuple[str, ...]
@@ -161,10 +161,10 @@ class Decision:
 
 
 def segment_for(rounded: int, *, expandable: bool) -> int:
-    """Return the most that the driver is asked for on behalf of a request.
+    """Return the most bytes that torch requests from the driver for an allocation.
 
-    As ``CUDACachingAllocator::get_allocation_size``; an expandable segment is mapped in steps of
-    its page, 2 or 20 MiB, and part of that may be mapped already.
+    Follows ``CUDACachingAllocator::get_allocation_size``; an expandable segment is mapped in steps
+    of its page size, 2 or 20 MiB, and part of that may already be mapped.
     """
     if rounded <= SMALL_REQUEST:
         return SMALL_SEGMENT
@@ -195,7 +195,7 @@ def _build_decision(cause: Cause, *reasons: str, words: str = "") -> Decision:
 
 
 def decide(figures: Figures) -> Decision:
-    """Return the cause of a failure."""
+    """Determine the cause of a failure."""
     needed = segment_for(figures.rounded, expandable=figures.expandable)
     free = figures.device_free
     for look in (_larger_than_device, _contradiction, _not_memory):
@@ -249,10 +249,10 @@ def _larger_than_device(figures: Figures, needed: int) -> Decision | None:
 
 
 def _request_or_full(figures: Figures, needed: int, shortfall: int) -> Decision:
-    """Nothing cached and nobody else is to blame: the request itself, or what is live."""
+    """Blame the request or live memory if the cache and other processes are not to blame."""
     roomy = figures.room >= ROOM_SHARE * figures.known
-    # Where the total is not known, others may hold the rest: then only a request that is larger
-    # than all that is live is to blame for sure.
+    # If the total is unknown, other processes may hold the rest; then only a request larger than
+    # all live memory is certainly to blame.
     if roomy and (figures.total is not None or needed > figures.live):
         return _larger_than_free(figures, needed)
     had = _request_words(figures, needed)
@@ -326,7 +326,7 @@ def _contradiction(figures: Figures, needed: int) -> Decision | None:
 
 
 def _not_memory(figures: Figures, needed: int) -> Decision | None:
-    """Causes that are no lack of memory on the device."""
+    """Return a cause other than a lack of memory on the device."""
     if figures.address_space:
         return _build_decision(
             "unknown", "the message tells of virtual address space that ran out, not memory"

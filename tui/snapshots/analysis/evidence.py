@@ -1,4 +1,4 @@
-"""What a snapshot tells of one failed allocation, as the evidence that it is explained from."""
+"""Evidence for explaining one failed allocation, collected from a snapshot."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tui.snapshots.model.snapshot import Action, Frame, Snapshot, Trace
 
 PoolKind = Literal["CUDA graphs", "MemPool", "private pools"]
 LARGE_BLOCK = 0.03
-"""Of the live bytes, from which a block of half of a request is more than chance."""
+"""Share of the live bytes from which a block of half the request is no coincidence."""
 ROUNDED = 512
-"""Bytes that a request may be told larger than it was."""
+"""Bytes by which a reported request may exceed its true size."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutsideFacts:
-    """What a snapshot's file or a watch tell besides the allocator's state."""
+    """Facts from a snapshot's file or a watch, beyond the allocator's state."""
 
     inventory: Inventory | None
     facts: OomFacts | None
@@ -36,7 +36,7 @@ class OutsideFacts:
 
 
 def code_lines(stack: Iterable[Frame]) -> tuple[CodeLine, ...]:
-    """Return a stack of a snapshot as lines of Python; C++ frames are left out."""
+    """Convert a snapshot's stack to lines of Python, without C++ frames."""
     return tuple(
         CodeLine(frame.filename, frame.line, frame.name)
         for frame in stack
@@ -47,17 +47,17 @@ def code_lines(stack: Iterable[Frame]) -> tuple[CodeLine, ...]:
 def pool_kind(
     pool: tuple[int, int], streams: Iterable[int], stacks: Iterable[tuple[Frame, ...]]
 ) -> PoolKind:
-    """Whose a private pool is.
+    """Determine the owner of a private pool.
 
-    A capture makes its own pool with the number first (``c10::cuda::MemPool::graph_pool_handle``
-    with ``is_user_created=false``). A handle that graphs share and a ``torch.cuda.MemPool`` both
-    have it second; there the stacks of what was allocated in it tell, if they go through torch's
-    files of CUDA graphs, and the stream: the default one cannot be captured.
+    A capture's own pool has its number first (``c10::cuda::MemPool::graph_pool_handle`` with
+    ``is_user_created=false``). A handle shared by graphs and a ``torch.cuda.MemPool`` both have it
+    second. They differ in the stacks of their allocations, if these go through torch's CUDA-graph
+    files, and in the stream: the default stream cannot be captured.
 
     Args:
-        pool: its two numbers.
-        streams: that its segments belong to.
-        stacks: of what was allocated in it.
+        pool: the pool's two numbers.
+        streams: streams of its segments.
+        stacks: stacks of its allocations.
     """
     if pool[0]:
         return "CUDA graphs"
@@ -87,7 +87,7 @@ def private_cached(layout: Layout, stacks: Stacks, need: tuple[int, int]) -> dic
 def purposes(
     table: Allocations, categories: Categories, stacks: Stacks, event: int
 ) -> tuple[Purpose, ...]:
-    """Return the purposes of the live memory after an event; empty where nothing tells them."""
+    """Return the purposes of the live memory after an event; empty if none are known."""
     held: Counter[str] = Counter()
     sites: dict[str, Counter[str]] = {}
     told = False
@@ -109,7 +109,7 @@ def purposes(
 
 
 def grown_of(found: Growth | None, stacks: Stacks) -> Grown | None:
-    """Growth of a history, as evidence."""
+    """Convert a growth from a history to evidence."""
     if found is None or found.kind is None:
         return None
     frame = stacks.site(found.stack).frame
@@ -126,7 +126,7 @@ def grown_of(found: Growth | None, stacks: Stacks) -> Grown | None:
 def half_block(
     table: Allocations, stacks: Stacks, event: int, asked: int, live: int, told: OutsideFacts
 ) -> tuple[str, bool]:
-    """Who has a large live block of exactly half of a request, and whether its type is 16 bits."""
+    """Find a large live block of exactly half of a request: its line, and if its type is 16-bit."""
     inventory = told.inventory
     for each in () if inventory is None else inventory.variables:
         narrow = each.dtype in ("float16", "bfloat16")
@@ -147,14 +147,14 @@ def has_history(trace: Trace) -> bool:
 
 
 MOST_LOOKED_BACK = 100_000
-"""Entries before an OOM that are looked through for the call of backward."""
+"""Maximum number of entries before an OOM to search for the call of backward."""
 
 
 def backward_call(trace: Trace, stacks: Stacks, event: int) -> tuple[CodeLine, ...]:
-    """Return the stack of the last backward call before an event; empty for none.
+    """Return the stack of the last backward call before an event, or an empty stack.
 
-    Autograd's thread has no Python stack. The call itself makes the first gradient, in the thread
-    of the program.
+    Autograd's thread has no Python stack, but the call itself creates the first gradient in the
+    program's thread.
     """
     seen: dict[int, bool] = {0: False}
     for place in range(event - 1, max(-1, event - MOST_LOOKED_BACK), -1):
@@ -182,21 +182,21 @@ def gather_evidence(
     message: OomText | None,
     told: OutsideFacts,
 ) -> Evidence:
-    """Put together what is known of one OOM entry.
+    """Collect the evidence on one OOM entry.
 
     Args:
-        snapshot: the file.
-        trace: of the device.
-        stacks: of the file.
-        table: the device's allocations.
-        categories: of these.
-        layout: at the entry, as are ``state`` and ``figures``.
-        state: what was live and reserved.
-        entry: the OOM.
-        figures: of the failure.
-        growth: of one line until then.
-        message: the exception's text that fits the entry.
-        told: what the file or a watch tell besides.
+        snapshot: snapshot of the file.
+        trace: trace of the device.
+        stacks: stacks of the file.
+        table: allocations of the device.
+        categories: categories of these allocations.
+        layout: layout at the entry, as for ``state`` and ``figures``.
+        state: live and reserved bytes.
+        entry: the OOM entry.
+        figures: figures of the failure.
+        growth: growth of one line until the entry.
+        message: matching text of an exception.
+        told: other facts from the file or a watch.
     """
     event = entry.event
     facts, seen = told.facts, told.circumstances
@@ -204,7 +204,7 @@ def gather_evidence(
     needed = segment_for(figures.rounded, expandable=figures.expandable)
     total, allowed = figures.total, figures.allowed
     if facts is not None and total is None:
-        # What the observer is told is the device's total, or what torch was allowed of it.
+        # torch passes its observer the device's total, or the part that it was allowed to use.
         refused = facts.free >= needed and state.reserved + needed > facts.limit
         total, allowed = (None, facts.limit) if refused else (facts.limit, allowed)
     known = purposes(table, categories, stacks, event)
@@ -262,7 +262,7 @@ def gather_evidence(
 
 
 def _other_holders(message: OomText | None, known: tuple[Holder, ...]) -> tuple[Holder, ...]:
-    """Other processes that a text names; without this one's own figure it may be among them."""
+    """List other processes from the text; without this process's own figure they may include it."""
     if message is None or message.process is None:
         return ()
     names = {each.pid: (each.user, each.command) for each in known}

@@ -1,9 +1,9 @@
-"""Whose code a frame is, the line that an allocation is put down to, and the search for it.
+"""The origin of frames, the program line of an allocation, and the search for frames.
 
-``re`` cannot be interrupted and some patterns take exponential time. So a pattern may repeat no
-group and refer to none, and the ways in which it can match one text are limited: a repeat counts as
-one for each character of the text, which is cut to 200, an option or an alternative as two. So one
-text takes some ten seconds at the very worst, and the search as a whole has a deadline.
+``re`` cannot be interrupted, and some patterns take exponential time. A pattern must therefore not
+repeat groups or use backreferences, and the number of ways to match one text is limited: a repeat
+counts as one way per character of the text, which is cut to 200, and an option or an alternative as
+two. A text takes at most some ten seconds, and the whole search has a deadline.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ NO_STACK = Site("no stack recorded", None, None)
 NATIVE_ONLY = Site("no Python frame (C++ only)", "native", None)
 BEFORE_TRACE = Site("allocated before the recording (no stack)", None, None)
 BEFORE_TRACE_STACK = -1
-"""Stands for a stack's number where the allocation predates the trace and has none."""
+"""Stack number for allocations that predate the trace and therefore have no stack."""
 
 
 class Stacks:
-    """Looks at each frame and each stack of a snapshot once."""
+    """Analyzes each frame and each stack of a snapshot once."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.frames = snapshot.frames
@@ -34,7 +34,7 @@ class Stacks:
         self._callers: dict[int, tuple[tuple[int, int], ...]] = {}
 
     def stack(self, number: int) -> Stack:
-        """Numbers of the frames, innermost first; ``()`` where there is none."""
+        """Return the frame numbers of a stack, innermost first; ``()`` if there are none."""
         return () if number == BEFORE_TRACE_STACK else self._stacks[number]
 
     def of(self, number: int) -> tuple[Frame, ...]:
@@ -42,14 +42,14 @@ class Stacks:
         return tuple(self.frames[frame] for frame in self.stack(number))
 
     def kind(self, frame: int) -> FrameKind:
-        """Whose code a frame, given by its number, is."""
+        """Classify a frame, given by its number, as user, framework or other code."""
         kind = self._kinds.get(frame)
         if kind is None:
             kind = self._kinds[frame] = frame_kind(self.frames[frame])
         return kind
 
     def key(self, frame: int) -> str:
-        """:func:`frame_key` of a frame, given by its number."""
+        """Return :func:`frame_key` of a frame, given by its number."""
         key = self._keys.get(frame)
         if key is None:
             key = self._keys[frame] = frame_key(self.frames[frame])
@@ -58,7 +58,7 @@ class Stacks:
     def site(self, number: int) -> Site:
         """Return the site of an allocation with this stack.
 
-        The innermost frame of the user's code; where there is none the innermost Python frame.
+        The site is the innermost frame of user code, else the innermost Python frame.
         """
         site = self._sites.get(number)
         if site is None:
@@ -66,9 +66,9 @@ class Stacks:
         return site
 
     def path(self, number: int) -> tuple[tuple[int, int], ...]:
-        """From the site outwards: numbers of frames, each with how many were folded before it.
+        """Return frame numbers from the site outwards, each with the count of hidden frames before.
 
-        Of a stack with frames of the user only those are kept; of others all that are Python.
+        The path contains only user frames if there are any, else all Python frames.
         """
         path = self._callers.get(number)
         if path is None:
@@ -96,10 +96,11 @@ class Stacks:
 
 
 TEXT_LIMIT = 200
-"""Characters of a frame that a regular expression sees; of a longer one the last."""
+"""Number of a frame's characters that a regular expression sees; from a longer one the last."""
 PATTERN_LIMIT = 200
 MOST_WAYS = TEXT_LIMIT**3
-"""In which a pattern may match from one place: three repeats, or two and seven options."""
+"""Maximum number of ways a pattern may match from one position: three repeats, or two and seven
+options."""
 DEADLINE_S = 2.0
 
 _TOKEN = re.compile(
@@ -111,22 +112,22 @@ _REPEAT = re.compile(r"\{(\d*)(,?)(\d*)\}\??")
 
 
 class SearchError(ValueError):
-    """The search cannot be done; the text is one line: what, why, what to do."""
+    """The search is impossible; the text is one line: problem, reason, remedy."""
 
 
 def address_in(search: str) -> int | None:
-    """Return the address that a search like ``0x7f12a0`` names; ``None`` if it is not one."""
+    """Parse a search such as ``0x7f12a0`` as an address; return ``None`` for any other text."""
     text = search.strip().lower()
     return int(text, 16) if re.fullmatch(r"0x[0-9a-f]{1,16}", text) else None
 
 
 def matching_frames(stacks: Stacks, search: str, *, regex: bool) -> frozenset[int]:
-    """Return the numbers of the frames that a search finds.
+    """Return the numbers of the frames that match a search.
 
-    Text is searched in ``path:line function`` without regard to case.
+    The search covers ``path:line function`` and ignores case.
 
     Raises:
-        SearchError: a bad or too costly pattern, or the time is up.
+        SearchError: the pattern is invalid or too costly, or the time is up.
     """
     matches = _matcher(search, regex=regex)
     deadline = time.monotonic() + DEADLINE_S
@@ -157,11 +158,11 @@ def _matcher(search: str, *, regex: bool) -> Callable[[str], bool]:
 
 
 def refuse_costly(pattern: str) -> None:
-    """Refuse a pattern that could take exponential time.
+    """Reject a pattern that could take exponential time.
 
     Raises:
-        SearchError: it is too long, repeats a group, refers to one, or has too many repeats or
-            alternatives.
+        SearchError: the pattern is too long, repeats a group, uses a backreference, or has too many
+            repeats or alternatives.
     """
     if len(pattern) > PATTERN_LIMIT:
         raise SearchError(f"a pattern of {len(pattern)} characters: at most {PATTERN_LIMIT}")
@@ -185,7 +186,7 @@ def refuse_costly(pattern: str) -> None:
 
 
 def _ways(token: str) -> int:
-    """In how many ways a part of a pattern may match: 1 for a plain character."""
+    """Count the ways in which a part of a pattern may match: 1 for a plain character."""
     if token[0] in "*+":
         return TEXT_LIMIT
     if token[0] in "?|":

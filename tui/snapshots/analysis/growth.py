@@ -1,12 +1,11 @@
-"""What grew: lines of a program whose memory keeps growing, and sites compared between two states.
+"""Growth: program lines whose memory keeps growing, and sites compared between two states.
 
-A line grows if the least that it holds rises steadily: counted net, so temporaries of the same line
-do not hide it, and in bytes, so a tensor that ``torch.cat`` replaces by a longer one is seen. It is
-told apart from what lives long and was made at once (the parameters of a model, the state that the
-first step of an optimizer makes): growth goes on to the end. And from the activations of a pass,
-which look the same within the first one: a line outside of all modules does not run as often in
-one pass as a program has steps, and a stack inside of one must come again more often than a model
-has layers.
+A line grows if the minimum of its live bytes rises steadily: net, so temporaries of the same line
+do not hide the growth, and in bytes, so a tensor that ``torch.cat`` replaces by a longer one
+counts. Long-lived memory that was allocated at once (a model's parameters, the state from an
+optimizer's first step) stops growing, while a leak continues to the end. Activations of a pass look
+the same within the first pass, but a line outside all modules runs less often in one pass than a
+program has steps, and a stack inside a module must occur more often than a model has layers.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from tui.snapshots.model.results import Change, Difference, DiffRow, Growth, Sit
 from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Trace
 
 MANY = 100
-"""Live allocations of one stack inside a module from which it can be growth."""
+"""Minimum live allocations of one stack inside a module to count as growth."""
 OFTEN = 12
-"""Allocations of one stack outside of all modules from which it can be growth."""
+"""Minimum allocations of one stack outside all modules to count as growth."""
 SHARE = 0.1
-"""Of the live bytes, from which growth is worth telling."""
+"""Minimum share of the live bytes for reported growth."""
 LONGER = 1.5
-"""How much larger what is live is than what a line made at first, where its tensor is replaced by
-longer ones."""
+"""Minimum ratio of the average live size to the average size of a line's first allocations, if
+longer tensors replace shorter ones."""
 REPLACED_SHARE = 0.25
-"""Of the live bytes, from which that is worth telling."""
+"""Minimum share of the live bytes for a report of such a replacement."""
 PARTS = 4
 LEAST_OF_PART = 0.1
-"""Of the growth of a site, in each quarter of the events since the first of its allocations."""
+"""Minimum share of a site's growth in each quarter of the events since its first allocation."""
 _MADE_ONCE = ("parameters", "optimizer state", "optimizer step", "gradients", "cuBLAS workspace")
 _TRAINS = ("optimizer state", "optimizer step", "gradients", "backward pass")
 _MODULES = "/torch/nn/modules/"
@@ -45,7 +44,7 @@ _MODULES = "/torch/nn/modules/"
 
 @dataclass(frozen=True, slots=True)
 class _SiteGrowth:
-    """One site with what its stacks allocated up to a moment."""
+    """One site with the allocations of its stacks up to a moment."""
 
     site: Site
     live: list[int]
@@ -53,17 +52,17 @@ class _SiteGrowth:
     made: list[int]
     """All rows."""
     often: int
-    """Allocations of the stack that comes most often among those outside of all modules."""
+    """Allocations of the most frequent stack outside all modules."""
     most: int
-    """Live allocations of the stack that comes most often."""
+    """Live allocations of the most frequent stack."""
     grew: int
     """Net bytes since its first allocation."""
     replaced: bool
-    """Its tensors are replaced by longer ones."""
+    """True if longer tensors replace its tensors."""
 
     @property
     def function(self) -> tuple[str, str]:
-        """The file and the function that it stands in."""
+        """The file and the function of the site."""
         frame = self.site.frame
         return ("", "") if frame is None else (frame.filename, frame.name)
 
@@ -71,14 +70,14 @@ class _SiteGrowth:
 def growth(
     table: Allocations, trace: Trace, stacks: Stacks, event: int | None, live: int
 ) -> Growth | None:
-    """Return the largest growth of one site up to an event; ``None`` where there is none.
+    """Return the largest growth of one site until an event; ``None`` if there is none.
 
     Args:
-        table: the allocations of a device.
-        trace: of the same device, for times.
-        stacks: of the snapshot.
-        event: the moment, right after it; ``None`` is the end.
-        live: requested bytes that were live then.
+        table: allocations of a device.
+        trace: trace of the same device, for times.
+        stacks: stacks of the snapshot.
+        event: the moment right after it; ``None`` for the end.
+        live: requested bytes live at that moment.
     """
     moment = table.events - 1 if event is None else event
     phases = _Phases(stacks)
@@ -108,7 +107,7 @@ def growth(
 
 
 class _Phases:
-    """The phase of a training step of each stack, and whether a module's code is on it."""
+    """The training phase of each stack, and whether the stack passes through a module's code."""
 
     def __init__(self, stacks: Stacks) -> None:
         self._stacks = stacks
@@ -140,7 +139,7 @@ def _of_module(frame: Frame) -> bool:
 def _lines(
     table: Allocations, stacks: Stacks, phases: _Phases, moment: int, live: int
 ) -> list[_SiteGrowth]:
-    """Return the sites that hold enough and grow steadily."""
+    """Return the sites with enough steadily growing memory."""
     held: dict[int, list[int]] = defaultdict(list)
     for row in table.live_at(moment):
         if table.start[row] >= 0 and table.stack[row]:
@@ -182,7 +181,7 @@ def _lines(
 
 
 def _steady_growth(table: Allocations, made: list[int], moment: int) -> int:
-    """Net bytes by which the least that is held rises in each quarter of the events; else 0."""
+    """Return the net growth of the minimum if it rises in each quarter of the events; else 0."""
     changes = [(table.start[row], table.size[row]) for row in made]
     changes += [
         (table.completed[row], -table.size[row]) for row in made if table.completed[row] <= moment
@@ -197,7 +196,7 @@ def _steady_growth(table: Allocations, made: list[int], moment: int) -> int:
     for event, change in changes:
         now = min(PARTS - 1, (event - first) * PARTS // events)
         while part < now:
-            # What was held at the end of a part lasts into the next one.
+            # Memory held at the end of a part continues into the next one.
             floors[part] = _least(floors[part], value)
             part += 1
             floors[part] = value
@@ -219,14 +218,14 @@ def _least(one: int | None, other: int) -> int:
 
 
 def _is_replaced(table: Allocations, live: list[int], made: list[int]) -> bool:
-    """Return whether few are live of many, and these are larger than the first were."""
+    """Return whether few of many allocations are live, and these exceed the first ones in size."""
     if len(made) < OFTEN or 2 * len(live) > len(made):
         return False
     first = sorted(made, key=table.start.__getitem__)[: max(1, len(made) // PARTS)]
     quarter = table.start[first[-1]]
     then = sum(table.start[row] <= quarter < table.completed[row] for row in first)
     if len(live) > max(OFTEN, 2 * then):
-        return False  # it grows in number
+        return False  # the count grows, not the size
     before = sum(table.size[row] for row in first) / len(first)
     return sum(table.size[row] for row in live) / len(live) >= LONGER * before
 
@@ -246,7 +245,7 @@ def _growth(
     for row in most.live:
         by_stack[table.stack[row]] += table.size[row]
     began, now = trace.time_us[first], trace.time_us[moment]
-    # Of a line that ran as often as its loop, one outside of modules.
+    # Use a line outside all modules that ran as often as its loop.
     often = max(line.often for line in together)
     loops = often if often >= OFTEN else most.most
     return Growth(
@@ -261,14 +260,14 @@ def _growth(
         seconds=None if NEVER_TOLD in (began, now) else max(0, now - began) / 1e6,
         stack=max(by_stack, key=lambda stack: by_stack[stack]),
         net=sum(line.grew for line in together),
-        # Between the first and the last.
+        # Count the intervals between the first and the last.
         repeats=max(1, (len(most.made) if most.replaced else loops) - 1),
         replaced=most.replaced,
     )
 
 
 def growth_words(found: Growth, whose: Literal["were", "are"] = "were") -> str:
-    """One sentence: the site, how much in how many, since when, at what pace."""
+    """Describe growth in one sentence: site, bytes and count, start, pace."""
     ago = found.seconds
     before = "" if ago is None else f" ({duration(ago) if ago >= 60 else seconds(ago)} before)"
     freed = (
@@ -285,20 +284,20 @@ def growth_words(found: Growth, whose: Literal["were", "are"] = "were") -> str:
 
 @dataclass(frozen=True, slots=True)
 class ComparedState:
-    """One of the two states that are compared."""
+    """One of the two compared states."""
 
     name: str
     """The file and the moment."""
     tree: SiteTree
-    """What was live, by any grouping; both sides by the same."""
+    """Live memory by any grouping; both sides use the same."""
     reserved: int
 
 
 def diff(a: ComparedState, b: ComparedState) -> Difference:
     """Return the change from A to B, by the groups at the roots of the trees.
 
-    A group is the same on both sides if its key is: a site by file, line and function, so a line
-    that moved between two versions of a program is gone and new.
+    Groups match if their keys are equal: file, line and function for a site. A line that moved
+    between two versions of a program therefore counts as gone and new.
     """
     before, after = _by_key(a.tree), _by_key(b.tree)
     rows = []

@@ -1,12 +1,11 @@
-"""Of what the live bytes of a timeline consist: what each allocation is for, and layers of them.
+"""The layers of a timeline's live bytes: the purpose of each allocation, and its grouping.
 
-A stack tells in which phase of a training step memory was asked for. That is not always what it
-holds: a forward pass makes activations, and workspaces too. So a phase is called a phase, and only
-what the file tells is called by torch's names (``torch.profiler._memory_profiler.Category``).
+A stack shows the phase of a training step that requested memory, which is not always the memory's
+purpose: a forward pass also creates workspaces besides activations. Phases are therefore named as
+phases; only data from the file gets torch's names (``torch.profiler._memory_profiler.Category``).
 
-Most allocations live and die between two of the moments that are drawn. They are left out by
-columns of ``array`` before anything is asked of them, so that a million entries take a fraction of
-a second.
+Most allocations live only between two of the moments shown. Operations on columns of ``array``
+discard them first, so a million entries take a fraction of a second.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ _NAMES = {
     "autograd_detail": "autograd details",
 }
 _OPTIMIZER_STEP = "Optimizer.step#"
-"""How torch names the annotation of a step, before the class of the optimizer."""
+"""Start of torch's annotation name for a step, followed by the optimizer's class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """What allocations are for."""
+    """The purpose of allocations."""
 
     name: str
     """One of torch's names, a phase of a training step, or :data:`NOT_TOLD`."""
     told_by: str
-    """What in the file says so, in a few words."""
+    """Short description of the evidence in the file."""
 
 
 UNTOLD = Category(NOT_TOLD, "neither category, annotation nor stack says what it is for")
@@ -70,7 +69,7 @@ _NATIVE: tuple[tuple[tuple[str, ...], Category], ...] = (
     (("torch::autograd::", "AccumulateGrad"), _GRADIENTS),
     (("torch::autograd::Engine::",), _BACKWARD),
 )
-"""Of C++ frames: what all stands in the name."""
+"""Categories of C++ frames: all texts must occur in the name."""
 _STATE_MADE_IN = ("_init_group", "load_state_dict", "_process_value_according_to_param_policy")
 _PYTHON: tuple[tuple[str, tuple[str, ...], Category], ...] = (
     (r"/optim/(?!lr_scheduler\.py)", ("zero_grad",), _CLEARED),
@@ -90,19 +89,19 @@ _PYTHON: tuple[tuple[str, tuple[str, ...], Category], ...] = (
         _PARAMETERS,
     ),
 )
-"""Of frames of torch: the path behind its folder, the names, any where there are none."""
+"""Categories of torch's frames: path below its folder, and function names, any if empty."""
 _PATHS = tuple((re.compile(f"/torch(?:{path})"), names, phase) for path, names, phase in _PYTHON)
 
 
 class Categories:
-    """Tells the category of the allocations of one device; each stack is looked at once.
+    """Determines the category of each allocation on one device; examines each stack once.
 
     Args:
-        snapshot: for what stood in the entries.
-        stacks: of the snapshot.
-        trace: of the device.
-        table: of the same device.
-        cover: gives its annotations; called only where a stack does not tell.
+        snapshot: for the data of its entries.
+        stacks: stacks of the snapshot.
+        trace: trace of the device.
+        table: allocations of the same device.
+        cover: returns its annotations; called only if a stack is inconclusive.
     """
 
     def __init__(
@@ -135,7 +134,7 @@ class Categories:
         freed = self._freed_by(row, stack)
         if found is _FORWARD and freed in (_BACKWARD, _GRADIENTS):
             return _ACTIVATIONS
-        # Most gradients are not copied by AccumulateGrad, but taken over as the engine made them.
+        # Most gradients are not copied by AccumulateGrad, but reused as the engine created them.
         if found in (_BACKWARD, UNTOLD) and freed is _CLEARED:
             return _CLEARED
         if found is UNTOLD and start != BEFORE and self._annotated:
@@ -148,29 +147,30 @@ class Categories:
         found = self._by_stack.get(stack)
         if found is None:
             phases = map(phase_of, self._stacks.of(stack))
-            # The innermost: a forward pass that a closure of the optimizer calls is a forward pass.
+            # The innermost phase counts: a forward pass called by an optimizer's closure is a
+            # forward pass.
             found = next((phase for phase in phases if phase is not None), UNTOLD)
             self._by_stack[stack] = found
         return found
 
     def _freed_by(self, row: int, stack: int) -> Category:
-        """Return the phase that freed it; :data:`UNTOLD` where the file has no stack of that."""
+        """Return the phase that freed an allocation; :data:`UNTOLD` if the free has no stack."""
         free = self._table.requested[row]
         if not 0 <= free < self._table.events:
             return UNTOLD
-        # Without a stack of its own a free repeats that of its allocation.
+        # A free without a stack of its own repeats its allocation's stack.
         freed_by = self._trace.stack[free]
         return UNTOLD if freed_by == stack else self._of_stack(freed_by)
 
 
 def _parse_category(name: str) -> Category | None:
-    """Return the category that an entry names; ``None`` where it names none."""
+    """Return the category named by an entry; ``None`` if it has none."""
     plain = name.strip().lower()
     return None if plain in _UNKNOWN else Category(_NAMES.get(plain, plain), _PROFILER)
 
 
 def phase_of(frame: Frame) -> Category | None:
-    """Return the phase of a training step that a frame of torch belongs to, or ``None``."""
+    """Return the training phase that a frame of torch belongs to, or ``None``."""
     name = frame.name
     if "::" in name:
         return next(
@@ -190,28 +190,28 @@ def phase_of(frame: Frame) -> Category | None:
 
 
 MOST_LAYERS = 6
-"""Layers of their own: so many colours of a terminal are told apart."""
+"""Maximum number of separate layers: as many terminal colors are distinguishable."""
 REST_LABELS: dict[Stacking, str] = {
     "site": "other sites",
     "category": "other categories",
     "annotation": "other annotations",
 }
 MOST_SITES = 5
-"""Named of one layer at one moment."""
+"""Maximum number of sites to list for one layer at one moment."""
 
 
 class Layers:
-    """The layers of one device's timeline, of one kind.
+    """The layers of one device's timeline, by one grouping.
 
     Args:
-        table: its allocations.
-        trace: of the same device, for times.
-        stacks: of the snapshot.
-        categories: of the same allocations.
-        cover: gives the annotations; called only where they are asked for.
-        stacking: what the layers are.
-        moments: events over the whole trace, ascending: what held the most at one of them gets a
-            layer of its own.
+        table: allocations of the device.
+        trace: trace of the same device, for times.
+        stacks: stacks of the snapshot.
+        categories: categories of these allocations.
+        cover: returns the annotations; called only if needed.
+        stacking: grouping that forms the layers.
+        moments: events over the whole trace, ascending; the largest groups at any of them become
+            separate layers.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class Layers:
         self._named = self._largest(moments)
 
     def _largest(self, moments: Sequence[int]) -> dict[str, str]:
-        """Keys and labels, the steadiest first."""
+        """Return the keys and labels of the separate layers, the steadiest first."""
         labels: dict[str, str] = {}
         steps: dict[str, list[int]] = defaultdict(lambda: [0] * (len(moments) + 1))
         for row, low, high in self._spanning(moments):
@@ -252,8 +252,8 @@ class Layers:
         """Return the layers at some moments.
 
         Args:
-            moments: events, strictly ascending.
-            live: requested bytes that were live right after each.
+            moments: strictly ascending events.
+            live: requested bytes live right after each of them.
         """
         count = len(moments)
         steps = {key: [0] * (count + 1) for key in self._named}
@@ -275,19 +275,19 @@ class Layers:
             rest = [left - this for left, this in zip(rest, held, strict=True)]
             names = tuple(name for name, _ in told[key].most_common())
             layers.append(Layer(key, self._named[key], held, names))
-        # Below zero only where the trace and the blocks do not agree, which a doubt tells.
+        # Negative only if the trace and the blocks disagree, which ``doubts`` reports.
         others = tuple(max(0, left) for left in rest)
         if any(others):
             layers.append(Layer(REST, REST_LABELS[self._stacking], others, ()))
         return tuple(layers)
 
     def part(self, key: str, event: int, live: int) -> Part:
-        """Return the contents of one layer right after an event.
+        """Return the content of one layer right after an event.
 
         Args:
-            key: of the layer.
-            event: -1 stands before the first.
-            live: requested bytes that were live then.
+            key: key of the layer.
+            event: the moment right after it; -1 for before the first.
+            live: requested bytes live at that moment.
 
         Raises:
             KeyError: there is no such layer.
@@ -340,7 +340,7 @@ class Layers:
         )
 
     def _spanning(self, moments: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Rows that were live at some of the moments, with the first and one past the last."""
+        """Return rows live at some of the moments, with the first moment and one past the last."""
         table = self._table
         place = _places(moments, table.events)
         low = array("I", map(place.__getitem__, table.start))
@@ -350,7 +350,7 @@ class Layers:
         return list(zip(rows, compress(low, kept), compress(high, kept), strict=True))
 
     def _of(self, row: int) -> tuple[str, str]:
-        """Key and label of the layer that an allocation belongs to."""
+        """Return the key and the label of the layer that an allocation belongs to."""
         if self._stacking == "site":
             return self._site(_stack_number(self._table.stack[row], self._table.start[row]))
         if self._stacking == "category":
@@ -373,9 +373,9 @@ def _stack_number(stack: int, start: int) -> int:
 
 
 def _places(moments: Sequence[int], events: int) -> array[int]:
-    """By event from 0 to ``events``: how many of the moments lie before it; last that of -1.
+    """Return the number of earlier moments for each event from 0 to ``events``, then for -1.
 
-    So ``BEFORE``, which is -1, is found as a negative index.
+    ``BEFORE``, which is -1, thus works as a negative index.
     """
     place = array("I")
     for number, moment in enumerate(moments):

@@ -1,6 +1,6 @@
-"""Where everything lay at one moment: what was reserved, with its blocks in use and its gaps.
+"""The memory layout at one moment: reserved ranges, with their blocks in use and their gaps.
 
-The ranges are those of the segments at the end, walked backwards.
+The ranges are derived from the final segments by undoing the trace backwards.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Pool = tuple[int, int]
 DEFAULT_POOL: Pool = (0, 0)
 
 SMALL_SEGMENT = 2 << 20
-"""``kSmallBuffer``: what cudaMalloc is asked for on behalf of requests up to 1 MiB, and what an
-expandable segment of that sort grows by."""
+"""``kSmallBuffer``: size of a cudaMalloc for requests up to 1 MiB, and growth step of an expandable
+segment of that class."""
 LARGE_SEGMENT = 20 << 20
-"""``kLargeBuffer``: likewise for requests above 1 MiB and below 10."""
+"""``kLargeBuffer``: the same for requests above 1 MiB and below 10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +38,24 @@ class Range:
     size: int
     stream: int
     pool: Pool | None
-    """``None``: the file does not say."""
+    """The pool; ``None`` if the file has none."""
     kind: str | None
-    """``small`` or ``large``; ``None``: freed again, and nothing tells."""
+    """``small`` or ``large``; ``None`` if the range was released and its class is unknown."""
     expandable: bool
 
     @property
     def end(self) -> int:
-        """One past its last byte."""
+        """End address, exclusive."""
         return self.address + self.size
 
     @property
     def private(self) -> bool:
-        """In a pool of a CUDA graph or a MemPool."""
+        """True if the range belongs to a CUDA graph's pool or a MemPool."""
         return self.pool is not None and self.pool != DEFAULT_POOL
 
 
 def final_ranges(device: DeviceSnapshot) -> tuple[Range, ...]:
-    """Return the segments of the file, by address."""
+    """Return the segments of the file, sorted by address."""
     return tuple(
         Range(
             address=segment.address,
@@ -72,16 +72,16 @@ def final_ranges(device: DeviceSnapshot) -> tuple[Range, ...]:
 def ranges_at(
     snapshot: Snapshot, device: DeviceSnapshot, replayed: Replay, event: int
 ) -> tuple[tuple[Range, ...], int]:
-    """Return the reserved ranges right after an event, by address.
+    """Return the reserved ranges right after an event, sorted by address.
 
     Args:
-        snapshot: for the tables of streams and pools.
-        device: the segments and the trace.
-        replayed: of the same device.
-        event: -1 stands before the first.
+        snapshot: provides the tables of streams and pools.
+        device: provides the segments and the trace.
+        replayed: replay of the same device.
+        event: the moment right after it; -1 for before the first.
 
     Returns:
-        The ranges, and how many segment entries did not fit what was there.
+        The ranges, and the number of segment entries inconsistent with them.
     """
     walk = _Walk(final_ranges(device))
     trace = device.trace
@@ -92,7 +92,7 @@ def ranges_at(
 
 
 class _Walk:
-    """Ranges that entries are undone in."""
+    """Reserved ranges, in which the walk undoes entries."""
 
     def __init__(self, ranges: tuple[Range, ...]) -> None:
         self._by_start = {item.address: item for item in ranges}
@@ -117,7 +117,8 @@ class _Walk:
             expandable=action == Action.SEGMENT_UNMAP,
         )
         if not item.expandable:
-            # cudaMalloc is asked for exactly this on behalf of small requests, and for more else.
+            # torch requests exactly this size from cudaMalloc for small requests, and more for
+            # others.
             kind = "small" if size == SMALL_SEGMENT else "large"
             item = Range(address, size, item.stream, item.pool, kind, expandable=False)
         self._add(item)
@@ -165,7 +166,7 @@ def _part(whole: Range, start: int, end: int) -> Range:
 
 
 def _can_join(low: Range, high: Range) -> bool:
-    """Return whether two neighbours are of one expandable segment, as far as is known of them."""
+    """Return whether two neighbors belong to one expandable segment, as far as is known."""
     return (
         low.expandable
         and high.expandable
@@ -187,7 +188,7 @@ def _join(low: Range, high: Range) -> Range:
 
 
 SMALL_REQUEST = 1 << 20
-"""``kSmallSize``: requests up to this are served from small segments, larger ones never."""
+"""``kSmallSize``: only requests up to this size are served from small segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,48 +201,48 @@ class Held:
     pending: bool
     stack: int
     row: int | None
-    """Into the table of allocations; ``None`` where the layout was read from the blocks."""
+    """Row in the table of allocations; ``None`` in a layout read from the blocks."""
 
 
 @dataclass(slots=True)
 class Filled:
-    """A range and what lay in it, by address; blocks and gaps together fill it."""
+    """A range filled by its blocks and gaps, each sorted by address."""
 
     range: Range
     held: list[Held] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """The address and the size of each gap."""
+    """Address and size of each gap."""
 
     @property
     def free(self) -> int:
-        """The bytes of all gaps together."""
+        """Total bytes of all gaps."""
         return sum(size for _, size in self.gaps)
 
     @property
     def largest(self) -> int:
-        """The longest gap; 0 where there is none."""
+        """Size of the largest gap; 0 if there is none."""
         return max((size for _, size in self.gaps), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One device at one moment."""
+    """The layout of one device at one moment."""
 
     event: int | None
-    """``None``: at the end, exactly as the blocks tell it."""
+    """The moment right after it; ``None`` for the end, taken exactly from the blocks."""
     filled: tuple[Filled, ...]
     misfits: int
-    """Segment entries that did not fit."""
+    """Number of inconsistent segment entries."""
     outside: int
-    """Live allocations that lay in no reserved range."""
+    """Number of live allocations outside all reserved ranges."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a request could be served from: pieces of one pool, stream and size class."""
+    """The pieces that can serve a request: one pool, stream and size class."""
 
     size: int
-    """The size of the block for the request: its bytes, rounded up."""
+    """Size of the request's block: its bytes, rounded up."""
     stream: int
     pool: Pool
 
@@ -283,10 +284,10 @@ def layout_at(
     table: Allocations,
     event: int | None,
 ) -> Layout:
-    """Where everything lay right after an event (-1 is before the first, ``None`` the end).
+    """Return the memory layout right after an event (-1 is before the first, ``None`` the end).
 
-    The gaps are what the live allocations leave of the ranges, each taken for as large as its
-    block where that is still there at the end, else rounded up to 512 bytes.
+    Gaps are the parts of the ranges without live allocations. Each allocation has the size of its
+    block if that still exists at the end, else its size rounded up to 512 bytes.
     """
     if event is None or event >= replayed.events - 1:
         return final_layout(device)
@@ -328,7 +329,7 @@ def _find_gaps(part: Filled) -> None:
 
 
 def _find_by_content(part: Filled) -> Range:
-    """Return a range of which no segment is left: what lay in it tells which requests it served."""
+    """Infer the class of a range without a remaining segment from the requests it served."""
     item = part.range
     if item.kind is not None:
         return item
@@ -339,7 +340,7 @@ def _find_by_content(part: Filled) -> Range:
 
 
 def pools_of_rows(snapshot: Snapshot, layout: Layout) -> dict[int, int]:
-    """Return the pool's number of each row that lay in a range of a known pool."""
+    """Return the pool number of each row in a range of a known pool."""
     numbers = {pool: number for number, pool in enumerate(snapshot.pools)}
     return {
         held.row: numbers[part.range.pool]
@@ -351,9 +352,9 @@ def pools_of_rows(snapshot: Snapshot, layout: Layout) -> dict[int, int]:
 
 
 def could_serve(item: Range, need: Need) -> bool:
-    """Return whether a piece of a range may be handed out for a request, if it is large enough.
+    """Return whether a piece of a range can serve a request, if it is large enough.
 
-    A pool or kind that is not known counts as the default pool, and as fitting.
+    An unknown pool counts as the default pool, an unknown kind as fitting.
     """
     return (
         (item.pool or DEFAULT_POOL) == need.pool
@@ -363,7 +364,7 @@ def could_serve(item: Range, need: Need) -> bool:
 
 
 def fragmentation(filled: tuple[Filled, ...]) -> Fragmentation:
-    """How scattered the free memory of some ranges is."""
+    """Measure how scattered the free memory of some ranges is."""
     sizes = [size for part in filled for _, size in part.gaps]
     reserved = sum(part.range.size for part in filled)
     free = sum(sizes)

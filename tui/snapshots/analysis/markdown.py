@@ -1,4 +1,4 @@
-"""A snapshot as Markdown, to be pasted into an issue."""
+"""A snapshot as Markdown, ready to paste into an issue."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def snapshot_markdown(
     texts: tuple[OomText, ...] = (),
     circumstances: Circumstances | None = None,
 ) -> str:
-    """Return the report of a file; arguments and errors as of :func:`report.snapshot_report`."""
+    """Return the report of a file; arguments and errors as for :func:`report.snapshot_report`."""
     snapshot = analysis.snapshot
     lines = [f"# Allocator snapshot `{_code(snapshot.file)}`", ""]
     lines += [f"{snapshot.container}, {text(snapshot.byte)}", ""]
@@ -138,7 +138,7 @@ def _advice(title: str, advice: tuple[Advice, ...]) -> list[str]:
 
 
 def _stack(stack: tuple[Frame, ...]) -> list[str]:
-    """Return the frames with a Python line, the user's marked, the first of them."""
+    """Return the first frames with a Python line, with user frames marked."""
     python = [frame for frame in stack if frame_kind(frame) != "native"] or list(stack)
     lines = [
         f"{'>' if frame_kind(frame) == 'user' else ' '} {_fenced(frame_label(frame))}"
@@ -177,7 +177,7 @@ def diff_markdown(differences: dict[int, Difference], a: str, b: str) -> str:
 
 
 def _code(value: str) -> str:
-    """Return text that may stand between back quotes, in a table too."""
+    """Escape text for use between back quotes, also in a table."""
     return _fenced(value).replace("`", "'").replace("|", "\\|")
 
 
@@ -186,7 +186,7 @@ def _fenced(value: str) -> str:
 
 
 def _plain(value: str) -> str:
-    """Text of a file must not become markup."""
+    """Escape text from a file so that it does not act as markup."""
     escaped = " ".join(value.split())
     for character in ("\\", "`", "*", "_", "<", "|", "["):
         escaped = escaped.replace(character, f"\\{character}")

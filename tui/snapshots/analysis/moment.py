@@ -1,4 +1,4 @@
-"""One device at one moment: its figures, its segments as rows of cells, and what pins them."""
+"""One device at one moment: its figures, its segments as rows of cells, and the pinning blocks."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def entry_at(
     event: int,
     table: Allocations | None = None,
 ) -> Entry:
-    """One entry with its stack.
+    """Return one entry with its stack.
 
     Args:
-        snapshot: for the tables of stacks, pools and contexts.
-        device: whose trace.
-        stacks: of the same snapshot.
-        event: its number.
-        table: to name the allocation that it belongs to.
+        snapshot: provides the tables of stacks, pools and contexts.
+        device: device with the trace.
+        stacks: stacks of the same snapshot.
+        event: index of the entry.
+        table: names the allocation that the entry belongs to.
 
     Raises:
-        IndexError: the trace has no such entry; one line says which it has.
+        IndexError: the trace has no such entry; the one-line message names the valid ones.
     """
     trace = device.trace
     if not 0 <= event < len(trace):
@@ -63,10 +63,10 @@ def state_of(replayed: Replay, layout: Layout, event: int | None, entry: Entry |
     """Return the figures of a layout.
 
     Args:
-        replayed: its columns give live and reserved.
-        layout: of the same device at the moment.
-        event: the moment; ``None`` is the end, -1 before the first.
-        entry: the one at that event, if any.
+        replayed: replay with the live and reserved bytes.
+        layout: layout of the same device at the moment.
+        event: the moment right after it; ``None`` for the end, -1 for before the first.
+        entry: entry at that event, if any.
     """
     filled = layout.filled
     live = replayed.live_at_end if event is None else replayed.live_at(event)
@@ -112,11 +112,11 @@ def _largest(filled: tuple[Filled, ...]) -> int:
 
 _STATES: tuple[CellState, ...] = ("allocated", "pending", "inactive", "unmapped")
 _FREE = 2
-"""Place of ``inactive`` in it."""
+"""Index of ``inactive`` in it."""
 
 
 def map_rows(layout: Layout) -> tuple[MapRow, ...]:
-    """One row for each segment, by address."""
+    """Return one row for each segment, sorted by address."""
     return tuple(
         MapRow(
             index=index,
@@ -139,16 +139,16 @@ def map_rows(layout: Layout) -> tuple[MapRow, ...]:
 def cells(
     part: Filled, width: int, *, start: int | None = None, end: int | None = None
 ) -> tuple[Cell, ...]:
-    """Return a stretch of addresses as so many cells of equal length.
+    """Divide a range of addresses into cells of equal length.
 
     Args:
-        part: the segment.
-        width: cells; where the stretch has fewer bytes, neighbours show the same byte.
-        start: address of the first byte shown; the segment's by default.
-        end: one past the last byte shown; what lies outside of the segment is ``unmapped``.
+        part: segment to show.
+        width: number of cells; if the range has fewer bytes, neighbors show the same byte.
+        start: address of the first byte to show; by default the segment's.
+        end: end address, exclusive; bytes outside the segment are ``unmapped``.
 
     Raises:
-        ValueError: no cells, or an empty stretch.
+        ValueError: the number of cells is below 1, or the range is empty.
     """
     low = part.range.address if start is None else start
     high = part.range.end if end is None else end
@@ -181,7 +181,7 @@ def cells(
 
 
 def _stretches(part: Filled) -> list[tuple[int, int, int]]:
-    """Address, size and number of the state of each piece; unordered."""
+    """Return address, size and state index of each piece, unsorted."""
     return [(held.address, held.size, int(held.pending)) for held in part.held] + [
         (address, size, _FREE) for address, size in part.gaps
     ]
@@ -195,7 +195,7 @@ def _cell(sums: list[int], length: int, begins: int) -> Cell:
 
 
 def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
-    """Return the blocks in use and the gaps of a segment, by address."""
+    """Return the blocks in use and the gaps of a segment, sorted by address."""
     made = [piece_of(held, stacks) for held in part.held]
     made += [
         Piece(
@@ -213,7 +213,7 @@ def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
 
 
 def piece_of(held: Held, stacks: Stacks, name: str | None = None) -> Piece:
-    """Return a block in use, with the site that asked for it."""
+    """Return a block in use, with the site that requested it."""
     return Piece(
         address=held.address,
         size=held.size,
@@ -231,7 +231,7 @@ LETTERS: dict[CellState, str] = {
     "inactive": "i",
     "unmapped": "u",
 }
-"""For each state the letter that stands for it."""
+"""Letter for each state."""
 
 
 def state_letters(cells: Iterable[Cell]) -> str:
@@ -240,12 +240,12 @@ def state_letters(cells: Iterable[Cell]) -> str:
 
 
 def used_digits(cells: Iterable[Cell]) -> str:
-    """Return a digit for each cell: tenths in use; only what is not used at all is 0."""
+    """Return a digit for each cell: tenths in use; 0 only for a completely unused cell."""
     return "".join(_digit(cell.used) for cell in cells)
 
 
 def begin_digits(cells: Iterable[Cell]) -> str:
-    """Return a digit for each cell: blocks that begin in it; ``9`` is nine and more."""
+    """Return a digit for each cell: the number of blocks that begin in it, at most ``9``."""
     return "".join(str(min(9, cell.begins)) for cell in cells)
 
 
@@ -257,23 +257,23 @@ def _digit(used: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Neighbouring blocks whose release would leave one free span."""
+    """Adjacent blocks whose release would leave one free span."""
 
     address: int
-    """Where the span begins, the gap before the blocks included."""
+    """Start address of the span, including the gap before the blocks."""
     span: int
     blocks: tuple[Held, ...]
     cost: int
-    """What the blocks hold together, in bytes."""
+    """Total bytes of the blocks."""
 
 
 def cheapest_window(parts: Iterable[Filled], need: int) -> Window | None:
-    """Return the fewest bytes to release, within one segment, for a free span of at least ``need``.
+    """Return the cheapest blocks within one segment whose release frees ``need`` bytes in one span.
 
-    Of windows that cost the same, the longest span.
+    Among equally cheap windows, the longest span wins.
 
     Returns:
-        ``None`` where no segment is that large, or where a gap is already.
+        The window; ``None`` if no segment is that large, or a gap is already large enough.
     """
     best: Window | None = None
     for part in parts:
@@ -290,9 +290,9 @@ def cheapest_window(parts: Iterable[Filled], need: int) -> Window | None:
 
 
 def _cheapest_of(part: Filled, need: int) -> Window | None:
-    """Slide over the blocks: for each last one, the latest first one that is enough."""
+    """Slide over the blocks: for each last block, find the latest sufficient first block."""
     held = part.held
-    # Where the free span begins if this block is the first of the window, and ends if the last.
+    # Start of the free span for each first block of a window, and its end for each last block.
     begins = [part.range.address, *(block.address + block.size for block in held[:-1])]
     ends = [*(block.address for block in held[1:]), part.range.end]
     best: tuple[int, int, int, int] | None = None
@@ -312,9 +312,9 @@ def _cheapest_of(part: Filled, need: int) -> Window | None:
 
 
 def widest_window(part: Filled, most: int = 1) -> Window | None:
-    """Return the longest span that releasing ``most`` neighbours in a segment gives.
+    """Return the longest span freed by releasing ``most`` adjacent blocks in a segment.
 
-    Of spans of one length, the one that costs the fewest bytes; ``None`` where nothing is in use.
+    Among equally long spans, the cheapest wins; ``None`` if nothing is in use.
     """
     held = part.held
     begins = [part.range.address, *(block.address + block.size for block in held[:-1])]
@@ -338,15 +338,15 @@ def pinning(
     event: int,
     limit: int = 20,
 ) -> Pinning:
-    """Return a window as it is shown: the smallest blocks first, with their sites and names.
+    """Prepare a window for display: the smallest blocks first, with their sites and names.
 
     Args:
-        window: which blocks.
-        largest_free: the largest gap now.
-        stacks: of the snapshot.
-        table: of the device, for the names.
-        event: of the layout that the window was found in.
-        limit: blocks at most.
+        window: adjacent blocks to describe.
+        largest_free: size of the largest present gap.
+        stacks: stacks of the snapshot.
+        table: allocations of the device, for the names.
+        event: event of the window's layout.
+        limit: maximum number of blocks.
     """
     blocks = sorted(window.blocks, key=lambda block: (block.size, block.address))
     shown = []

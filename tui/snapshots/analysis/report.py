@@ -1,6 +1,6 @@
-"""A snapshot as one JSON object: the shape that ``gpu-workbench snapshot --json`` prints.
+"""A snapshot as one JSON object, the output of ``gpu-workbench snapshot --json``.
 
-Absent values are ``null``, and ``unavailable`` maps their dotted paths to why.
+Missing values are ``null``, and ``unavailable`` maps their dotted paths to the reasons.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tui.snapshots.model.snapshot import Frame, frame_key
 Json = dict[str, Any]
 
 STACK_LIMIT = 40
-"""Frames of the stack of an OOM that are printed."""
+"""Maximum number of frames to print from an OOM's stack."""
 
 
 def snapshot_report(
@@ -42,13 +42,13 @@ def snapshot_report(
     """Return the report of a file, without the schema's number.
 
     Args:
-        analysis: of the file.
-        warnings: what the checks found.
-        device: only this one.
-        at: also the state right after this event, on each device whose trace has it.
-        top: sites to list.
+        analysis: analysis of the file.
+        warnings: results of the checks.
+        device: the only device to include; ``None`` for all.
+        at: adds the state right after this event, on each device whose trace has it.
+        top: number of sites to list.
         texts: messages of exceptions.
-        circumstances: what a watch knows of the program.
+        circumstances: facts from a watch on the program.
 
     Raises:
         ValueError: the file has no such device, or no trace in it has such an event.
@@ -72,10 +72,10 @@ def snapshot_report(
 def chosen_devices(
     analysis: Analysis, device: int | None, at: int | None
 ) -> tuple[DeviceAnalysis, ...]:
-    """Return the devices that were asked for.
+    """Return the requested devices.
 
     Raises:
-        ValueError: there is none; one line says what there is.
+        ValueError: no device matches; the one-line message names the existing ones.
     """
     if device is not None and device not in analysis.devices:
         have = ", ".join(map(str, analysis.devices)) or "none"
@@ -174,7 +174,7 @@ def explanation_report(found: Explanation) -> Json:
 
 
 def _absent(verdict: Verdict) -> dict[str, str]:
-    """Why what is only printed here is not there."""
+    """Return the reasons for missing values that only the report contains."""
     reasons = {f"explanation.{name}": why for name, why in verdict.explanation.unavailable.items()}
     if not verdict.site:
         reasons["asked_at"] = "the event has no Python frame on record"
@@ -231,7 +231,7 @@ def _advice(advice: Advice) -> Json:
 
 
 def diff_report(differences: dict[int, Difference], a: str, b: str) -> Json:
-    """Two files compared, without the schema's number."""
+    """Return the comparison of two files, without the schema's number."""
     return {
         "a": a,
         "b": b,

@@ -1,4 +1,4 @@
-"""The tree of sites: what was live at a moment, or allocated in a stretch, by who asked for it."""
+"""The tree of sites: live memory at a moment, or allocations in a range, by requesting code."""
 
 from __future__ import annotations
 
@@ -33,27 +33,28 @@ POOL_UNKNOWN = "pool not recorded"
 
 Key = str | int
 Sums = dict[tuple[Key, int], list[int]]
-"""Bytes and count by group and stack."""
+"""Bytes and count for each group and stack."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What the tree is of."""
+    """Selection and grouping of the allocations in a tree."""
 
     mode: Literal["live", "allocated"] = "live"
-    """``live`` at an event, or ``allocated`` in a stretch of events, whether freed since or not."""
+    """``live`` at an event, or ``allocated`` in a range of events, including those freed since."""
     event: int | None = None
-    """Of ``live``: right after it; -1 is before the first, ``None`` the end."""
+    """For ``live``: the moment right after it; -1 is before the first, ``None`` the end."""
     first: int = 0
-    """Of ``allocated``: inclusive, as is ``last``; ``None`` is the end."""
+    """For ``allocated``: inclusive, as is ``last``; ``None`` is the end."""
     last: int | None = None
     grouping: Grouping = "site"
     search: str = ""
-    """Text, or an address as ``0x…``: only the allocation that holds it. Empty finds all."""
+    """Text, or an address as ``0x…``, which selects the allocation that contains it. Empty selects
+    all."""
     regex: bool = False
-    """The search is a regular expression."""
+    """True if the search is a regular expression."""
     smallest: int = 0
-    """Only allocations of at least so many requested bytes."""
+    """Minimum requested bytes of an allocation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Node:
 
 
 class SiteTree:
-    """The answer to a query; children are worked out when they are asked for."""
+    """The answer to a query; children are computed on demand."""
 
     def __init__(self, sums: Sums, group: Callable[[Key], Node] | None, stacks: Stacks) -> None:
         self._sums = sums
@@ -78,7 +79,7 @@ class SiteTree:
         self.count = sum(entry[1] for entry in sums.values())
 
     def __len__(self) -> int:
-        """Return a bound for the children of any node."""
+        """Return an upper bound for the number of children of any node."""
         return len(self._sums)
 
     def listing(
@@ -87,9 +88,9 @@ class SiteTree:
         """Return the children of the node that a path of keys leads to; ``()`` is the root.
 
         Args:
-            path: as made of :attr:`SiteRow.key`; one that leads nowhere has no children.
+            path: a sequence of :attr:`SiteRow.key`; an unknown path has no children.
             order: largest first, by bytes or by count; by name ascending.
-            limit: rows at most; what is left off is told.
+            limit: maximum number of rows; the listing counts the rest.
         """
         depth = len(path)
         rows: dict[str, _GatheredNode] = {}
@@ -127,7 +128,7 @@ class SiteTree:
 
 
 class _GatheredNode:
-    """What is summed up of one node of the tree while it is gathered."""
+    """Sums of one node of the tree during its computation."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -179,7 +180,7 @@ _ORDERS: dict[Order, Callable[[SiteRow], tuple[object, ...]]] = {
 
 
 def site_node(stacks: Stacks, stack: int) -> Node:
-    """Return the site that a stack is put down to, as the tree has it."""
+    """Return the tree node of the site that a stack is attributed to."""
     return _frames_path(stacks, stack)[0]
 
 
@@ -203,19 +204,19 @@ def site_tree(
     query: Query,
     pools: Mapping[int, int] | None = None,
 ) -> SiteTree:
-    """Answer a query; some tenths of a second for a million entries.
+    """Compute the tree for a query; some tenths of a second for a million entries.
 
     Args:
-        snapshot: for streams, pools and contexts.
-        stacks: of the snapshot.
-        table: of the device in question.
-        trace: of the same device, for times.
-        cover: gives the annotations of the device; called only where they are asked for.
-        query: what to gather.
-        pools: numbers of the pools of rows that the table does not know them of.
+        snapshot: provides streams, pools and contexts.
+        stacks: stacks of the snapshot.
+        table: allocations of the device.
+        trace: trace of the same device, for times.
+        cover: returns the annotations of the device; called only if needed.
+        query: selection and grouping of the allocations.
+        pools: pool numbers of rows without one in the table.
 
     Raises:
-        SearchError: the search is a bad or too costly pattern.
+        SearchError: the search pattern is invalid or too costly.
     """
     rows = _selected(table, query)
     matches: Callable[[int], bool] | None = None
@@ -243,7 +244,7 @@ def site_tree(
 
 
 def top_of(listing: SiteListing) -> tuple[Top, ...]:
-    """Return the rows of a listing as they stand in a verdict."""
+    """Convert the rows of a listing to the form used in a verdict."""
     return tuple(
         Top(
             label=row.label,
@@ -313,7 +314,7 @@ def _grouping(
     grouping: Grouping,
     pools: Mapping[int, int],
 ) -> tuple[Callable[[int], Key] | None, Callable[[Key], Node] | None]:
-    """How to find the group of a row, and the node of a group."""
+    """Return functions for the group of a row and for the node of a group."""
     if grouping == "site":
         return None, None
     if grouping == "function":
@@ -342,7 +343,7 @@ def _grouping(
 
 
 def size_class(size: int) -> int:
-    """0 for what the small pool serves (up to 1 MiB), else the power of two not below the size."""
+    """Return 0 for sizes of the small pool (up to 1 MiB), else the next power of two."""
     return 0 if size <= 1 << 20 else (size - 1).bit_length()
 
 

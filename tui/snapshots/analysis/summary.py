@@ -1,9 +1,9 @@
-"""One device of a file: whether the file agrees with itself, and figures of peak and who held it.
+"""One device of a file: consistency checks, and figures of the peak and the largest sites.
 
-The rules hold for every file that torch has written as far as is known: blocks fill their segment
-without a gap, sizes add up to what the segment states, nothing is allocated where something lives,
-what is freed has the size that was allocated, time does not run back, what the trace leaves
-allocated is an active block at the end, and no more is ever live than is reserved.
+The rules hold for all known versions of torch: blocks fill their segment without a gap, sizes add
+up to the segment's stated totals, no allocation overlaps a live one, a free has its allocation's
+size, times never decrease, allocations left by the trace are active blocks at the end, and live
+memory never exceeds reserved memory.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from tui.snapshots.model.snapshot import (
 )
 
 SHOWN = 3
-"""Examples of each kind of fault; the others are counted."""
+"""Maximum number of examples for each kind of fault; the others are only counted."""
 
 _FREED = -1
 
 
 class _Faults:
-    """What was found on one device, by kind, in the order in which the kinds were first met."""
+    """The faults found on one device, grouped by kind in order of first occurrence."""
 
     def __init__(self, device: int) -> None:
         self._device = device
@@ -69,13 +69,13 @@ def check(
     """Return the inconsistencies of one device, one line for each kind; empty for none.
 
     Args:
-        device: of the file.
-        table: its allocations, where they are at hand: a trace that is known to be sound from there
-            is not walked once more.
-        replayed: its trace, where it has been replayed already.
+        device: device of the file.
+        table: its allocations, if available; a trace known to be sound from the table is not
+            checked again.
+        replayed: replay of its trace, if available.
 
     Raises:
-        SnapshotError: the sizes add up to what no 64 bits hold.
+        SnapshotError: the sum of the sizes exceeds 64 bits.
     """
     faults = _Faults(device.index)
     _segments(device.segments, faults)
@@ -85,7 +85,7 @@ def check(
 
 
 def _peaks(device: DeviceSnapshot, replayed: Replay) -> Iterator[str]:
-    # What was read in part only may lack the segments of what is live.
+    # A partially read file may lack the segments of live memory.
     if device.inexact or replayed.peak <= replayed.reserved_peak:
         return
     yield (
@@ -144,7 +144,7 @@ def _sums(segment: Segment, name: str, faults: _Faults) -> None:
 
 def _times(device: DeviceSnapshot) -> Iterator[str]:
     times = device.trace.time_us.tolist()
-    # Sorting what is sorted is the fastest way to see it.
+    # Sorting a sorted list is the fastest check.
     if times == sorted(times) or NEVER_TOLD in times:
         return
     back = sum(map(operator.gt, times, islice(times, 1, None)))
@@ -157,7 +157,7 @@ def _trace(device: DeviceSnapshot) -> Iterator[str]:
     live = _walk(trace, faults)
     missing = _missing(trace)
     if missing and faults:
-        # Left out on purpose: then every address looks used twice, and that says nothing.
+        # Entries were excluded on purpose: every address then looks used twice, which is no fault.
         yield (
             f"device {device.index}: no {missing} on record (skip_actions): what was live at an "
             "event cannot be told"
@@ -175,7 +175,7 @@ def _missing(trace: Trace) -> str:
 
 
 def _walk(trace: Trace, faults: _Faults) -> dict[int, int]:
-    """Sizes by address after the last entry; ``_FREED`` where something was freed last."""
+    """Return sizes by address after the last entry; ``_FREED`` if the last action was a free."""
     live: dict[int, int] = {}
     known = live.get
     alloc, free = int(Action.ALLOC), int(Action.FREE_COMPLETED)
@@ -219,9 +219,10 @@ def _end(live: dict[int, int], segments: tuple[Segment, ...], faults: _Faults) -
 
 
 UNWOUND = 0.2
-"""Where less than this share of what is reserved is live, most had been freed when it was taken."""
+"""Share of the reserved memory: with fewer live bytes, the snapshot was taken after most had been
+freed."""
 WORTH_TELLING = 256 << 20
-"""Bytes below which cached memory is not remarked on."""
+"""Minimum bytes of cached memory for a remark."""
 LARGE_PREDATING = 0.1
 _NO_TRACE = (
     "no history was recorded; call torch.cuda.memory._record_memory_history() early, or start the"
@@ -237,15 +238,15 @@ def summary(
     top: tuple[Top, ...],
     growth: Growth | None,
 ) -> Summary:
-    """Sum up one device.
+    """Summarize one device.
 
     Args:
-        snapshot: the file.
-        device: which of its devices.
-        replayed: of the device.
-        layout: at the end.
-        top: the sites that held the most, at the peak where there is a trace, else at the end.
-        growth: the site that grew until the end.
+        snapshot: snapshot of the file.
+        device: one of its devices.
+        replayed: replay of the device.
+        layout: layout at the end.
+        top: largest sites, at the peak if there is a trace, else at the end.
+        growth: site that grew until the end.
     """
     blocks = [block for segment in device.segments for block in segment.blocks]
     allocated = sum(block.size for block in blocks if block.state == ALLOCATED)
@@ -357,7 +358,7 @@ def _remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, 
 
 
 def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Advice, ...]:
-    """Return the advice at the end of the file, where nothing failed."""
+    """Return the advice for the end of the file, where nothing failed."""
     if replayed.ooms:
         return ()
     made = []

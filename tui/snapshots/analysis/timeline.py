@@ -1,8 +1,8 @@
-"""Live and reserved bytes after every event, counted backwards from the end, and drawn in columns.
+"""Live and reserved bytes after every event, counted backwards from the end, and in columns.
 
-The blocks of the file are the state at the end; a free that is undone adds its bytes, an alloc that
-is undone takes them away. So memory that was allocated before the recording began, or before the
-oldest entry that a ring buffer kept, is counted from the first event on.
+The blocks of the file are the state at the end; undoing a free adds its bytes, undoing an alloc
+subtracts them. Memory allocated before the recording, or before the oldest entry kept in a ring
+buffer, therefore counts from the first event on.
 """
 
 from __future__ import annotations
@@ -49,47 +49,48 @@ _RESERVED = _signs(
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What was live and reserved on one device over its trace of ``n`` events."""
+    """Live and reserved bytes on one device over its trace of ``n`` events."""
 
     device: int
     live: array[int]
-    """``q``, n + 1 items: before the first event, then after each; requested bytes, pending ones
-    included."""
+    """``q``, n + 1 items: before the first event, then after each; requested bytes, including
+    pending ones."""
     reserved: array[int]
-    """``q``, n + 1 items, as :attr:`live`."""
+    """``q``, n + 1 items, as for :attr:`live`."""
     peak: int
-    """The most that was live."""
+    """Maximum number of live bytes."""
     peak_event: int | None
-    """After which it was first reached; ``None``: already before the first event."""
+    """The event that first reached the peak; ``None`` if memory already peaked before the first
+    event."""
     reserved_peak: int
     reserved_peak_event: int | None
     ooms: tuple[int, ...]
     segment_events: array[int]
-    """``I``: the numbers of the segment events, ascending."""
+    """``I``: indices of the segment events, ascending."""
     doubts: tuple[str, ...]
-    """Why the columns may be off, one line each; empty where they are exact."""
+    """Reasons why the columns may be inexact, one line each; empty if they are exact."""
 
     @property
     def events(self) -> int:
-        """How many entries the trace has."""
+        """Number of entries in the trace."""
         return len(self.live) - 1
 
     @property
     def live_at_start(self) -> int:
-        """Bytes that were live before the first event."""
+        """Live bytes before the first event."""
         return self.live[0]
 
     @property
     def live_at_end(self) -> int:
-        """Bytes that were live after the last event: the sum over the blocks."""
+        """Live bytes after the last event: the sum over the blocks."""
         return self.live[-1]
 
     def live_at(self, event: int) -> int:
-        """Return the requested bytes live after an event; -1 stands before the first."""
+        """Return the requested bytes live after an event; -1 is before the first."""
         return self.live[event + 1]
 
     def reserved_at(self, event: int) -> int:
-        """Reserved bytes after an event; -1 stands before the first."""
+        """Return the reserved bytes after an event; -1 is before the first."""
         return self.reserved[event + 1]
 
 
@@ -97,7 +98,7 @@ def replay(device: DeviceSnapshot) -> Replay:
     """Count live and reserved bytes over the trace; linear, some 0.2 s for a million entries.
 
     Raises:
-        SnapshotError: the sizes add up to what no 64 bits hold.
+        SnapshotError: the sum of the sizes exceeds 64 bits.
     """
     trace = device.trace
     events = array("I", (found.start() for found in _SEGMENT_EVENTS.finditer(trace.action)))
@@ -126,7 +127,7 @@ def replay(device: DeviceSnapshot) -> Replay:
 
 
 def final_live(device: DeviceSnapshot) -> int:
-    """Return the requested bytes at the end, of every block that is not inactive."""
+    """Return the requested bytes at the end, of all blocks except inactive ones."""
     return sum(
         block.requested
         for segment in device.segments
@@ -143,19 +144,19 @@ def _backwards(trace: Trace, signs: bytes, end: int) -> list[int]:
 
 
 def _reserved(trace: Trace, events: array[int], end: int) -> list[int]:
-    """Bytes before the first event that changes them, then after each."""
+    """Return the bytes before the first event that changes them, then after each."""
     signs = [(-1 if sign > 1 else sign) for sign in _RESERVED]
     steps = [signs[trace.action[event]] * trace.size[event] for event in events]
     return list(accumulate(steps, initial=end - sum(steps)))
 
 
 def _spread(values: list[int], events: array[int], count: int) -> array[int]:
-    """Return a column of ``count`` + 1 items of what changes at few events.
+    """Expand values that change at few events to a column of ``count`` + 1 items.
 
     Args:
-        values: before the first of them, then after each.
-        events: their numbers, ascending.
-        count: of all events.
+        values: value before the first of these events, then after each.
+        events: indices of these events, ascending.
+        count: total number of events.
     """
     column = array("q")
     for value, event in zip(values, (*events, count), strict=True):
@@ -187,13 +188,13 @@ class AnnotationSpan:
     name: str
     start: int
     end: int | None
-    """``None`` where it was still open when the snapshot was taken."""
+    """End time; ``None`` if the annotation was still open when the snapshot was taken."""
     depth: int
-    """How many spans were open when it began."""
+    """Number of spans that were open when it began."""
 
 
 def spans(annotations: tuple[Annotation, ...], device: int) -> tuple[AnnotationSpan, ...]:
-    """Pair starts with ends on one device, by start.
+    """Pair starts with ends on one device, sorted by start.
 
     An end belongs to the latest open start of its name; an end without a start is left out.
     """
@@ -215,7 +216,7 @@ def spans(annotations: tuple[Annotation, ...], device: int) -> tuple[AnnotationS
 
 
 class Cover:
-    """Tells which span covers a moment: of several the one that began last."""
+    """Finds the span that covers a moment; among several, the one that began last."""
 
     def __init__(self, found: tuple[AnnotationSpan, ...]) -> None:
         edges = sorted(
@@ -259,7 +260,7 @@ def bands(
 
 
 LayersAt = Callable[[Sequence[int], Sequence[int]], tuple[Layer, ...]]
-"""Gives the layers at ascending events, with the live bytes after each."""
+"""Returns the layers at ascending events, from the live bytes after each."""
 
 
 def timeline(
@@ -273,17 +274,17 @@ def timeline(
     first: int = 0,
     last: int | None = None,
 ) -> Timeline:
-    """Cut events ``first`` to ``last`` (inclusive, the whole trace by default) into buckets.
+    """Divide events ``first`` to ``last`` (inclusive, the whole trace by default) into buckets.
 
     Args:
-        replayed: of the same device as ``trace``.
-        trace: for the times.
-        found: the annotations of the device.
-        layers_at: gives what the live bytes consist of.
-        width: buckets at most; fewer where there are fewer events, so that none is empty.
-        stacking: what the layers are.
-        first: clamped to the trace, as is ``last``.
-        last: inclusive.
+        replayed: replay of the same device as ``trace``.
+        trace: provides the times.
+        found: annotations of the device.
+        layers_at: returns the layers of the live bytes.
+        width: maximum number of buckets; fewer if there are fewer events, so none is empty.
+        stacking: grouping that forms the layers.
+        first: first event, clamped to the trace.
+        last: last event, inclusive, clamped to the trace.
 
     Raises:
         ValueError: ``width`` is below 1.
@@ -312,7 +313,7 @@ def timeline(
 def buckets(
     replayed: Replay, trace: Trace, width: int, first: int, last: int
 ) -> tuple[Bucket, ...]:
-    """Events cut into stretches of nearly equal length; none where there are no events.
+    """Divide events into ranges of nearly equal length; return none if there are no events.
 
     Raises:
         ValueError: ``width`` is below 1.

@@ -1,9 +1,9 @@
-"""Why one allocation failed: the exception's text, the state at its OOM entry, who held it.
+"""The reason why one allocation failed: the exception's text, the state, the largest sites.
 
-The text is that of ``torch.OutOfMemoryError``, as all versions since 1.0 word it.
-It tells what a snapshot does not: the device's total, what this process holds besides PyTorch's
-memory, and what other processes hold. Sizes are printed with two decimals, so they are true to
-half of the last digit only.
+The text is the message of ``torch.OutOfMemoryError``, as worded by all versions since 1.0. It
+contains facts missing from a snapshot: the device's total, this process's memory outside PyTorch,
+and the memory of other processes. Sizes have two decimals, so they are exact to half of the last
+digit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tui.snapshots.model.results import Cause, Entry, Growth, OomText, Site, Sta
 from tui.snapshots.model.snapshot import DeviceSnapshot, Snapshot
 
 _SIZE = r"(?<![\d.])(\d{1,12}(?:\.\d{1,9})?)\s*(bytes?|B|[KMGT]i?B)\b"
-"""Twelve digits hold any size in any unit that torch prints; text of any length is not a size."""
+"""Twelve digits are enough for any size that torch prints; a longer number is not a size."""
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 _START = re.compile(rf"Tried to allocate {_SIZE}", re.IGNORECASE)
@@ -37,13 +37,13 @@ _WARNING = re.compile(
     r" bytes \(free: (\d{1,20}), total: (\d{1,20})\)",
     re.IGNORECASE,
 )
-"""What torch 2.13 logs each time that the driver refuses, whether or not it is raised: in bytes."""
+"""Log line of torch 2.13 for each refusal by the driver, with or without an exception, in bytes."""
 _DEVICE = (
     re.compile(r"\(GPU (\d{1,5});"),
     re.compile(r"\b(?:GPU|XPU|device) (\d{1,5}) has a total"),
 )
 _LONGEST_MESSAGE = 4000
-"""Characters of one message at most: what follows belongs to something else."""
+"""Maximum number of characters in one message; any following text belongs to something else."""
 
 _SIZES = {
     "total": (
@@ -78,9 +78,9 @@ _ADDRESS_SPACE = re.compile(
 
 
 def parse_oom_texts(text: str) -> tuple[OomText, ...]:
-    """Every message in a text, in its order: alone, in a traceback, or in a whole log.
+    """Parse every message in a text, in order: alone, in a traceback, or in a whole log.
 
-    Messages are those of the exception, and what torch 2.13 logs where the driver refuses.
+    Messages are texts of the exception, and log lines of torch 2.13 for refusals by the driver.
     """
     warnings = {found.start(): found for found in _WARNING.finditer(" ".join(text.split("\n")))}
     starts = {found.start() for found in _START.finditer(text)}
@@ -94,7 +94,7 @@ def parse_oom_texts(text: str) -> tuple[OomText, ...]:
 
 
 def has_oom_text(text: str) -> bool:
-    """Return whether a text holds any message that :func:`parse_oom_texts` reads."""
+    """Return whether a text contains any message that :func:`parse_oom_texts` reads."""
     return bool(parse_oom_texts(text))
 
 
@@ -118,7 +118,7 @@ def _parse_warning(found: re.Match[str]) -> OomText:
 
 
 def _parse(raw: str) -> OomText:
-    # A log breaks lines where it likes.
+    # A log may break lines anywhere.
     message = " ".join(raw.split())
     sizes = {name: _first(patterns, message) for name, patterns in _PATTERNS.items()}
     asked = _START.match(message)
@@ -160,7 +160,7 @@ def _scale(unit: str) -> int:
 
 
 def to_bytes(number: str, unit: str) -> int:
-    """``2.00``, ``GiB``: PyTorch divides by powers of 1024, also where it prints ``GB``."""
+    """Convert ``2.00``, ``GiB`` to bytes: PyTorch divides by powers of 1024, even for ``GB``."""
     return round(float(number) * _scale(unit))
 
 
@@ -172,14 +172,14 @@ def _within(number: str, unit: str) -> int:
 def matching_text(
     texts: tuple[OomText, ...], device: int, sizes: tuple[int, ...]
 ) -> OomText | None:
-    """Return the message that tells of an OOM entry: of its size and device.
+    """Return the message that matches an OOM entry in size and device.
 
-    A message that names no device fits any. Of several the last: the one that ended the program.
+    A message without a device fits any. The last match wins: it ended the program.
 
     Args:
-        texts: the messages.
-        device: of the entry.
-        sizes: what the message may say was asked for.
+        texts: messages of exceptions.
+        device: device of the entry.
+        sizes: possible request sizes in the message.
     """
     fitting = [
         text
@@ -192,15 +192,16 @@ def matching_text(
     logged = [text for text in fitting if text.logged]
     if not raised or not logged:
         return fitting[-1] if fitting else None
-    # The log has in bytes what the exception's text rounds, and what older wordings leave out.
+    # The log has exact bytes, which the exception's text rounds, and facts that older wordings
+    # omit.
     exact, told = logged[-1], raised[-1]
     same = told.total is None or abs(told.total - (exact.total or 0)) <= TOTAL_ROUNDED
     return replace(told, total=exact.total) if same else told
 
 
 TOTAL_ROUNDED = 16 << 20
-"""Bytes that the total of one message may differ from another's: it is printed in hundredths of a
-GiB."""
+"""Maximum difference in bytes between the totals of two messages, which are rounded to hundredths
+of a GiB."""
 _NO_TEXT = "not in the file; give the exception's text, which has it"
 
 
@@ -220,17 +221,17 @@ def verdict(
     """Judge one OOM entry.
 
     Args:
-        snapshot: the file.
-        device: whose trace holds the entry.
-        replayed: of the device.
-        layout: at the entry, as are ``state`` and ``top``.
-        state: its figures.
+        snapshot: snapshot of the file.
+        device: device whose trace contains the entry.
+        replayed: replay of the device.
+        layout: layout at the entry, as for ``state`` and ``top``.
+        state: figures at the entry.
         entry: the OOM entry.
-        top: the sites that held the most.
-        growth: the site that grew until then.
-        site: what the request is put down to.
-        message: the text of the exception that fits the entry, where it is known.
-        evidence: puts together all that is known, from the figures.
+        top: sites that held the most memory.
+        growth: site that grew until the entry.
+        site: program line of the request.
+        message: matching text of an exception, if known.
+        evidence: returns the evidence for given figures.
     """
     need = Need(round_up(entry.size), entry.stream, entry.pool or DEFAULT_POOL)
     serving: list[Filled] = []
@@ -303,7 +304,7 @@ _SAME: dict[LeadingCause, Cause] = {
     "larger than what was free": "larger than what was free",
     "refused with memory free": "refused with memory free",
 }
-"""Leading causes that the allocator's own figures tell, too."""
+"""Leading causes that the allocator's own figures show, too."""
 _LIVE: tuple[LeadingCause, ...] = (
     "leak",
     "parameters",
@@ -317,7 +318,7 @@ _LIVE: tuple[LeadingCause, ...] = (
     "rounding",
     "full",
 )
-"""Leading causes that are live memory of this process."""
+"""Leading causes that consist of this process's live memory."""
 _BY_CHANCE: tuple[Cause, ...] = (
     "fragmentation",
     "other streams",
@@ -325,11 +326,11 @@ _BY_CHANCE: tuple[Cause, ...] = (
     "other processes",
     "larger than what was free",
 )
-"""What may have been enough for one request and not for the next one."""
+"""Causes that may have been enough for one request but not for the next one."""
 
 
 def _reject_chance_cause(decision: Decision, explanation: Explanation) -> Decision:
-    """Return the allocator's cause unless it is one by chance: on a full device MiB decide."""
+    """Return the allocator's cause unless it is accidental: on a full device, a few MiB decide."""
     same = _SAME.get(explanation.cause)
     if same is not None:
         cause = same
@@ -354,9 +355,9 @@ def gather(
     site: str,
     message: OomText | None,
 ) -> Figures:
-    """Return the figures of one failure, from the file and where it lacks them from the message.
+    """Return the figures of one failure, from the file, else from the message.
 
-    ``serving`` are the segments that the request could be served from, ``barred`` the others.
+    ``serving`` contains the segments that could serve the request, ``barred`` the others.
     """
     free = entry.device_free
     if free is None and message is not None:
@@ -395,11 +396,11 @@ def _least_of_others(
     free: int | None,
     message: OomText | None,
 ) -> int:
-    """Return the least that others must hold.
+    """Return a lower bound for the memory of other processes.
 
-    The device has at least what was reserved here at the peak, and what was reserved and free at
-    any OOM entry; what is neither now is held outside. Where a message tells the total but not
-    what this process holds, the same, less what a process holds besides.
+    The device has at least the bytes reserved here at the peak, and those reserved plus free at any
+    OOM entry; bytes that are neither now are used elsewhere. If a message contains the total but
+    not this process's own use, the same applies, minus the normal overhead of a process.
     """
     if free is None:
         return 0
@@ -413,15 +414,15 @@ def _least_of_others(
 
 
 def others_in(message: OomText, reserved: int, free: int | None) -> int | None:
-    """Return the memory of other processes, as far as a message tells.
+    """Return the memory of other processes, as far as a message contains it.
 
-    Where a message names processes but not this one, as in a container that hides its own pid, the
-    one that holds as much as is reserved here is taken for this process.
+    If a message names processes but not this one, as in a container that hides its own pid, the
+    process with as much memory as is reserved here counts as this process.
     """
     free = message.device_free if message.device_free is not None else free
     if message.process is not None and message.total is not None and free is not None:
         held = message.total - free - message.process
-        # Of three figures with two decimals each, mostly GiB: what is less is their rounding.
+        # Three figures with two decimals each, mostly GiB: a smaller remainder is rounding.
         unit = 1 << 30 if message.total > 1 << 30 else 1 << 20
         return held if held > 3 * unit // 200 else 0
     if message.others:
@@ -439,7 +440,7 @@ def _free(parts: Iterable[Filled]) -> int:
 
 
 def headline(decision: Decision, figures: Figures) -> str:
-    """One sentence: what failed and why."""
+    """Describe the failed request and the cause in one sentence."""
     return (
         f"{text(figures.asked)} could not be had: {decision.words}"
         f" ({text(figures.live)} live of {text(figures.reserved)} reserved)"
@@ -453,7 +454,7 @@ def _unknowns(
     cause: Cause,
     message: OomText | None,
 ) -> tuple[str, ...]:
-    """Return the unknowns that might change the picture."""
+    """Return the unknown facts that might change the verdict."""
     lines = []
     if figures.total is None and cause in ("larger than what was free", "unknown"):
         seen = figures.reserved + (figures.device_free or 0)

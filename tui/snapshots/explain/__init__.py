@@ -1,1 +1,1 @@
-"""Why a process ran out of memory: evidence, an account of causes, the conclusion, advice. Pure."""
+"""The reason why a process ran out of memory: evidence, account, conclusion, advice. Pure."""

@@ -1,8 +1,8 @@
-"""The account of a device's used memory: what holds it, row by row; the rows add up to it.
+"""The account of a device's used memory: one row per holder; the rows add up to the total.
 
-Sources do not always agree to the byte: they were read one after another, and a text rounds to two
-decimals. So each row takes at most what is left of the whole, in the order of how well it is
-known, and the rest is a row of its own with its reason.
+The sources may disagree slightly: they were read one after another, and a text rounds to two
+decimals. Each row therefore takes at most what is left of the total, the most reliable row first,
+and the remainder forms a row of its own with its reason.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tui.snapshots.explain.words import round_words
 
 GIB = 1 << 30
 USUAL = (2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 288)
-"""Sizes that cards are sold with, in GB; what the driver calls the total is up to a tenth less than
-as many GiB, for ECC and the driver's own part."""
+"""Capacities of cards on the market, in GB. The driver reports up to a tenth less than this number
+of GiB, because of ECC and the driver's own memory."""
 NEARLY = 0.92
-"""Of a usual size in GiB, from which the size is taken for the device's."""
+"""Share of a usual capacity in GiB above which known bytes identify the device's capacity."""
 ROLES: dict[str, AccountName] = {
     "parameters": "parameters",
     "buffers": "buffers",
@@ -41,22 +41,22 @@ PURPOSES: dict[str, AccountName] = {
     "temporaries": "temporaries",
     "cuBLAS workspace": "buffers",
 }
-"""What a history calls live memory, and the row that it is counted to."""
+"""Account row for each category of live memory in a history."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How large the device is, as far as it is known."""
+    """The device's capacity, as far as it is known."""
 
     bytes: int | None
     words: str
     inferred: bool = False
     known: int = 0
-    """The least that it has."""
+    """A lower bound in bytes."""
 
 
 def capacity(evidence: Evidence) -> Capacity:
-    """Return the device's size: as told, else the usual size that known bytes nearly fill."""
+    """Return the device's stated capacity, else the usual one that the known bytes nearly fill."""
     if evidence.total is not None:
         return Capacity(evidence.total, round_words(evidence.total), known=evidence.total)
     others = max(evidence.others or 0, evidence.others_least)
@@ -70,18 +70,18 @@ def capacity(evidence: Evidence) -> Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The rows, and what they add up to."""
+    """The rows of the account and their total."""
 
     rows: tuple[AccountRow, ...]
     used: int
 
     def of(self, name: AccountName) -> int:
-        """Return the bytes that the rows of one name hold, or 0 if there are none."""
+        """Return the bytes in rows with a given name, or 0 if there are none."""
         return sum(row.bytes for row in self.rows if row.name == name)
 
 
 class _Whole:
-    """A whole that rows are taken from until nothing is left."""
+    """A total from which rows are deducted until nothing is left."""
 
     def __init__(self, size: int) -> None:
         self.left = max(0, size)
@@ -99,7 +99,7 @@ class _Whole:
 
 
 def used_of(evidence: Evidence) -> int:
-    """Return the used bytes of the device, at least what torch had reserved."""
+    """Return the used bytes of the device, at least the bytes that torch had reserved."""
     others = max(
         evidence.others or 0, evidence.others_least, sum(each.bytes for each in evidence.holders)
     )
@@ -112,7 +112,7 @@ def used_of(evidence: Evidence) -> int:
 
 
 def account(evidence: Evidence, leak: Leak | None) -> Account:
-    """Return what holds the used memory of the device, in rows that add up to it."""
+    """Divide the device's used memory into rows that add up to it."""
     used = used_of(evidence)
     device = _Whole(used)
     torch = _Whole(min(evidence.reserved, used))
@@ -153,7 +153,7 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
         own_of_leak = [p.bytes for p in parts if leak is not None and _matches(leak, p)]
         live.deduct(name, sum(part.bytes for part in parts) - sum(own_of_leak), owners)
     leaked = 0 if leak is None else live.deduct("leak", leak.bytes, leak.subject)
-    # What a leak holds was counted: first what its name reaches, then what its graphs hold.
+    # The leak's bytes are already counted: first the tensors under its name, then its graphs.
     of_name = 0 if leak is None else min(leak.held, leaked)
     behind = leaked - of_name
     own = "" if leak is None else leak.name
@@ -161,7 +161,7 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     plain, unnamed = sum(each.bytes for each in named), inventory.other_bytes
     kept = inventory.remainder
     if _has_graph(evidence):
-        # What autograd has saved of tensors that Python made has a Python object, too.
+        # Tensors that autograd saved also have a Python object if Python created them.
         kept, unnamed = kept + unnamed, 0
     plain += max(0, unnamed - max(0, behind - kept))
     names = ", ".join(dict.fromkeys(each.name for each in named[:4] if each.bytes))
@@ -184,7 +184,7 @@ def _matches(leak: Leak, part: ModelPart) -> bool:
 
 
 def _has_graph(evidence: Evidence) -> bool:
-    """Return whether a graph is there that tensors without a name may belong to."""
+    """Return whether the inventory contains a graph that unnamed tensors may belong to."""
     stacks = (evidence.stack, main_stack(evidence.threads))
     return (
         any(each.graph_nodes for each in evidence.named)
@@ -203,7 +203,7 @@ def _by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
             most.setdefault(name, f"most of it at {each.site}")
     if leak is not None:
         left = live.deduct("leak", leak.bytes, leak.subject)
-        # A leak's tensors were made somewhere: take them from what they were counted to.
+        # The leak's tensors were created somewhere: deduct them from the row that contains them.
         made_as: tuple[AccountName, ...] = (
             "other tensors",
             "activations",
@@ -267,7 +267,7 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
 
 
 def _merge(rows: Sequence[tuple[AccountName, int, str]], used: int) -> tuple[AccountRow, ...]:
-    """Rows of one name together, other processes apart; largest first, what is unknown last."""
+    """Merge rows of one name, except other processes; sort by size, with unknown memory last."""
     found: dict[tuple[AccountName, str], int] = {}
     words: dict[tuple[AccountName, str], str] = {}
     for name, size, told in rows:
@@ -283,12 +283,12 @@ def _merge(rows: Sequence[tuple[AccountName, int, str]], used: int) -> tuple[Acc
 
 
 MODEL_SHARE = 0.25
-"""Of the largest model's parameters, from which an owner is a model of its own and no part of one
-that is being built or copied."""
+"""Share of the largest model's parameters above which an owner is a model of its own, not part of a
+model that is being built or copied."""
 
 
 def models_of(evidence: Evidence) -> list[str]:
-    """Who has parameters enough to be a model, most bytes first."""
+    """Return the owners with enough parameters to be models, largest first."""
     inventory = evidence.inventory
     parts = [] if inventory is None else [p for p in inventory.parts if p.role == "parameters"]
     largest = max((part.bytes for part in parts), default=0)
@@ -297,7 +297,7 @@ def models_of(evidence: Evidence) -> list[str]:
 
 
 def models_words(evidence: Evidence) -> str:
-    """``model (GPT), teacher (GPT) and modules that are being built or copied``."""
+    """Format them: ``model (GPT), teacher (GPT) and modules that are being built or copied``."""
     models, all_of = models_of(evidence), owners(evidence, "parameters")
     named = ", ".join(models[:3])
     return (
@@ -308,7 +308,7 @@ def models_words(evidence: Evidence) -> str:
 
 
 def owners(evidence: Evidence, role: str) -> list[str]:
-    """Who has parameters, buffers, gradients or state, most bytes first."""
+    """Return the owners of parameters, buffers, gradients or state, largest first."""
     if evidence.inventory is None:
         return []
     parts = sorted(

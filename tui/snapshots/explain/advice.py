@@ -1,7 +1,7 @@
-"""What would help against one failed allocation: it follows the cause and names the line.
+"""Remedies for one failed allocation: they depend on the cause and name the program's line.
 
-Where arithmetic can test an advice, it does: expandable segments are advised where what is cached
-would have been enough, and where torch's own message advises them in vain, that is said.
+Advice is tested by arithmetic if possible: expandable segments are advised if the cached memory
+would have been enough. If torch's own message advises them in vain, a remedy explains why.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from tui.snapshots.explain.words import round_words
 
 RECORD = "gpu-workbench watch --record -- COMMAND"
 WORTH_A_WORD = 0.02
-"""Of what is reserved: cached memory from which it is said that giving it back is not enough."""
+"""Share of the reserved memory above which a remedy explains why releasing the cache is not
+enough."""
 NO_MATTER_OF_CACHE: tuple[LeadingCause, ...] = (
     "fragmentation",
     "other streams",
@@ -38,8 +39,7 @@ NO_MATTER_OF_CACHE: tuple[LeadingCause, ...] = (
     "address space",
     "unknown",
 )
-"""Causes of which it need not be said that expandable segments would not have helped, or of which
-it has been said that they would."""
+"""Causes that need no remark on expandable segments: they are irrelevant, or already advised."""
 _EVALUATES = re.compile(r"eval|valid|test|predict|infer|generate|score|embed", re.IGNORECASE)
 _OUTPUTS = re.compile(r"pred|out|logit|embed|feat|score|result|prob", re.IGNORECASE)
 _OF_TRAINING = re.compile(r"penalt|grad|norm|regular", re.IGNORECASE)
@@ -55,10 +55,10 @@ def advise(
     cause: LeadingCause,
     where: CodeLine | None,
 ) -> tuple[Remedy, ...]:
-    """Advice on one failure, the most telling first."""
+    """Return the remedies for one failure, the most important first."""
     asked = FailedRequest(evidence, found, leak, device, where)
     cast = _twice_a_block(asked, cause)
-    # By the dtype of a named tensor it is known, by sizes it may be chance.
+    # The dtype of a named tensor is reliable; equal sizes may be a coincidence.
     made = cast if evidence.half_block_is_narrow else []
     made = [*made, *_OF_CAUSE[cause](asked)]
     made += [] if evidence.half_block_is_narrow else cast
@@ -174,7 +174,7 @@ def _graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
     return [no_grad, detach] if evaluates else [detach, no_grad]
 
 
-# ---- what the model itself takes ----
+# ---- memory of the model ----
 
 
 def _parameters(asked: FailedRequest) -> list[Remedy]:
@@ -267,7 +267,7 @@ def _temporaries(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-# ---- what the batch takes ----
+# ---- memory of the batch ----
 
 
 def _activations(asked: FailedRequest) -> list[Remedy]:
@@ -383,7 +383,7 @@ _OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], list[Remedy]]] = {
 }
 
 
-# ---- beside the cause ----
+# ---- independent of the cause ----
 
 
 def _twice_a_block(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
@@ -411,7 +411,7 @@ def _lost_to_rounding(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]
 
 
 def _warn_expandable_segments(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
-    """Return a warning against torch's own advice if it would not have helped."""
+    """Warn against torch's own advice if it would not have helped."""
     evidence = asked.evidence
     stuck = evidence.stuck if evidence.stuck is not None else evidence.cached
     if cause in NO_MATTER_OF_CACHE or evidence.expandable or stuck == 0:
@@ -428,7 +428,7 @@ def _warn_expandable_segments(asked: FailedRequest, cause: LeadingCause) -> list
 
 
 def _advise_history(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
-    """Return the advice to record a history if it would tell more and none was made."""
+    """Advise recording a history if there was none and it would give more information."""
     evidence = asked.evidence
     if evidence.recorded or (evidence.history and (asked.where is not None or evidence.watched)):
         return []

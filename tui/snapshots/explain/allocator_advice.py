@@ -1,4 +1,4 @@
-"""Advice where the allocator, a limit, other processes or other memory of this one are to blame."""
+"""Remedies for the allocator, a limit, other processes, or memory of this process outside torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui.snapshots.explain.words import round_words
 
 
 def rounding(asked: FailedRequest) -> list[Remedy]:
-    """Advice against this cause."""
+    """Return remedies for memory lost to rounding."""
     if "roundup_power2_divisions" in dict(asked.evidence.settings):
         return [drop_roundup(asked)]
     return [
@@ -22,7 +22,7 @@ def rounding(asked: FailedRequest) -> list[Remedy]:
 
 
 def drop_roundup(asked: FailedRequest) -> Remedy:
-    """Advice against this cause."""
+    """Return the remedy of not rounding sizes to parts of a power of two."""
     return Remedy(
         "drop roundup_power2_divisions from PYTORCH_ALLOC_CONF (PYTORCH_CUDA_ALLOC_CONF)",
         f"it rounds sizes up: {asked.size('rounding')} of "
@@ -31,7 +31,7 @@ def drop_roundup(asked: FailedRequest) -> Remedy:
 
 
 def fragmentation(asked: FailedRequest) -> list[Remedy]:
-    """Advice against this cause."""
+    """Return remedies for fragmentation."""
     evidence = asked.evidence
     freed = asked.size("fragmentation")
     pieces = "" if evidence.largest is None else f", the largest {round_words(evidence.largest)}"
@@ -58,7 +58,7 @@ def fragmentation(asked: FailedRequest) -> list[Remedy]:
 
 
 def streams(asked: FailedRequest) -> list[Remedy]:
-    """Advice against this cause."""
+    """Return remedies for memory cached for other streams."""
     return [
         Remedy(
             "use fewer streams for large tensors, or free on the stream that allocated",
@@ -68,7 +68,7 @@ def streams(asked: FailedRequest) -> list[Remedy]:
 
 
 def pending(asked: FailedRequest) -> list[Remedy]:
-    """Advice against this cause."""
+    """Return remedies for freed memory that a stream still uses."""
     return [
         Remedy(
             "have the host wait for the side stream now and then (event.synchronize()), or hold "
@@ -79,7 +79,7 @@ def pending(asked: FailedRequest) -> list[Remedy]:
 
 
 def graph_pools(asked: FailedRequest) -> list[Remedy]:
-    """Advice against this cause."""
+    """Return remedies for memory cached in pools of CUDA graphs."""
     held = asked.size("CUDA graphs", "private pools")
     return [
         Remedy(
@@ -91,7 +91,7 @@ def graph_pools(asked: FailedRequest) -> list[Remedy]:
 
 
 def mem_pools(asked: FailedRequest) -> list[Remedy]:
-    """Advice against this cause."""
+    """Return remedies for memory cached in pools of ``torch.cuda.MemPool``."""
     return [
         Remedy(
             "drop the torch.cuda.MemPool once its tensors are freed, or make it with "
@@ -103,15 +103,15 @@ def mem_pools(asked: FailedRequest) -> list[Remedy]:
 
 
 def private(asked: FailedRequest) -> list[Remedy]:
-    """Advice against this cause."""
+    """Return remedies for memory cached in private pools of unknown owner."""
     return [*graph_pools(asked), *mem_pools(asked)]
 
 
-# ---- outside of torch's live memory ----
+# ---- memory outside torch's live tensors ----
 
 
 def limit(asked: FailedRequest) -> list[Remedy]:
-    """Advice against this cause."""
+    """Return remedies for a reached ``set_per_process_memory_fraction``."""
     evidence = asked.evidence
     free = "" if evidence.free is None else f"; the device had {round_words(evidence.free)} free"
     return [
@@ -123,7 +123,7 @@ def limit(asked: FailedRequest) -> list[Remedy]:
 
 
 def processes(asked: FailedRequest) -> list[Remedy]:
-    """Advice against this cause."""
+    """Return remedies for memory in other processes."""
     evidence = asked.evidence
     least = "" if evidence.holders or evidence.others is not None else " or more"
     if evidence.holders:
@@ -145,7 +145,7 @@ def processes(asked: FailedRequest) -> list[Remedy]:
 
 
 def outside(asked: FailedRequest) -> list[Remedy]:
-    """Advice against this cause."""
+    """Return remedies for memory of this process outside torch."""
     return [
         Remedy(
             "look for what else takes GPU memory in this process: NCCL communicators, another "
@@ -157,7 +157,7 @@ def outside(asked: FailedRequest) -> list[Remedy]:
 
 
 def refused(asked: FailedRequest) -> list[Remedy]:
-    """Advice against this cause."""
+    """Return remedies for a refusal by the driver although memory was free."""
     known = asked.evidence.text
     fraction = "" if known else "torch.cuda.set_per_process_memory_fraction in the program, "
     return [
@@ -171,7 +171,7 @@ def refused(asked: FailedRequest) -> list[Remedy]:
 
 
 def address_space(_asked: FailedRequest) -> list[Remedy]:
-    """Advice against this cause."""
+    """Return remedies for exhausted virtual address space."""
     return [
         Remedy(
             "run without expandable segments, or with fewer processes that use them",

@@ -1,4 +1,4 @@
-"""What all advice on one failure is made from."""
+"""The common input of all advice on one failure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.snapshots.explain.words import round_words
 
 
 class FailedRequest:
-    """The evidence of one failure, and the words that advice needs of it."""
+    """The evidence of one failure, with wording for the advice."""
 
     def __init__(
         self,
@@ -29,21 +29,21 @@ class FailedRequest:
 
     @property
     def line(self) -> str:
-        """`` at oom.py:15``; empty where it is not on record."""
+        """Where the request was made, `` at oom.py:15``; empty if that is not on record."""
         return "" if self.where is None else f" at {line_words(self.where)}"
 
     def size(self, *names: str) -> str:
-        """Return the total size of the rows with some names, in words."""
+        """Format the total size of the rows with the given names."""
         return round_words(sum(row.bytes for row in self.found.rows if row.name in names))
 
     def dtypes(self, role: str) -> tuple[str, ...]:
-        """Of a role's tensors, as the inventory tells them."""
+        """Return the dtypes of a role's tensors, from the inventory."""
         inventory = self.evidence.inventory
         parts = () if inventory is None else inventory.parts
         return tuple(kind for part in parts if part.role == role for kind in part.dtypes)
 
     def owners(self, role: str) -> list[str]:
-        """Who has tensors of a role."""
+        """Return the owners of a role's tensors."""
         inventory = self.evidence.inventory
         parts = () if inventory is None else inventory.parts
         return [part.owner for part in parts if part.role == role]

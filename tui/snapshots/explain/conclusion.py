@@ -1,4 +1,4 @@
-"""The conclusion in one sentence, for each cause: who holds how much of what."""
+"""The conclusion in one sentence per cause, with the holder and its share of memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Sentence = Callable[[Evidence, Account, Capacity], str]
 def conclude(
     evidence: Evidence, found: Account, leak: Leak | None, device: Capacity, cause: LeadingCause
 ) -> str:
-    """One sentence: the cause, who, and how much."""
+    """Conclude in one sentence: the cause, the holder and its bytes."""
     if cause == "leak" and leak is not None:
         subject = leak.subject[:1].upper() + leak.subject[1:] if not leak.name else leak.subject
         return f"Leak: {subject} {pace_words(leak)}."
@@ -143,7 +143,7 @@ def roundup(evidence: Evidence) -> str:
     value = dict(evidence.settings).get("roundup_power2_divisions", "")
     if not roundup_on(evidence):
         return ""
-    # torch tells one for each size, most often the same for all.
+    # torch lists one value per size; most often all are equal.
     kinds = {part.rpartition(":")[2].strip(" '\"{}") for part in value.split(",")}
     return kinds.pop() if len(kinds) == 1 else value
 

@@ -1,8 +1,8 @@
-"""Why the driver itself had no memory left: "CUDA error: out of memory", not torch's own OOM.
+"""Failures of the driver itself: "CUDA error: out of memory", not torch's own OOM.
 
-The driver's error tells no sizes. torch raises it where other processes leave so little of the
-device that not even a CUDA context fits. So what is known comes from NVML and torch's counters:
-who holds the device.
+The driver's error contains no sizes. torch raises it if other processes leave so little memory that
+not even a CUDA context fits. The facts therefore come from NVML and torch's counters: the processes
+that use the device.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.words import round_words
 
 MOST_NAMED = 3
-"""Holders that stand in the first line; the account has all of them."""
+"""Maximum number of holders in the first line; the account lists all of them."""
 LONGEST_COMMAND = 60
 
 
 def explain_driver_oom(
     stack: Sequence[CodeLine], step: int, thread: str | None, reserved: int, known: Circumstances
 ) -> Explanation:
-    """Say who holds the device that had no memory left.
+    """Explain which processes hold the memory of a full device.
 
     Args:
-        stack: of the call that failed, innermost first.
-        step: optimizer steps until then.
-        thread: that made the call.
-        reserved: bytes that torch's allocator had in this process.
-        known: the device's other processes and its total, as NVML tells them.
+        stack: stack of the failed call, innermost first.
+        step: number of optimizer steps before the failure.
+        thread: thread that made the call.
+        reserved: bytes reserved by torch's allocator in this process.
+        known: the device's other processes and its total, from NVML.
     """
     holders = sorted(known.holders, key=lambda each: -each.bytes)
     where = user_frame(tuple(stack))
@@ -75,7 +75,7 @@ def explain_driver_oom(
 
 
 def holder_words(holder: Holder) -> str:
-    """``pid 4711 (bob, python train.py)``."""
+    """Format a holder: ``pid 4711 (bob, python train.py)``."""
     about = ", ".join(filter(None, [holder.user, holder.command[:LONGEST_COMMAND]]))
     return f"pid {holder.pid} ({about})" if about else f"pid {holder.pid}"
 

@@ -1,6 +1,6 @@
-"""What is known of one failed allocation, from a snapshot, an inventory, a text and a watch.
+"""The evidence on one failed allocation, from a snapshot, an inventory, a text and a watch.
 
-Any of the sources may be missing. Sizes are bytes; ``None`` is not known, never zero.
+Any of the sources may be missing. Sizes are bytes; ``None`` means unknown, never zero.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ Per = Literal["step", "iteration", "s"]
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How fast memory grows, with the bounds of its 95 % interval, in bytes."""
+    """The growth rate of memory in bytes, with the bounds of its 95 % interval."""
 
     rate: float
     low: float
     high: float
     per: Per
     source: str
-    """What measured it, in a few words."""
+    """Short description of the measurement's origin."""
     span: float = 0.0
-    """Steps, iterations or seconds that it was measured over; 0 where that is not known."""
+    """Number of steps, iterations or seconds measured; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Another process that holds memory of the device."""
+    """Another process that uses memory on the device."""
 
     pid: int
     bytes: int
@@ -46,145 +46,145 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a watch knows besides the snapshot and the exception's text."""
+    """Facts from a watch that neither the snapshot nor the exception's text contains."""
 
     watched: bool = False
-    """The program ran under the watch."""
+    """True if the program ran under the watch."""
     recorded: bool = False
-    """With torch's memory history switched on."""
+    """True if torch's memory history was on."""
     growth: Rate | None = None
-    """Of allocated, as measured from outside."""
+    """Growth of the allocated bytes, measured from outside."""
     holders: tuple[Holder, ...] = ()
-    """Other processes on the device, as NVML lists them."""
+    """Other processes on the device, as listed by NVML."""
     known: tuple[Holder, ...] = ()
-    """All processes on any device, as NVML has listed them last: whose pid is whose."""
+    """All processes on any device in NVML's latest list, to identify pids."""
     process: int | None = None
-    """What NVML says this process holds of the device."""
+    """Bytes that this process uses on the device, according to NVML."""
     total: int | None = None
-    """What NVML says the device has."""
+    """Total bytes of the device, according to NVML."""
     source: str = ""
-    """The text of the user's own line that asked; empty where it is not known."""
+    """Text of the user's line that made the request; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownOfSnapshot:
-    """What the folder of a run tells of a snapshot that the run wrote."""
+    """Facts about a snapshot from the folder of the run that wrote it."""
 
     text: str
-    """Of the exception."""
+    """Text of the exception."""
     circumstances: Circumstances
 
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What live allocations are for, as their stacks tell."""
+    """Live allocations of one purpose, classified by their stacks."""
 
     name: str
     bytes: int
     site: str = ""
-    """The line that made the most of them."""
+    """The program line with most of these bytes."""
     site_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """Memory that one line of the program kept allocating, as a history tells."""
+    """Growing memory of one program line, found in a history."""
 
     where: CodeLine | None
     label: str
     bytes: int
-    """Net growth since it began."""
+    """Net growth in bytes since the growth began."""
     count: int
-    """Of allocations that are live."""
+    """Number of its live allocations."""
     repeats: int
-    """Times that the line ran while it grew."""
+    """Number of times the line ran during the growth."""
     by_size: bool
-    """It replaces one allocation by a larger one, as ``torch.cat`` does."""
+    """True if it replaces one allocation by a larger one, as ``torch.cat`` does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything that is known of one failed allocation."""
+    """All known facts about one failed allocation."""
 
     device: int
     asked: int
     needed: int
-    """What the driver was asked for on behalf of the request."""
+    """Bytes that torch requested from the driver for this allocation."""
     allocated: int
-    """Blocks in use, rounding included."""
+    """Bytes of the blocks in use, including rounding."""
     rounding: int | None
-    """What these blocks are larger than asked for."""
+    """Excess of these blocks over the requested bytes."""
     reserved: int
     step: int | None = None
-    """Optimizer steps until then."""
+    """Number of optimizer steps before the failure."""
     free: int | None = None
-    """Of the device."""
+    """Free bytes of the device."""
     total: int | None = None
-    """Of the device."""
+    """Total bytes of the device."""
     allowed: int | None = None
-    """What ``set_per_process_memory_fraction`` allows."""
+    """The limit of ``set_per_process_memory_fraction`` in bytes."""
     pending: int = 0
-    """The part of ``allocated`` that was freed and that a stream still uses."""
+    """The part of ``allocated`` that was freed but is still in use by a stream."""
     stuck: int | None = None
-    """Cached in pieces of the kind that was asked for; ``None`` where the pieces are not known."""
+    """Cached bytes in pieces of the requested kind; ``None`` if the pieces are unknown."""
     largest: int | None = None
-    """The longest such piece."""
+    """Size of the largest such piece."""
     streams_cached: int = 0
-    """Cached for other streams."""
+    """Bytes cached for other streams."""
     graphs_cached: int = 0
-    """Free in private pools of CUDA graphs."""
+    """Free bytes in private pools of CUDA graphs."""
     pools_cached: int = 0
-    """Free in private pools of ``torch.cuda.MemPool``."""
+    """Free bytes in private pools of ``torch.cuda.MemPool``."""
     private_cached: int = 0
-    """Free in private pools of which it is not known whose they are."""
+    """Free bytes in private pools of unknown owner."""
     process: int | None = None
-    """What this process holds of the device, in torch and outside."""
+    """Bytes that this process uses on the device, inside and outside torch."""
     others: int | None = None
-    """What other processes hold of the device."""
+    """Bytes that other processes use on the device."""
     others_least: int = 0
-    """What others hold at least, as another moment of the same trace tells."""
+    """Lower bound of ``others``, derived from another moment of the same trace."""
     holders: tuple[Holder, ...] = ()
     stack: tuple[CodeLine, ...] = ()
-    """That asked, innermost first."""
+    """Stack of the request, innermost first."""
     threads: tuple[ThreadStack, ...] = ()
     thread: str | None = "main"
-    """That asked: ``main``, a name, ``None`` for one of torch's own."""
+    """Thread of the request: ``main``, a name, or ``None`` for one of torch's own threads."""
     inventory: Inventory | None = None
     purposes: tuple[Purpose, ...] = ()
-    """Of all live allocations, from a history; empty where there is none."""
+    """Purposes of all live allocations, from a history; empty without a history."""
     grown: Grown | None = None
     rate: Rate | None = None
-    """Growth of allocated per step, as the watch measured it."""
+    """Growth of the allocated bytes per step, measured by the watch."""
     largest_block: int | None = None
-    """The largest live allocation, in bytes that were asked for."""
+    """Requested size of the largest live allocation, in bytes."""
     largest_site: str = ""
     half_block: str = ""
-    """The line of a live block of exactly half of what was asked for."""
+    """The program line of a live block exactly half as large as the request."""
     half_block_is_narrow: bool = False
-    """That block is a named tensor of a 16-bit type."""
+    """True if that block is a named tensor of a 16-bit type."""
     settings: tuple[tuple[str, str], ...] = ()
-    """Of the allocator."""
+    """Settings of the allocator."""
     expandable: bool | None = None
     expandable_setting: str = "PYTORCH_ALLOC_CONF=expandable_segments:True"
-    """What to set for it, by the name that this torch knows."""
+    """The setting that enables expandable segments, under the name that this torch version uses."""
     address_space: bool = False
     text: bool = False
-    """There is a text of the exception, which tells of a limit that was set."""
+    """True if the exception's text is available; it names a limit if one was set."""
     watched: bool = False
     recorded: bool = False
     history: bool = False
-    """There is a history of allocations."""
+    """True if a history of allocations is available."""
     source: str = ""
-    """The text of the user's own line that asked."""
+    """Text of the user's line that made the request."""
 
     @property
     def steps(self) -> tuple[StepMemory, ...]:
-        """What was allocated after the optimizer's steps."""
+        """Allocated bytes after each recorded optimizer step."""
         return () if self.inventory is None else self.inventory.steps
 
     @property
     def named(self) -> list[Container | Variable]:
-        """Containers and variables of the inventory, most bytes first."""
+        """Containers and variables of the inventory, largest first."""
         found: list[Container | Variable] = []
         if self.inventory is not None:
             found += self.inventory.containers
@@ -193,10 +193,10 @@ class Evidence:
 
     @property
     def shortfall(self) -> int:
-        """What lacked of the device's free memory."""
+        """Bytes missing from the device's free memory."""
         return self.needed if self.free is None else max(1, self.needed - self.free)
 
     @property
     def cached(self) -> int:
-        """Reserved and not in use."""
+        """Bytes reserved but not in use."""
         return max(0, self.reserved - self.allocated)

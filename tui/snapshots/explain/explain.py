@@ -1,4 +1,4 @@
-"""Evidence of one failed allocation in; place, conclusion, account and advice out. Pure."""
+"""The explanation of one failed allocation: place, conclusion, account and advice. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tui.snapshots.explain.leak import find_leak
 
 
 def explain(evidence: Evidence) -> Explanation:
-    """Say why an allocation failed."""
+    """Explain why an allocation failed, from its evidence."""
     leak = find_leak(evidence)
     device = capacity(evidence)
     found = account(evidence, leak)
@@ -42,7 +42,7 @@ def explain(evidence: Evidence) -> Explanation:
 
 
 def place(evidence: Evidence) -> tuple[CodeLine | None, bool]:
-    """Return the user's own frame, and whether it stood in a backward pass that it had called."""
+    """Return the user's own frame, and whether that frame had called a running backward pass."""
     main = main_stack(evidence.threads)
     if not evidence.stack:
         return user_frame(main), in_backward(main)
@@ -53,7 +53,7 @@ def place(evidence: Evidence) -> tuple[CodeLine | None, bool]:
 def format_failure(
     where: CodeLine | None, *, step: int | None, thread: str | None, backward: bool
 ) -> str:
-    """Return when and where it failed: ``OOM at step 190, oom.py:15 in train``."""
+    """Format the time and place of a failure: ``OOM at step 190, oom.py:15 in train``."""
     parts = []
     if step is not None:
         parts.append(at_step(step))

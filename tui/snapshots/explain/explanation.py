@@ -1,4 +1,4 @@
-"""What is concluded from the evidence of one failed allocation: facts that go over a pipe."""
+"""Conclusions on one failed allocation: facts that cross a pipe."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AccountName = Literal[
     "outside torch",
     "unknown",
 ]
-"""A row of the account: what holds the device's used memory."""
+"""Name of an account row: one holder of the device's used memory."""
 LeadingCause = Literal[
     "leak",
     "parameters",
@@ -54,16 +54,16 @@ LeadingCause = Literal[
     "full",
     "unknown",
 ]
-"""Without it this request and the next steps would have fit.
+"""The cause without which this request and the next steps would have fit.
 
-``full``: live tensors of this process fill the device, and nothing tells what they are for.
+``full``: live tensors of this process fill the device, and their purpose is unknown.
 ``larger than what was free``: one request for a large part of the device.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Something that would help, with the figure that says so."""
+    """One suggested remedy with the figure that supports it."""
 
     what: str
     why: str
@@ -71,37 +71,37 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class AccountRow:
-    """One cause and what it holds of the device."""
+    """One cause and the bytes that it holds on the device."""
 
     name: AccountName
     bytes: int
     share: float
-    """Of the device's used memory, 0 to 1."""
+    """Share of the device's used memory, 0 to 1."""
     words: str
-    """Whose it is, or why that is not known."""
+    """The owner of the bytes, or the reason why it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why one allocation failed."""
+    """The reason why one allocation failed."""
 
     line: str
-    """The first line: where and when it failed, then the conclusion."""
+    """The first line: time and place of the failure, then the conclusion."""
     conclusion: str
     """One sentence, without place and step."""
     cause: LeadingCause
     where: CodeLine | None
     """The user's own frame."""
     backward: bool
-    """It failed in a backward pass, which ``where`` has called."""
+    """True if the failure happened in a backward pass called from ``where``."""
     step: int | None
     used: int
-    """Bytes of the device that were used; the rows add up to it."""
+    """Used bytes of the device; the rows add up to this value."""
     device_bytes: int | None
-    """The device's total; ``None`` where not even a usual size fits."""
+    """Total bytes of the device; ``None`` if not even a usual capacity fits."""
     device_words: str
-    """``7.4 GiB``, ``an 80 GB device (inferred)``, ``at least 2.1 GiB``."""
+    """The device's capacity: ``7.4 GiB``, ``an 80 GB device (inferred)``, ``at least 2.1 GiB``."""
     account: tuple[AccountRow, ...]
-    """Largest first; ``unknown`` last."""
+    """The rows, largest first; ``unknown`` last."""
     advice: tuple[Remedy, ...]
     unavailable: dict[str, str]

@@ -1,13 +1,13 @@
-"""What a process held when it ran out of memory: its agent's inventory, as checked facts.
+"""The memory of a process at its OOM: the inventory taken by its agent, as checked facts.
 
-The agent (:mod:`workloads.agent.inventory`) takes it inside the failing process, before the stack
-unwinds, and writes it twice: as a line of the process's file, ``{"event": "inventory", "oom":
-NUMBER, "inventory": {...}}``, and under :data:`KEY` of the OOM's snapshot, ``{"oom": {...},
-"inventory": {...}}``, so that a snapshot alone tells it too. The agent imports nothing of this
+The agent (:mod:`workloads.agent.inventory`) takes the inventory inside the failing process, before
+the stack unwinds, and writes it twice: as a line of the process's file, ``{"event": "inventory",
+"oom": NUMBER, "inventory": {...}}``, and under :data:`KEY` of the OOM's snapshot, ``{"oom": {...},
+"inventory": {...}}``, so that the snapshot alone is sufficient. The agent imports nothing from this
 program; it writes plain JSON whose keys are the fields below.
 
-Sizes are bytes of the device that ran out. Storage is counted once, under the first of: parameter,
-buffer, gradient, optimizer state, container, variable, other tensor.
+Sizes are bytes on the device that ran out of memory. Each storage is counted once, under the first
+match of: parameter, buffer, gradient, optimizer state, container, variable, other tensor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal
 from workloads.protocol import wire
 
 KEY = "gpu_workbench"
-"""Of a snapshot's top level; torch's own viewers pass over it."""
+"""Key at a snapshot's top level; torch's own viewers ignore it."""
 SCHEMA = 1
 
 Role = Literal["parameters", "buffers", "gradients", "optimizer state"]
@@ -27,28 +27,28 @@ Role = Literal["parameters", "buffers", "gradients", "optimizer state"]
 
 @dataclass(frozen=True, slots=True)
 class CodeLine:
-    """A line of Python that was being executed."""
+    """A line of Python code that was running."""
 
     filename: str
     line: int
     name: str
-    """The function."""
+    """Name of the function."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadStack:
-    """The Python stack of a thread, innermost first; one of torch's own has none."""
+    """The Python stack of a thread, innermost first; empty for torch's own threads."""
 
     name: str
     asked: bool
-    """Whether it is the thread whose request was refused."""
+    """True for the thread whose request was refused."""
     main: bool
     frames: tuple[CodeLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NamedBytes:
-    """One name and its bytes: a parameter, or a key of optimizer state."""
+    """A name and its bytes: a parameter, or a key of optimizer state."""
 
     name: str
     bytes: int
@@ -61,47 +61,48 @@ class ModelPart:
 
     role: Role
     owner: str
-    """The variable that names it and its class, ``model (GPT)``; else the class alone."""
+    """The variable and its class, ``model (GPT)``; the class alone without a variable."""
     bytes: int
     count: int
-    """Tensors."""
+    """Number of tensors."""
     dtypes: tuple[str, ...]
-    """The likes of ``float32``, most bytes first."""
+    """Names such as ``float32``, most bytes first."""
     largest: tuple[NamedBytes, ...]
-    """The largest by name, at most eight."""
+    """The largest entries by name, at most eight."""
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A collection that holds many tensors."""
+    """A collection of many tensors."""
 
     name: str
-    """As the program names it: ``losses``, ``self.cache``, ``Model.outputs``."""
+    """Its name in the program: ``losses``, ``self.cache``, ``Model.outputs``."""
     kind: str
     """``list``, ``dict``, ``tuple``, ``deque``, ``set``, ``Queue``, ``cache`` (of functools), or
     ``object`` with attributes."""
     length: int
     tensors: int
     bytes: int
-    """Of these tensors; what their graphs hold is not counted."""
+    """Bytes of these tensors, without the memory held by their graphs."""
     graphs: int
-    """Tensors in it that carry a graph (``grad_fn``)."""
+    """Number of its tensors with a graph (``grad_fn``)."""
     where: CodeLine | None
-    """The frame that has the variable, at the line it executes; ``None`` for a module's global."""
+    """The frame with the variable, at the line it executes; ``None`` for a global of a module."""
     scope: str
     """``local of train()``, ``global of oom.py``, ``attribute of Cache``, ``closure of hook()``."""
     graph_nodes: int = 0
-    """Nodes of the graphs behind its tensors, counted once, up to the limit of the inventory."""
+    """Number of nodes in the graphs of its tensors, counted once, up to the inventory's limit."""
     dtypes: tuple[str, ...] = ()
     through: str = ""
-    """What stands between it and its tensors: ``frames kept by tracebacks``; empty for nothing."""
+    """Objects between the container and its tensors: ``frames kept by tracebacks``; empty for
+    none."""
     adds: CodeLine | None = None
-    """The line that adds to it, as its code tells; ``None`` where none was found."""
+    """The line that adds to the container, found in the program's code; ``None`` if not found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One tensor with a name that is not in a container: bytes, and the graph behind it."""
+    """A named tensor outside all containers: its bytes, and the size of its graph."""
 
     name: str
     bytes: int
@@ -110,14 +111,14 @@ class Variable:
     where: CodeLine | None
     scope: str
     graph_nodes: int
-    """Nodes of the autograd graph behind it; 0 where it carries none."""
+    """Number of nodes in its autograd graph; 0 without a graph."""
     adds: CodeLine | None = None
-    """The line that makes it larger, or assigns it; ``None`` where none was found."""
+    """The line that enlarges or assigns it; ``None`` if not found."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepMemory:
-    """What torch had allocated right after a step of the optimizer."""
+    """Bytes that torch had allocated right after an optimizer step."""
 
     step: int
     allocated: int
@@ -125,56 +126,56 @@ class StepMemory:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """One inventory: what Python could reach on the device that ran out."""
+    """One inventory: all objects that Python could reach on the device that ran out of memory."""
 
     schema: int
     device: int
     allocated: int
-    """As torch counts it at that moment."""
+    """torch's own count of allocated bytes at that moment."""
     seconds: float
-    """What taking it took."""
+    """Time that the inventory took."""
     objects: int
-    """Python objects that were looked at."""
+    """Number of Python objects examined."""
     parts: tuple[ModelPart, ...]
     containers: tuple[Container, ...]
-    """Most bytes first, then most graph nodes; at most 32."""
+    """Sorted by bytes, then by graph nodes, largest first; at most 32."""
     variables: tuple[Variable, ...]
-    """Most bytes first, then most graph nodes; at most 32."""
+    """Sorted by bytes, then by graph nodes, largest first; at most 32."""
     other_bytes: int
-    """Tensors with a Python object that none of the above names: most are held by the graph."""
+    """Bytes of tensors with a Python object but without a name above; graphs hold most of them."""
     other_count: int
     remainder: int
-    """``allocated`` less all of the above: what autograd has saved, temporaries of the failing
-    call, what C++ owns."""
+    """``allocated`` minus all of the above: memory saved by autograd, temporaries of the failing
+    call, memory owned by C++."""
     threads: tuple[ThreadStack, ...]
     skipped: tuple[str, ...]
-    """What was left out and why, one line each."""
+    """Omissions and their reasons, one line each."""
     steps: tuple[StepMemory, ...] = ()
-    """Spread over all optimizer steps until then, oldest first; at most 64."""
+    """Samples spread over all optimizer steps before the OOM, oldest first; at most 64."""
     step: int = 0
-    """Optimizer steps until then."""
+    """Number of optimizer steps before the OOM."""
 
 
 @dataclass(frozen=True, slots=True)
 class OomFacts:
-    """What torch told the agent of one OOM, and where the program stood."""
+    """Facts that torch passed to the agent at one OOM, and the program's position."""
 
     device: int
     asked: int
     free: int
-    """Of the device, as the driver said."""
+    """Free bytes of the device, reported by the driver."""
     limit: int
-    """The device's total, or what torch was allowed of it."""
+    """Total bytes of the device, or the part that torch was allowed to use."""
     allocated: int
     reserved: int
     step: int
-    """Optimizer steps until then."""
+    """Number of optimizer steps before the OOM."""
     thread: str | None
-    """``main``, a name, or ``None`` for one of torch's own, such as autograd's."""
+    """``main``, a name, or ``None`` for one of torch's own threads, such as autograd's."""
     pid: int
     rank: str | None
     stack: tuple[CodeLine, ...]
-    """Of the thread that asked, innermost first; empty for one of torch's own."""
+    """Stack of the requesting thread, innermost first; empty for one of torch's own."""
 
 
 NOT_WATCHED = "the snapshot was not written under gpu-workbench watch"
@@ -182,7 +183,7 @@ NOT_WATCHED = "the snapshot was not written under gpu-workbench watch"
 
 @dataclass(frozen=True, slots=True)
 class AgentRecord:
-    """What a snapshot has of both; each ``None`` has its reason."""
+    """Inventory and OOM facts of a snapshot; a missing one has a reason."""
 
     facts: OomFacts | None
     inventory: Inventory | None
@@ -191,19 +192,19 @@ class AgentRecord:
 
 
 MOST_VALUES = 100_000
-"""Values in what is parsed, of any kind; a real inventory has a few thousand."""
+"""Maximum number of values of any kind in parsed data; a real inventory has a few thousand."""
 MOST_CHARACTERS = 4096
-"""Of one text."""
+"""Maximum number of characters in one text."""
 LARGEST = 1 << 63
-"""Integers are below it, and not below its negative."""
+"""Exclusive upper bound for integers; its negative is the inclusive lower bound."""
 _MOST_LEVELS = 8
 
 
 def _check_bounds(data: Any, path: str) -> None:
-    """Refuse what is too large to be true, before it is read.
+    """Reject implausibly large data before it is parsed.
 
     Raises:
-        WireError: it has too many values, levels, characters or digits.
+        WireError: the data has too many values, levels, characters or digits.
     """
     waiting, count = [(data, 0)], 0
     while waiting:
@@ -229,10 +230,10 @@ def _check_scalar(value: Any, path: str) -> None:
 
 
 def parse_oom_facts(data: Any) -> OomFacts:
-    """Read the facts of an OOM from plain data of a stranger.
+    """Parse the facts of an OOM from untrusted plain data.
 
     Raises:
-        WireError: they do not fit; the message says where.
+        WireError: the data has the wrong form; the message names the position.
     """
     _check_bounds(data, "oom")
     found: OomFacts = wire.from_plain(OomFacts, data, "oom")
@@ -240,10 +241,10 @@ def parse_oom_facts(data: Any) -> OomFacts:
 
 
 def parse_inventory(data: Any) -> Inventory:
-    """Read an inventory from plain data of a stranger.
+    """Parse an inventory from untrusted plain data.
 
     Raises:
-        WireError: it does not fit; the message says where.
+        WireError: the data has the wrong form; the message names the position.
     """
     _check_bounds(data, "inventory")
     found: Inventory = wire.from_plain(Inventory, data, "inventory")

@@ -1,9 +1,9 @@
 """The leading cause: the one without which this request and the next steps would have fit.
 
-On a full device a request lacks a few MiB, so whatever holds a few MiB would have been enough for
-it, and not for the next one. So a cause other than live memory leads only if it also holds a part
-of the device that a program notices. A leak leads over all others: it fills whatever room they
-would have left.
+On a full device a request lacks only a few MiB, so any holder of a few MiB would have been enough
+for this request, but not for the next. A cause other than live memory therefore leads only if it
+also holds a considerable part of the device. A leak takes precedence over all others: it would have
+filled any room that they left.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.leak import LARGE, SHARE, Leak
 
 FOR_LONG = 0.05
-"""Of the used memory: what has to be given back for a program that ran before to go on for long."""
+"""Share of the used memory that must be released for a program to continue for long, if it ran
+before."""
 FOR_LONG_AT_START = 0.15
-"""The same in a first step, of which nobody knows what it would have asked for next."""
+"""The same share during the first step, when later requests are unknown."""
 FRAGMENTED = 0.2
-"""Of the used memory: cached pieces from here on are to blame if they were enough for the request;
-below, if they were enough for another one like it, too."""
+"""Share of the used memory: from this value on, cached pieces are to blame if they were enough for
+the request; below, only if they were also enough for a second such request."""
 OTHERS_SHARE = 0.1
-"""Of the device: other processes are to blame from here on; each has a context at least."""
+"""Share of the device from which other processes are to blame; each has at least a context."""
 BESIDES = 2 << 30
-"""What a process holds outside torch of a context, kernels and NCCL without being to blame."""
+"""Bytes that a process normally uses outside torch for a context, kernels and NCCL."""
 OUTSIDE_SHARE = 0.2
 REQUEST_SHARE = 0.5
-"""Of what is live: a request this large is to blame itself."""
+"""Share of the live bytes from which a request is itself to blame."""
 REQUEST_OF_DEVICE = 0.2
-"""Of the device, likewise."""
+"""Share of the device from which a request is itself to blame."""
 ROOM_SHARE = 0.1
-"""Of the device: where this much was free or cached, it was not full."""
+"""Share of the device: with this much free or cached, the device was not full."""
 SLACK = 1 << 20
-"""How much larger a free piece may look than it was."""
+"""Bytes by which a free piece may appear larger than it was."""
 TOTAL_WITHIN = 1000
-"""The total is true to such a part of itself: a text prints two decimals."""
+"""Relative precision of the total, as a divisor: a text prints two decimals."""
 
 _DIVISIONS = re.compile(r":\s*[1-9]")
 _OPTIMIZER = "/torch/optim/"
@@ -87,7 +88,7 @@ def _leads(leak: Leak, evidence: Evidence, found: Account) -> bool:
     if held < SHARE * evidence.allocated:
         return False
     if leak.rate is None or leak.rate.per == "iteration":
-        # A setting that takes a good part of the device for nothing is certain, a loop is not.
+        # A setting that wastes much of the device is certain, but a loop is not.
         lost = found.of("rounding") if roundup_on(evidence) else 0
         if lost >= FRAGMENTED * found.used:
             return False
@@ -131,7 +132,7 @@ def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCau
         "outside torch": max(evidence.shortfall, BESIDES, int(OUTSIDE_SHARE * known)),
     }
     held = {name: found.of(name) for name in least}
-    # In which pieces, and whose, is not known without a snapshot.
+    # Without a snapshot, the pieces and their owners are unknown.
     known_pieces = evidence.largest is not None
     if not known_pieces or held["fragmentation"] < evidence.shortfall + evidence.asked:
         least["fragmentation"] = max(least["fragmentation"], int(FRAGMENTED * found.used))
@@ -163,7 +164,7 @@ def _as_cause(name: AccountName) -> LeadingCause:
 
 
 def _request_alone(evidence: Evidence, device: Capacity) -> bool:
-    """Return whether a good part of the device was free, and one large request wanted more."""
+    """Return whether one large request failed although much of the device was free."""
     room = (evidence.free or 0) + evidence.cached
     if room < ROOM_SHARE * device.known or evidence.free is None:
         return False
@@ -178,12 +179,12 @@ def _stack(evidence: Evidence) -> tuple[CodeLine, ...]:
 
 
 def in_optimizer(evidence: Evidence) -> bool:
-    """Return whether an optimizer's step asked."""
+    """Return whether an optimizer's step made the request."""
     return goes_through(_stack(evidence), _OPTIMIZER)
 
 
 def makes_state(evidence: Evidence) -> bool:
-    """Return whether an optimizer asked for its state."""
+    """Return whether an optimizer made the request for its state."""
     return goes_through(_stack(evidence), _OPTIMIZER, *_STATE_MADE_IN)
 
 
@@ -204,7 +205,7 @@ def makes_model(evidence: Evidence) -> bool:
 
 
 def _of_live(evidence: Evidence, found: Account, device: Capacity) -> LeadingCause:
-    """Return the cause by what live memory was mostly for and what was being made at the end."""
+    """Return the cause from the main purpose of live memory and the operation that failed."""
     told = evidence.inventory is not None or bool(evidence.purposes)
     if not told:
         full = evidence.total is not None or device.inferred
@@ -235,10 +236,10 @@ def _named(evidence: Evidence) -> bool:
 
 
 def _is_gradient(evidence: Evidence) -> bool:
-    """Return whether a backward pass asked for what a parameter's gradient takes."""
+    """Return whether a backward pass requested the size of a parameter's gradient."""
     inventory = evidence.inventory
     if inventory is None:
-        # A thread without Python frames is autograd's, most often.
+        # A thread without Python frames is usually autograd's.
         return not evidence.stack and any(
             each.name in _MADE_IN_BACKWARD for each in evidence.purposes
         )
@@ -252,4 +253,5 @@ def _is_gradient(evidence: Evidence) -> bool:
 
 
 SIZE_WITHIN = 2 << 20
-"""A request may be told as the segment that the driver was asked for: multiples of 2 MiB."""
+"""Tolerance in bytes: a request may be reported as the driver's segment size, in multiples of 2
+MiB."""

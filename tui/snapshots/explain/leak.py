@@ -1,13 +1,14 @@
-"""Memory that grows with each step or iteration, and what holds it.
+"""Memory that grows with each step or iteration, and its holder.
 
-Three sources, in this order: what the inventory names and its figures after each optimizer step;
-what the watch measured from outside; what a history of allocations tells. Each has a case that
-looks like a leak and is none:
+There are three sources, in this order: the inventory's names and its figures after each optimizer
+step; the watch's measurements from outside; a history of allocations. Some patterns look like a
+leak but are not:
 
-- a first optimizer step makes its state once: a plateau. Growth has to go on over the steps;
-- the features that one forward pass collects in a list: its function is called by a module;
-- a batch that grows on purpose: the tensors of the newest batch are what grew, each by name;
-- a prefetching loader keeps a few batches: less than :data:`FEW` tensors, and they do not grow.
+- a first optimizer step that creates its state once: a plateau. Growth must continue over the
+  steps;
+- features that one forward pass collects in a list: a module calls the function;
+- a batch that grows on purpose: only the tensors of the newest batch grew, each under a name;
+- a prefetching loader with a few batches: fewer than :data:`FEW` tensors, without growth.
 """
 
 from __future__ import annotations
@@ -34,62 +35,63 @@ from tui.snapshots.explain.inventory import (
 from tui.snapshots.explain.words import round_words
 
 FEW = 8
-"""Tensors that a container has at least if it leaks."""
+"""Minimum number of tensors in a leaking container."""
 MANY = 16
-"""The same where no growth was measured."""
+"""The same minimum without measured growth."""
 SHARE = 0.1
-"""Of what is allocated, from which growth is worth naming."""
+"""Share of the allocated bytes from which growth is reported."""
 LARGE = 0.3
-"""The same where no growth was measured."""
+"""The same share without measured growth."""
 ROUNDED = 512
-"""Bytes that a request may be told larger than it was."""
+"""Bytes by which a reported request may exceed its true size."""
 MOST = 0.5
-"""The same where none was measured and the tensors carry no graph."""
+"""The same share if no growth was measured and the tensors carry no graph."""
 FEWEST_STEPS = 4
-"""After which a growth is told, if each step adds about the same."""
+"""Minimum number of steps for a growth rate, if each step adds about the same."""
 DEEP = 200
-"""Nodes of a graph that is longer than that of one step of a small model."""
+"""Number of graph nodes that exceeds one step of a small model."""
 REUSED = 30
-"""Nodes of a graph for each parameter's tensor, from which the same layers ran many times."""
+"""Graph nodes per parameter tensor from which the same layers must have run many times."""
 DEEPER = 8
-"""How often longer than the next one a graph is that sums up over steps."""
+"""Ratio to the next longest graph from which a graph counts as a sum over steps."""
 TRACEBACK = "traceback"
-"""In what stands between a container and its tensors."""
+"""Word in :attr:`Container.through` that identifies tracebacks."""
 NUMBERED = 32
-"""Buffers of one module under names that differ in a number alone, from which they are a leak."""
+"""Number of buffers in one module with names that differ only in a number, from which they are a
+leak."""
 _DIGITS = re.compile(r"\d+")
 _CACHE = re.compile(r"cache|past|kv|key|value|bank|memory|history|buffer", re.IGNORECASE)
 
 LeakKind = Literal["graphs", "total", "list", "cat", "traceback", "unnamed"]
-"""What grows: a container whose tensors carry graphs; one graph that sums up over steps; a
+"""Kind of growth: a container whose tensors carry graphs; one graph that accumulates over steps; a
 container of plain tensors; a tensor replaced by a longer one; frames that an exception keeps alive;
-something without a name."""
+an unnamed holder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """What grows."""
+    """The holder of growing memory."""
 
     kind: LeakKind
     subject: str
-    """``losses (list of 190, oom.py:13)``."""
+    """Description of the holder: ``losses (list of 190, oom.py:13)``."""
     name: str
-    """``losses``; empty where nothing names it."""
+    """Its name, ``losses``; empty if unknown."""
     where: CodeLine | None
     bytes: int
     held: int
-    """The part that Python can reach under this name; the rest is what graphs hold."""
+    """Bytes that Python can reach under this name; graphs hold the rest."""
     rate: Rate | None
     each: int | None
-    """Bytes for each item, where no rate is known."""
+    """Bytes per item if no rate is known."""
     graphs: int
     training: bool
     carried: bool = False
-    """A state that is carried from one iteration to the next, not a sum."""
+    """True for a state carried from one iteration to the next, as opposed to a sum."""
 
 
 def measured(evidence: Evidence) -> Rate | None:
-    """Growth of what is allocated per step; ``None`` where none was measured or it may be none."""
+    """Return the allocated bytes' growth per step; ``None`` if unmeasured or possibly zero."""
     for found in (_by_steps(evidence.steps), evidence.rate):
         if found is not None and found.low > 0:
             return found
@@ -97,7 +99,7 @@ def measured(evidence: Evidence) -> Rate | None:
 
 
 def steady(evidence: Evidence) -> bool:
-    """Return whether enough optimizer steps were seen, and memory did not grow over them."""
+    """Return whether memory did not grow over a sufficient number of optimizer steps."""
     return len(evidence.steps) >= FEW and measured(evidence) is None
 
 
@@ -125,7 +127,7 @@ def _by_steps(steps: Sequence[StepMemory]) -> Rate | None:
 
 
 def find_leak(evidence: Evidence) -> Leak | None:
-    """Return what grows with each step and what holds it, or ``None`` if nothing grows."""
+    """Return the holder of memory that grows with each step, or ``None`` if nothing grows."""
     rate = measured(evidence)
     inventory = evidence.inventory
     if inventory is None:
@@ -144,15 +146,15 @@ def find_leak(evidence: Evidence) -> Leak | None:
 
 
 def _plausible(evidence: Evidence) -> bool:
-    """Return whether what a history calls growth may be one, though the inventory names no holder.
+    """Return whether growth from a history is plausible although the inventory names no holder.
 
-    One pass that keeps hundreds of activations of one line looks the same.
+    A single pass that keeps hundreds of activations from one line looks the same.
     """
     inventory = evidence.inventory
     return inventory is None or (inventory.step >= FEW and not steady(evidence))
 
 
-# ---- by the inventory ----
+# ---- from the inventory ----
 
 
 def _training(inventory: Inventory) -> bool:
@@ -162,7 +164,7 @@ def _training(inventory: Inventory) -> bool:
 
 
 def _named(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int) -> Leak | None:
-    """Return the leak whose holder explains the most."""
+    """Return the leak whose holder explains the most bytes."""
     found = [
         *(_container(each, evidence, inventory, rate, grew) for each in inventory.containers),
         _total(evidence, inventory, rate, grew),
@@ -193,7 +195,7 @@ def _container(
         least = LARGE if graphs else MOST
         if held.tensors < MANY or whole < least * evidence.allocated:
             return None
-        # Data that was put on the device once is no leak.
+        # Data moved to the device once is not a leak.
         if not graphs and (_training(inventory) or not _still_filled(held, evidence)):
             return None
     elif rate.per == "step" and whole < max(SHARE * evidence.allocated, grew / 4):
@@ -216,9 +218,9 @@ def _container(
 def _rate_since_first_step(
     held: Container, evidence: Evidence, inventory: Inventory
 ) -> Rate | None:
-    """Growth of a container that is larger than all that was allocated after the first step.
+    """Estimate the growth of a container larger than all memory allocated after the first step.
 
-    The least rate takes all of that for the container's, the greatest nothing of it.
+    The lower bound attributes all of that memory to the container, the upper bound none.
     """
     first = next(iter(inventory.steps), None)
     steps = 0 if first is None else inventory.step - first.step
@@ -234,12 +236,12 @@ def _rate_since_first_step(
 
 
 def _graph_bytes(inventory: Inventory, evidence: Evidence) -> int:
-    """Return the bytes that graphs may hold, as nothing else accounts for them."""
+    """Return the bytes that graphs may hold because nothing else accounts for them."""
     return max(0, inventory.remainder + inventory.other_bytes - (evidence.rounding or 0))
 
 
 def _in_forward(where: CodeLine | None, evidence: Evidence) -> bool:
-    """Return whether a container belongs to a forward pass under way."""
+    """Return whether a container belongs to a running forward pass."""
     if where is None:
         return False
     if where.name == "forward":
@@ -265,7 +267,7 @@ def _container_words(held: Container) -> str:
 
 
 def _line(held: Container | Variable) -> CodeLine | None:
-    """Return the line that adds to a holder, else where its function stands."""
+    """Return the line that adds to a holder, else the current line of its function."""
     return held.adds or held.where
 
 
@@ -277,7 +279,7 @@ def _place(held: Container | Variable) -> str:
 def _tracebacks(
     held: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None
 ) -> Leak | None:
-    """Exceptions that are kept: their tracebacks keep frames, and those their tensors."""
+    """Return the leak of stored exceptions: tracebacks keep frames and their tensors alive."""
     if held.bytes < SHARE * evidence.allocated:
         return None
     return Leak(
@@ -295,7 +297,7 @@ def _tracebacks(
 
 
 def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int) -> Leak | None:
-    """One tensor whose graph is much longer than all others: a sum over steps."""
+    """Return the leak of a tensor with a far longer graph than the others: a sum over steps."""
     ordered = sorted(inventory.variables, key=lambda each: -each.graph_nodes)
     if not ordered:
         return None
@@ -303,7 +305,7 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
     rest = next((each.graph_nodes for each in ordered[1:] if not _is_same_graph(each, longest)), 0)
     deep = longest.graph_nodes >= DEEP
     if rate is None:
-        # One pass through many layers makes as long a graph, but has parameters for each.
+        # One pass through many layers creates an equally long graph, but has parameters for each.
         own = sum(part.count for part in inventory.parts if part.role == "parameters")
         again = longest.graph_nodes >= REUSED * max(1, own)
         if steady(evidence) or not (deep and again) or _training(inventory):
@@ -336,7 +338,7 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
 def _numbered(
     part: ModelPart, evidence: Evidence, inventory: Inventory, rate: Rate | None
 ) -> Leak | None:
-    """Return the leak of a module that gets new, numbered buffers or parameters at each step."""
+    """Return the leak of a module that adds numbered buffers or parameters at each step."""
     stems = {_DIGITS.sub("", each.name) for each in part.largest}
     many = part.role in ("buffers", "parameters") and part.count >= NUMBERED and len(stems) == 1
     numbered = all(_DIGITS.search(each.name) and "." not in each.name for each in part.largest)
@@ -357,12 +359,12 @@ def _numbered(
 
 
 def _is_same_graph(one: Variable, other: Variable) -> bool:
-    """Return whether two names are of one graph: lengths within a tenth of each other."""
+    """Return whether two variables share a graph: lengths within a tenth of each other."""
     return abs(one.graph_nodes - other.graph_nodes) <= max(2, other.graph_nodes // 10)
 
 
 def _replaced(held: Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
-    """Return the leak of a tensor that longer ones replace, as a cache that ``torch.cat`` grows."""
+    """Return the leak of a tensor that longer ones replace, such as a ``torch.cat`` cache."""
     if held.bytes < SHARE * evidence.allocated or not held.shape:
         return None
     if not _longer(held.bytes, held.shape, evidence.asked):
@@ -371,11 +373,11 @@ def _replaced(held: Variable, evidence: Evidence, inventory: Inventory) -> Leak 
 
 
 def _longer(size: int, shape: Sequence[int], asked: int) -> bool:
-    """Return whether a request is a tensor's size with one dimension a little longer."""
+    """Return whether a request has a tensor's size with one dimension slightly longer."""
     more = asked - size
     if not 0 < more <= size // 4:
         return False
-    # The allocator is asked for whole elements; what is told of a request is rounded up to 512.
+    # Requests cover whole elements, but the reported size is rounded up to 512.
     slices = [size // length for length in shape if length > 1 and size % length == 0]
     return any(abs(round(more / each) * each - more) < ROUNDED for each in slices)
 
@@ -392,7 +394,7 @@ def _replaced_items(held: Container, evidence: Evidence, inventory: Inventory) -
 
 
 def _cat(held: Container | Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
-    # The tensor of a batch that grows on purpose is replaced by a longer one too.
+    # The tensor of a batch that grows on purpose is also replaced by a longer one.
     told = "cat(" in evidence.source or _CACHE.search(held.name)
     if _training(inventory) and not told:
         return None
@@ -411,7 +413,7 @@ def _cat(held: Container | Variable, evidence: Evidence, inventory: Inventory) -
 
 
 def _batch_grows(inventory: Inventory, grew: int) -> bool:
-    """Return whether the tensors of the newest step alone are what grew."""
+    """Return whether only the tensors of the newest step grew."""
     return sum(each.bytes for each in inventory.variables) >= grew / 2
 
 
@@ -438,7 +440,7 @@ def _unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) ->
     )
 
 
-# ---- by a history ----
+# ---- from a history ----
 
 
 def _by_history(evidence: Evidence, rate: Rate | None) -> Leak | None:
@@ -467,7 +469,7 @@ def _by_history(evidence: Evidence, rate: Rate | None) -> Leak | None:
 
 
 def pace_words(leak: Leak) -> str:
-    """``grows by 32 MiB per step``; what it holds where no pace is known."""
+    """Format the pace, ``grows by 32 MiB per step``; without a known pace, the bytes held."""
     rate = leak.rate
     if rate is None:
         held = f"{'hold' if ' of ' in leak.name else 'holds'} {round_words(leak.bytes)}"

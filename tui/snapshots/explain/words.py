@@ -1,4 +1,4 @@
-"""Sizes as sentences have them."""
+"""Size formats for sentences."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from tui.core.text.numbers import size as text
 
 
 def round_words(size: int) -> str:
-    """``32 MiB``: a size without a decimal that is zero."""
+    """Format a size without a zero decimal: ``32 MiB``."""
     return text(size).replace(".0 ", " ")

@@ -1,1 +1,1 @@
-"""A snapshot as it is held in memory, and what the analysis of one returns."""
+"""The in-memory form of a snapshot, and the types that its analysis returns."""

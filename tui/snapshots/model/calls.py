@@ -1,4 +1,4 @@
-"""The calls of the reader child: the name, the arguments and the value of each analysis.
+"""The calls of the reader child: the name, the arguments and the value type of each analysis.
 
 ``await reader.call(SITES, SitesArguments(…))`` returns a :class:`SiteListing`. The reader child
 computes them in :mod:`tui.snapshots.model.calls`; the program imports these declarations alone.
@@ -27,24 +27,25 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 Slot = tuple[str, ...]
-"""Of two calls with the same slot, only the newer matters."""
+"""Key under which only the newest call matters: an older call with the same slot is dropped."""
 Arguments = TypeVar("Arguments")
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Arguments, Value]):
-    """An analysis of the open files: its name and the types of its arguments and its value."""
+    """One analysis of the open files: its name and the types of its arguments and its value."""
 
     name: str
     arguments: type[Arguments]
-    """A frozen dataclass."""
+    """The type of the arguments, a frozen dataclass."""
     value: TypeForm[Value]
     apart: Callable[[Arguments], Slot] = lambda _arguments: ()
-    """Return the part of the arguments that gives a call a slot of its own."""
+    """Returns the arguments that separate one slot from another; empty if all calls share a
+    slot."""
 
     def parse_arguments(self, plain: Any) -> Arguments:
-        """Return the arguments of a call that came over the pipe.
+        """Parse the arguments of a call received over the pipe.
 
         Raises:
             WireError: the arguments do not have the declared type.
@@ -52,7 +53,7 @@ class Method(Generic[Arguments, Value]):
         return cast(Arguments, from_plain(self.arguments, plain, self.name))
 
     def parse_value(self, plain: Any) -> Value:
-        """Return the value of an answer that came over the pipe.
+        """Parse the value of an answer received over the pipe.
 
         Raises:
             WireError: the value does not have the declared type.
@@ -62,14 +63,14 @@ class Method(Generic[Arguments, Value]):
 
 @dataclass(frozen=True, slots=True)
 class Need(Generic[Arguments, Value]):
-    """A method with its arguments: what a pane shows in its present state."""
+    """A method with its arguments: one request of a pane in its present state."""
 
     method: Method[Arguments, Value]
     arguments: Arguments
 
     @property
     def slot(self) -> Slot:
-        """The slot of its calls."""
+        """The slot that calls of this need belong to."""
         return (self.method.name, *self.method.apart(self.arguments))
 
 
@@ -104,7 +105,7 @@ STATE = Method("state", StateArguments, State)
 class TimelineArguments:
     device: int
     width: int
-    """Columns."""
+    """Width of the chart in columns."""
     first: int = 0
     last: int | None = None
     stacking: Stacking = "site"
@@ -119,7 +120,7 @@ class PartArguments:
     event: int | None
     stacking: Stacking
     layer: str
-    """Its key; empty for the rest."""
+    """Key of the layer; empty for the rest."""
 
 
 PART = Method("part", PartArguments, Part)
@@ -130,7 +131,7 @@ class SitesArguments:
     device: int
     event: int | None
     path: tuple[str, ...] = ()
-    """The node whose children are listed."""
+    """Path of the node whose children are listed."""
     grouping: Grouping = "site"
     order: Order = "bytes"
     search: str = ""
@@ -154,20 +155,20 @@ class MapArguments:
     device: int
     event: int | None
     first: int
-    """The first row."""
+    """Index of the first row."""
     count: int
-    """Of rows."""
+    """Number of rows."""
     width: int
-    """Cells of a row."""
+    """Width of a row in cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapPage:
-    """Some rows of the segment map."""
+    """A page of rows of the segment map."""
 
     rows: tuple[RowPicture, ...]
     total: int
-    """Rows of the whole map."""
+    """Number of rows in the whole map."""
 
 
 MAP = Method("map", MapArguments, MapPage)
@@ -180,25 +181,25 @@ class StretchArguments:
     row: int
     start: int
     end: int
-    """The stretch of addresses that is drawn."""
+    """End of the address range that is drawn, exclusive."""
     width: int
-    """Cells."""
+    """Width of the picture in cells."""
     address: int
-    """Of the piece that is described."""
+    """Address of the piece to describe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A stretch of one segment: its cells, and the piece at one address."""
+    """An address range of one segment: its cells, and the piece at one address."""
 
     states: str
     used: str
     begins: str
-    """The stretch drawn as cells, in the letters and digits of :class:`RowPicture`."""
+    """The address range drawn as cells, in the letters and digits of :class:`RowPicture`."""
     piece: Piece | None
-    """What lies at the address asked for; ``None`` where nothing is mapped."""
+    """The piece at the requested address; ``None`` if nothing is mapped there."""
     frames: tuple[Frame, ...]
-    """The stack of the piece, innermost first, without frames of C++."""
+    """The piece's stack, innermost first, without C++ frames."""
 
 
 STRETCH = Method("stretch", StretchArguments, Stretch)
@@ -210,7 +211,7 @@ class PinningArguments:
     event: int | None
     row: int
     most: int = 1
-    """Blocks that may be released."""
+    """Maximum number of blocks to release."""
 
 
 PINNING = Method("pinning", PinningArguments, Pinning | None)
@@ -226,11 +227,11 @@ class DifferenceArguments:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What changed between two files on one device, the first rows of it."""
+    """The first rows of the difference between two files on one device."""
 
     difference: Difference
     more: int
-    """Rows that were left off."""
+    """Number of rows left out."""
 
 
 DIFFERENCE = Method("difference", DifferenceArguments, Changes)
@@ -241,10 +242,10 @@ class ReportArguments:
     form: Literal["json", "markdown"]
     device: int | None = None
     event: int | None = None
-    """A state to report on besides; ``None`` for none."""
+    """An additional event whose state goes into the report; ``None`` for none."""
     top: int = 10
     at_peak: bool = True
-    """Two files are compared at their peaks, else at their ends."""
+    """Compares two files at their peaks if true, else at their ends."""
 
 
 REPORT = Method("report", ReportArguments, str)
@@ -252,4 +253,4 @@ REPORT = Method("report", ReportArguments, str)
 METHODS: dict[str, Method[Any, Any]] = {
     value.name: value for value in list(globals().values()) if isinstance(value, Method)
 }
-"""The methods above, by name."""
+"""All methods above, by name."""

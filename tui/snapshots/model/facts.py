@@ -1,6 +1,6 @@
-"""The figures of a device and of a verdict, once and in order, for screens, Markdown and JSON.
+"""The figures of a device and of a verdict, in one ordered list for screens, Markdown and JSON.
 
-Each fact has its JSON path, its name for people and its unit, so that one figure has one wording.
+Each fact has its JSON path, its display name and its unit, so that one figure has one wording.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from tui.snapshots.model.results import Summary, Verdict
 
 Unit = Literal["bytes", "share", "count", "piece", "event"]
 Shown = Literal["always", "if any", "in detail", "as data"]
-"""Where people see a fact: on the screen and in Markdown, there unless it is 0, in Markdown alone,
-or in JSON alone."""
+"""Where a fact appears: always on screen and in Markdown, there only if nonzero, in Markdown only,
+or in JSON only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One figure."""
+    """One named figure with its unit."""
 
     path: str
-    """The keys that lead to it in JSON, parted by dots; empty where JSON has it elsewhere."""
+    """Dotted path of the keys in JSON; empty if JSON stores the figure elsewhere."""
     name: str
     value: float | None
-    """In its unit, a share from 0 to 1; ``None`` where it is not known."""
+    """The value in its unit, a share from 0 to 1; ``None`` if unknown."""
     unit: Unit = "bytes"
     shown: Shown = "always"
 
     @property
     def words(self) -> str:
-        """The value as people read it."""
+        """The value formatted for display."""
         if self.unit == "share":
             return numbers.share(self.value)
         whole = None if self.value is None else int(self.value)
@@ -43,7 +43,7 @@ class Fact:
 
 
 def summary_facts(summary: Summary) -> tuple[Fact, ...]:
-    """Return the figures of one device of a file."""
+    """List the figures of one device of a file."""
     scattered = summary.fragmentation
     return (
         Fact("live_at_start", "live at start", summary.live_at_start),
@@ -69,7 +69,7 @@ def summary_facts(summary: Summary) -> tuple[Fact, ...]:
 
 
 def verdict_facts(verdict: Verdict) -> tuple[Fact, ...]:
-    """Return the figures of one failed allocation, at that moment."""
+    """List the figures of one failed allocation at the time of failure."""
     state = verdict.state
     return (
         Fact("asked", "asked", verdict.asked),
@@ -88,16 +88,16 @@ def verdict_facts(verdict: Verdict) -> tuple[Fact, ...]:
 
 
 def used_words(explanation: Explanation) -> str:
-    """Return the heading over the account of the used memory."""
+    """Return the heading for the account of the used memory."""
     return f"Used {numbers.size(explanation.used)} of {explanation.device_words}"
 
 
 def facts_for_people(facts: Iterable[Fact], *, detail: bool) -> list[Fact]:
-    """Return the facts that people see.
+    """Select the facts to display.
 
     Args:
-        facts: all of them.
-        detail: with those that a screen has no room for.
+        facts: all facts.
+        detail: include the facts that a screen has no room for.
     """
     return [
         fact
@@ -109,7 +109,7 @@ def facts_for_people(facts: Iterable[Fact], *, detail: bool) -> list[Fact]:
 
 
 def facts_as_data(facts: Iterable[Fact]) -> dict[str, Any]:
-    """Return the facts as nested plain data, by their paths."""
+    """Convert the facts to nested plain data, following their paths."""
     data: dict[str, Any] = {}
     for fact in facts:
         if fact.path:

@@ -1,6 +1,6 @@
-"""What is drawn of a snapshot: the timeline, the segment map and single pieces of it.
+"""Types for drawing a snapshot: the timeline, the segment map and its pieces.
 
-Units and the meaning of an event are those of :mod:`tui.snapshots.model.results`.
+Units and events are defined in :mod:`tui.snapshots.model.results`.
 """
 
 from __future__ import annotations
@@ -9,138 +9,138 @@ from dataclasses import dataclass
 from typing import Literal
 
 CellState = Literal["allocated", "pending", "inactive", "unmapped"]
-"""What a stretch of a segment is; ``unmapped`` is outside of what is reserved."""
+"""State of one piece of a segment; ``unmapped`` marks addresses outside the reserved range."""
 Stacking = Literal["site", "category", "annotation"]
-"""What the layers of a timeline are."""
+"""The grouping that forms the layers of a timeline."""
 REST = ""
-"""The key of the layer of all that has none of its own."""
+"""Key of the layer that collects everything without a layer of its own."""
 NOT_TOLD = "not told by the file"
-"""The category of an allocation of which nothing says what it is for."""
+"""Category of an allocation whose purpose the file does not record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One column of a timeline: consecutive events."""
+    """One column of a timeline: a run of consecutive events."""
 
     first: int
     last: int
-    """The last event of the bucket, itself included."""
+    """The last event of the bucket, inclusive."""
     time_us: int | None
-    """The time of the first event."""
+    """The time of the first event; ``None`` if the file has no times."""
     live_min: int
     live_max: int
-    """The most that was live after any event of the bucket."""
+    """The largest number of live bytes after any event of the bucket."""
     moment: int
-    """The event after which that was first live; the layers are of this moment."""
+    """The first event with that maximum; the layers show this moment."""
     reserved_max: int
     ooms: int
     segment_events: int
-    """cudaMalloc, cudaFree, map and unmap."""
+    """Number of cudaMalloc, cudaFree, map and unmap events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A stretch of a timeline that an annotation covers."""
+    """The part of a timeline that an annotation covers."""
 
     name: str
     first: int
     last: int
-    """Events, inclusive; the last one of the timeline where the annotation was not ended."""
+    """Last event, inclusive; the timeline's last event if the annotation never ended."""
     depth: int
-    """How many annotations that cover it began before it and were still open."""
+    """Nesting depth: the number of enclosing annotations that began earlier and were still open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one site, category or annotation held of the live bytes, for each bucket."""
+    """The live bytes that one site, category or annotation held in each bucket."""
 
     key: str
-    """Of a site as :attr:`SiteRow.key`, else the name; :data:`REST` for all the others."""
+    """:attr:`SiteRow.key` for a site, else the name; :data:`REST` for the combined remainder."""
     label: str
     bytes: tuple[int, ...]
-    """At the buckets' moments; all layers of a bucket add up to its ``live_max``."""
+    """Bytes at each bucket's moment; all layers of a bucket add up to its ``live_max``."""
     categories: tuple[str, ...]
-    """Of the allocations in :attr:`bytes`, most bytes first; empty where there are none, and for
-    the rest."""
+    """Categories of the allocations in :attr:`bytes`, largest first; empty if there are none, and
+    for the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The memory of one device over its events, cut into buckets of nearly equal length."""
+    """One device's memory over its events, divided into buckets of nearly equal length."""
 
     device: int
     first: int
     last: int
-    """Inclusive; -1 where nothing was recorded."""
+    """Last event, inclusive; -1 if nothing was recorded."""
     scale: int
-    """Bytes at the top: the most that was reserved or live in the whole trace, whatever the part
-    shown."""
+    """Top of the scale in bytes: the most that was reserved or live in the whole trace, regardless
+    of the part shown."""
     buckets: tuple[Bucket, ...]
     begin_us: int | None
-    """The time of the trace's first event, whatever the part shown; ``None`` where the file has no
+    """Time of the trace's first event, regardless of the part shown; ``None`` if the file has no
     times."""
     live_at_first: int
-    """Before the first event shown."""
+    """Live bytes before the first event shown."""
     peak_event: int | None
-    """``None`` where the trace begins with the peak, or is empty."""
+    """Event of the peak; ``None`` if the trace begins at its peak or is empty."""
     peak: int
     ooms: tuple[int, ...]
-    """The OOM events of the part shown."""
+    """OOM events within the part shown."""
     bands: tuple[Band, ...]
     stacking: Stacking
     layers: tuple[Layer, ...]
-    """From the bottom up: those that held the most at some moment of the whole trace, whatever the
-    part shown, the steadiest lowest; then the rest, where there is any."""
+    """Layers from the bottom up: those with the largest maximum over the whole trace, regardless of
+    the part shown, with the steadiest lowest; then the rest, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fragmentation:
-    """Three figures of the same thing."""
+    """Three measures of fragmentation."""
 
     free: int
-    """Bytes that are cached: reserved and not in use."""
+    """Cached bytes: reserved but not in use."""
     pieces: int
     largest: int
     unused: float | None
-    """1 - allocated / reserved (pytorch/pytorch#29554); ``None`` where nothing is reserved."""
+    """1 - allocated / reserved (pytorch/pytorch#29554); ``None`` if nothing is reserved."""
     clumped: float | None
-    """The sum of free² over (the sum of free)²: 1 where all of it is one piece, near 0 where it is
-    dust; ``None`` where nothing is free."""
+    """sum(free²) / (sum(free))² over the free pieces: 1 for a single piece, near 0 for many small
+    ones; ``None`` if nothing is free."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapRow:
-    """One segment, or for expandable segments one contiguous mapped range."""
+    """One segment, or one contiguous mapped range of an expandable segment."""
 
     index: int
-    """Among the rows of the map, which are sorted by address."""
+    """Index among the rows of the map, which are sorted by address."""
     address: int
     size: int
     stream: int
     pool: tuple[int, int] | None
     kind: str
-    """The size class of the segment, ``small`` or ``large``."""
+    """Size class of the segment, ``small`` or ``large``."""
     expandable: bool
     allocated: int
-    """Bytes of the blocks in use; at an event, rounded to 512."""
+    """Bytes of the blocks in use; at an event, sizes are rounded up to 512."""
     pending: int
     free: int
     largest_free: int
     blocks: int
-    """How many blocks are in use, pending ones included."""
+    """Number of blocks in use, including pending ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowPicture:
-    """One segment as cells: for each the state's letter and how full it is."""
+    """One segment as cells, each with a state letter and a fill digit."""
 
     row: MapRow
     states: str
-    """A letter a cell: ``a`` allocated, ``p`` pending, ``i`` inactive, ``u`` unmapped."""
+    """One letter per cell: ``a`` allocated, ``p`` pending, ``i`` inactive, ``u`` unmapped."""
     used: str
-    """A digit a cell: tenths of it that are in use, rounded; ``9`` is all or nearly all."""
+    """One digit per cell: tenths in use, rounded; ``9`` means all or nearly all."""
     begins: str
-    """A digit a cell: how many blocks in use begin in it; ``9`` is nine and more."""
+    """One digit per cell: number of used blocks that begin in it; ``9`` means nine or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,43 +148,43 @@ class Cell:
     """One character of a segment's picture."""
 
     state: CellState
-    """What most of it is."""
+    """The state of most bytes in the cell."""
     mixed: bool
-    """More than one state within it."""
+    """True if the cell contains more than one state."""
     used: float
-    """Share that is allocated or pending, 0 to 1."""
+    """Allocated or pending share of the cell, 0 to 1."""
     begins: int
-    """Blocks in use that begin within it; at the left edge of what is drawn none does."""
+    """Number of used blocks that begin in the cell, not counting the left edge of the picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a segment: a block in use, or a gap."""
+    """One piece of a segment: a block in use, or a gap."""
 
     address: int
     size: int
     requested: int | None
-    """The bytes that were asked for; ``None`` for a gap."""
+    """Requested bytes; ``None`` for a gap."""
     state: CellState
     stack: int
     site: str
-    """The line of a program that asked for it; empty for a gap."""
+    """The program line that requested it; empty for a gap."""
     name: str | None
-    """The name of the allocation, as in :attr:`Entry.name`."""
+    """Name of the allocation, as in :attr:`Entry.name`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pinning:
-    """What keeps a segment from being one free piece."""
+    """The blocks that prevent a segment from being one free piece."""
 
     address: int
-    """Where the span begins that would be free."""
+    """Start address of the span that would become free."""
     span: int
-    """Its length: the gain is ``span`` minus the largest piece that is free now."""
+    """Length of that span in bytes: the gain is ``span`` minus ``largest_free``."""
     largest_free: int
-    """The largest piece that is free as it is."""
+    """Size of the largest piece that is already free."""
     blocks: tuple[Piece, ...]
-    """In use within the span, the smallest first; the first few of :attr:`count`."""
+    """The blocks in use within the span, smallest first; only the first few of :attr:`count`."""
     count: int
     cost: int
-    """Bytes of all the blocks that would have to be released."""
+    """Total bytes of the blocks that would have to be released."""

@@ -1,9 +1,9 @@
-"""What the analysis of a snapshot returns: plain frozen facts that go over a pipe as JSON.
+"""Results of a snapshot's analysis: plain frozen facts that cross a pipe as JSON.
 
 Sizes are bytes, times microseconds since the epoch, shares fractions of one. An *event* is the
-number of an entry in its device's trace, from 0; the state *at* an event is the state right after
-it. ``None`` where something is not known, and ``unavailable`` maps the field's name to why. The
-heavy columns that these facts are computed from stay in their process:
+index of an entry in its device's trace, from 0; the state *at* an event is the state right after
+it. ``None`` means unknown, and ``unavailable`` maps the field's name to the reason. The large
+columns behind these facts stay in the process that computed them:
 :class:`tui.snapshots.analysis.timeline.Replay` and
 :class:`tui.snapshots.analysis.allocations.Allocations`.
 """
@@ -42,40 +42,42 @@ Cause = Literal[
     "refused with memory free",
     "unknown",
 ]
-"""Why an allocation failed.
+"""The reason why an allocation failed.
 
-``larger than the device``: the request is larger than the device's total. ``larger than what was
-free``: a good part of the device was free, and the request was larger still. ``truly full``: live
-memory fills the device, whose total is known. ``fragmentation``: enough is cached, no piece is
-large enough. ``other streams``: cached, but for another stream than the one that asked. ``private
-pools``: cached inside CUDA-graph or MemPool pools. ``other processes``: memory of this device that
-others hold. ``process limit``: ``set_per_process_memory_fraction`` was reached. ``refused with
-memory free``: the device had more free than the driver was asked for.
+- ``larger than the device``: the request is larger than the device's total.
+- ``larger than what was free``: much of the device was free, but the request was even larger.
+- ``truly full``: live memory fills the device, whose total is known.
+- ``fragmentation``: enough memory is cached, but no piece is large enough.
+- ``other streams``: memory is cached, but for a different stream.
+- ``private pools``: memory is cached inside CUDA-graph or MemPool pools.
+- ``other processes``: other processes use the device's memory.
+- ``process limit``: ``set_per_process_memory_fraction`` was reached.
+- ``refused with memory free``: the device had more free memory than torch requested.
 """
 Change = Literal["new", "grown", "shrunk", "gone"]
 BEFORE = -1
-"""In a column of events: before the first entry of the trace."""
+"""Value in event columns for a time before the first entry of the trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The line of a program that an allocation is put down to."""
+    """The program line that an allocation is attributed to."""
 
     label: str
     """``file.py:12 function``, or ``no Python frame (C++ only)`` or ``no stack recorded``."""
     kind: FrameKind | None
-    """``None`` where no stack was recorded."""
+    """The origin of the code; ``None`` if no stack was recorded."""
     frame: Frame | None
-    """``None`` where the stack has no Python frame."""
+    """The frame of the line; ``None`` if the stack has no Python frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a trace, with its stack."""
+    """One trace entry with its stack."""
 
     event: int
     action: str
-    """The file's own word: ``alloc``, ``oom``, …"""
+    """Name of the action as in the file: ``alloc``, ``oom``, …"""
     address: int | None
     size: int
     stream: int
@@ -83,10 +85,10 @@ class Entry:
     time_us: int | None
     context: str
     device_free: int | None
-    """Free bytes of the whole GPU; only OOM entries tell it."""
+    """Free bytes of the whole GPU; recorded only in OOM entries."""
     name: str | None
-    """Of the allocation that it belongs to: ``0x7f12…#2``, the address and which allocation there
-    it is (from 1; 0 predates the trace)."""
+    """Name of the allocation that the entry belongs to: ``0x7f12…#2``, the address and a count of
+    allocations at that address (from 1; 0 predates the trace)."""
     stack: tuple[Frame, ...]
 
 
@@ -96,31 +98,31 @@ class State:
 
     device: int
     event: int | None
-    """The state is the one after it; ``None``: at the end, as the blocks tell it."""
+    """The event that this state follows; ``None`` for the end, taken from the blocks."""
     time_us: int | None
     entry: Entry | None
     live: int
-    """Requested bytes of all allocations that the allocator had not got back."""
+    """Requested bytes of all allocations that had not yet been returned to the allocator."""
     pending: int
-    """The part of ``live`` that the program had freed and a stream still used."""
+    """The part of ``live`` that the program had freed but a stream still used."""
     rounding: int
-    """What the blocks of the live allocations were larger than asked for: exactly for those that
-    are still there at the end, 512-byte rounding for the others."""
+    """Excess of the block sizes over the requested bytes: exact for allocations that still exist at
+    the end, 512-byte rounding for the others."""
     reserved: int
     cached: int
-    """Reserved and not in a block of a live allocation, in every pool."""
+    """Reserved bytes outside the blocks of live allocations, in all pools."""
     allocations: int
     largest_free_block: int
-    """The longest piece of the default pool that no live allocation occupied, on any stream.
-    Exact at the end. Before, the unsplit rest of a freed allocation (up to 1 MiB in the large
-    pool) may be counted to the piece beside it."""
+    """The longest piece of the default pool without a live allocation, on any stream. Exact at the
+    end. At earlier events, the unsplit rest of a freed allocation (up to 1 MiB in the large pool)
+    may be counted with its neighbor."""
     private_reserved: int
     """Reserved bytes in private pools."""
     private_cached: int
     largest_private_free_block: int
     segments: int
     doubts: tuple[str, ...]
-    """Why these figures may be off, one line each."""
+    """Reasons why these figures may be inexact, one line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,38 +130,38 @@ class SiteRow:
     """One node of the tree of sites."""
 
     key: str
-    """Names the node among its siblings; a path of keys names it in the tree."""
+    """Identifies the node among its siblings; a path of keys identifies it in the tree."""
     label: str
     kind: FrameKind | None
-    """Of the node's frame; ``None`` for a node that is no frame."""
+    """Kind of the node's frame; ``None`` if the node is not a frame."""
     bytes: int
     count: int
     share: float
-    """Of the bytes of the whole query, 0 to 1."""
+    """Share of the bytes of the whole query, 0 to 1."""
     children: int
     stack: int
-    """The stack, by number, of most bytes below this node."""
+    """Number of the stack with the most bytes below this node."""
     folded: int = 0
-    """Framework and C++ frames between this node and the one above that are not shown."""
+    """Number of hidden framework and C++ frames between this node and its parent."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteListing:
-    """The children of one node, the first of them, and what was left off."""
+    """The first children of one node, and the number of those left out."""
 
     path: tuple[str, ...]
     rows: tuple[SiteRow, ...]
     more: int
-    """Children that were not listed."""
+    """Number of children left out."""
     more_bytes: int
     total_bytes: int
-    """The bytes of the whole query."""
+    """Bytes of the whole query."""
     total_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """A site in two states, A and B."""
+    """One site in two states, A and B."""
 
     change: Change
     key: str
@@ -173,13 +175,13 @@ class DiffRow:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two states compared by site; sites that did not change are left out."""
+    """Two states compared by site, without the unchanged sites."""
 
     a: str
     b: str
-    """What was compared: the file and the moment."""
+    """Names of the two sides: file and moment."""
     rows: tuple[DiffRow, ...]
-    """The rows whose bytes changed most come first."""
+    """The rows, largest change in bytes first."""
     live_a: int
     live_b: int
     reserved_a: int
@@ -188,41 +190,41 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class OomText:
-    """What the message of one ``torch.OutOfMemoryError`` says; sizes as printed, to 2 digits."""
+    """The content of one ``torch.OutOfMemoryError`` message; sizes as printed, to 2 digits."""
 
     asked: int | None
     asked_within: int
-    """Half of the last printed digit, in bytes: the true figure lies within."""
+    """Half of the last printed digit in bytes, the maximum rounding error of the printed size."""
     device: int | None
     total: int | None
     device_free: int | None
     allowed: int | None
-    """The limit of ``set_per_process_memory_fraction``, where one was set."""
+    """The limit of ``set_per_process_memory_fraction``, if one was set."""
     process: int | None
-    """What this process holds on the device, non-PyTorch memory included."""
+    """Bytes that this process uses on the device, including non-PyTorch memory."""
     allocated: int | None
     reserved: int | None
-    """Only older versions print it; for others allocated plus unallocated."""
+    """Reserved bytes: printed only by older versions, otherwise allocated plus unallocated."""
     unallocated: int | None
-    """Reserved by PyTorch but not allocated."""
+    """Bytes reserved by PyTorch but not allocated."""
     private_pools: int | None
     others: tuple[tuple[int, int], ...]
-    """Other processes: pid and bytes."""
+    """Pid and bytes of each other process."""
     address_space: bool = False
-    """It failed for lack of virtual address space, not of memory."""
+    """True if virtual address space ran out, not memory."""
     logged: bool = False
-    """It is what torch logs where the driver refuses, not the text of an exception."""
+    """True if torch logged the message when the driver refused memory, without an exception."""
 
 
 AGAINST_OOM = "What would help"
-"""Over the advice of a verdict: something ran out."""
+"""Heading for the advice of a verdict, when memory ran out."""
 OF_CACHED = "What would free cached memory"
-"""Over the advice of a summary: nothing ran out."""
+"""Heading for the advice of a summary, when nothing ran out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Something that would help, with the figure that says so."""
+    """One suggested remedy with the figure that supports it."""
 
     what: str
     why: str
@@ -230,74 +232,74 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """A site and what it held."""
+    """A site and the memory it held."""
 
     label: str
     kind: FrameKind | None
     bytes: int
     count: int
     share: float
-    """The part of all live bytes, 0 to 1."""
+    """Share of all live bytes, 0 to 1."""
     stack: int
-    """The stack of most bytes of that site, by number."""
+    """Number of the site's stack with the most bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one layer of a timeline held right after an event."""
+    """The content of one timeline layer right after an event."""
 
     label: str
     bytes: int
     count: int
-    """Of its allocations that were live."""
+    """Number of live allocations in the layer."""
     live: int
-    """Bytes that were live in all."""
+    """Live bytes of the whole device."""
     categories: tuple[tuple[str, str, int], ...]
-    """Each category with what tells it and its bytes, most first."""
+    """Each category with its evidence and its bytes, largest first."""
     top: tuple[Top, ...]
-    """Its sites, most bytes first; the first few."""
+    """The layer's first few sites, largest first."""
     stack: tuple[Frame, ...]
-    """The one of most bytes, innermost first; empty where none was recorded."""
+    """The stack with the most bytes, innermost first; empty if none was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A site that kept allocating: the least that it holds rises steadily, counted net."""
+    """A site that kept allocating: the minimum of its net bytes rises steadily."""
 
     label: str
     kind: FrameKind | None
     bytes: int
-    """Of its allocations that are live."""
+    """Bytes of its live allocations."""
     count: int
-    """Of these allocations."""
+    """Number of its live allocations."""
     freed: int
-    """Allocations of the same line that were freed."""
+    """Number of freed allocations of the same line."""
     share: float
-    """The part of all live bytes, 0 to 1."""
+    """Share of all live bytes, 0 to 1."""
     first: int
-    """The event of the oldest of them."""
+    """The event of the oldest live allocation."""
     event: int
-    """The moment at which they are counted."""
+    """The event after which the allocations are counted."""
     seconds: float | None
-    """From the first to that moment; ``None`` where the file holds no times."""
+    """Seconds from the oldest allocation to that event; ``None`` if the file has no times."""
     stack: int
-    """The stack of most bytes of them, by number."""
+    """Number of the stack with the most bytes."""
     net: int = 0
-    """Bytes by which all growing lines of its function grew."""
+    """Net growth in bytes of all growing lines in its function."""
     repeats: int = 0
-    """How often its loop ran meanwhile, as far as one line of it tells."""
+    """Estimated number of loop iterations meanwhile, derived from one line of the loop."""
     replaced: bool = False
-    """One allocation is replaced by a larger one, as ``torch.cat`` does."""
+    """True if one allocation is repeatedly replaced by a larger one, as ``torch.cat`` does."""
 
     @property
     def per_event(self) -> int:
-        """Bytes by which it grew with each event of the trace, on the average."""
+        """Average growth in bytes per event of the trace."""
         return self.bytes // max(1, self.event - self.first)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why one allocation failed, or where there is no OOM entry, what held the peak."""
+    """The reason why one allocation failed or, without an OOM entry, what held the peak."""
 
     device: int
     event: int
@@ -306,36 +308,36 @@ class Verdict:
     state: State
     device_free: int | None
     total: int | None
-    """Of the device; only the text of the exception tells it."""
+    """Total bytes of the device; found only in the exception's text."""
     others: int | None
-    """What other processes held of the device; it too is told by the text alone."""
+    """Bytes that other processes use on the device; found only in the exception's text."""
     serving_free_block: int
-    """The largest free piece that could have served: of the same pool, stream and size class."""
+    """The largest usable free piece: of the same pool, stream and size class."""
     serving_cached: int
-    """Bytes of all free pieces that could have served."""
+    """Bytes of all free pieces of that kind."""
     streams_cached: int
-    """Free pieces that only the stream kept from serving."""
+    """Bytes of the free pieces that were unusable only because of their stream."""
     cause: Cause
     headline: str
-    """One sentence: what failed and why."""
+    """One sentence: the failed request and the cause."""
     reasons: tuple[str, ...]
-    """The figures behind the cause, and what is not known."""
+    """The figures that support the cause, and the unknowns."""
     top: tuple[Top, ...]
     advice: tuple[Advice, ...]
     site: str
-    """The line of the program that asked; empty where no Python frame of it is on record."""
+    """The program line that made the request; empty if no Python frame was recorded."""
     stack: tuple[Frame, ...]
-    """The stack of the request that failed."""
+    """The stack of the failed request."""
     growth: Growth | None
     text: OomText | None
     explanation: Explanation
-    """Why, in one line, with the account of the used memory."""
+    """The cause in one line, with the account of the used memory."""
     unavailable: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """What a file is called, what it was read from, and what was odd about it."""
+    """A file's name, source and irregularities."""
 
     file: str
     container: str
@@ -355,7 +357,7 @@ class Summary:
     blocks: int
     reserved: int
     allocated: int
-    """Block sizes of what is allocated at the end."""
+    """Total size of the blocks allocated at the end."""
     requested: int
     pending: int
     largest_free_block: int
@@ -373,10 +375,10 @@ class Summary:
     ooms: tuple[int, ...]
     fragmentation: Fragmentation
     top: tuple[Top, ...]
-    """At the peak where there is a trace, else at the end."""
+    """The largest sites: at the peak if there is a trace, else at the end."""
     top_at: Literal["peak", "end"]
     headline: str
     remarks: tuple[str, ...]
-    """What is worth knowing: a snapshot taken after unwinding, memory that predates the trace."""
+    """Notable conditions: a snapshot taken after unwinding, memory that predates the trace."""
     advice: tuple[Advice, ...]
     unavailable: dict[str, str] = dataclasses.field(default_factory=dict)

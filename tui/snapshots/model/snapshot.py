@@ -1,4 +1,4 @@
-"""An allocator snapshot as it is held in memory: interned stacks, and the trace in columns.
+"""The in-memory form of an allocator snapshot: interned stacks, and traces in columns.
 
 A trace of a million entries as Python objects would take a gigabyte; as columns of ``array`` it
 takes some 40 MB. Sizes are bytes, addresses as in the file, times microseconds since the epoch.
@@ -14,14 +14,14 @@ from tui.snapshots.explain.frames import FrameKind, base_name, kind_of_code
 from tui.snapshots.explain.inventory import NOT_WATCHED, AgentRecord
 
 SIZE_LIMIT = 1 << 60
-"""Bytes: torch refuses a request of an exbibyte before it asks its allocator, so no size of a file
-is that large."""
+"""Upper limit of sizes in bytes: torch refuses a request of an exbibyte before its allocator runs,
+so no valid file contains a larger size."""
 NEVER_TOLD = -1
-"""In a column: the file does not say (no time, no pool, no free memory)."""
+"""Column value for data missing from the file (time, pool, free memory)."""
 
 
 class Action(IntEnum):
-    """What a trace entry records; the numbers are ours and stand in the action column."""
+    """The kind of a trace entry; the numbers are local to this program's action column."""
 
     ALLOC = 0
     FREE_REQUESTED = 1
@@ -34,7 +34,7 @@ class Action(IntEnum):
     SNAPSHOT = 8
     ANNOTATE = 9
     OTHER = 10
-    """An action that this program does not know; it has no effect on the replay."""
+    """An unknown action, which has no effect on the replay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +47,27 @@ class Frame:
 
 
 def frame_kind(frame: Frame) -> FrameKind:
-    """Tell whose code a frame is, by its file's name; POSIX and Windows paths.
+    """Classify a frame by its file name, in POSIX or Windows form.
 
-    Cells of a notebook, ``<stdin>`` and ``<string>`` are the user's.
+    Cells of a notebook, ``<stdin>`` and ``<string>`` count as user code.
     """
     return kind_of_code(frame.filename, frame.line, frame.name)
 
 
 def frame_label(frame: Frame) -> str:
-    """``file.py:12 function``; of a C++ frame its name alone."""
+    """Format a frame as ``file.py:12 function``; for a C++ frame, only its name."""
     if frame.filename in ("", "??"):
         return frame.name or "??"
     return f"{base_name(frame.filename)}:{frame.line} {frame.name}"
 
 
 def frame_key(frame: Frame) -> str:
-    """As the label, with the whole path: tells apart files of one name."""
+    """Format a frame with its full path, to distinguish files of the same name."""
     return f"{frame.filename}:{frame.line} {frame.name}"
 
 
 Stack = tuple[int, ...]
-"""Numbers into :attr:`Snapshot.frames`, innermost first; ``()`` where none was recorded."""
+"""Indices into :attr:`Snapshot.frames`, innermost first; ``()`` if none was recorded."""
 
 
 ALLOCATED = "active_allocated"
@@ -77,88 +77,88 @@ INACTIVE = "inactive"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A piece of a segment."""
+    """One block of a segment."""
 
     address: int
     size: int
     requested: int
-    """What was asked for; 0 for an inactive block, whatever the file says of it."""
+    """Requested bytes; 0 for an inactive block, regardless of the file's value."""
     state: str
     """:data:`ALLOCATED`, :data:`PENDING` or :data:`INACTIVE`."""
     stack: int
-    """The stack that allocated it, as a number into :attr:`Snapshot.stacks`."""
+    """Index into :attr:`Snapshot.stacks`: the stack that allocated the block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Memory that the allocator has reserved: its blocks, in the order of addresses, fill it."""
+    """Memory reserved by the allocator; its blocks, sorted by address, fill it completely."""
 
     device: int
     address: int
     size: int
     stream: int
-    """As in the file: a raw ``cudaStream_t``; 0 is the default stream."""
+    """Raw ``cudaStream_t`` as in the file; 0 is the default stream."""
     pool: tuple[int, int] | None
-    """``(0, 0)`` is the default pool, others are private (CUDA graphs, MemPool); ``None``: the
-    file does not say."""
+    """``(0, 0)`` for the default pool, other values for private pools (CUDA graphs, MemPool);
+    ``None`` if the file has no pools."""
     kind: str
-    """The size class of the blocks in it, ``small`` or ``large``."""
+    """Size class of the segment's blocks, ``small`` or ``large``."""
     expandable: bool
     stack: int
     blocks: tuple[Block, ...]
     stated: dict[str, int]
-    """What the file says in ``allocated_size``, ``active_size`` and ``requested_size``, for the
+    """``allocated_size``, ``active_size`` and ``requested_size`` as stated in the file, for the
     checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """A named span of time, as the profiler and the optimizer leave them."""
+    """A named mark in time from the profiler or the optimizer."""
 
     name: str
     stage: str
-    """Which end of the span it marks, ``START`` or ``END``."""
+    """The end of the span that it marks, ``START`` or ``END``."""
     device: int
     time_us: int
 
 
 @dataclass(slots=True)
 class Trace:
-    """What was recorded on one device, oldest first; all columns have the same length.
+    """The recorded events of one device, oldest first; all columns have the same length.
 
-    Mutable only while it is being filled.
+    Only the loader modifies a trace.
     """
 
     action: bytearray
     address: array[int]
-    """``Q``; 0 where the entry has none (``oom``, ``snapshot``)."""
+    """``Q``; 0 if the entry has no address (``oom``, ``snapshot``)."""
     size: array[int]
-    """``q``; of an alloc or free the *requested* size, of a segment its size, of an OOM what was
-    asked for."""
+    """``q``; the *requested* size of an alloc or free, a segment's size, or the size requested at
+    an OOM."""
     stream: array[int]
-    """``H``: number into :attr:`Snapshot.streams`."""
+    """``H``: index into :attr:`Snapshot.streams`."""
     stack: array[int]
-    """``I``: number into :attr:`Snapshot.stacks`."""
+    """``I``: index into :attr:`Snapshot.stacks`."""
     time_us: array[int]
-    """``q``; ``NEVER_TOLD`` where the file has no times."""
+    """``q``; ``NEVER_TOLD`` if the file has no times."""
     pool: array[int]
-    """``h``: number into :attr:`Snapshot.pools`; ``NEVER_TOLD`` before torch 2.12."""
+    """``h``: index into :attr:`Snapshot.pools`; ``NEVER_TOLD`` before torch 2.12."""
     context: array[int]
-    """``I``: number into :attr:`Snapshot.contexts`: what stood in ``compile_context`` and
-    ``user_metadata``, one string; number 0 is the empty one."""
+    """``I``: index into :attr:`Snapshot.contexts`: ``compile_context`` and ``user_metadata`` joined
+    to one string; index 0 is the empty string."""
     category: bytearray
-    """Number into :attr:`Snapshot.categories`; 0 where the entry has none."""
+    """Index into :attr:`Snapshot.categories`; 0 if the entry has none."""
     device_free: dict[int, int]
-    """By the number of an OOM entry: free bytes of the whole GPU at that moment."""
+    """Free bytes of the whole GPU at each OOM entry, by the entry's index."""
     unknown: dict[int, str]
-    """By the number of an ``OTHER`` entry: the action's name."""
+    """Action name of each ``OTHER`` entry, by the entry's index."""
 
     def __len__(self) -> int:
         return len(self.action)
 
 
 def empty_trace() -> Trace:
-    """Return a trace without entries."""
+    """Create a trace without entries."""
     return Trace(
         action=bytearray(),
         address=array("Q"),
@@ -176,31 +176,31 @@ def empty_trace() -> Trace:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSnapshot:
-    """One device's part of a file."""
+    """The data of one device in a file."""
 
     index: int
     segments: tuple[Segment, ...]
-    """The state when the snapshot was taken, by address."""
+    """The state when the snapshot was taken, sorted by address."""
     trace: Trace
-    """Empty where nothing was recorded."""
+    """The recorded events; empty if nothing was recorded."""
     skipped: int = 0
-    """Entries that a filter left out while loading."""
+    """Number of entries that a filter dropped during loading."""
     first: int = 0
-    """The file's number of the first entry of :attr:`trace`: above 0 where a filter left out what
-    came before."""
+    """The file's index of the first entry in :attr:`trace`; above 0 if a filter dropped earlier
+    entries."""
     inexact: str = ""
-    """Why the replay cannot be exact, in one line; empty where it can: a filter took away entries
-    that are not all at the beginning."""
+    """Reason why the replay is inexact, in one line: a filter dropped entries that are not all at
+    the beginning. Empty if the replay is exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class TorchVersions:
-    """Which versions of torch can have written a file, as far as its keys tell; 2.9 is (2, 9)."""
+    """The torch versions that can have written a file, inferred from its keys; 2.9 is (2, 9)."""
 
     least: tuple[int, int] | None = None
-    """This one or a later one; ``None``: nothing in the file says so."""
+    """The earliest possible version; ``None`` if unknown."""
     below: tuple[int, int] | None = None
-    """One before this one."""
+    """The first version that is too recent; ``None`` if unknown."""
 
 
 NO_AGENT = AgentRecord(None, None, NOT_WATCHED, NOT_WATCHED)
@@ -208,52 +208,51 @@ NO_AGENT = AgentRecord(None, None, NOT_WATCHED, NOT_WATCHED)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that one file tells."""
+    """The complete content of one file."""
 
     file: str
-    """The name that it was asked for by; ``-`` for standard input."""
+    """The file name as requested; ``-`` for standard input."""
     container: str
-    """``pickle protocol 4``, ``JSON``, each with ``, gzip`` where it was compressed."""
+    """``pickle protocol 4`` or ``JSON``, with ``, gzip`` appended if the file is compressed."""
     form: str
     """``snapshot`` (a dict), ``segments`` (the bare list) or ``history`` (torch 2.0)."""
     byte: int
-    """Bytes of the file as it lies on the disk."""
+    """Size of the file on disk in bytes."""
     devices: tuple[DeviceSnapshot, ...]
     frames: tuple[Frame, ...]
     stacks: tuple[Stack, ...]
-    """Number 0 is the empty stack."""
+    """All stacks; index 0 is the empty stack."""
     streams: tuple[int, ...]
     pools: tuple[tuple[int, int], ...]
     contexts: tuple[str, ...]
     categories: tuple[str, ...]
-    """What stood in ``category``, which a snapshot that torch's profiler made has; number 0 is the
-    empty one."""
+    """Values of ``category``, which torch's profiler writes; index 0 is the empty string."""
     settings: dict[str, str]
-    """The allocator's settings in the file, ``allocator_settings``, as text."""
+    """The allocator's settings, ``allocator_settings``, as text."""
     annotations: tuple[Annotation, ...]
     host_segments: int
-    """Pinned-host segments that the file also holds (torch 2.14); counted, not replayed."""
+    """Number of pinned-host segments in the file (torch 2.14); they are counted, not replayed."""
     notes: tuple[str, ...]
-    """What was odd about the file while it was read, one line each, for the warnings."""
+    """Irregularities found during reading, one line each, for the warnings."""
     torch: TorchVersions = TorchVersions()
     agent: AgentRecord = NO_AGENT
-    """What the agent of a watched run has added."""
+    """Data added by the agent of a watched run."""
 
 
 class SnapshotError(Exception):
-    """The file cannot be read; the text is one line: what, why, what to do."""
+    """The file cannot be read; the text is one line: problem, reason, remedy."""
 
 
 def proper_size(value: int, key: str, where: str) -> int:
-    """Return a size as a file states it, as a plain ``int``.
+    """Check a size from a file and return it as a plain ``int``.
 
     Args:
-        value: bytes; below zero too, which the replay tells of.
-        key: the file's name of it.
-        where: it stands, for the message.
+        value: bytes; negative values pass, and the replay reports them.
+        key: the name of the field in the file.
+        where: position in the file, for the message.
 
     Raises:
-        SnapshotError: torch writes no such size.
+        SnapshotError: torch never writes such a size.
     """
     if -SIZE_LIMIT < value < SIZE_LIMIT:
         return int(value)

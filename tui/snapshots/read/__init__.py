@@ -1,1 +1,1 @@
-"""A file of any torch version to a snapshot in memory. Nothing in it runs."""
+"""Convert a file of any torch version to a snapshot in memory, without executing its content."""

@@ -1,4 +1,4 @@
-"""What the agent of a watched run has put into an OOM's snapshot: the OOM's facts, an inventory."""
+"""The watched run's agent data in an OOM's snapshot: the OOM's facts and an inventory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workloads.protocol import wire
 
 
 def read_agent_record(top: dict[Any, Any]) -> AgentRecord:
-    """Read it from the top level of a snapshot, which may hold anything there."""
+    """Parse the agent's record from a snapshot's top level, which may hold arbitrary data there."""
     if KEY not in top:
         return AgentRecord(None, None, NOT_WATCHED, NOT_WATCHED)
     record = top[KEY]

@@ -1,6 +1,6 @@
-"""A trace's entries into columns, and the raw segments and blocks at its end into facts.
+"""Conversion of a trace's entries to columns, and of the final segments and blocks to facts.
 
-Whole batches of entries at a time, and one by one where a batch is odd.
+Entries are converted in batches, or one by one if a batch is irregular.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tui.snapshots.read import naming
 from tui.snapshots.read.naming import Interner, pool_of
 
 BATCH = 4096
-"""Entries that are turned at once; the file's own objects for them are then given up."""
+"""Number of entries converted at once, after which the file's own objects are released."""
 
 ACTIONS = {
     "alloc": Action.ALLOC,
@@ -40,7 +40,7 @@ ACTIONS = {
     "snapshot": Action.SNAPSHOT,
     "annotate": Action.ANNOTATE,
 }
-"""The file's names of actions."""
+"""Action codes by their names in the file."""
 
 _CODES = {name: int(action) for name, action in ACTIONS.items()}
 _WITHOUT_ADDRESS = (Action.OOM, Action.SNAPSHOT, Action.OTHER)
@@ -57,31 +57,32 @@ _DEFAULTS: dict[str, object] = {
     "user_metadata": None,
     "category": None,
 }
-"""The keys that every torch writes or that some do, and what stands for a missing one."""
+"""Default values of the keys that all or some torch versions write."""
 
 _STRINGS: frozenset[type] = frozenset((str,))
 _INTEGERS: frozenset[type] = frozenset((int,))
 _TEXTS: frozenset[type] = frozenset((str, type(None)))
 
 Raw = Any
-"""An object of the file: anything at all."""
+"""An object from the file, of any type."""
 
 
 class TraceColumns:
-    """Fills the columns of one :class:`Trace` with the entries of a file."""
+    """Appends the entries of a file to the columns of one :class:`Trace`."""
 
     def __init__(self, interner: Interner) -> None:
         self.trace = empty_trace()
         self._interner = interner
 
     def add(self, batch: list[Raw]) -> None:
-        """Append entries, oldest first; what is no entry is counted in ``interner.odd``."""
+        """Append entries, oldest first; count invalid ones in ``interner.odd``."""
         if not batch:
             return
         try:
             found = self._add_batch(batch)
         except (TypeError, AttributeError, OverflowError, KeyError):
-            # An unknown action, a missing address, a value of another type: look at each alone.
+            # The batch has an unknown action, a missing address or a value of another type: convert
+            # each entry alone.
             for entry in batch:
                 self._add_entry(entry)
             return
@@ -105,7 +106,7 @@ class TraceColumns:
         pool = self._pools(raws.get("pool_id"), count)
         context = self._contexts(raws, count)
         category = self._categories(raws.get("category"), count)
-        # Last, since nothing of a batch that turns out to be odd may have been counted.
+        # Convert stacks last: an irregular batch must not have counted anything before it fails.
         stack = interner.stack_numbers(raws.get("frames") or [None] * count)
         return action, address, size, stream, stack, times, pool, context, category
 
@@ -209,18 +210,18 @@ def _transpose(batch: list[Raw]) -> dict[str, list[Raw]]:
     """Return the values of entries by key, with defaults unless all have the same keys."""
     first = batch[0].keys()
     if first <= _DEFAULTS.keys() and len(set(map(len, batch))) == 1:
-        # As many keys as the first and all of its: the same keys.
+        # The same number of keys as the first entry, and all of its keys: the keys are equal.
         return {key: [entry[key] for entry in batch] for key in first}
     return {key: [entry.get(key, default) for entry in batch] for key, default in _DEFAULTS.items()}
 
 
 def _all_equal(values: list[Raw], kinds: frozenset[type]) -> bool:
-    """Return whether all are equal to the first and that is of one of the types."""
+    """Return whether all values equal the first one and it has one of the given types."""
     return type(values[0]) in kinds and values.count(values[0]) == len(values)
 
 
 def _require_types(values: list[Raw], kinds: frozenset[type]) -> None:
-    # Before anything is hashed: the hash of a deeply nested tuple overruns the C stack.
+    # Check types before hashing: the hash of a deeply nested tuple overruns the C stack.
     if not kinds.issuperset(map(type, values)):
         raise TypeError("a value of another type")
 
@@ -248,19 +249,19 @@ def fill(
     spent: list[object] | None,
     tick: Callable[[int], None],
 ) -> tuple[Trace, int]:
-    """Fill the columns of a trace, and count the entries that were not wanted.
+    """Fill the columns of a trace, and return the number of dropped entries.
 
     Args:
-        trace: the entries of the file, oldest first.
-        interner: where stacks and names are numbered.
-        wanted: whether to keep an entry; ``None`` keeps all.
-        consume: empty ``trace`` while reading it, so that memory never holds both forms.
-        spent: takes what ``trace`` is emptied of, in pieces, where that is to be freed later.
-        tick: called with the number of entries of each batch; may raise to give up.
+        trace: entries of the file, oldest first.
+        interner: assigns numbers to stacks and names.
+        wanted: returns whether to keep an entry; ``None`` keeps all.
+        consume: empty ``trace`` during conversion, so that memory never contains both forms.
+        spent: receives the entries removed from ``trace``, in pieces, to free them later.
+        tick: called with the number of entries in each batch; may raise to cancel.
     """
     columns, skipped = TraceColumns(interner), 0
     if consume:
-        # Taking from the end of a list is cheap, from its beginning it is not.
+        # Taking items from the end of a list is fast, from the start slow.
         trace.reverse()
     start, total = 0, len(trace)
     while start < total:
@@ -295,14 +296,14 @@ _NOTHING: dict[object, object] = {}
 
 
 class FinalState:
-    """Turns segments; ``with_history`` tells afterwards whether torch 2.0's form was met."""
+    """Converts segments; ``with_history`` is true after it has met the form of torch 2.0."""
 
     def __init__(self, interner: Interner) -> None:
         self.with_history = False
         self._interner = interner
 
     def segment(self, raw: Raw) -> Segment | None:
-        """One segment; ``None`` (and counted) for what is none."""
+        """Convert one segment; return ``None`` and count the item if it is not a segment."""
         if not isinstance(raw, dict):
             self._count_odd("segments that are no dicts, left out")
             return None
@@ -357,7 +358,7 @@ class FinalState:
 
     def _block(self, raw: dict[Raw, Raw], next_address: int) -> Block:
         size = self._read_size(raw)
-        # torch 2.0 wrote no addresses: a block begins where the one before it ends.
+        # torch 2.0 wrote no addresses: a block starts at the end of the previous one.
         address = self._read_address(raw, "blocks") if "address" in raw else next_address
         newest = self._newest(raw) if "history" in raw else _NOTHING
         state = raw.get("state")
@@ -365,7 +366,7 @@ class FinalState:
         if known is None:
             self._count_odd("blocks in a state that is not known, taken for inactive")
         if known is None or known is INACTIVE:
-            # What stands in an inactive block is of the allocation before.
+            # The fields of an inactive block describe its previous allocation.
             return Block(address, size, 0, INACTIVE, 0)
         requested = raw.get("requested_size", newest.get("real_size", size))
         if not isinstance(requested, int) or requested < 0:

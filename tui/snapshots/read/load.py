@@ -1,17 +1,17 @@
-"""Read a snapshot file, a pickle or JSON, of whatever torch version; the one way in.
+"""The only entry point for reading snapshot files: pickle or JSON, of any torch version.
 
-A file is data: nothing in it runs, and whatever is wrong with it is one line of
+A file is data: nothing in it is executed, and any problem becomes a one-line
 :class:`SnapshotError`.
 
-The C unpickler does the work, and every door of it to code is shut: a global (``GLOBAL``,
-``STACK_GLOBAL``, ``INST``, extension codes) and a persistent id end in :class:`SnapshotError`.
-Without a global nothing that can be called ever stands on its stack, so ``REDUCE``, ``OBJ``,
-``NEWOBJ`` and ``BUILD`` find plain data and fail. No file that torch writes has any of these.
+The C unpickler does the work, with all access to code blocked: a global (``GLOBAL``,
+``STACK_GLOBAL``, ``INST``, extension codes) or a persistent id raises :class:`SnapshotError`.
+Without a global, its stack never contains a callable, so ``REDUCE``, ``OBJ``, ``NEWOBJ`` and
+``BUILD`` find plain data and fail. torch never writes any of these into a snapshot.
 
-A hostile file can still take memory and time: an item or a memo index that claims gigabytes, or a
-tuple nested a hundred thousand deep, used as a key, which overruns the C stack. So read files of
-unknown origin in a process of their own, held by
-:func:`tui.snapshots.read.memory_limit.restrict`, and take its death for a damaged or hostile file.
+A hostile file can still use much memory and time: an item or a memo index that claims gigabytes, or
+a key that is a tuple nested a hundred thousand deep, which overruns the C stack. Read files of
+unknown origin in a separate process, limited by :func:`tui.snapshots.read.memory_limit.restrict`,
+and treat its death as a sign of a damaged or hostile file.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ ERRORS = (
     TypeError,
     ValueError,
 )
-"""What the C unpickler raises over a damaged file, besides running out of bytes or of memory."""
+"""Errors of the C unpickler on a damaged file, besides premature end and exhausted memory."""
 TRUNCATED = "ends too early: cut off while it was written or copied; take or copy it again"
-"""The line for a file without its end."""
+"""The message for a file without its end."""
 _TORCH_SAVE = 0x1950A86A20F9469CFC6C
 _LONGEST_NAME = 80
 
@@ -72,12 +72,12 @@ class _Data(pickle.Unpickler):
 
 
 def is_pickle(head: bytes) -> bool:
-    """Return whether a file begins as a pickle: protocol 2 or later, or a list or dict."""
+    """Return whether a file starts as a pickle: protocol 2 or later, or a list or dict."""
     return head[:1] in (b"\x80", b"(", b"}", b"]")
 
 
 def protocol(head: bytes) -> str:
-    """Return the protocol that a pickle states, such as ``pickle protocol 4``."""
+    """Return the protocol that a pickle declares, such as ``pickle protocol 4``."""
     stated = head[:1] == b"\x80" and len(head) > 1
     return f"pickle protocol {head[1] if stated else '0 or 1'}"
 
@@ -86,12 +86,12 @@ def from_pickle(data: Bytes) -> object:
     """Read one pickle.
 
     Raises:
-        SnapshotError: damaged, truncated, or it asked for something that is not data.
-        MemoryError: as it says.
+        SnapshotError: the pickle is damaged or truncated, or contains more than data.
+        MemoryError: memory is exhausted.
         OSError: the bytes cannot be read.
     """
-    # A class that something else once unpickled by an extension code is handed out from there
-    # without asking. It is a cache: emptied, it fills again.
+    # The extension registry returns classes that other code has already unpickled without calling
+    # find_class. It is only a cache: after clearing, it fills again.
     copyreg.clear_extension_cache()
     try:
         found = _Data(data).load()
@@ -111,18 +111,19 @@ _SPACE = b"\xef\xbb\xbf \t\r\n"
 _TICK = 1 << 16
 _TAIL = 16
 _CONTAINERS_BASE, _LEAST_TEXT = 100_000, 8
-"""Of a snapshot a list or an object has some 50 characters; fewer than these no text has."""
+"""Limit on lists and objects in a text: a base, plus one for each so many characters. A snapshot
+has some 50 characters for each."""
 
 
 def is_json(head: bytes) -> bool:
-    """Return whether a file begins as a JSON list or object."""
+    """Return whether a file starts as a JSON list or object."""
     return head.lstrip(_SPACE)[:1] in (b"{", b"[")
 
 
 def _count_values(decoded: str) -> None:
-    """Refuse what holds more lists and objects than a snapshot, before they are made.
+    """Reject a text with more lists and objects than a snapshot has, before creating them.
 
-    Each takes 56 bytes and more, and one byte or two of the text.
+    Each takes at least 56 bytes of memory, but only one or two bytes of the text.
     """
     found = decoded.count("[") + decoded.count("{")
     if found > _CONTAINERS_BASE + len(decoded) // _LEAST_TEXT:
@@ -133,7 +134,7 @@ def _count_values(decoded: str) -> None:
 
 
 class _Frames:
-    """Makes equal frames one object while parsing: JSON repeats them for every entry."""
+    """Shares equal frames during parsing: JSON repeats them for every entry."""
 
     def __init__(self, tick: Callable[[], None]) -> None:
         self._known: dict[tuple[Any, Any, Any], dict[str, Any]] = {}
@@ -159,11 +160,11 @@ def from_json(data: Bytes, tick: Callable[[], None]) -> object:
 
     Args:
         data: the file.
-        tick: called now and then while parsing; may raise to give up.
+        tick: called repeatedly during parsing; may raise to cancel.
 
     Raises:
-        SnapshotError: it is not JSON, or not all of it.
-        MemoryError: as it says.
+        SnapshotError: the text is not JSON or is incomplete.
+        MemoryError: memory is exhausted.
         OSError: the bytes cannot be read.
     """
     whole = data.read()
@@ -186,7 +187,7 @@ def from_json(data: Bytes, tick: Callable[[], None]) -> object:
     except RecursionError as error:
         raise SnapshotError("is JSON nested too deeply for a snapshot: damaged") from error
     except ValueError as error:
-        # The one thing that is valid JSON and that Python refuses.
+        # This is the only valid JSON that Python rejects.
         raise SnapshotError("is JSON with a number of thousands of digits: damaged") from error
 
 
@@ -194,12 +195,12 @@ Where: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 """A path, ``-`` for standard input, or an open binary stream."""
 
 _ITEMS_BASE, _SMALLEST_ITEM = 1000, 16
-"""An entry, a block or an annotation of its own takes more bytes of a file than these; only a file
-that names one again and again has more of them."""
+"""Limit on items in a file: a base, plus one for each so many bytes. A distinct entry, block or
+annotation takes more bytes; only repeated references to one item exceed the limit."""
 
 
 class _GivenUp(BaseException):
-    """Carries what ``progress`` raised past everything that handles a damaged file."""
+    """Carries an exception from ``progress`` past all handlers for damaged files."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
@@ -215,19 +216,19 @@ def load(
     memory: int | None = None,
     spent: list[object] | None = None,
 ) -> Snapshot:
-    """Read a file.
+    """Read a snapshot file.
 
     Args:
         where: a path, ``-`` for standard input, or an open binary stream, which stays open.
-        progress: told what is done, the whole and the phase, ``reading`` (bytes on the disk) or
-            ``indexing`` (entries), some 200 times for a file of 200 MB; what it raises ends the
-            reading and comes out of here.
-        trace_filter: what to keep of the file; ``None`` keeps everything.
-        available: bytes that the machine has left, of which reading may be expected to take a
-            quarter; ``None`` asks the machine.
-        memory: bytes that reading may be expected to take in place of the quarter.
-        spent: takes the file's own objects for the trace in pieces, for those who want the answer
-            first and free them afterwards: that takes a tenth of the time.
+        progress: called with the completed amount, the total and the phase, ``reading`` (bytes on
+            disk) or ``indexing`` (entries), some 200 times for a file of 200 MB; an exception from
+            it ends the reading and propagates to the caller.
+        trace_filter: selects the data to keep; ``None`` keeps everything.
+        available: bytes of free memory on the machine, of which reading may be expected to take a
+            quarter; ``None`` queries the machine.
+        memory: bytes that reading may be expected to take, instead of the quarter.
+        spent: receives the file's own objects of the trace in pieces, for callers that want the
+            result first and free the objects afterwards: freeing takes a tenth of the time.
 
     Raises:
         SnapshotError: the file cannot be read; one line that names it.
@@ -251,18 +252,18 @@ def load(
 
 
 def estimate(where: Where, memory: int | None = None) -> Estimate:
-    """Estimate what reading a file would take from its size and first bytes.
+    """Estimate the cost of reading a file from its size and first bytes.
 
     Args:
-        where: as of :func:`load`.
-        memory: as of :func:`load`.
+        where: as in :func:`load`.
+        memory: as in :func:`load`.
 
     Raises:
-        SnapshotError: there is nothing to be read, or it is known to be something else.
+        SnapshotError: there is no data, or the format is known to be different.
     """
     try:
         if _is_pipe(where):
-            # Looking at its first bytes would take them from whoever reads it.
+            # Reading a pipe's first bytes would remove them for its reader.
             available = memory_limit.available()
             return memory_limit.estimate_memory(
                 0, 0, json=False, available=available, memory=memory
@@ -345,7 +346,7 @@ def _objects(source: Source, progress: Progress | None) -> tuple[object, str, tu
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Turn what goes wrong with the bytes themselves into the line for it."""
+    """Translate errors of the underlying bytes to the matching one-line message."""
     try:
         yield
     except EOFError as error:
@@ -358,9 +359,9 @@ def _translate_errors() -> Iterator[None]:
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Collect no garbage within the block."""
-    # Millions of new objects and no garbage among them: each pass of the collector over them
-    # would be in vain, and together they take longer than the reading.
+    """Disable garbage collection within the block."""
+    # Reading creates millions of objects and no garbage: the collector would find nothing in any
+    # pass, and its passes would together take longer than the reading.
     enabled = gc.isenabled()
     gc.disable()
     try:

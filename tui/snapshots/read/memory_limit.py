@@ -1,29 +1,29 @@
-"""How much memory reading a file takes, how much it may take, and how that is enforced.
+"""The memory that reading a file takes, the limit on it, and its enforcement.
 
-A pickle is unpacked whole before it becomes columns, so the need follows from its size alone:
+A pickle is unpacked whole before it becomes columns, so its size alone decides the memory:
 
 ==============  ==================  ===============================
 what            expected            allowed
 ==============  ==================  ===============================
 a pickle        48 MiB + 5 x size   256 MiB + 14 x size
 JSON            48 MiB + 4 x size   256 MiB + 10 x size
-from a pipe     cannot be told      a quarter of what is available
+from a pipe     unknown             a quarter of available memory
 ==============  ==================  ===============================
 
-Sizes are those unpacked. Measured on snapshots of a million entries, Python included: 3.7 x for
-stacks of 41 frames, 5.9 x for stacks of 11, 7.4 x without stacks (66 bytes an entry), which is
-why so much more is allowed than is expected. What is allowed is never more than a quarter of what
-is available (the kernel's ``MemAvailable``, or what the control group leaves, whichever is less):
-the kernel ends whom it likes where memory runs out, and on a shared box that may be a neighbour's
-training. Who reads the file may give another figure, up to all that is available.
+Sizes are unpacked sizes. Measurements on snapshots of a million entries, Python included: 3.7 x for
+stacks of 41 frames, 5.9 x for stacks of 11, 7.4 x without stacks (66 bytes per entry); hence the
+large margin between the expected and the allowed amount. The allowance never exceeds a quarter of
+the available memory (the kernel's ``MemAvailable``, or the remainder in the control group,
+whichever is less): when memory runs out, the kernel may kill any process, on a shared machine
+perhaps a neighbor's training. The caller may choose another amount, up to all available memory.
 
-:func:`restrict` is for a process whose only work is to read a file: past the limit an allocation
-fails there, and :func:`tui.snapshots.read.load.load` says so in one line.
+:func:`restrict` is for a process whose only task is to read a file: beyond the limit an allocation
+fails there, and :func:`tui.snapshots.read.load.load` reports that in one line.
 
-An empty set takes one byte of a pickle and 216 of memory, so a small file may ask for all memory
-long before its end. While a pickle is read, what it has become so far is held against the bytes it
-was read from: the objects, counted, and the memory, where the system tells it. Snapshots of all
-versions come to 0.06 to 0.13 objects and 4 to 11 bytes of memory for a byte of the file.
+An empty set takes one byte of a pickle and 216 of memory, so a small file may exhaust memory long
+before its end. While a pickle is read, :class:`Guard` compares the number of objects, and the
+memory if the system reports it, with the bytes read so far. Snapshots of all versions need 0.06 to
+0.13 objects and 4 to 11 bytes of memory per byte of the file.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ _JSON = (4, 10)
 
 _UNPACKED_BASE = 64 * MIB
 _UNPACKED_TIMES = 256
-"""Real snapshots pack 10 to 40 times; a bomb 1 000 times."""
+"""Maximum ratio of unpacked to packed size: real snapshots reach 10 to 40, a bomb 1 000."""
 
 _SPARE = 64 * MIB
-"""Bytes of what is available that are left to others, whatever was asked for."""
+"""Bytes of available memory reserved for other processes, regardless of the requested amount."""
 
 _QUARTER = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What reading a file takes.
+    """The cost of reading a file.
 
     Attributes:
-        byte: the file as it lies on the disk; 0 where it comes through a pipe.
-        unpacked: bytes once unpacked, as far as can be told.
+        byte: size of the file on disk; 0 for a pipe.
+        unpacked: estimated unpacked size.
         expected: resident bytes at the peak, Python included; ``None`` for a pipe.
-        allowed: bytes that a process restricted to this estimate may take on top of what it has;
-            ``None`` where neither the file nor the machine tells.
-        available: bytes that the machine or the container has left; ``None`` if it does not say.
-        memory: bytes that were asked for with :data:`MEMORY_OPTION`; ``None`` for a quarter.
+        allowed: bytes that a process restricted to this estimate may allocate in addition to its
+            current memory; ``None`` if neither the file nor the machine provides a limit.
+        available: free bytes in the machine or container; ``None`` if unknown.
+        memory: bytes requested with :data:`MEMORY_OPTION`; ``None`` for a quarter.
     """
 
     byte: int
@@ -78,13 +78,13 @@ class Estimate:
 
     @property
     def enough(self) -> bool:
-        """Whether the file can be expected to be read; true where one of both is not known."""
+        """True if reading is expected to succeed, or if either figure is unknown."""
         limit = limit_of(self.available, self.memory)
         return self.expected is None or limit is None or self.expected <= limit
 
     @property
     def remedy(self) -> str:
-        """What helps where the file needs more than is allowed."""
+        """The remedy if the file needs more memory than allowed."""
         need = self.expected if self.expected is not None else 0
         if self.available is not None and need > self.available:
             return "read it on a machine with more memory"
@@ -112,7 +112,7 @@ class Estimate:
 
 
 def limit_of(available: int | None, memory: int | None) -> int | None:
-    """Return the most bytes for reading: as asked, else a quarter, ``None`` if unknown."""
+    """Return the most bytes for reading: as requested, else a quarter, ``None`` if unknown."""
     if available is None:
         return memory
     return available // _QUARTER if memory is None else min(memory, available)
@@ -121,14 +121,14 @@ def limit_of(available: int | None, memory: int | None) -> int | None:
 def estimate_memory(
     byte: int, unpacked: int, *, json: bool, available: int | None, memory: int | None = None
 ) -> Estimate:
-    """Estimate the memory for a file of a size; 0 stands for an unknown size.
+    """Estimate the memory for a file of a given size; 0 stands for an unknown size.
 
     Args:
-        byte: of the file as it lies on the disk.
-        unpacked: bytes once unpacked.
-        json: it is JSON and no pickle.
-        available: bytes that the machine has left.
-        memory: bytes that were asked for; then they are allowed whatever the file's size.
+        byte: size of the file on disk.
+        unpacked: unpacked size in bytes.
+        json: true for JSON, false for a pickle.
+        available: bytes of free memory on the machine.
+        memory: requested bytes, allowed regardless of the file's size.
     """
     expected_times, allowed_times = _JSON if json else _PICKLE
     expected = _EXPECTED_BASE + expected_times * unpacked if unpacked else None
@@ -138,12 +138,12 @@ def estimate_memory(
 
 
 def most_unpacked(byte: int) -> int:
-    """Bytes that may come out of a gzip of ``byte`` bytes before it is taken for a bomb."""
+    """Return the unpacked size above which a gzip of ``byte`` bytes counts as a bomb."""
     return _UNPACKED_BASE + _UNPACKED_TIMES * byte
 
 
 def available(meminfo: Path = Path("/proc/meminfo"), cgroup: Cgroup | None = None) -> int | None:
-    """Bytes that this process could still take; ``None`` where the system does not say."""
+    """Return the bytes that this process can still allocate; ``None`` if that is unknown."""
     found = []
     try:
         lines = meminfo.read_text(encoding="ascii", errors="replace").splitlines()
@@ -160,13 +160,13 @@ def available(meminfo: Path = Path("/proc/meminfo"), cgroup: Cgroup | None = Non
 
 
 def restrict(estimate: Estimate) -> bool:
-    """Limit this process to what an estimate allows, and leave no core file when it dies.
+    """Limit this process to an estimate's allowance, and disable core files.
 
-    The limit is on address space (``RLIMIT_AS``), on top of what the process has mapped by now.
-    There is no way back: call it in a process that reads this one file.
+    The limit applies to address space (``RLIMIT_AS``), in addition to the currently mapped memory.
+    It cannot be undone: call this in a process that reads only this file.
 
     Returns:
-        Whether a limit holds now; false where the system has none or does not heed it.
+        True if a limit is active; false if the system has none or ignores it.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     mapped = _mapped()
@@ -189,13 +189,13 @@ def _mapped(statm: Path = Path("/proc/self/statm")) -> int | None:
 
 
 _EVERY = 1 << 20
-"""Bytes of the file between two looks, each of which takes a millisecond at the most."""
+"""Bytes of the file between two checks, each of which takes at most a millisecond."""
 _OBJECTS_BASE, _OBJECTS_PER_BYTE = 200_000, 0.3
 _MEMORY_BASE, _MEMORY_TIMES = 64 << 20, 12
 
 
 class Guard:
-    """Looks at what reading has made of a file; made right before it begins."""
+    """Checks the memory that reading a file uses; create it right before reading starts."""
 
     def __init__(self) -> None:
         self._objects = sys.getallocatedblocks()
@@ -203,13 +203,13 @@ class Guard:
         self._next = _EVERY
 
     def __call__(self, read: int) -> None:
-        """To be called as bytes of the unpacked file are read.
+        """Check the objects and memory created so far.
 
         Args:
-            read: how many so far.
+            read: number of bytes of the unpacked file read so far.
 
         Raises:
-            SnapshotError: they have become more than a snapshot can be.
+            SnapshotError: the data has grown beyond any possible snapshot.
         """
         if read < self._next:
             return
@@ -229,9 +229,9 @@ class Guard:
 
 
 def _peak() -> int:
-    """Return the most bytes that this process has held.
+    """Return the maximum number of bytes that this process has used.
 
-    The bytes it holds now are in a file only on Linux, and the peak grows with them.
+    Only Linux reports the current use in a file; the peak serves the same purpose.
     """
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,7 +1,7 @@
-"""What a file calls things, fit to be shown; what it repeats, such as stacks, held once by number.
+"""Names from a file, cleaned for display, and repeated data such as stacks, stored once.
 
-A file shares its frames, and often whole stacks, between entries. Comparing by identity first
-makes the common case cheap; comparing by value afterwards makes equal stacks one.
+Entries of a file share frames, and often whole stacks. Comparing by identity first
+makes the common case fast; comparing by value afterwards merges equal stacks.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from tui.core.text import numbers as fmt
 from tui.snapshots.model.snapshot import Frame, SnapshotError, Stack
 
 LONGEST = 4096
-"""Characters that are kept of any name in a file; a longer one ends in an ellipsis."""
+"""Maximum length of a name in characters; a longer name ends in an ellipsis."""
 
 _MOST_ITEMS = 64
 _MOST_BITS = 1024
 
 
 class _Replacements(dict[int, str]):
-    # Asked only for characters of strings that are not printable, so speed does not matter.
+    # Called only for non-printable characters, so speed is irrelevant.
     def __missing__(self, code: int) -> str:
         char = chr(code)
         if char in "\t\n\r":
@@ -32,10 +32,10 @@ _REPLACED = _Replacements()
 
 
 def clean(text: str) -> str:
-    """Text without line ends, escapes, lone surrogates or marks that turn its direction.
+    """Replace line ends, escapes, lone surrogates and marks that change the text's direction.
 
-    Stricter than what a screen needs (:func:`tui.core.text.glyphs.clean`), since it is written into
-    reports and JSON too: every character that Python does not call printable is replaced.
+    This is stricter than a screen requires (:func:`tui.core.text.glyphs.clean`), because reports
+    and JSON contain the text too: every character that Python considers non-printable is replaced.
     """
     if len(text) > LONGEST:
         text = text[: LONGEST - 1] + "…"
@@ -43,7 +43,7 @@ def clean(text: str) -> str:
 
 
 def format_value(value: object) -> str:
-    """Any value of a file as text: scalars and strings whole, of containers one level."""
+    """Format any value of a file: scalars and strings in full, one level of containers."""
     if isinstance(value, dict):
         items = list(zip(value.items(), range(_MOST_ITEMS), strict=False))
         return clean(", ".join(f"{_scalar(k)}:{_scalar(v)}" for (k, v), _ in items))
@@ -56,7 +56,7 @@ def _scalar(value: object) -> str:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, int):
-        # Python refuses to print very large integers, and nobody wants to read them.
+        # Python refuses to print very large integers.
         large = value.bit_length() > _MOST_BITS
         return f"an integer of {value.bit_length()} bits" if large else str(value)
     if isinstance(value, float) or value is None:
@@ -65,7 +65,7 @@ def _scalar(value: object) -> str:
 
 
 def describe_type(value: object) -> str:
-    """Return what a value is, for a message: ``a list``, ``an int``, ``None``."""
+    """Describe the type of a value for a message: ``a list``, ``an int``, ``None``."""
     if value is None:
         return "None"
     name = type(value).__name__
@@ -75,26 +75,26 @@ def describe_type(value: object) -> str:
 _NO_CONTEXT = ("", "N/A")
 _PLAIN: frozenset[type] = frozenset((str, int))
 _RECENT = 3
-"""So many stacks foretell the next."""
+"""Number of consecutive stacks used to predict the next."""
 _LONGEST_RUN = 4096
 _NONE_LIKE_IT = object()
-"""What no data of a file is equal to."""
+"""An object that equals no data from a file."""
 MOST_FRAMES = 1 << 14
-"""Of one stack; a list that many entries name must not cost more with each of them."""
+"""Maximum number of frames in one stack, to bound the cost of a list that many entries share."""
 MOST_STREAMS = 1 << 16
 MOST_POOLS = 1 << 15
 MOST_CATEGORIES = 1 << 8
-"""torch has seven and an unknown one."""
+"""Maximum number of categories; torch has seven and an unknown one."""
 _LONGEST_CATEGORY = 64
 _POOL_NUMBERS = 1 << 64
-"""Each of a pool's two numbers is unsigned and of 64 bits."""
+"""Upper bound of a pool's two numbers, which are unsigned 64-bit integers."""
 
 
 class Interner:
-    """The tables of one file while it is being read.
+    """The tables of one file during reading.
 
-    Frames of the file are known by ``id``: valid even while they are given up one after the
-    other, since no object of the file is made after the first was given up.
+    Frames of the file are identified by ``id``. This stays valid while frames are released one by
+    one, because reading creates no object of the file after releasing the first.
     """
 
     def __init__(self) -> None:
@@ -105,26 +105,26 @@ class Interner:
         self.contexts: list[str] = [""]
         self.categories: list[str] = [""]
         self.odd: Counter[str] = Counter()
-        """What was odd, and how often."""
+        """Number of irregularities by kind."""
         self._frame_by_id: dict[int, int] = {}
         self._frame_by_value: dict[tuple[str, int, str], int] = {}
         self._flat: set[int] = set()
-        # Of each stack one list as it stands in the file, to compare others with. Only of plain
-        # frames: comparing what is nested could take for ever.
+        # One list per stack as it occurs in the file, for comparisons. Contains only plain frames:
+        # comparing nested data could take forever.
         self._examples: list[object] = [None]
         self._past = array("I")
-        """The numbers of the entries so far."""
+        """Stack numbers of all entries so far."""
         self._after: dict[tuple[int, ...], int] = {}
-        """Where in them the newest that followed these few stands."""
+        """Position in that list after the newest occurrence of each short sequence."""
         self._next = 0
-        """Where the one stands that is likely to come next."""
+        """Position of the predicted next stack."""
         self._stride = 1
         self._stack_by_frames: dict[tuple[int, ...], int] = {(): 0}
         self._stack_by_value: dict[Stack, int] = {(): 0}
         self.stream_numbers: dict[int, int] = {}
-        """Raw stream to its number."""
+        """Numbers of raw streams."""
         self.context_numbers: dict[tuple[object, object], int] = {}
-        """What stood in ``compile_context`` and ``user_metadata`` to its number."""
+        """Numbers of ``compile_context`` and ``user_metadata`` pairs."""
         self._context_by_text: dict[str, int] = {"": 0}
         self.pool_numbers: dict[tuple[int, int], int] = {}
         self._category_numbers: dict[str, int] = {"": 0}
@@ -132,9 +132,9 @@ class Interner:
     def stack_numbers(self, raws: list[object]) -> array[int]:
         """Return the numbers of the stacks of consecutive entries (lists of frames or ``None``).
 
-        A program allocates and frees in the same order again and again, so the next stacks are
-        mostly those that followed the last three when these last came: a run of them is compared at
-        once, by the identity of the frames, instead of a hash over all frames of each.
+        A program allocates and frees in the same order again and again, so the next stacks usually
+        repeat the sequence after the last occurrence of the latest three. A run of them is compared
+        at once by the identity of the frames, without hashing all frames of each stack.
         """
         past, begun, count = self._past, len(self._past), len(raws)
         done = 0
@@ -149,7 +149,7 @@ class Interner:
         return past[begun:]
 
     def _match_previous(self, raws: list[object], first: int) -> int:
-        """Assign their numbers to stacks that repeat earlier ones, and return how many."""
+        """Assign numbers to stacks that repeat earlier ones, and return the count."""
         past, examples, start = self._past, self._examples, first
         while first < len(raws) and self._next < len(past):
             guess = past[self._next : self._next + min(self._stride, len(raws) - first)]
@@ -215,7 +215,7 @@ class Interner:
         )
 
     def stream(self, raw: object) -> int:
-        """Return the number of a raw ``cudaStream_t``, the default's if it is no integer."""
+        """Return the number of a raw ``cudaStream_t``; for a non-integer, the default stream's."""
         if not isinstance(raw, int) or not -(1 << 63) <= raw < 1 << 64:
             self.odd["streams that are no integers"] += 1
             raw = 0
@@ -231,7 +231,7 @@ class Interner:
         return number
 
     def pool(self, raw: object) -> int | None:
-        """Return the number of a pool, or ``None`` if the file does not say."""
+        """Return the number of a pool, or ``None`` if the file has none."""
         pair = pool_of(raw)
         if pair is None:
             if raw is not None:
@@ -266,7 +266,7 @@ class Interner:
         return number
 
     def category(self, raw: object) -> int:
-        """Return the number of an entry's ``category``, or 0 if it is none that torch writes."""
+        """Return the number of an entry's ``category``, or 0 for one that torch does not write."""
         if raw is None:
             return 0
         number = self._category_numbers.get(raw) if isinstance(raw, str) else None

@@ -1,20 +1,21 @@
-"""The objects of a file, of whatever torch version, to a :class:`Snapshot` of what is to be kept.
+"""Conversion of a file's objects, of any torch version, to a filtered :class:`Snapshot`.
 
-No file states its version. The versions stand in torch's release history: ``time_us`` came with
-2.2, ``compile_context`` with 2.7, ``user_metadata`` and the setting
-``graph_capture_record_stream_reuse`` with 2.9, ``pool_id`` with 2.12, ``host_segments`` with 2.14.
+No file states its torch version, but torch's release history dates the keys: ``time_us`` was added
+in 2.2, ``compile_context`` in 2.7, ``user_metadata`` and the setting
+``graph_capture_record_stream_reuse`` in 2.9, ``pool_id`` in 2.12, ``host_segments`` in 2.14.
 
-The state at the end (segments and blocks) is always kept whole. Since the replay goes from the
-end backwards:
+The final state (segments and blocks) is always complete. The replay runs backwards from the end, so
+the filters have these effects:
 
-- ``first`` leaves out the *oldest* entries: every state from there on stays exact.
-- ``minimal_size`` leaves out small allocations and their frees: larger ones stay exact, while
-  sums count the small ones as they stand at the end. Segment, OOM and unknown entries stay.
-- ``last`` leaves out the *newest* entries: states before it are then off by what happened after.
-- ``device`` leaves out whole devices; nothing of the one that is kept changes.
+- ``first`` drops the *oldest* entries: all later states stay exact.
+- ``minimal_size`` drops small allocations and their frees: larger ones stay exact, while sums count
+  the small ones as at the end. Segment, OOM and unknown entries remain.
+- ``last`` drops the *newest* entries: earlier states are then off by the effect of the dropped
+  entries.
+- ``device`` drops whole devices; the data of the remaining one does not change.
 
-A filter makes what follows smaller and faster. It does not lower what reading takes: a pickle can
-only be unpacked whole.
+A filter makes later steps smaller and faster. It does not reduce the cost of reading: a pickle can
+only be unpacked completely.
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ from tui.snapshots.read.columns import FinalState
 from tui.snapshots.read.naming import Interner
 
 Raw = Any
-"""An object of the file: anything at all."""
+"""An object from the file, of any type."""
 _SIZED = frozenset(("alloc", "free", "free_requested", "free_completed"))
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFilter:
-    """What to keep; the default is everything.
+    """The data to keep; the default is everything.
 
     Attributes:
         device: the only device to keep, by the file's number; ``None`` keeps all.
         first: number of the first trace entry to keep, on each device.
         last: number of the last trace entry to keep; ``None`` keeps up to the end.
-        minimal_size: bytes; smaller allocations and their frees are left out.
+        minimal_size: in bytes; smaller allocations and their frees are dropped.
     """
 
     device: int | None = None
@@ -61,11 +62,11 @@ class TraceFilter:
     minimal_size: int = 0
 
     def accepts_device(self, index: int) -> bool:
-        """Return whether a device is kept."""
+        """Return whether the filter keeps a device."""
         return self.device is None or self.device == index
 
     def accepts(self, entry: Any) -> bool:
-        """Return whether a raw trace entry is large enough; one without a proper size is kept."""
+        """Return whether a raw trace entry is large enough; entries without a valid size pass."""
         if not isinstance(entry, dict):
             return True
         action = entry.get("action")
@@ -75,7 +76,7 @@ class TraceFilter:
         return not isinstance(size, int) or size >= self.minimal_size
 
     def inexact(self, newer: int, smaller: int) -> str:
-        """Why a replay is not exact after so many entries were left out; empty if it is."""
+        """Return why the replay is inexact for given numbers of dropped entries; empty if exact."""
         reasons = []
         if newer:
             reasons.append(f"{newer} newer events were left out")
@@ -88,7 +89,7 @@ class TraceFilter:
 
 
 EVERYTHING = TraceFilter()
-"""The filter that leaves nothing out."""
+"""The filter that drops nothing."""
 
 
 _OF_ENTRIES = {
@@ -100,15 +101,15 @@ _OF_ENTRIES = {
 _OF_SETTINGS = {"graph_capture_record_stream_reuse": (2, 9)}
 _OF_FILES = {"allocator_settings": (2, 2), "external_annotations": (2, 5), "host_segments": (2, 14)}
 _IN_EVERY_ENTRY = ("compile_context", (2, 9))
-"""A key that each entry of this version and later ones has, whatever was recorded."""
+"""A key in every entry of this version and later ones, regardless of the recording options."""
 
 
 def versions(top: dict[Raw, Raw], traces: Iterable[list[Raw]]) -> TorchVersions:
     """Return the range of torch versions that the keys of a file indicate.
 
     Args:
-        top: the file's own dict.
-        traces: its trace of each device; one entry of each is looked at.
+        top: top-level dict of the file.
+        traces: trace of each device; only one entry of each is examined.
     """
     settings = top.get("allocator_settings")
     entries = [trace[0] for trace in traces if trace and isinstance(trace[0], dict)]
@@ -121,18 +122,18 @@ def versions(top: dict[Raw, Raw], traces: Iterable[list[Raw]]) -> TorchVersions:
     older = bool(entries) and not any(key in entry for entry in entries)
     least = max(found, default=None)
     if older and least is not None and least >= since:
-        return TorchVersions()  # it contradicts itself: whoever wrote it, it was not torch alone
+        return TorchVersions()  # contradictory keys: torch alone did not write this file
     return TorchVersions(least, since if older else None)
 
 
 MOST_DEVICES = 1024
-"""Traces that a file may hold; a machine has far fewer devices."""
+"""Maximum number of traces in a file; a machine has far fewer devices."""
 
 _KNOWN = frozenset(("segments", "device_traces", "allocator_settings", "external_annotations", KEY))
 _MOST_SETTINGS = 1024
 
 Tick = Callable[[int, int], None]
-"""Called with entries and segments done and how many there are; may raise to give up."""
+"""Called with the number of processed entries and segments, and the total; may raise to cancel."""
 
 
 def normalise(
@@ -148,23 +149,23 @@ def normalise(
     notes: tuple[str, ...] = (),
     tick: Tick | None = None,
 ) -> Snapshot:
-    """Make a snapshot of what ``_snapshot()`` or ``memory_snapshot()`` returned.
+    """Convert the result of ``_snapshot()`` or ``memory_snapshot()`` to a snapshot.
 
     Args:
-        raw: the dict, or the bare list of segments.
+        raw: dict, or bare list of segments.
         file: name to show.
-        container: what it was read from, to show.
-        byte: size of the file.
-        trace_filter: what to keep of it.
-        consume: empty the lists of ``raw`` while reading, so that memory never holds both forms.
-        spent: takes what they are emptied of, in pieces, where that is to be freed later.
-        most_items: entries, segments, blocks and annotations that can be true of a file of this
-            size; a list that a file names again and again could pretend any number.
-        notes: lines to put before those that are found here.
+        container: container format, to show.
+        byte: size of the file in bytes.
+        trace_filter: selects the data to keep.
+        consume: empty the lists of ``raw`` on the way, so that memory never contains both forms.
+        spent: receives the items removed from them, in pieces, to free them later.
+        most_items: maximum plausible number of entries, segments, blocks and annotations for a file
+            of this size; a list that a file references repeatedly could pretend any number.
+        notes: earlier notes, placed before those found here.
         tick: progress.
 
     Raises:
-        SnapshotError: this is not a snapshot, or one that no machine could have written.
+        SnapshotError: the data is not a snapshot, or no machine could have written it.
     """
     form, top = _top(raw)
     segments = _list(top, "segments")
@@ -229,7 +230,7 @@ def normalise(
 
 def _top(raw: object) -> tuple[str, dict[Raw, Raw]]:
     if isinstance(raw, list):
-        # What ``memory_snapshot()`` returns; any other list is told apart by its first item.
+        # ``memory_snapshot()`` returns this list; the first item distinguishes any other list.
         if raw and not (isinstance(raw[0], dict) and "blocks" in raw[0]):
             raise SnapshotError(
                 "a list, but not one of segments: not an allocator snapshot as "
@@ -271,7 +272,7 @@ def _traces(raws: list[Raw]) -> list[list[Raw]]:
                 f"the trace of device {index} is {naming.describe_type(raw)} where a list belongs:"
                 " damaged"
             )
-        # Emptying a list twice would lose the second; only a crafted file shares one.
+        # Only a crafted file shares a list, and emptying it twice would lose the second copy.
         shared = any(raw is other for other in traces)
         traces.append(list(raw) if shared and raw else raw)
     return traces

@@ -1,4 +1,4 @@
-"""The bytes of a file, a pipe or standard input: recognised, unpacked, counted, bounded."""
+"""The bytes of a file, a pipe or standard input: identified, unpacked, counted and limited."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Progress = Callable[[int, int, str], None]
-"""Called with what is done, the whole of it (0 where that is not known) and the phase: bytes as
-they lie on the disk while ``reading``, entries while ``indexing``. May raise to give up."""
+"""Called with the completed amount, the total (0 if unknown) and the phase: bytes on disk for
+``reading``, entries for ``indexing``. May raise to cancel."""
 
 PIECE = 1 << 20
-"""Bytes that are read at once; so often progress is told and can be given up."""
+"""Bytes per read, and therefore the interval of progress reports and cancellation."""
 
 _HEAD = 512
 _COMMON_PACKING, _MOST_PACKING = 16, 100
@@ -33,7 +33,7 @@ _MOST_AT_ONCE = 1 << 26
 
 
 class _CountingReader(io.RawIOBase):
-    """The bytes of a stream behind those that were already looked at, counted and limited."""
+    """A stream that starts with already examined bytes, counts its bytes and limits them."""
 
     def __init__(
         self, stream: BinaryIO, head: bytes, told: Callable[[int], None] | None, most: int | None
@@ -68,7 +68,7 @@ class _CountingReader(io.RawIOBase):
 
 
 class Bytes(io.BufferedReader):
-    """Reads no more at once than is there: a file may claim an item of any length."""
+    """Reads no more at once than available: a file may claim an item of any length."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and 0 <= size <= _MOST_AT_ONCE:
@@ -84,7 +84,7 @@ class Bytes(io.BufferedReader):
 
 
 class Source:
-    """An open file, of which the beginning has been looked at."""
+    """An open file whose first bytes have been examined."""
 
     def __init__(
         self,
@@ -93,22 +93,22 @@ class Source:
         progress: Progress | None = None,
         most_unpacked: Callable[[int], int],
     ) -> None:
-        """Open and recognise.
+        """Open a file and identify its format.
 
         Args:
             where: a path, ``-`` for standard input, or an open binary stream (not closed).
-            progress: told of every piece that is read.
-            most_unpacked: of the packed bytes, how many may come out.
+            progress: called for every piece that is read.
+            most_unpacked: returns the maximum unpacked size for a packed size.
 
         Raises:
-            SnapshotError: there is nothing to be read, or it is known to be something else.
+            SnapshotError: there is no data, or the format is known to be different.
         """
         self._stream, self.name, self._ours = _open(where)
         self._progress = progress
         self.watch: Callable[[int], None] | None = None
-        """Called with the unpacked bytes that were read so far; may raise to give up."""
+        """Called with the number of unpacked bytes read so far; may raise to cancel."""
         self.size = _size(self._stream)
-        """Bytes; 0 where it cannot be known before the end."""
+        """Size in bytes; 0 if unknown before the end."""
         try:
             self._recognise(most_unpacked)
         except BaseException:
@@ -121,7 +121,7 @@ class Source:
             raise SnapshotError("is empty")
         self.packed = head.startswith(b"\x1f\x8b")
         self.expected = self._estimate_unpacked()
-        """Bytes unpacked, as far as can be told before reading; 0 where it cannot."""
+        """Expected unpacked size in bytes; 0 if it cannot be estimated before reading."""
         self._raw = _CountingReader(self._stream, head, self._report_raw, None)
         if self.packed:
             unpacked = gzip.GzipFile(fileobj=io.BufferedReader(self._raw, PIECE), mode="rb")
@@ -131,17 +131,17 @@ class Source:
         else:
             self._whole = self._raw
         self.head = head
-        """The first bytes, unpacked."""
+        """The first unpacked bytes."""
         _refuse_other_formats(head, self.packed)
         self.bytes = Bytes(self._whole, PIECE)
-        """What is to be read."""
+        """The unpacked byte stream."""
 
     def _estimate_unpacked(self) -> int:
         if not self.packed or not self.size:
             return self.size
-        # The last four bytes of a gzip state its unpacked size, modulo 4 GiB and of the last
-        # member only, and of one that is cut off they are others: where they tell of less than was
-        # packed or of more than snapshots pack to, what they commonly pack to.
+        # The last four bytes of a gzip state its unpacked size modulo 4 GiB, and only that of its
+        # last member; in a truncated file they are other data. If they state less than the packed
+        # size or more than snapshots compress to, use the usual ratio.
         try:
             here = self._stream.tell()
             self._stream.seek(-4, os.SEEK_END)
@@ -164,16 +164,16 @@ class Source:
 
     @property
     def read(self) -> int:
-        """Bytes read so far, as they lie on the disk."""
+        """Bytes on disk read so far."""
         return self._raw.count
 
     @property
     def unpacked(self) -> int:
-        """Bytes read so far, unpacked."""
+        """Unpacked bytes read so far."""
         return self._whole.count
 
     def close(self) -> None:
-        """Close what was opened here."""
+        """Close the stream if this object opened it."""
         if self._ours:
             self._stream.close()
 
@@ -197,7 +197,7 @@ def _open(where: str | os.PathLike[str] | IO[bytes]) -> tuple[BinaryIO, str, boo
     path = Path(where)
     name = naming.clean(str(path))
     try:
-        # A pipe without a writer would block for ever; a device never ends.
+        # A pipe without a writer would block forever; a device never ends.
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             raise SnapshotError("is a directory: name a snapshot file in it")
@@ -229,7 +229,7 @@ def _size(stream: BinaryIO) -> int:
 
 
 def _read_exactly(stream: BinaryIO, size: int) -> bytes:
-    """Read the next bytes, fewer only at the end, as one read of a pipe may be short."""
+    """Read the next bytes, fewer only at the end, as a single read of a pipe may be short."""
     pieces = b""
     while len(pieces) < size:
         piece = stream.read(size - len(pieces))
@@ -263,7 +263,7 @@ def _refuse_other_formats(head: bytes, packed: bool) -> None:
 
 
 def format_error(error: BaseException) -> str:
-    """Return an error's own words as one short line."""
+    """Return an error's own message as one short line."""
     if isinstance(error, OSError) and error.strerror:
         return naming.clean(error.strerror)
     return naming.clean(str(error))[:160] or type(error).__name__

@@ -1,4 +1,4 @@
-"""The segment map: a row for each segment, and what stands at one address of it."""
+"""The segment map: one row per segment, and the piece at one address of it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from tui.snapshots.views import map as view
 from tui.snapshots.views.words import moment_words, refused_lines
 
 LEAST_BYTES = 512
-"""What one cell shows at the closest: no block is smaller."""
+"""Minimum bytes per cell: no block is smaller."""
 
 
 class MapRows(NumberedList):
-    """Up and down go from segment to segment, left and right along its addresses."""
+    """The list of segments: up and down change the segment, left and right the address."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "along(-1)", show=False),
@@ -50,14 +50,14 @@ class MapRows(NumberedList):
         self._pane = pane
 
     def action_along(self, by: int) -> None:
-        """Move the cursor's address by cells."""
+        """Move the cursor's address by a number of cells."""
         self._pane.along(by)
 
     def action_choose(self) -> None:
         self._pane.zoom(0.25)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
-        """Other rows come into view."""
+        """Request the rows that scrolling brought into view."""
         super().watch_scroll_y(old, new)
         if int(old) != int(new):
             self.call_after_refresh(self.rebuild)
@@ -65,7 +65,7 @@ class MapRows(NumberedList):
 
 
 class MapPane(SnapshotPane):
-    """Where everything lay at the moment that is looked at."""
+    """The memory layout at the current moment."""
 
     HELP = (
         "One row per segment, by address (for expandable segments, per mapped range): its size, "
@@ -88,11 +88,11 @@ class MapPane(SnapshotPane):
         self._total = 0
         self._moment: object = None
         self._stretch: tuple[int, int] | None = None
-        """Addresses of the wide picture; ``None`` shows the whole segment."""
+        """Address range of the detail picture; ``None`` shows the whole segment."""
         self._cell = 0
 
     def compose(self) -> ComposeResult:
-        """Legend, rows, what is under the cursor."""
+        """Yield the legend, the rows and the details at the cursor."""
         yield LineBar(view.legend, id="legend")
         yield self.rows
         yield self.body
@@ -111,7 +111,7 @@ class MapPane(SnapshotPane):
         self._retitle()
 
     def needs(self) -> Sequence[Need[Any, Any]]:
-        """Return the rows in view, the segment under the cursor, and what pins it."""
+        """Return requests for the visible rows, the selected segment, and its pinning blocks."""
         found = (self._rows_need(), self._stretch_need(), self._pinning_need())
         return [need for need in found if need is not None]
 
@@ -123,12 +123,12 @@ class MapPane(SnapshotPane):
         cells = self.rows.cells - view.LABEL_CELLS
         if focus is None or cells < 1:
             return None
-        # By whole screens, so that a small move needs nothing new.
+        # Request whole screens, so that small movements need no new request.
         first = max(0, self.rows.scroll_offset.y // height - 1) * height
         return Need(MAP, MapArguments(focus.device, focus.event, first, 3 * height, cells))
 
     def row_lines(self, cells: int) -> list[Line]:
-        """Draw a line for each segment, with an ellipsis until it is known."""
+        """Draw a line for each segment, with an ellipsis until its data arrives."""
         need = self._rows_need()
         if need is None:
             return []
@@ -217,7 +217,7 @@ class MapPane(SnapshotPane):
         self.change_needs()
 
     def along(self, by: int) -> None:
-        """Move along the segment; at an edge of a closer look the look moves."""
+        """Move along the segment; at the edge of a magnified range, shift the range."""
         ends, found = self._ends(), self.selected
         if ends is None or found is None:
             return
@@ -234,7 +234,7 @@ class MapPane(SnapshotPane):
         self.change_needs()
 
     def zoom(self, factor: float) -> None:
-        """Look closer at the cursor's address, or from further away."""
+        """Zoom in or out at the cursor's address."""
         ends, found = self._ends(), self.selected
         if ends is None or found is None:
             return

@@ -1,4 +1,4 @@
-"""Where the text of an OOM is typed or pasted."""
+"""A dialog to type or paste the text of an OOM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ABOUT_OOM_TEXT = (
 
 
 class OomTextScreen(Dialog["str | None"]):
-    """Gives back the text, or ``None``."""
+    """A dialog for the text of an OOM; returns the text, or ``None`` if canceled."""
 
     CSS_PATH = "snapshot.tcss"
 
@@ -31,7 +31,7 @@ class OomTextScreen(Dialog["str | None"]):
     ]
 
     def __init__(self, present: str) -> None:
-        # The editor of the framework takes long to import, and no other dialog needs it.
+        # Import the framework's editor here: it is slow to import, and no other dialog needs it.
         from textual.widgets import TextArea
 
         super().__init__()
@@ -39,13 +39,13 @@ class OomTextScreen(Dialog["str | None"]):
         self.area.cursor_blink = False
 
     def compose(self) -> ComposeResult:
-        """Yield the box with the explanation and the field for the text."""
+        """Yield the box with the explanation and the text field."""
         words = LinesView(self._words, id="words")
         words.can_focus = False
         yield box("Text of the exception", "F2 or ctrl+s applies   escape leaves", words, self.area)
 
     def on_mount(self) -> None:
-        """Type or paste into it."""
+        """Focus the text field."""
         self.area.focus()
 
     def _words(self, cells: int) -> list[Line]:
@@ -55,5 +55,5 @@ class OomTextScreen(Dialog["str | None"]):
         self.dismiss(self.area.text)
 
     def action_cancel(self) -> None:
-        """Leave everything as it was."""
+        """Close the dialog without a change."""
         self.dismiss(None)

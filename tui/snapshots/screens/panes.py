@@ -1,4 +1,4 @@
-"""What the snapshot tab's panes share, and those of plain lines: the start, the verdict."""
+"""Shared base of the snapshot tab's panes, and the text panes: the start page and the verdict."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from tui.snapshots.views.words import (
 
 
 class SnapshotBar(LineBar):
-    """The views; a click shows one."""
+    """The bar of views; a click opens one."""
 
     class Picked(Message):
-        """A view was clicked."""
+        """The user clicked a view."""
 
         def __init__(self, view: str) -> None:
             super().__init__()
@@ -49,17 +49,17 @@ class SnapshotBar(LineBar):
         return bar_line(self._session, cells)
 
     def on_click(self, event: events.Click) -> None:
-        """Show the view under the mouse."""
+        """Switch to the view under the mouse."""
         view = view_at(event.x)
         if view is not None and self._session.ready:
             self.post_message(self.Picked(view))
 
 
 class SnapshotPane(Pane):
-    """One view of the file on the session: states what it needs and draws what has arrived."""
+    """One view of the session's file: declares its requests and draws the answers."""
 
     class NeedsChanged(Message):
-        """The pane may need something else than before: another row, another width."""
+        """The pane's requests may have changed: another row, another width."""
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
@@ -67,39 +67,39 @@ class SnapshotPane(Pane):
 
     @property
     def reader(self) -> SnapshotReader:
-        """The reader that the pane needs something of."""
+        """The reader that answers the pane's requests."""
         return self.session.main
 
     def needs(self) -> Sequence[Need[Any, Any]]:
-        """Return what the pane shows in its present state; the screen requests it."""
+        """Return the requests for the pane's present state; the screen sends them."""
         return ()
 
     def change_needs(self) -> None:
-        """Have the screen request what is needed now, once the parts have their sizes."""
+        """Ask the screen to send the current requests, after layout has set the sizes."""
         self.call_after_refresh(self.post_message, self.NeedsChanged())
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Another size shows another number of rows and columns."""
+        """Update the requests: another size shows another number of rows and columns."""
         self.change_needs()
 
     def arrived(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
-        """Return the answer, or while it is not there the newest of its kind."""
+        """Return the answer or, until it arrives, the newest one of its kind."""
         return self.reader.store.find_newest_answer(need)
 
     def waiting(self, need: Need[Any, Any]) -> str:
-        """Return the mark for the title while the answer is not there."""
+        """Return the title's mark for an answer that has not arrived."""
         return waiting_mark(self.reader.store, need)
 
     def zoom(self, factor: float) -> None:
-        """Show a shorter or longer stretch, where the pane shows one."""
+        """Zoom in or out, if the pane shows a range."""
 
     def focus_first(self) -> None:
-        """Have keys arrive in the pane's main part."""
+        """Focus the pane's main part."""
         raise NotImplementedError
 
 
 class VerdictPane(SnapshotPane):
-    """Why it ran out, and what the device held. Then the file and what is odd about it."""
+    """The cause of the failure and the device's memory, then the file and its irregularities."""
 
     HELP = (
         "Why an allocation failed, one page for each OOM; n goes to the next OOM, d to the next "
@@ -128,14 +128,14 @@ class VerdictPane(SnapshotPane):
 
     @property
     def oom(self) -> int | None:
-        """The OOM that is shown: the one looked at, else the last."""
+        """The OOM to show: the one at the current moment, else the last."""
         focus, summary = self.session.focus, self.session.summary
         if focus is None or summary is None or not summary.ooms:
             return None
         return focus.event if focus.event in summary.ooms else summary.ooms[-1]
 
     def state_changed(self) -> None:
-        """Redraw; another OOM is shown from its beginning."""
+        """Redraw the pane, and scroll to the top for another OOM."""
         focus = self.session.focus
         shown = (self.session.main.store.paths, focus and focus.device, self.oom)
         if shown != self._shown:
@@ -188,7 +188,7 @@ class VerdictPane(SnapshotPane):
 
 
 class StartPane(SnapshotPane):
-    """No file yet, or one that is being read, or one that cannot be read."""
+    """The page without an open file: nothing chosen, still reading, or unreadable."""
 
     HELP = (
         "o opens a snapshot file. While the file is read, this pane shows the memory used, the "

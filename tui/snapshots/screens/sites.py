@@ -1,4 +1,4 @@
-"""Who held the memory of a snapshot: the tree of sites, and the difference of two files by site."""
+"""The owners of a snapshot's memory as a tree of sites, and two files compared by site."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tui.snapshots.views.words import moment_words, refused_lines, stack_lines
 
 
 class SitesTree(NumberedList):
-    """Right unfolds a node, left folds it or goes to its parent."""
+    """The tree of sites: right unfolds a node, left folds it or moves to its parent."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right", "unfold", show=False),
@@ -57,7 +57,7 @@ class SitesTree(NumberedList):
         self._pane.set_open(True)
 
     def action_fold(self) -> None:
-        """Hide them, or go to the parent."""
+        """Hide the callers, or move to the parent."""
         self._pane.set_open(False)
 
     def action_choose(self) -> None:
@@ -65,7 +65,7 @@ class SitesTree(NumberedList):
 
 
 class SitesPane(SnapshotPane):
-    """Who held the memory at the moment that is looked at."""
+    """The owners of memory at the current moment."""
 
     HELP = (
         "Memory at this moment by the innermost line of your own code; p shows the peak, n the "
@@ -100,7 +100,7 @@ class SitesPane(SnapshotPane):
         self.tree_list.focus()
 
     def state_changed(self) -> None:
-        """Redraw what changed; another question is answered from its top."""
+        """Redraw the pane, and scroll to the top if the query changed."""
         focus = self.session.focus
         question = (focus and focus.device, self.session.grouping, self.session.search)
         if question != self._question:
@@ -113,10 +113,10 @@ class SitesPane(SnapshotPane):
         self.stack.rebuild()
         self._retitle()
 
-    # ---- what is needed ----
+    # ---- requests ----
 
     def needs(self) -> Sequence[Need[Any, Any]]:
-        """Return the children of each node that is unfolded, and the stack under the cursor."""
+        """Return requests for the children of unfolded nodes and for the stack at the cursor."""
         paths: list[view.Path] = []
 
         def listing(path: view.Path) -> SiteListing | None:
@@ -148,7 +148,7 @@ class SitesPane(SnapshotPane):
         answer = None if need is None else self.arrived(need)
         if need is None or answer is None or isinstance(answer.value, Refused):
             return None
-        # Rows of another grouping under the heading of this one would mislead.
+        # Rows of one grouping under the heading of another would mislead.
         alike = answer.need.arguments.grouping == need.arguments.grouping
         return answer.value if alike else None
 
@@ -206,7 +206,7 @@ class SitesPane(SnapshotPane):
     # ---- keys ----
 
     def set_open(self, wanted: bool | None) -> None:
-        """Unfold or fold the node under the cursor; ``None`` does what it is not."""
+        """Unfold or fold the node under the cursor; ``None`` toggles it."""
         node = self.node
         if node is None:
             return
@@ -230,13 +230,13 @@ class SitesPane(SnapshotPane):
         self.change_needs()
 
     def begin_search(self) -> None:
-        """Show the search and type into it."""
+        """Show the search field and focus it."""
         self.search.value = self.session.search
         self.search.display = True
         self.search.focus()
 
     def end_search(self, *, keep: bool) -> None:
-        """Go back to the tree, with what was typed or without a search."""
+        """Return to the tree, and keep or clear the search."""
         typed = self.search.value if keep else ""
         self.search.display = False
         self.tree_list.focus()
@@ -250,7 +250,7 @@ ASK_FOR_SECOND = (
 
 
 class DifferencePane(SnapshotPane):
-    """What has grown, is new, is gone or has shrunk from this file to another."""
+    """Sites that have grown, appeared, disappeared or shrunk between two files."""
 
     HELP = (
         "This file (A) against another file (B), by site: new and grown are larger in B, gone "
@@ -268,7 +268,7 @@ class DifferencePane(SnapshotPane):
         self.body = LinesView(self._detail, id="change")
 
     def compose(self) -> ComposeResult:
-        """Yield what is compared, the changes, and details of the selected one."""
+        """Yield the compared files, the changes, and details of the selected change."""
         yield self.head
         yield LineBar(view.difference_heading, id="heading")
         yield self.rows
@@ -291,7 +291,7 @@ class DifferencePane(SnapshotPane):
 
     @property
     def reader(self) -> SnapshotReader:
-        """The one that has read both files."""
+        """The reader that has loaded both files."""
         return self.session.both
 
     def _need(self) -> Need[DifferenceArguments, Changes] | None:

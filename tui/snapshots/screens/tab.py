@@ -1,4 +1,4 @@
-"""The snapshot tab: a file that one chooses, in several views of the same moment."""
+"""The snapshot tab: one open file in several views of the same moment."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from tui.snapshots.views.overview import (
 )
 
 CLOSER, WIDER = 0.5, 2.0
-"""By how much a key changes the stretch that is shown."""
+"""Factors by which the zoom keys scale the visible range."""
 
 
 class SnapshotTab(CommandScreen):
-    """Header, bar, one of the views, footer; its readers start with the first file.
+    """Header, bar, one view and footer; its readers start with the first file.
 
     Args:
         program: the app.
-        memory: bytes that reading a file may take; ``None`` for a quarter of what is available.
-        known: returns what the run that wrote a snapshot knows of it; ``None`` for no run.
+        memory: bytes that reading a file may use; ``None`` for a quarter of available memory.
+        known: returns data from the run that wrote a snapshot; ``None`` without a run.
     """
 
     TAB = "snapshot"
@@ -83,7 +83,7 @@ class SnapshotTab(CommandScreen):
         self.catch_up()
 
     def situation(self) -> Situation:
-        """With what there is of a snapshot."""
+        """Add the state of the session, which decides the available commands."""
         return replace(
             super().situation(),
             snapshot=self.session.ready,
@@ -94,7 +94,7 @@ class SnapshotTab(CommandScreen):
     # ---- drawing ----
 
     def _changed(self) -> None:
-        """Draw once, however many answers came in this turn of the loop."""
+        """Draw once per turn of the event loop, however many answers arrived."""
         if not self._due:
             self._due = True
             self.call_later(self._draw_changed)
@@ -107,29 +107,29 @@ class SnapshotTab(CommandScreen):
 
     @property
     def shown(self) -> SnapshotPane:
-        """The pane that is to be shown now."""
+        """The pane that should be visible now."""
         return self.panes[self.session.view] if self.session.ready else self.start
 
     def catch_up(self) -> None:
-        """Show the right pane and draw what changed."""
+        """Show the right pane and draw the changes."""
         shown = self.shown
         if shown is not self._shown:
             self._shown = shown
             for pane in (self.start, *self.panes.values()):
                 pane.display = pane is shown
             shown.focus_first()
-            # A pane that was not displayed has no size yet.
+            # A pane that was never displayed has no size yet.
             self.call_after_refresh(shown.state_changed)
         shown.state_changed()
         self._request_needs()
-        # What was drawn may have changed the sizes of the parts, as a scrollbar does.
+        # Drawing may change the sizes of the parts, for example by adding a scrollbar.
         shown.change_needs()
         for bar in self.query(LineBar):
             bar.rebuild()
 
     @on(SnapshotPane.NeedsChanged)
     def _request_needs(self) -> None:
-        """Request what the pane that is shown needs and does not have."""
+        """Send the visible pane's requests that have no answer yet."""
         shown = self.shown
         for need in shown.needs():
             shown.reader.request(need)
@@ -162,11 +162,11 @@ class SnapshotTab(CommandScreen):
         return paths[0].rpartition("/")[0] if paths else None
 
     def action_snapshot_cancel(self) -> None:
-        """End the readers that still read."""
+        """Stop the readers that are still reading."""
         self.session.cancel()
 
     def action_snapshot_text(self) -> None:
-        """Take the text of an exception."""
+        """Ask for the text of an exception."""
 
         def done(text: str | None) -> None:
             if text is not None:
@@ -178,11 +178,11 @@ class SnapshotTab(CommandScreen):
     # ---- views ----
 
     def action_snapshot_view(self, view: str) -> None:
-        """Show another view."""
+        """Switch to another view."""
         self.session.show(view)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Check the action of a view by that view's own command."""
+        """Enable a view's action according to that view's command."""
         if action == "snapshot_view":
             return super().check_action(f"snapshot_{parameters[0]}", ())
         return super().check_action(action, parameters)
@@ -196,13 +196,13 @@ class SnapshotTab(CommandScreen):
         self.session.to_peak()
 
     def action_snapshot_oom(self) -> None:
-        """Go to the next OOM entry."""
+        """Move to the next OOM entry."""
         self.session.to_next_oom()
 
     def action_snapshot_end(self) -> None:
         self.session.to_end()
 
-    # ---- how it is shown ----
+    # ---- display options ----
 
     def action_snapshot_group(self) -> None:
         self.session.next_grouping()
@@ -226,7 +226,7 @@ class SnapshotTab(CommandScreen):
     # ---- the report ----
 
     def action_snapshot_copy(self) -> None:
-        """Copy a report as soon as it is there."""
+        """Copy a report as soon as it is ready."""
         focus = self.session.focus
         if focus is not None:
             self.run_worker(self._copy_report(focus.device), group="report", exclusive=True)
@@ -241,21 +241,21 @@ class SnapshotTab(CommandScreen):
 
 
 def _pane_of(view: View, session: SnapshotSession) -> SnapshotPane:
-    """Return a new pane of the class that a view names."""
+    """Create the pane for a view."""
     module, _, name = view.pane.partition(":")
     kind: type[SnapshotPane] = getattr(import_module(f"{__package__}.{module}"), name)
     return kind(session, id=view.id)
 
 
 class PathInput(Input):
-    """Arrows go through the list, tab completes; a whole path takes the place of what is there."""
+    """The path field: tab completes, arrow keys move in the list, an absolute path starts anew."""
 
     def __init__(self, value: str) -> None:
         super().__init__(value, id="path", select_on_focus=False)
         self.cursor_blink = False
 
     async def on_key(self, event: events.Key) -> None:
-        """Send the list its keys; a path from the root or from home begins anew."""
+        """Pass list keys to the list; a path from the root or home directory replaces the text."""
         screen = self.screen
         assert isinstance(screen, FileScreen)
         at_end = self.cursor_position == len(self.value)
@@ -276,24 +276,24 @@ class PathInput(Input):
         event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Replace the typed path when a pasted one starts at the root or at home."""
+        """Replace the typed path when the pasted one starts at the root or home directory."""
         if event.text.startswith(("/", "~")):
             self.value = ""
 
 
 class FileScreen(Dialog["str | None"]):
-    """Gives back a path, or ``None``."""
+    """A dialog to choose a file; returns its path, or ``None`` if canceled."""
 
     CSS_PATH = "snapshot.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
 
     def __init__(self, title: str, start: str | None = None) -> None:
-        """Begin in a folder.
+        """Open the dialog in a folder.
 
         Args:
-            title: what the file is for.
-            start: a folder; by default where the program runs.
+            title: purpose of the file.
+            start: a folder; by default the current directory.
         """
         super().__init__()
         folder = start or os.getcwd()  # noqa: PTH109 (a text to be edited)
@@ -304,7 +304,7 @@ class FileScreen(Dialog["str | None"]):
         self._why = ""
 
     def compose(self) -> ComposeResult:
-        """Yield the field of the path above the list of files."""
+        """Yield the path field above the list of files."""
         self.list.can_focus = False
         yield box(self._title, "enter opens   tab completes   escape leaves", self.field, self.list)
 
@@ -329,12 +329,12 @@ class FileScreen(Dialog["str | None"]):
         self.list.rebuild()
 
     def move(self, key: str) -> None:
-        """Move the list's cursor as a key asks that was typed into the path."""
+        """Move the list's cursor for a key typed into the path field."""
         page = max(1, self.list.size.height - 1)
         self.list.action_move({"up": -1, "down": 1, "pageup": -page, "pagedown": page}[key])
 
     def complete(self) -> None:
-        """As far as all that is listed agrees; else take what is under the cursor."""
+        """Complete the path with the start common to all listed files, else use the selection."""
         longer = complete_path(self.field.value, self._found)
         if longer == self.field.value and self._found:
             longer = self._under_cursor()

@@ -1,4 +1,4 @@
-"""The timeline: a chart with a cursor, and below it the state at the cursor."""
+"""The timeline: a chart with a cursor, and the state at the cursor below it."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from tui.snapshots.views.words import (
 )
 
 LEGEND_SHARE = 5
-"""The legend takes a part of the pane's rows at the most: one of so many."""
+"""Divisor that limits the legend's height: at most one row in this many of the pane."""
 PAGE = 10
-"""Columns of a page: an eighth of a narrow screen."""
+"""Columns per page: an eighth of a narrow screen."""
 
 
 class TimelineChart(Widget, can_focus=True):
-    """Columns of events; the cursor moves by columns, or by single events."""
+    """Columns of events; the cursor moves by columns or by single events."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "step(-1)", show=False),
@@ -67,7 +67,7 @@ class TimelineChart(Widget, can_focus=True):
         self._lines: list[Line] = []
 
     def rebuild(self) -> None:
-        """Draw anew if something changed."""
+        """Redraw the chart if something changed."""
         new = self._pane.chart(self.size.height)
         if new != self._lines:
             self._lines = new
@@ -78,7 +78,7 @@ class TimelineChart(Widget, can_focus=True):
         return strip_of(spans, self.size.width, self.rich_style)
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Another width shows the events in another number of columns."""
+        """Request another number of columns for another width."""
         self._pane.state_changed()
         self._pane.change_needs()
 
@@ -95,16 +95,16 @@ class TimelineChart(Widget, can_focus=True):
         self._pane.session.go_to(None)
 
     def action_layer(self, by: int) -> None:
-        """Go to the layer above or below."""
+        """Move to the layer above or below."""
         self._pane.next_layer(by)
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the column and the layer under the mouse."""
+        """Move the cursor to the column and the layer under the mouse."""
         self._pane.put(event.x, event.y, self.size.height)
 
 
 class TimelinePane(SnapshotPane):
-    """What was live over all events of the device's trace, in layers, and what was reserved."""
+    """The device's live bytes over all events, in layers, and its reserved bytes."""
 
     HELP = (
         "Live memory over the events of the trace, from zero to the highest reserved or live "
@@ -163,10 +163,10 @@ class TimelinePane(SnapshotPane):
         self.state.rebuild()
         self._retitle()
 
-    # ---- what is needed ----
+    # ---- requests ----
 
     def needs(self) -> Sequence[Need[Any, Any]]:
-        """Return the timeline, the state at the cursor, and what the chosen layer held there."""
+        """Return requests for the timeline, the state at the cursor, and the chosen layer there."""
         found = (self._timeline_need(), self._state_need(), self._part_need())
         return [need for need in found if need is not None]
 
@@ -190,7 +190,7 @@ class TimelinePane(SnapshotPane):
         return Need(PART, PartArguments(focus.device, focus.event, self.session.stacking, layer))
 
     def timeline(self) -> Timeline | None:
-        """Return the newest timeline of this device, if there is one."""
+        """Return the newest timeline of this device, or ``None`` if there is none."""
         need = self._timeline_need()
         answer = None if need is None else self.arrived(need)
         if answer is None or isinstance(answer.value, Refused):
@@ -199,11 +199,11 @@ class TimelinePane(SnapshotPane):
 
     @property
     def _letters(self) -> bool:
-        """Nothing is told by a colour."""
+        """True on a display without colors, where letters fill the layers."""
         return self.app.no_color
 
     def chart(self, height: int) -> list[Line]:
-        """Draw the chart, or a line that says why there is none."""
+        """Draw the chart, or a line with the reason for its absence."""
         shown = self.timeline()
         if shown is None:
             return []
@@ -219,14 +219,14 @@ class TimelinePane(SnapshotPane):
         return layers.legend_lines(shown, cells, self._chosen, letters=self._letters)
 
     def _size_legend(self) -> None:
-        """As many rows as the legend has; what has no room is scrolled."""
+        """Fit the legend's height to its rows; longer legends scroll."""
         rows = len(self._legend_lines(max(1, self.drawn.size.width)))
         height = max(1, min(rows, self.size.height // LEGEND_SHARE))
         if self.legend.styles.height is None or self.legend.styles.height.value != height:
             self.legend.styles.height = height
 
     def _part(self) -> Part | None:
-        """Return what the chosen layer held at the cursor, or ``None`` if not yet known."""
+        """Return the chosen layer's content at the cursor, or ``None`` if not yet known."""
         need = self._part_need()
         answer = None if need is None else self.arrived(need)
         if answer is None or isinstance(answer.value, Refused):
@@ -256,7 +256,7 @@ class TimelinePane(SnapshotPane):
     # ---- the cursor ----
 
     def move(self, by: int) -> None:
-        """Move the cursor by single events, from the end where it is on none."""
+        """Move the cursor by single events, starting from the end if it has no event."""
         summary, focus = self.session.summary, self.session.focus
         if summary is None or focus is None or not summary.events:
             return
@@ -264,7 +264,7 @@ class TimelinePane(SnapshotPane):
         self.session.go_to(event + by)
 
     def step(self, columns: int) -> None:
-        """Move by columns, to the first event of one."""
+        """Move by columns, to the first event of a column."""
         shown, focus = self.timeline(), self.session.focus
         if shown is None or focus is None or not shown.buckets:
             return
@@ -276,7 +276,7 @@ class TimelinePane(SnapshotPane):
         self.session.go_to(shown.buckets[at + columns].first)
 
     def put(self, x: int, y: int, height: int) -> None:
-        """Put the cursor on what is drawn in a cell of a chart so high."""
+        """Move the cursor to the event and layer in one cell of a chart of a given height."""
         shown = self.timeline()
         column = x - layers.GUTTER
         if shown is not None and 0 <= column < len(shown.buckets):
@@ -296,7 +296,7 @@ class TimelinePane(SnapshotPane):
         self.state.scroll_to(y=0, animate=False)
 
     def zoom(self, factor: float) -> None:
-        """Show a shorter or longer stretch around the cursor."""
+        """Zoom in or out around the cursor."""
         shown, summary, focus = self.timeline(), self.session.summary, self.session.focus
         if shown is None or summary is None or focus is None or not shown.buckets:
             return
@@ -308,7 +308,7 @@ class TimelinePane(SnapshotPane):
         self.change_needs()
 
     def _show_cursor(self) -> None:
-        """Have the cursor in view."""
+        """Scroll or shift the range to keep the cursor in view."""
         summary, focus = self.session.summary, self.session.focus
         if self._window is None or summary is None or focus is None:
             return

@@ -1,1 +1,1 @@
-"""Snapshots as lines of text."""
+"""Text renderings of snapshots."""

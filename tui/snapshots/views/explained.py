@@ -11,22 +11,22 @@ from tui.snapshots.explain.explanation import AccountRow, Explanation, Remedy
 from tui.snapshots.model.facts import used_words
 
 _NAME, _BAR = 18, 12
-"""Cells of a cause's name, and of its bar."""
+"""Widths of a cause's name and of its bar, in cells."""
 BAR_FROM, WORDS_FROM = 48, 64
-"""Cells from which a row has a bar, and tells whose its bytes are."""
+"""Minimum widths, in cells, for a row's bar and for its explanation."""
 FEWEST_ROWS_WITH_REST = 7
-"""Rows of the account beyond which small ones are told in one."""
+"""Number of account rows above which small rows are combined into one."""
 SMALL = 0.005
-"""Of the used memory, below which a row is a small one."""
+"""Share of the used memory below which a row counts as small."""
 
 
 def first_lines(explanation: Explanation, cells: int) -> list[Line]:
-    """Draw what failed, where, when and why."""
+    """Draw the first lines: the failed request, its place and step, and the cause."""
     return paragraph(explanation.line, cells, TextStyle.BAD)
 
 
 def account_lines(explanation: Explanation, cells: int) -> list[Line]:
-    """Draw what holds the device's used memory, each cause with bytes, share and bar."""
+    """Draw the causes that fill the device's used memory, each with bytes, share and bar."""
     rows: list[Line] = [(), line(Span(used_words(explanation), TextStyle.STRONG))]
     shown, small = _apart(explanation.account)
     rows += [row_line(row, cells) for row in shown]
@@ -44,7 +44,7 @@ def _apart(account: Sequence[AccountRow]) -> tuple[list[AccountRow], list[Accoun
 
 
 def row_line(row: AccountRow, cells: int) -> Line:
-    """One cause: bytes, share, a bar, its name, whose it is."""
+    """Draw one cause: bytes, share, bar, name and explanation."""
     style = TextStyle.NOTE if row.name == "unknown" else TextStyle.PLAIN
     parts: list[str | Span] = [
         Span(f"{text.size(row.bytes):>9} {text.share(row.share):>4} ", TextStyle.QUIET)

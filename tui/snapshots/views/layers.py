@@ -1,7 +1,7 @@
-"""The live bytes of a device over its events: layers in colour, on axes with round values. Pure.
+"""A device's live bytes over its events: colored layers, on axes with round values. Pure.
 
-Each column is drawn as it was at the moment of its most live bytes, so that no peak is lost between
-two columns. A layer has a letter besides its colour; without colours its area is filled with it.
+Each column shows the moment of its most live bytes, so no peak is lost between two columns. Each
+layer has a letter as well as a color; without colors, the letter fills the layer's area.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from tui.snapshots.model.pictures import NOT_TOLD, REST, Bucket, Layer, Timeline
 from tui.snapshots.views.words import find_column
 
 GUTTER = 9
-"""Cells left of the columns: a size as ``1.25 GiB`` and the wall."""
+"""Width left of the columns: a size such as ``1.25 GiB`` and the wall."""
 _FRAME_ROWS = 4
-"""Beside the columns' own: the marks, the floor, its labels, and the annotations."""
+"""Chart rows besides the columns: the marks, the floor, its labels, and the annotations."""
 _LETTERS = "ABCDEF"
 _OTHERS = {False: "·", True: "o"}
-"""In place of a letter, of all that has no layer of its own; by whether glyphs are ASCII."""
+"""Glyph for the combined remainder, in place of a letter; the key is true for ASCII glyphs."""
 _TICK_ROWS, _TICK_CELLS = 3, 12
 _LETTER_CELLS = 5
-"""A layer's letter stands where at least so many cells of it are side by side."""
+"""Minimum width, in adjacent cells, at which a layer shows its letter."""
 _WIDE = 100
-"""Cells of a legend from which it says what the layers are for."""
+"""Legend width in cells from which the legend explains the purpose of each layer."""
 _MOST_LABEL = 48
 Cell = tuple[str, TextStyle]
 
 
 def letter_of(timeline: Timeline, number: int) -> str:
-    """Return the letter of a layer in the chart and in the legend."""
+    """Return a layer's letter in the chart and in the legend."""
     if timeline.layers[number].key == REST:
         return _OTHERS[glyphs.GLYPHS.ascii]
     return _LETTERS[number % len(_LETTERS)]
 
 
 def _area(timeline: Timeline, number: int) -> TextStyle:
-    """Return the colour of a layer."""
+    """Return a layer's color."""
     rest = timeline.layers[number].key == REST
     return TextStyle.LAYER_REST if rest else LAYERS[number % len(LAYERS)]
 
@@ -65,7 +65,7 @@ def _on_area(timeline: Timeline, number: int) -> TextStyle:
 
 
 def rows_of(timeline: Timeline, height: int) -> int:
-    """Rows of the columns in a chart of so many rows."""
+    """Return the number of rows left for the columns in a chart of a given height."""
     return max(1, height - _FRAME_ROWS + (not _outermost(timeline)))
 
 
@@ -80,11 +80,11 @@ def chart_lines(
     """Draw the chart in its frame.
 
     Args:
-        timeline: as many buckets as there are cells right of the gutter, or fewer.
-        height: rows in all; five at the least.
-        event: of the cursor.
+        timeline: at most as many buckets as cells right of the gutter.
+        height: total number of rows, at least five.
+        event: event under the cursor.
         chosen: the key of the layer under the cursor.
-        letters: fill a layer with its letter: there are no colours.
+        letters: fill a layer with its letter: for displays without colors.
     """
     rows = rows_of(timeline, height)
     at = find_column(timeline, event)
@@ -110,7 +110,7 @@ def chart_lines(
 
 
 _Filled = tuple[int, str]
-"""A layer's number and a glyph, or :data:`_FULL`; numbers below zero are no layer."""
+"""A layer's number and a glyph, or :data:`_FULL`; negative numbers are not layers."""
 _FULL = "full"
 _NONE, _RESERVED, _OOM, _PEAK, _CURSOR = -1, -2, -3, -4, -5
 _PLAIN = {
@@ -136,7 +136,7 @@ def _cell_drawn(timeline: Timeline, cell: _Filled, *, letters: bool) -> Cell:
 
 
 def _grid(timeline: Timeline, rows: int, *, letters: bool) -> list[list[_Filled]]:
-    """Return the cells by row from the top, then by column."""
+    """Return the cells as rows from the top."""
     letters = letters or glyphs.GLYPHS.ascii
     columns = [
         _column(timeline, number, bucket, rows, letters=letters)
@@ -148,7 +148,7 @@ def _grid(timeline: Timeline, rows: int, *, letters: bool) -> list[list[_Filled]
 def _column(
     timeline: Timeline, place: int, bucket: Bucket, rows: int, *, letters: bool
 ) -> list[_Filled]:
-    """One column from the bottom up; each cell is of the layer that its middle lies in."""
+    """Fill one column from the bottom up; each cell shows the layer at its middle."""
     steps = len(glyphs.GLYPHS.vertical)
     scale = max(1, timeline.scale)
     tops = list(accumulate(layer.bytes[place] for layer in timeline.layers))
@@ -173,7 +173,7 @@ def _column(
 
 
 def layer_at(timeline: Timeline, height: int, x: int, y: int) -> str | None:
-    """Return the key of the layer drawn in a cell of the chart, or ``None`` if there is none."""
+    """Return the key of the layer in one cell of the chart, or ``None`` if there is none."""
     rows = rows_of(timeline, height)
     column, row = x - GUTTER, y - 1
     if not (0 <= column < len(timeline.buckets) and 0 <= row < rows):
@@ -186,7 +186,7 @@ def layer_at(timeline: Timeline, height: int, x: int, y: int) -> str | None:
 def next_layer(timeline: Timeline, event: int | None, chosen: str | None, by: int) -> str | None:
     """Return the next layer above or below the chosen one with bytes in the cursor's column.
 
-    Below the lowest and above the highest it is ``None``.
+    Return ``None`` below the lowest and above the highest layer.
     """
     at = find_column(timeline, event)
     held = [layer.key for layer in timeline.layers if at is not None and layer.bytes[at]]
@@ -196,7 +196,7 @@ def next_layer(timeline: Timeline, event: int | None, chosen: str | None, by: in
 
 
 def _write_letters(timeline: Timeline, grid: list[list[_Filled]]) -> None:
-    """Each layer's letter once, in the middle of the longest run of its full cells."""
+    """Write each layer's letter once, in the middle of its longest run of full cells."""
     if glyphs.GLYPHS.ascii:
         return
     longest: dict[int, tuple[int, int, int]] = {}
@@ -250,7 +250,7 @@ def _peak_in(timeline: Timeline) -> bool:
 
 
 def _marks_line(timeline: Timeline) -> Line:
-    """``X`` above each OOM and ``P`` above the peak, with words where there is room."""
+    """Draw ``X`` above each OOM and ``P`` above the peak, with words if they fit."""
     width = len(timeline.buckets)
     cells: list[Cell] = [(" ", TextStyle.PLAIN)] * width
     signs = [
@@ -261,7 +261,7 @@ def _marks_line(timeline: Timeline) -> Line:
     if _peak_in(timeline):
         peak = find_column(timeline, timeline.peak_event)
         assert peak is not None
-        # Side by side the two share their words: there is no room for both.
+        # Adjacent marks share their words: there is no room for both.
         beside = (at for at in (peak, peak + 1, peak - 1) if 0 <= at < width)
         near = next((at for at in beside if timeline.buckets[at].ooms), None)
         size = f"peak {text.size(timeline.peak)}"
@@ -274,7 +274,7 @@ def _marks_line(timeline: Timeline) -> Line:
     for place, sign, _, style in signs:
         cells[place] = (sign, style)
     for place, _, words, style in signs:
-        # One cell further off where the sign of the peak stands between.
+        # Leave one more cell if the peak's mark stands between.
         left_of = place - 1 - len(words)
         for start in (place + 2, left_of, place + 3, left_of - 1):
             end = start + len(words)
@@ -307,7 +307,7 @@ def _floor_lines(timeline: Timeline, at: int | None) -> list[Line]:
 
 
 def _has_times(timeline: Timeline) -> bool:
-    """Return whether there are times, and they go forward."""
+    """Return whether all times are known and increasing."""
     times = [bucket.time_us for bucket in timeline.buckets]
     known = [time for time in times if time is not None]
     return (
@@ -319,9 +319,9 @@ def _has_times(timeline: Timeline) -> bool:
 
 
 def _floor_ticks(timeline: Timeline, most: int) -> list[tuple[int, str]]:
-    """Columns with their labels.
+    """Choose columns for ticks, with their labels.
 
-    Columns have equal numbers of events, so equal steps of time are not equally wide.
+    Columns hold equal numbers of events, so equal time steps differ in width.
     """
     if not timeline.buckets:
         return []
@@ -344,7 +344,7 @@ def _outermost(timeline: Timeline) -> bool:
 
 
 def _annotation_lines(timeline: Timeline) -> list[Line]:
-    """Draw the outermost annotations from where each begins, a narrow one as a stroke."""
+    """Draw the outermost annotations from their starts, a narrow one as a stroke."""
     if not _outermost(timeline):
         return []
     cells = [" "] * len(timeline.buckets)
@@ -365,7 +365,7 @@ def _annotation_lines(timeline: Timeline) -> list[Line]:
 def legend_lines(
     timeline: Timeline, cells: int, chosen: str | None, *, letters: bool
 ) -> list[Line]:
-    """Each layer from the bottom up with the most that it held here, and what it is for."""
+    """Draw each layer from the bottom up with its maximum in view and its purpose."""
     narrow = cells < _WIDE
     room = max(12, cells // 2 - 16 if narrow else _MOST_LABEL)
     parts: list[Line] = []

@@ -1,4 +1,4 @@
-"""The segments as rows of cells, and what stands at one address. Pure."""
+"""Segments as rows of cells, and the piece at one address. Pure."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tui.snapshots.views.words import bulleted, stack_lines
 
 LABEL_CELLS = 21
 ASCII_PARTLY = "-=%"
-"""A cell of which less than a third, two thirds or nearly all is in use."""
+"""Glyphs for a cell with less than a third, two thirds, or nearly all in use."""
 EMPTY = {False: "·", True: "."}
 ONE_BEGINS = {False: "▏", True: "|"}
 SEVERAL_BEGIN = {False: "┆", True: ":"}
-"""On a cell in use: the border of a block, or of several."""
+"""Glyph on a used cell for the border of one or more blocks."""
 PENDING = "p"
 NEARLY_ALL = 9
 OUTSIDE = " "
 
 
 def picture(states: str, used: str, begins: str) -> Line:
-    """Cells as glyphs: in use, with the borders of blocks; partly in use; pending; or free.
+    """Draw cells as glyphs: in use, with the borders of blocks; partly in use; pending; or free.
 
     Args:
-        states: a letter a cell, as in :class:`RowPicture`.
-        used: tenths of it in use.
-        begins: blocks that begin in it.
+        states: one letter per cell, as in :class:`RowPicture`.
+        used: tenths in use, one digit per cell.
+        begins: number of blocks that begin in each cell.
     """
     tenths = [*map(int, used)]
     drawn: list[Span] = []
@@ -60,7 +60,7 @@ def _cell(state: str, tenths: int, begins: int, *, to_the_right: bool) -> Span:
         return Span(ASCII_PARTLY[min(2, tenths // 3)], TextStyle.LAYER_A)
     eighths = max(1, min(7, round(tenths * 0.8)))
     if to_the_right:
-        # What is filled from the right is drawn as what is free at the left, reversed.
+        # To fill a cell from the right, draw its free left part in reverse video.
         return Span(glyphs.GLYPHS.horizontal[7 - eighths], TextStyle.ON_LAYER_A)
     return Span(glyphs.GLYPHS.horizontal[eighths - 1], TextStyle.LAYER_A)
 
@@ -87,7 +87,7 @@ def legend(cells: int) -> Line:
 
 
 def map_line(found: RowPicture, cells: int) -> Line:
-    """One segment: its size, how much of it is in use, what kind, and its picture."""
+    """Draw one segment: its size, its used bytes, its kind, and its picture."""
     row = found.row
     share = (row.allocated + row.pending) / row.size if row.size else None
     flags = {"small": "S", "large": "L"}.get(row.kind, "?")
@@ -99,7 +99,7 @@ def map_line(found: RowPicture, cells: int) -> Line:
 
 
 def row_words(row: MapRow, total: int) -> str:
-    """One segment in full, for a title."""
+    """Describe one segment in full, for a title."""
     pool = "" if row.pool in (None, (0, 0)) else f"   private pool {row.pool}"
     stream = f"   stream {row.stream:#x}" if row.stream else ""
     return (
@@ -110,7 +110,7 @@ def row_words(row: MapRow, total: int) -> str:
 
 
 def stretch_lines(answer: Stretch, start: int, end: int, cursor: int, cells: int) -> list[Line]:
-    """Draw a stretch of a segment, the cursor's cell and the piece in it."""
+    """Draw a part of a segment, the cursor's cell and the piece in it."""
     shown = picture(answer.states, answer.used, answer.begins)
     rows: list[Line] = [
         line(Span(f"{start:#x} to {end:#x}, {text.size(end - start)}", TextStyle.QUIET)),
@@ -144,7 +144,7 @@ def _piece_parts(piece: Piece) -> list[Line]:
 
 
 def pinning_lines(pinning: Pinning | None, cells: int) -> list[Line]:
-    """Draw what keeps a segment from being free."""
+    """Draw the blocks that prevent a segment from being free."""
     if pinning is None:
         return [line(Span("nothing of this segment is in use", TextStyle.QUIET))]
     gain = pinning.span - pinning.largest_free

@@ -1,6 +1,6 @@
-"""The first page on a snapshot: opening one; why it ran out, who held it, what helps.
+"""The first page of a snapshot: open a file; see why memory ran out, its owners, and remedies.
 
-Pure, but for the folder that :func:`matching_files` looks into.
+Pure functions, except that :func:`matching_files` reads a folder.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ BEFORE = "To get one with lines in the program, before the work:"
 AFTER = "and after it, or at the OOM:"
 RECORD = "torch.cuda.memory._record_memory_history(max_entries=100000, stacks='python')"
 DUMP = "torch.cuda.memory._dump_snapshot('memory.pickle')"
-"""Each on a line of its own, to be copied."""
+"""Commands for the user to copy, one per line."""
 MOST_ENTRIES = 1000
-"""Entries of a folder that are looked at, at most."""
+"""Maximum number of folder entries to examine."""
 TOLD_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments", "max_split_size")
 
 
-# ---- before there is one -------------------------------------------------------------------------
+# ---- no open file --------------------------------------------------------------------------------
 
 
 def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
-    """Depending on what the reader does."""
+    """Draw the start page for the reader's current state."""
     if store.status == "loading":
         return loading_lines(store, cells)
     rows: list[Line] = []
@@ -77,7 +77,7 @@ def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
 
 
 def loading_lines(store: SnapshotStore, cells: int) -> list[Line]:
-    """Draw the estimated cost of the reading and its progress."""
+    """Draw the estimated cost of reading the file and the progress."""
     rows = paragraph(format_paths(store.paths), cells, label="reading ")
     if store.estimate is not None:
         rows += paragraph(store.estimate.words, cells, TextStyle.QUIET)
@@ -92,7 +92,7 @@ def loading_lines(store: SnapshotStore, cells: int) -> list[Line]:
 
 
 def progress_words(progress: Progress) -> str:
-    """Describe progress as in ``reading 54.2 MiB of 184 MiB, 12 s left``."""
+    """Format progress, for example ``reading 54.2 MiB of 184 MiB, 12 s left``."""
     show = text.size if progress.phase == "reading" else text.count
     words = f"{progress.phase} {show(progress.done)}"
     if progress.total:
@@ -107,7 +107,7 @@ def progress_words(progress: Progress) -> str:
 
 
 def progress_bar(progress: Progress, cells: int) -> Line:
-    """How much of the phase is done; nothing where the whole is not known."""
+    """Draw the completed part of the phase; return an empty line if the total is unknown."""
     if not progress.total:
         return ()
     full = min(cells, cells * progress.done // progress.total)
@@ -122,7 +122,7 @@ def progress_bar(progress: Progress, cells: int) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """An entry of a folder."""
+    """A folder entry."""
 
     name: str
     folder: bool
@@ -130,15 +130,15 @@ class FoundFile:
 
 
 def split_path(typed: str) -> tuple[str, str]:
-    """Split a typed path into its folder, with the slash, and the beginning of a name."""
+    """Split a typed path into its folder, with the slash, and the start of a name."""
     folder, slash, name = typed.rpartition("/")
     return folder + slash, name
 
 
 def matching_files(typed: str) -> tuple[tuple[FoundFile, ...], str]:
-    """Return the files that may complete the typed path, folders last, or why there are none.
+    """Return the files that complete the typed path, folders last, or the reason for having none.
 
-    Hidden entries are among them only if the typed name begins with a dot.
+    The list includes hidden entries only if the typed name begins with a dot.
     """
     folder, beginning = split_path(typed)
     where = Path(folder or ".").expanduser()
@@ -168,7 +168,7 @@ def _found_file(entry: os.DirEntry[str]) -> FoundFile:
 
 
 def complete_path(typed: str, found: tuple[FoundFile, ...]) -> str:
-    """Return the typed path, completed as far as all files found agree."""
+    """Extend a typed path by the common start of all files found."""
     if not found:
         return typed
     folder, _ = split_path(typed)
@@ -187,7 +187,7 @@ def _common_start(names: list[str]) -> str:
 
 
 def found_line(item: FoundFile, cells: int) -> Line:
-    """Draw a file to choose: its size and its name."""
+    """Draw a file in the list: its size and its name."""
     size = "folder" if item.folder else text.size(item.byte)
     name = f"{item.name}/" if item.folder else item.name
     return fit_line(line(Span(f"{size:>9}  ", TextStyle.QUIET), Span(name)), cells)
@@ -197,7 +197,7 @@ def found_line(item: FoundFile, cells: int) -> Line:
 
 
 def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
-    """One failed allocation: what, why, who, what helps, where."""
+    """Draw one failed allocation: request, cause, owners, remedies and place."""
     place = summary.ooms.index(verdict.event) + 1 if verdict.event in summary.ooms else 0
     which = f"OOM {place} of {len(summary.ooms)}" if len(summary.ooms) > 1 else "OOM"
     where = f"device {verdict.device}, event {verdict.event}"
@@ -220,10 +220,10 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
     held = top_lines("Held the memory then", verdict.top, cells)
     advice = advice_lines(AGAINST_OOM, verdict.advice, cells)
     if not any(item.kind is not None for item in verdict.top):
-        # Without a line to name, what stands in the account says more.
+        # Without a site to name, the account is more informative.
         held = []
     asked = [(), line(Span("Asked for at", TextStyle.STRONG)), *stack_lines(verdict.stack, cells)]
-    # Where the request is to blame, who asked matters more than who held.
+    # If the request is to blame, its origin matters more than the owners of memory.
     blamed = verdict.cause in ("larger than the device", "larger than what was free")
     return rows + (asked + advice + held if blamed else advice + held + asked)
 
@@ -234,7 +234,7 @@ def _figure_lines(facts: Sequence[Fact], cells: int) -> list[Line]:
 
 
 def summary_lines(summary: Summary, cells: int) -> list[Line]:
-    """One device without an OOM, or what else there is to know of it."""
+    """Draw one device that has no OOM: its figures, largest sites and remarks."""
     rows = paragraph(summary.headline, cells, label=f"device {summary.device}: ")
     rows += _figure_lines(summary_facts(summary), cells)
     for remark in summary.remarks:
@@ -246,7 +246,7 @@ def summary_lines(summary: Summary, cells: int) -> list[Line]:
 
 
 def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
-    """Draw the sites that held the most."""
+    """Draw the sites that held the most memory."""
     rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
     if not top:
         return [*rows, line(Span("   nothing was live", TextStyle.QUIET))]
@@ -257,7 +257,7 @@ def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
 
 
 def advice_lines(title: str, advice: Sequence[Advice], cells: int) -> list[Line]:
-    """Draw what to do, each piece of advice with its figure."""
+    """Draw the advice, each piece with its figure."""
     if not advice:
         return []
     rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
@@ -268,14 +268,14 @@ def advice_lines(title: str, advice: Sequence[Advice], cells: int) -> list[Line]
 
 
 def exception_lines(message: str, source: str, cells: int) -> list[Line]:
-    """Draw the text of the exception, and where it is from."""
+    """Draw the text of the exception and its source."""
     title = line(Span("Text of the exception", TextStyle.STRONG))
     from_where = indented(wrap(f"from: {source}", max(10, cells - 3)), 3, TextStyle.QUIET)
     return [(), title, *indented(wrap(message, max(10, cells - 3)), 3), *from_where]
 
 
 def file_lines(info: FileInfo, cells: int) -> list[Line]:
-    """Draw what the file is, its allocator settings and its oddities."""
+    """Draw a file's type, its allocator settings and its irregularities."""
     rows: list[Line] = [(), line(Span("File", TextStyle.STRONG))]
     rows += indented(wrap(info.file, max(10, cells - 3)), 3)
     parts = [line(f"   {text.size(info.byte)}" if info.byte else "   from a pipe")]

@@ -1,4 +1,4 @@
-"""The sites of a snapshot as a tree, and what two snapshots' sites differ in, as lists. Pure."""
+"""The tree of a snapshot's sites, and the site-by-site difference of two snapshots. Pure."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ CHANGE_STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class SiteLine:
-    """One line of the tree that is drawn."""
+    """One line of the tree."""
 
     path: Path
-    """Of keys, its own last; of a line that says what is not listed, the parent's with ``…``."""
+    """Path of keys, ending with its own; a line for omitted rows has its parent's path and
+    ``…``."""
     row: SiteRow | None
-    """``None``: what is not listed, or a listing that is not there yet."""
+    """The row; ``None`` for omitted rows or a listing that has not arrived."""
     words: str = ""
 
     @property
@@ -41,8 +42,8 @@ def nodes(
     """Return the lines of the tree as far as it is unfolded.
 
     Args:
-        listings: the children of a path, ``None`` while they are not known.
-        open_paths: which nodes are unfolded.
+        listings: returns the children of a path, ``None`` until they are known.
+        open_paths: paths of the unfolded nodes.
     """
     made: list[SiteLine] = []
     _add_nodes(made, (), listings, open_paths)
@@ -72,7 +73,7 @@ def _add_nodes(
 
 
 def node_line(node: SiteLine, *, unfolded: bool, cells: int) -> Line:
-    """Bytes, share, count, and the label under its parent's."""
+    """Draw bytes, share, count, and the label indented below its parent's."""
     indent = "  " * node.depth
     row = node.row
     if row is None:
@@ -95,12 +96,12 @@ def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
 
 
 def after(options: tuple[str, ...], present: str) -> str:
-    """Return the option after the present one, and the first after the last."""
+    """Return the option after the present one, or the first after the last."""
     return options[(options.index(present) + 1) % len(options)]
 
 
 def parse_search(typed: str) -> tuple[str, bool]:
-    """Return the typed search and whether it is a regular expression, as ``/.../`` is."""
+    """Return the search text, and true if it is a regular expression written as ``/.../``."""
     words = typed.strip()
     if len(words) > 2 and words.startswith("/") and words.endswith("/"):
         return words[1:-1], True
@@ -111,12 +112,12 @@ def parse_search(typed: str) -> tuple[str, bool]:
 
 
 def signed(value: int) -> str:
-    """Return a change of bytes with its sign."""
+    """Format a change in bytes with its sign."""
     return f"+{text.size(value)}" if value > 0 else text.size(value)
 
 
 def difference_head(difference: Difference, cells: int) -> list[Line]:
-    """Draw the two snapshots that are compared, and the sums."""
+    """Draw the names of the two compared snapshots, and the sums."""
     arrow = glyphs.GLYPHS.arrow
     live = difference.live_b - difference.live_a
     reserved = difference.reserved_b - difference.reserved_a
@@ -165,7 +166,7 @@ def difference_line(row: DiffRow, cells: int) -> Line:
 
 
 def difference_detail(row: DiffRow, cells: int) -> list[Line]:
-    """One site in full."""
+    """Draw one site in full."""
     arrow = glyphs.GLYPHS.arrow
     rows = paragraph(row.key, cells, indent="   ")
     rows.append(

@@ -1,4 +1,4 @@
-"""A snapshot in words, for all of its views: moments, stacks, sites, the timeline. Pure."""
+"""Snapshot text shared by all views: moments, stacks, sites, the timeline. Pure."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ FRAME_STYLES: dict[FrameKind | None, TextStyle] = {
     None: TextStyle.QUIET,
 }
 SITE_FIGURES = 24
-"""Cells of the figures of a site and of the gap behind them."""
+"""Width of a site's figures, including the gap after them."""
 
 
 def moment_words(focus: Focus, summary: Summary) -> str:
-    """``at the peak (event 11205)``: an event's number is a name, so its digits are not parted."""
+    """Format a moment: ``at the peak (event 11205)``, with no separators in the event's number."""
     event = focus.event
     if event is None:
         return "at the end"
@@ -57,7 +57,7 @@ def moment_words(focus: Focus, summary: Summary) -> str:
 
 
 def clock_words(time_us: int | None) -> str:
-    """``2025-11-16 20:03:47 UTC``: the file holds no time zone."""
+    """Format a time in UTC: ``2025-11-16 20:03:47 UTC``, as the file has no time zone."""
     if time_us is None:
         return "time not recorded"
     try:
@@ -68,17 +68,17 @@ def clock_words(time_us: int | None) -> str:
 
 
 def waiting_mark(store: SnapshotStore, need: Need[Any, Any]) -> str:
-    """Return an ellipsis until the exact answer is there."""
+    """Return an ellipsis until the exact answer arrives."""
     return "" if store.find_answer(need) is not None else f" {glyphs.GLYPHS.ellipsis}"
 
 
 def refused_lines(answer: Refused, cells: int) -> list[Line]:
-    """Why there is no answer."""
+    """Draw the reason for a refused request."""
     return paragraph(answer.reason, cells, TextStyle.NOTE)
 
 
 def stack_lines(frames: Sequence[Frame], cells: int) -> list[Line]:
-    """Draw a stack, innermost first, marking the user's frames and counting equal and C++ ones."""
+    """Draw a stack, innermost first; mark user frames, and combine repeated and C++ frames."""
     rows: list[Line] = []
     python = [frame for frame in frames if frame_kind(frame) != "native"]
     for frame, group in itertools.groupby(python):
@@ -102,30 +102,30 @@ def stack_lines(frames: Sequence[Frame], cells: int) -> list[Line]:
 def bulleted(
     words: str, cells: int, style: TextStyle = TextStyle.PLAIN, mark: str = "-"
 ) -> list[Line]:
-    """Draw a paragraph behind a mark."""
+    """Draw a paragraph after a mark."""
     rows = wrap(words, max(10, cells - 3))
     first = (Span(f" {mark} ", style), Span(rows[0], style))
     return [first, *indented(rows[1:], 3, style)]
 
 
 def indented(rows: Sequence[str], indent: int, style: TextStyle = TextStyle.PLAIN) -> list[Line]:
-    """Lines behind so many blanks."""
+    """Indent lines by a number of spaces."""
     return [(Span(" " * indent + row, style),) for row in rows]
 
 
 def labelled_figure(name: str, value: str) -> Line:
-    """Draw a figure behind its name."""
+    """Draw a figure after its name."""
     return line(Span(f"{name} ", TextStyle.QUIET), Span(value))
 
 
 def site_heading(name: str, cells: int) -> Line:
-    """Draw the heading over sites: shares are of what was live, counts are of allocations."""
+    """Draw the heading over sites: shares of live bytes, counts of allocations."""
     words = f"{'bytes':>9} {'%':>4} {'count':>7}  {name}"
     return fit_line((Span(words, TextStyle.QUIET),), cells)
 
 
 def site_line(site: SiteRow | Top, label: Line, cells: int) -> Line:
-    """Draw bytes, share, count and who: the columns of every list of sites."""
+    """Draw bytes, share, count and label: the columns of every list of sites."""
     figures = f"{text.size(site.bytes):>9} {text.share(site.share):>4} {text.count(site.count):>7}"
     return fit_line((Span(f"{figures}  "), *label), cells)
 
@@ -134,7 +134,7 @@ def site_line(site: SiteRow | Top, label: Line, cells: int) -> Line:
 
 
 def bar_line(session: SnapshotSession, cells: int) -> Line:
-    """Draw the titles of the views, then the file as far as there is room."""
+    """Draw the titles of the views, then the file name if there is room."""
     shown = views_line(session) if session.ready else ()
     store = session.main.store
     words = ""
@@ -160,7 +160,7 @@ def views_line(session: SnapshotSession) -> Line:
 
 
 def view_at(x: int) -> str | None:
-    """Return the id of the view whose title is at a column."""
+    """Return the id of the view whose title covers a column."""
     start = 0
     for view in VIEWS:
         end = start + len(f" {view.key} {view.title} ")
@@ -189,11 +189,11 @@ def state_lines(
     """Draw the figures at the cursor, its entry and a stack.
 
     Args:
-        state: at the cursor.
-        events: of the whole trace.
-        begin_us: time of the first event, to say how long after it this one is.
+        state: the state at the cursor.
+        events: number of events in the whole trace.
+        begin_us: time of the first event, for the elapsed time.
         cells: width of a line.
-        part: what the layer under the cursor held then, with its stack in place of the entry's.
+        part: content of the layer under the cursor; its stack replaces the entry's.
     """
     entry = state.entry
     rows = [] if part is None else part_lines(part, cells)
@@ -229,7 +229,7 @@ def state_lines(
 
 
 def part_lines(part: Part, cells: int) -> list[Line]:
-    """Draw what one layer held at the cursor, its known purposes and its stack."""
+    """Draw the content of one layer at the cursor, its known purposes and its stack."""
     held = [
         line(Span(part.label, TextStyle.STRONG)),
         line(Span(text.size(part.bytes), TextStyle.STRONG)),
@@ -266,7 +266,7 @@ def _state_figures(state: State) -> Sequence[tuple[str, str]]:
 def zoom_range(timeline: Timeline, event: int | None, factor: float) -> tuple[int, int]:
     """Return the first and last event of a view around the cursor, scaled by a factor.
 
-    Never fewer events than columns and never beyond the trace that the caller clamps to.
+    The range never has fewer events than columns. The caller clamps it to the trace.
     """
     shown = timeline.last - timeline.first + 1
     least = max(1, len(timeline.buckets))
@@ -277,7 +277,7 @@ def zoom_range(timeline: Timeline, event: int | None, factor: float) -> tuple[in
 
 
 def clamp_range(first: int, last: int, events: int) -> tuple[int, int]:
-    """Return the stretch, moved and shortened to fit into a trace of so many events."""
+    """Shift and shorten an event range to fit into a trace with a given number of events."""
     length = min(last - first + 1, events)
     first = max(0, min(first, events - length))
     return first, first + length - 1
