@@ -120,7 +120,7 @@ class MachineState:
 
     @property
     def usual_devices(self) -> tuple[str, ...]:
-        """Return the default devices of a run, by torch's names: the CPU and the GPU column's."""
+        """The default devices of a run, by torch's names: the CPU and the GPU column's."""
         column = self.gpu_column
         return (CPU, column.torch) if column is not None and column.torch else (CPU,)
 
