@@ -239,7 +239,7 @@ class TorchProcessState:
 
     @property
     def steps_per_s(self) -> float | None:
-        """Return steps per second over the last :data:`RATE_S`; ``None`` before two readings."""
+        """Steps per second over the last :data:`RATE_S`; ``None`` before two readings."""
         if len(self._reported) < 2 or self._reported[-1][0] <= self._reported[0][0]:
             return None
         (began, before), (at, now) = self._reported[0], self._reported[-1]
@@ -247,7 +247,7 @@ class TorchProcessState:
 
     @property
     def stalled_s(self) -> float | None:
-        """Return the seconds since the last step if a step takes far less time, else ``None``.
+        """Seconds since the last step if a step takes far less time, else ``None``.
 
         A rate over the last seconds would only fall slowly.
         """
