@@ -129,11 +129,11 @@ def collect_figures(
     total, used, free, driver, source = _device(view, sample, live, now)
     holders = _holders(view, sample, worker_pid, live is not None, now)
     if ended and not wording.pinned and view.nvml is not None:
-        # The number may be another process's, and its own memory is the device's again.
+        # Another process may have reused the pid, and the ended worker's memory is free again.
         holders = replace(_holders(view, sample, None, False, now), process=Absent(wording.ended))
     total_source = source
     if live is not None and live.device_free is not None and basis == "torch":
-        # All of torch's moment; total and driver do not change.
+        # Use torch's moment for all; total and driver do not change.
         free, source = Value(live.device_free), MEM_GET_INFO
         free = mark_stale(free, now - live.at, wording.ended) if ended else free
         used = _compute_used(free, total, driver)
