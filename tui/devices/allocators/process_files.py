@@ -66,7 +66,7 @@ class ProcessFiles:
         """Read the process's start time in clock ticks.
 
         Raises:
-            GoneError: it has ended.
+            GoneError: the process has ended.
         """
         return int(self._after_the_name()[19])
 
@@ -82,7 +82,7 @@ class ProcessFiles:
         """Return the pid of its parent.
 
         Raises:
-            GoneError: it has ended.
+            GoneError: the process has ended.
         """
         return int(self._after_the_name()[1])
 
@@ -100,7 +100,7 @@ class ProcessFiles:
         """Return the contents of one of the process's files.
 
         Raises:
-            OSError: it may not be read, or the process has ended.
+            OSError: the file may not be read, or the process has ended.
         """
         return self._read(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder))
 
@@ -142,7 +142,7 @@ class ProcessFiles:
         """Return the target of one of the process's links, such as ``ns/pid``.
 
         Raises:
-            OSError: it may not be read, or the process has ended.
+            OSError: the link may not be read, or the process has ended.
         """
         return os.readlink(name, dir_fd=self._folder)
 
@@ -158,7 +158,7 @@ class ProcessFiles:
         """Open the process's memory for reading only.
 
         Raises:
-            OSError: it may not be read.
+            OSError: the memory may not be read.
         """
         return Memory(self.pid, self._open("mem"))
 
@@ -334,7 +334,7 @@ def access_to(files: ProcessFiles) -> Access:
     """Return the settings that decide whether this process may read another.
 
     Raises:
-        OSError: it has ended.
+        OSError: the process has ended.
     """
     user = files.user()
     return Access(

@@ -104,7 +104,7 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
             self.send(wanted)
 
     def set_listed(self, pids: tuple[int, ...]) -> None:
-        """Also watch the processes that NVML lists."""
+        """Watch the processes that NVML lists as well."""
         if pids != self._listed.pids:
             self._listed = ListedProcesses(pids)
             self.send(self._listed)

@@ -229,7 +229,7 @@ def _matches(row: ProcessRow, words: Sequence[str]) -> bool:
 
 _Sort = Callable[[list[ProcessRow]], list[ProcessRow]]
 _ProcessId = tuple[float, int]
-"""When a process started, and its PID."""
+"""The start of a process as Unix time, and its PID."""
 
 
 def _build_tree(rows: list[ProcessRow], in_order: _Sort) -> list[ProcessRow]:
