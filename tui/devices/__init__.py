@@ -1,1 +1,1 @@
-"""Devices, their memory, the processes on them and what their torch allocators hold."""
+"""Devices, their memory, the processes on them and the memory of their torch allocators."""

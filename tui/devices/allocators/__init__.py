@@ -1,4 +1,4 @@
-"""Torch processes of this machine: what their allocators hold, read from outside. No Textual."""
+"""Allocator figures of this machine's torch processes, read from outside. No Textual."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def serving(
 
     Args:
         interval: seconds between two readings.
-        pids: watch these alone; none for all of this user's.
-        listed: those that NVML says use a GPU.
-        children: also those that ``pids`` have started.
+        pids: watch only these processes; empty for all processes of this user.
+        listed: the processes that NVML lists on a GPU.
+        children: also watch the descendants of ``pids``.
     """
     words = ["serve", "--interval", str(interval)]
     if pids:

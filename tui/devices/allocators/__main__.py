@@ -35,7 +35,7 @@ def main() -> None:
     parent = ParentChannel()
     end_by_signals_alone()
     end_with_parent()
-    # The rest is imported after the first words, for which the front end waits.
+    # Import the rest after the first message, for which the front end waits.
     from tui.devices.allocators.messages import VERSION, LookFor, WatchHello
 
     parent.send(WatchHello(version=VERSION, pid=os.getpid()))

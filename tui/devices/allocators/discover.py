@@ -1,4 +1,4 @@
-"""Which processes have torch loaded, and what is known of each from outside."""
+"""Discovery of processes with torch, and their facts as seen from outside."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui.devices.allocators.process_files import PROC, GoneError, ProcessFiles, 
 from tui.devices.monitor.processes import ProcessOwners
 
 _LAUNCHERS = (
-    # Who sets it; its mark; its rank, local rank and number of ranks.
+    # The launcher; its marker variable; its rank, local rank and number of ranks.
     ("torchrun", "TORCHELASTIC_RUN_ID", ("RANK", "LOCAL_RANK", "WORLD_SIZE")),
     (
         "Open MPI",
@@ -25,14 +25,14 @@ _LAUNCHERS = (
     ("srun", "SLURM_STEP_ID", ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS")),
 )
 _PLAIN = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
-"""As ``torch.distributed`` itself reads them (``init_method="env://"``)."""
+"""The variables that ``torch.distributed`` itself reads (``init_method="env://"``)."""
 _VERSION = re.compile(rb"^__version__ = ['\"]([\w.+-]{1,60})['\"]", re.MULTILINE)
 _NOT_TOLD = "no launcher has told it in the environment"
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Which of several processes one is, as its launcher has told it."""
+    """The rank of a process among several, as set by its launcher."""
 
     rank: int | None = None
     local_rank: int | None = None
@@ -41,14 +41,13 @@ class Ranks:
 
 
 def ranks_of(variables: Mapping[str, str]) -> Ranks:
-    """Read what a launcher has put into the environment.
+    """Read the ranks that a launcher has put into the environment.
 
-    Variables that are set by hand, or by a launcher that is not known here, give a rank without a
-    launcher.
+    Variables set by hand or by an unknown launcher give a rank without a launcher.
     """
     for launcher, mark, names in _LAUNCHERS:
         if mark in variables:
-            # Scripts under srun and MPI set torch's own names by what they were given.
+            # Scripts under srun and MPI copy the launcher's variables to torch's own names.
             own = (variables.get(name) for name in _PLAIN)
             pairs = zip(own, names, strict=True)
             texts = (variables.get(name) if plain is None else plain for plain, name in pairs)
@@ -63,20 +62,20 @@ def _number(text: str | None) -> int | None:
 
 
 class Discovery:
-    """Looks at the processes of this machine, at each of them only when it may have changed."""
+    """Search of this machine's processes, which re-reads a process only if it may have changed."""
 
     def __init__(self) -> None:
         self._owners = ProcessOwners(own_pids=False)
         self._seen: dict[int, tuple[bytes, bytes, bool]] = {}
-        """By pid: when it started, the size of its address space, whether it has torch's library.
-        A library that is loaded changes the size."""
+        """By pid: start time, size of the address space, and whether torch's library is loaded.
+        Loading a library changes the size."""
 
     def pids(self, wanted: LookFor, listed: Iterable[int]) -> list[int]:
-        """Those to be watched: of all, with torch; of those that were asked for, whichever.
+        """Return the processes to watch: all with torch, or the requested ones with or without it.
 
         Args:
-            wanted: what was asked for.
-            listed: what NVML says uses a GPU.
+            wanted: the request.
+            listed: the processes that NVML lists on a GPU.
         """
         parents = self._look()
         with_torch = {pid for pid, (_, _, has) in self._seen.items() if has}
@@ -96,7 +95,7 @@ class Discovery:
         return sorted(found)
 
     def _look(self) -> dict[int, int]:
-        """Look at all processes; returns the parent of each."""
+        """Read all processes; return the parent of each."""
         parents: dict[int, int] = {}
         seen = {}
         own, root = os.getpid(), os.geteuid() == 0
@@ -108,7 +107,7 @@ class Discovery:
                 with open(f"{PROC}/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 (quick)
                     text = file.read(4096).rpartition(b") ")[2].split()
             except OSError:
-                continue  # it has ended, or is hidden
+                continue  # the process has ended or is hidden
             parents[pid] = int(text[1])
             start, size = text[19], text[20]
             known = self._seen.get(pid)
@@ -122,7 +121,7 @@ class Discovery:
         return parents
 
     def size_of(self, pid: int) -> bytes:
-        """Return the size of its address space when last read: it grows when CUDA is first used."""
+        """Return a process's last address space size, which grows at the first use of CUDA."""
         return self._seen[pid][1] if pid in self._seen else b""
 
     def describe(self, files: ProcessFiles) -> TorchProcess:
@@ -162,12 +161,12 @@ class Discovery:
         )
 
     def keep_only(self, pids: Iterable[int]) -> None:
-        """Forget the owners of all others."""
+        """Drop the owners of all other processes."""
         self._owners.forget_all_but(pids)
 
 
 def absent(pid: int, why: Refusal) -> TorchProcess:
-    """Return a process that was asked for and is not there."""
+    """Return the description of a requested process that does not exist."""
     return replace(undescribed(pid, why.reason), word=why.word, advice=why.advice, refused=True)
 
 
@@ -193,7 +192,7 @@ def _has_torch(pid: int) -> bool:
 
 
 def _version(files: ProcessFiles) -> tuple[str | None, str]:
-    """Return the version of torch from ``torch/version.py``, or why it is not known."""
+    """Return torch's version from ``torch/version.py``, or the reason that it is unknown."""
     try:
         maps = files.read("maps")
     except OSError as error:
@@ -212,7 +211,7 @@ def _version(files: ProcessFiles) -> tuple[str | None, str]:
 
 
 def _environment(files: ProcessFiles) -> tuple[dict[str, str], str]:
-    """Return the variables that the process was started with, or why they are not known."""
+    """Return the process's initial environment, or the reason that it is unknown."""
     try:
         text = files.read("environ")
     except OSError as error:

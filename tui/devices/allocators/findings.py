@@ -1,11 +1,11 @@
-"""What a process's figures tell over time: how fast they grow, and sentences with sources. Pure.
+"""Findings over a process's figures: growth rates, and sentences with their sources. Pure.
 
-Each sentence stands only where the figures carry it; where not, there is none.
+A sentence appears only if the figures prove it.
 
-A program's memory rises and falls with each step; what it never falls below is what grows. So the
-time, or the steps, are cut into blocks, and the least of each block is looked at: the rate is the
-median of the slopes between all pairs of blocks (Theil-Sen), and its interval is Sen's, which
-assumes no distribution: P. K. Sen, "Estimates of the regression coefficient based on Kendall's
+A program's memory rises and falls with each step, so a growth shows in its minimum. The time, or
+the steps, are therefore divided into blocks with one minimum each: the rate is the median of the
+slopes between all pairs of blocks (Theil-Sen), and its interval is Sen's, which assumes no
+distribution: P. K. Sen, "Estimates of the regression coefficient based on Kendall's
 tau", J. Am. Stat. Assoc. 63 (1968) 1379-1389.
 """
 
@@ -24,23 +24,23 @@ from tui.core.text.numbers import plain, significant
 from workloads.protocol.messages import TorchMemory
 
 _Z = 1.959964
-"""Of the normal distribution, for 95 %."""
+"""Two-sided 95 % quantile of the normal distribution."""
 BLOCKS = 24
 FEWEST_BLOCKS = 8
-"""With fewer, Sen's interval of 95 % takes in nearly all slopes."""
+"""The fewest blocks for a rate: with fewer, Sen's 95 % interval includes nearly all slopes."""
 
 
 def at_step(step: int) -> str:
-    """When something was, by the steps of all optimizers until then.
+    """Describe a moment by the steps of all optimizers until then.
 
-    A program without an optimizer never makes one, so nothing is said of a first that would come.
+    A program without an optimizer never makes a step, so the text announces no first step.
     """
     return f"at step {step}" if step else "before any optimizer step"
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthRate:
-    """In a unit per second or per step, with the bounds of its 95 % interval."""
+    """A growth rate per second or per step, with the bounds of its 95 % interval."""
 
     rate: float
     low: float
@@ -48,13 +48,13 @@ class GrowthRate:
 
 
 def growth(points: Sequence[tuple[float, float]]) -> GrowthRate | None:
-    """How fast the least value of each block rises or falls.
+    """Estimate the growth rate of the minimum of each block.
 
     Args:
         points: times in seconds or steps, ascending, and values.
 
     Returns:
-        ``None`` where there are too few of them.
+        The rate, or ``None`` for too few points.
     """
     floors = block_floors(points)
     if len(floors) < FEWEST_BLOCKS:
@@ -72,13 +72,13 @@ def growth(points: Sequence[tuple[float, float]]) -> GrowthRate | None:
 
 
 def keeps_growing(points: Sequence[tuple[float, float]]) -> bool:
-    """Return whether each block's least of the last third is above all of the first third.
+    """Return whether all block minima of the last third exceed all of the first third.
 
-    A rate is looked at again and again, and an interval of 95 % is wrong once in twenty looks. Of
-    24 blocks without growth this is so once in 12 870, the number of ways to choose 8 out of 16.
+    The rate is tested repeatedly, and a 95 % interval is wrong once in twenty tests. In 24 blocks
+    without growth this happens once in 12 870, the number of ways to choose 8 out of 16.
 
     Args:
-        points: as of :func:`growth`.
+        points: those of :func:`growth`.
     """
     values = [value for _, value in block_floors(points)]
     third = len(values) // 3
@@ -86,9 +86,9 @@ def keeps_growing(points: Sequence[tuple[float, float]]) -> bool:
 
 
 def block_floors(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the least value of each of up to :data:`BLOCKS` equal parts of the time, and its time.
+    """Return the time and value of the minimum in each of up to :data:`BLOCKS` equal blocks.
 
-    The same of steps. A part in which nothing was seen is left out.
+    The blocks divide the time or the steps. Blocks without points are left out.
     """
     if len(points) < FEWEST_BLOCKS or points[-1][0] <= points[0][0]:
         return []
@@ -102,16 +102,16 @@ def block_floors(points: Sequence[tuple[float, float]]) -> list[tuple[float, flo
 
 
 MOST_POINTS = 960
-"""That are kept; beyond, neighbours are joined, and the least of each pair stays."""
+"""The most stored points; beyond, neighbors merge into their minimum."""
 WINDOW_S = 60.0
 SHORTEST_S = 10.0
-"""For which something has to stay as it is before it is told."""
+"""The shortest duration in seconds of a state before it becomes a finding."""
 SHORTEST_GROWTH_S = 30.0
 NO_GROWTH = f"it was seen for less than {SHORTEST_GROWTH_S:g} s"
 LEAST_GROWTH = 1 << 20
-"""Bytes within what was watched: below it is the rounding of a few blocks."""
+"""The least growth in bytes over the watched time; less may be the rounding of a few blocks."""
 LEAST_IDLE = 1 << 30
-"""Bytes of cache that are worth a sentence, where they are also a tenth of what is reserved."""
+"""The least bytes of cache for a finding, which must also be a tenth of the reserved memory."""
 LEAST_SHARE = 0.1
 
 GrowthPer = Literal["step", "s"]
@@ -122,7 +122,7 @@ FROM_OUTSIDE = "torch's DeviceStats, read from outside"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A sentence and what it stands on."""
+    """A sentence and its source."""
 
     key: str
     text: str
@@ -135,9 +135,9 @@ class _Point:
     step: int | None
     allocated: int
     idle: int
-    """Reserved, in segments of which nothing is in use: what ``empty_cache`` returns."""
+    """Reserved memory in unused segments, which ``empty_cache`` returns."""
     split: int
-    """Free parts of segments that are partly in use."""
+    """Free parts of partly used segments."""
     reserved: int
 
 
@@ -147,17 +147,17 @@ class Track:
     def __init__(self) -> None:
         self._points: list[_Point] = []
         self._retries: deque[tuple[float, int, int]] = deque()
-        """Unix time, cache flushes and OOMs until then."""
+        """Unix times with the counts of cache flushes and OOMs until then."""
         self._step = 1
-        """Readings for each point."""
+        """Readings per point."""
         self._left = 0
 
     def add(self, figures: TorchMemory, step: int | None = None) -> None:
-        """Take the next reading.
+        """Add the next reading.
 
         Args:
-            figures: what was read.
-            step: steps that its process had told until then; ``None`` where it tells none.
+            figures: the reading.
+            step: the process's reported steps until then; ``None`` without reports.
         """
         point = _Point(
             figures.at,
@@ -185,7 +185,7 @@ class Track:
         """Return the present findings.
 
         Args:
-            ended: the process has ended: nothing is advised that it would have to do.
+            ended: the process has ended, so the findings give no advice for it.
         """
         idle = None if ended else self._idle()
         found = (self._growth(), self._edge(), idle, self._split())
@@ -197,13 +197,13 @@ class Track:
 
     @property
     def growth_per(self) -> GrowthPer:
-        """What growth is counted by: steps, where enough of them were told."""
+        """The unit of growth: steps if enough were reported, else seconds."""
         return "step" if len(block_floors(self._by_step())) >= FEWEST_BLOCKS else "s"
 
     def growth(self) -> GrowthRate | None:
-        """How fast what is allocated grows, in bytes a step, or a second where no steps are told.
+        """Return the growth of allocated memory in bytes per step, or per second without steps.
 
-        ``None`` in too short a time.
+        Return ``None`` after too short a time.
         """
         return growth(self._grows_over()) if self._lasted >= SHORTEST_GROWTH_S else None
 
@@ -239,7 +239,7 @@ class Track:
         (first, before, ooms_before), (last, now, ooms) = self._retries[0], self._retries[-1]
         if now <= before:
             return None
-        # Each OOM flushes the cache too: one that asked for more than there is tells nothing of
+        # Each OOM flushes the cache too: a request for more than the device has does not show
         # how full the device was before.
         at_edge = now - before > ooms - ooms_before
         means = "it is at the edge of the GPU's memory" if at_edge else "each time at an OOM"

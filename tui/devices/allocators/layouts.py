@@ -1,8 +1,8 @@
-"""Where a library's symbol lies in a process's memory, and how torch's ``DeviceStats`` lies there.
+"""Addresses of library symbols in a process's memory, and layouts of torch's ``DeviceStats``.
 
-What the dynamic linker reads is mapped with the library, so no file is opened: the library may
-lie in another mount namespace, or its file may be deleted. The structures are those of the System V
-ABI (gABI, chapter 5) and of the GNU hash section, 64 bits, little endian.
+The tables for the dynamic linker are mapped with the library, so this module opens no file: the
+library may lie in another mount namespace, or its file may be deleted. The structures are those of
+the System V ABI (gABI, chapter 5) and of the GNU hash section, 64 bits, little endian.
 
 Source: ``c10/core/CachingDeviceAllocator.h`` and ``Stat`` in ``c10/core/Allocator.h`` (until torch
 2.7 ``c10/cuda/CUDACachingAllocator.h``). An array has three ``Stat`` (all, small pool, large pool)
@@ -20,7 +20,7 @@ from typing import Any
 from workloads.protocol.messages import TorchMemory
 
 Reader = Callable[[int, int], bytes]
-"""Takes an address and a number of bytes; returns those that can be read, possibly fewer."""
+"""Function of an address and a number of bytes that returns the readable bytes, possibly fewer."""
 
 _HEADER = struct.Struct("<4sBB10xHHIQQQIHHH")
 _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
@@ -35,15 +35,15 @@ _PAGE = 4096
 
 
 class ElfError(ValueError):
-    """The memory holds no library whose symbols can be read; the text says what is missing."""
+    """The memory contains no library with readable symbols; the text names the missing part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library as it is loaded."""
+    """A loaded library."""
 
     bias: int
-    """What is added to the addresses that stand in the library."""
+    """The offset to add to the library's own addresses."""
     strings: int
     """Address of its dynamic strings."""
     symbols: int
@@ -56,7 +56,7 @@ def library_at(read: Reader, base: int) -> Library:
     """Return the dynamic tables of the library whose first page is mapped at ``base``.
 
     Raises:
-        ElfError: there is none, or it has no GNU hash section.
+        ElfError: there is no library, or it has no GNU hash section.
     """
     header = _take(read, base, _HEADER)
     magic, width, order, _, _, _, _, headers_at, _, _, _, size, count = header
@@ -77,7 +77,7 @@ def library_at(read: Reader, base: int) -> Library:
         tag, value = _take(read, bias + dynamic[3] + number * _DYNAMIC.size, _DYNAMIC)
         if tag == _DT_NULL:
             break
-        # glibc puts absolute addresses in place of those of the file; others leave them.
+        # glibc replaces the file's addresses by absolute ones; other C libraries do not.
         found[tag] = value if value >= base else bias + value
     try:
         return Library(bias, found[_DT_STRTAB], found[_DT_SYMTAB], found[_DT_GNU_HASH])
@@ -86,10 +86,10 @@ def library_at(read: Reader, base: int) -> Library:
 
 
 def symbol_address(read: Reader, library: Library, name: bytes) -> int | None:
-    """Return the address of a symbol that the library defines; ``None`` where it defines none.
+    """Return the address of a symbol, or ``None`` if the library does not define it.
 
     Raises:
-        ElfError: its tables cannot be read.
+        ElfError: the library's tables are unreadable.
     """
     counts = struct.Struct("<IIII")
     buckets, first, blooms, _ = _take(read, library.hashes, counts)
@@ -139,26 +139,27 @@ ARRAYS = (
     "inactive_split_bytes",
     "requested_bytes",
 )
-"""In the order in which they lie in memory."""
+"""The arrays in their order in memory."""
 
 Numbers = tuple[int, ...]
-"""108 numbers of the nine arrays, then ``num_alloc_retries`` and ``num_ooms``."""
+"""The 108 numbers of the nine arrays, then ``num_alloc_retries`` and ``num_ooms``."""
 
 _IN_ARRAYS = 12 * len(ARRAYS)
 _HELD = 3 * len(ARRAYS)
 _SMALLEST_BLOCK = 512
-"""Bytes: ``kMinBlockSize`` in ``CUDACachingAllocator.cpp``, to which sizes are rounded up."""
+"""Bytes to a multiple of which torch rounds sizes up: ``kMinBlockSize`` in
+``CUDACachingAllocator.cpp``."""
 
 NOTHING: Numbers = (0,) * _HELD
-"""What was held when the counts began: nothing, as in a process that has never reset them."""
+"""Memory in use when the counts began: none, as in a process that has never reset them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatsLayout:
-    """Of ``DeviceStats``, up to ``num_ooms``."""
+    """A layout of ``DeviceStats`` up to ``num_ooms``."""
 
     versions: str
-    """Of torch, that have it."""
+    """The torch versions with this layout."""
     form: struct.Struct
 
 
@@ -176,24 +177,24 @@ def _every(numbers: Numbers, first: int) -> Numbers:
 
 
 def counts_before(numbers: Numbers) -> Numbers:
-    """For each ``Stat`` what was held when its counts began: current - allocated + freed.
+    """Compute each ``Stat``'s value at the start of its counts: current - allocated + freed.
 
-    All zero, unless ``reset_accumulated_memory_stats`` has begun the counts anew.
+    All are zero unless ``reset_accumulated_memory_stats`` has restarted the counts.
     """
     counted = map(sub, _every(numbers, 2), _every(numbers, 3))
     return tuple(map(sub, _every(numbers, 0), counted))
 
 
 def is_sound(numbers: Numbers, before: Numbers = NOTHING) -> bool:
-    """Return whether no invariant is broken, as it is by numbers that changed while they were read.
+    """Return whether all invariants hold, which a change during the reading would break.
 
     For each ``Stat``: 0 <= current <= peak, current = before + allocated - freed, and peak <=
-    allocated where nothing was held before. All is small + large. Between arrays, what is known of
-    a block: allocated <= active <= reserved, requested <= active.
+    allocated if before is 0. All is small + large. Between arrays, by the rules for a
+    block: allocated <= active <= reserved, requested <= active.
 
     Args:
-        numbers: as they were read.
-        before: what was held when the counts began, as :func:`counts_before` gives it.
+        numbers: the numbers read.
+        before: the values at the start of the counts, from :func:`counts_before`.
     """
     current, peak = _every(numbers, 0), _every(numbers, 1)
     taken, freed = _every(numbers, 2), _every(numbers, 3)
@@ -212,16 +213,16 @@ def is_sound(numbers: Numbers, before: Numbers = NOTHING) -> bool:
 
 
 def was_used(numbers: Numbers) -> bool:
-    """Return whether the device was ever used: where not, zeros say nothing of a layout."""
+    """Return whether the device was ever used: zeros of an unused device fit any layout."""
     peak, taken = _every(numbers, 1), _every(numbers, 2)
     return bool(peak[15] or taken[15])
 
 
 def is_of_an_allocator(numbers: Numbers, before: Numbers = NOTHING) -> bool:
-    """Return whether sound numbers are an allocator's: what tells a layout from others.
+    """Return whether sound numbers can be an allocator's, which identifies a layout.
 
-    No block is smaller than 512 bytes, none was asked for with less than a byte, and what is
-    allocated was reserved first.
+    No block is smaller than 512 bytes, no request is smaller than a byte, and allocated memory is
+    reserved first.
     """
     current, taken = _every(numbers, 0), _every(numbers, 2)
     return (
@@ -239,8 +240,8 @@ def is_of_an_allocator(numbers: Numbers, before: Numbers = NOTHING) -> bool:
 def may_have_been_reset(before: Numbers) -> bool:
     """Return whether these can be the figures at a reset of the counts, by their invariants.
 
-    It was a state of the allocator itself. Segments and their bytes, at least, were held: a reading
-    between two writes of one change breaks a single array.
+    The figures must be a state of the allocator itself, with at least two nonzero arrays, such as
+    segments and their bytes: a reading between two writes of one change breaks a single array.
     """
     return (
         min(before) >= 0
@@ -253,15 +254,15 @@ def may_have_been_reset(before: Numbers) -> bool:
 
 
 def torch_memory(numbers: Numbers, pid: int, ordinal: int, at: float) -> TorchMemory:
-    """Return the numbers as figures of a device, as the runner's worker tells its own.
+    """Convert the numbers to figures of a device, in the form of the runner's worker.
 
-    What torch has given to cuBLAS is counted as allocated: from outside it is not told apart.
+    Memory of cuBLAS counts as allocated, since a reader from outside cannot separate it.
 
     Args:
-        numbers: sound ones.
-        pid: whose they are.
-        ordinal: of the device, as that process counts them.
-        at: Unix time at which they were read.
+        numbers: sound numbers.
+        pid: the process of the numbers.
+        ordinal: the process's own index of the device.
+        at: Unix time of the reading.
     """
     return TorchMemory(
         device=f"cuda:{ordinal}",

@@ -1,10 +1,10 @@
-"""What the watch says, one JSON line each, and on which GPU the figures of a process are.
+"""The watch's messages, one JSON line each, and the search for the GPU of a process's figures.
 
-Sizes are bytes. A value that is absent is ``None``, and ``unavailable`` holds the reason under the
+Sizes are bytes. An absent value is ``None``, and ``unavailable`` contains the reason under the
 field's name.
 
-A process may set ``CUDA_VISIBLE_DEVICES`` itself, which nobody sees from outside. So what it was
-started with is believed only where NVML lists the process on that very device.
+A process may set ``CUDA_VISIBLE_DEVICES`` itself, which is invisible from outside. So its initial
+value counts only if NVML lists the process on that very device.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class TorchProcess:
-    """A process that has torch loaded, or of which that was asked."""
+    """A process that has loaded torch, or that a request names."""
 
     pid: int
     start: float | None
-    """Unix time at which it started: with the pid, its identity. ``None`` where there is none."""
+    """Unix time of its start, its identity with the pid; ``None`` for no such process."""
     parent: int | None
     user: str | None
     command: str | None
@@ -35,28 +35,28 @@ class TorchProcess:
     local_rank: int | None
     world_size: int | None
     launcher: str | None
-    """What started its ranks: torchrun, srun, Open MPI, MPICH."""
+    """The launcher of its ranks: torchrun, srun, Open MPI, MPICH."""
     visible_devices: str | None
-    """``CUDA_VISIBLE_DEVICES`` as the process was started with; it may have set another itself."""
+    """The initial ``CUDA_VISIBLE_DEVICES``; the process may have changed it."""
     device_order: str | None
-    """``CUDA_DEVICE_ORDER``, in the same way."""
+    """The initial ``CUDA_DEVICE_ORDER``; the process may have changed it."""
     reason: str = ""
-    """Why there are no figures of it; empty where there are."""
+    """The reason for missing figures; empty if there are figures."""
     word: str = ""
-    """The reason in one word, for where there is no room for more."""
+    """The reason in one word, for narrow places."""
     advice: str = ""
-    """What would help."""
+    """Advice about missing figures."""
     refused: bool = False
-    """The kernel does not let it be read: not a matter of what the process does."""
+    """The kernel forbids reading the process, whatever the process does."""
     ours: bool = False
-    """The program that asks has started it."""
+    """This program has started the process."""
     launched_by: ParentProcess | None = None
-    """What started it, as torchrun its ranks."""
+    """The process that launched it, as torchrun launches its ranks."""
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
 def undescribed(pid: int, why: str) -> TorchProcess:
-    """Return a process of which nothing is known but its pid, and why."""
+    """Return a process with only its pid and the reason for unknown facts."""
     names = ("start", "parent", "user", "command", "torch", "rank", "local_rank", "world_size")
     return TorchProcess(
         pid=pid,
@@ -78,7 +78,7 @@ def undescribed(pid: int, why: str) -> TorchProcess:
 
 @dataclass(frozen=True, slots=True)
 class TorchProcesses:
-    """All that are watched; sent when something of it has changed."""
+    """All watched processes; sent after a change."""
 
     at: float
     """Unix time."""
@@ -87,19 +87,19 @@ class TorchProcesses:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFigures:
-    """What the allocators of the watched processes hold at one moment.
+    """The allocator figures of the watched processes at one moment.
 
-    Each figure is as :class:`~workloads.protocol.messages.TorchMemory` has it of the runner's
-    worker, but counted since the process began, and with what cuBLAS was given among the allocated.
+    Each figure has the meaning of :class:`~workloads.protocol.messages.TorchMemory`, but counts
+    start with the process, and memory of cuBLAS counts as allocated.
     """
 
     at: float
     """Unix time."""
     devices: tuple[TorchMemory, ...]
     unavailable: dict[str, str] = field(default_factory=dict)
-    """Why a device's are not among them, under ``<pid> cuda:<ordinal>``."""
+    """Reasons for a device's missing figures, under ``<pid> cuda:<ordinal>``."""
     host_rss: dict[str, int] = field(default_factory=dict)
-    """Bytes of the host's memory that each process has resident, shared pages included, by pid."""
+    """Resident bytes of host memory per process, including shared pages, by pid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +113,21 @@ class LookFor:
     """Request: watch these processes from now on, or all of this user's that have torch."""
 
     pids: tuple[int, ...]
-    """Empty for all of this user's; root's are everybody's."""
+    """The processes to watch; empty for all processes of this user, or of all users for root."""
     children: bool = True
-    """Also those that they have started."""
+    """Also watch the descendants of these processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedProcesses:
-    """Request: these use a GPU, as NVML says; those of them that have torch are told too."""
+    """Request: also report those of NVML's listed processes that have loaded torch."""
 
     pids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class WatchPace:
-    """Request: read the figures this far apart from now on."""
+    """Request: read the figures at this interval from now on."""
 
     seconds: float
 
@@ -143,31 +143,31 @@ class Placed:
     """A device of a process."""
 
     id: str | None
-    """NVML's; ``None`` where it cannot be told."""
+    """NVML's id; ``None`` if the GPU is not identified."""
     process: int | None
-    """Bytes that NVML says the process holds there."""
+    """NVML's bytes of the process on the device."""
     why_no_id: str = ""
     why_no_process: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StepsTold:
-    """What the agents of a run have told at one moment."""
+    """The step reports of a run's agents at one moment."""
 
     at: float
     """Unix time."""
     steps: dict[str, int]
-    """Steps of all optimizers until then, by the identity of the process."""
+    """Steps of all optimizers until then, by process identity."""
 
 
 @dataclass(frozen=True, slots=True)
 class DevicesPlaced:
-    """Which GPUs the devices of a run's processes are, and what NVML says that is held there."""
+    """The GPUs of the devices of a run's processes, with NVML's memory of the processes."""
 
     at: float
     """Unix time."""
     placed: dict[str, Placed]
-    """Under ``<pid> cuda:<ordinal>``; those that are not in it are as they were."""
+    """Changed devices, under ``<pid> cuda:<ordinal>``; others are unchanged."""
 
 
 Seen = Union[TorchProcesses, ProcessFigures, StepsTold, DevicesPlaced]
@@ -175,9 +175,9 @@ SEEN: tuple[type[Seen], ...] = (TorchProcesses, ProcessFigures, StepsTold, Devic
 
 
 def pids_of(devices: Sequence[Device]) -> tuple[int, ...]:
-    """Return the processes that NVML lists and that are here: those whose start is known.
+    """Return NVML's listed processes with a known start.
 
-    A row without one cannot be tied to a process of this machine: in a container pids differ.
+    A row without a start matches no process of this machine: pids differ in a container.
     """
     rows = (row for device in devices for row in device.processes or ())
     return tuple(sorted({row.pid for row in rows if row.started_at is not None}))
@@ -195,7 +195,7 @@ def listed_on(
     split = {device.parent for device in devices}
     for device in devices:
         if device.id in split:
-            continue  # its MIG instances are what is used
+            continue  # programs use its MIG instances instead
         row = find_process(device, process.pid)
         if row is not None and is_same(row.started_at, process.start):
             found[device.id] = (row.memory, row.unavailable.get("memory", ""))
@@ -208,9 +208,9 @@ def placed_on(
     """Find the GPU of each of a process's devices.
 
     Args:
-        process: whose they are.
-        figures: of all its devices that have any.
-        devices: as NVML has them; empty without NVML.
+        process: the process.
+        figures: the figures of all its devices that have any.
+        devices: NVML's devices; empty without NVML.
 
     Returns:
         By the process's own name of the device, such as ``cuda:0``.
@@ -242,7 +242,7 @@ def placed_on(
 
 def is_same(one: float | None, other: float | None) -> bool:
     """Return whether two Unix times, derived from clock ticks, are the start of one process."""
-    # psutil may round the machine's start anew.
+    # psutil may round the machine's start differently at each call.
     return one is not None and other is not None and abs(one - other) < 2.0
 
 
@@ -251,10 +251,10 @@ def _can_be(figures: TorchMemory, listed: tuple[int | None, str] | None) -> bool
 
 
 def _visible(process: TorchProcess, devices: Sequence[Device]) -> dict[int, str]:
-    """NVML's ids by the ordinals that the process was given, as far as they can be told.
+    """Return NVML's ids by the process's device ordinals, as far as they are known.
 
-    CUDA's own order puts the fastest first; it is NVML's where the devices are of one kind. MIG
-    instances are told by their ids alone.
+    CUDA's default order puts the fastest device first; it equals NVML's for devices of one kind.
+    Only their ids identify MIG instances.
     """
     whole = [device for device in devices if device.parent is None]
     in_order = len(whole) == len(devices) and (
@@ -271,7 +271,7 @@ def _visible(process: TorchProcess, devices: Sequence[Device]) -> dict[int, str]
             fitting = [each.id for each in devices if text and each.id.startswith(text)]
             identity = fitting[0] if len(fitting) == 1 else None
         if identity is None:
-            break  # CUDA ignores what follows a device that is not there
+            break  # CUDA ignores all entries after a device that does not exist
         found[ordinal] = identity
     return found
 

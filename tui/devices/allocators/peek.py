@@ -1,10 +1,10 @@
 """The figures of torch's caching allocator in another process, read from its memory.
 
 ``libc10_cuda`` exports a pointer to the allocator; the allocator has a vector of its devices, and
-each device has its ``DeviceStats``. Where in the objects they lie differs by version, so they are
-looked for, and are believed only where every number fits
-(:mod:`tui.devices.allocators.layouts`). Nothing is written, and nothing runs in that process or is
-stopped.
+each device has its ``DeviceStats``. Their offsets in the objects differ by version, so this module
+searches for them and accepts a place only if every number fits
+(:mod:`tui.devices.allocators.layouts`). It writes nothing, runs nothing in that process and does
+not stop it.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from tui.devices.allocators.process_files import (
 from workloads.protocol.messages import TorchMemory
 
 LIBRARY = b"libc10_cuda"
-"""Of torch, which has the allocator."""
+"""The torch library with the allocator."""
 _SYMBOL = b"_ZN3c104cuda20CUDACachingAllocator9allocatorE"
-"""Of the pointer to the allocator."""
+"""The symbol of the pointer to the allocator."""
 
 _POINTER = struct.Struct("<Q")
 _VECTOR = struct.Struct("<QQQ")
 _IN_ALLOCATOR = 1 << 16
-"""Bytes of the allocator in which its vector of devices is looked for."""
+"""Bytes of the allocator in which to search its vector of devices."""
 _VECTOR_AT = 22_584
-"""Where it lies in torch 2.12.1 and 2.15.0: looked at first."""
+"""Offset of the vector in torch 2.12.1 and 2.15.0, which is tried first."""
 _STATS_AT = 40
-"""Where ``DeviceStats`` lies in a device of all versions that were tried: behind a mutex."""
+"""Offset of ``DeviceStats`` in a device in all tested versions: behind a mutex."""
 _IN_DEVICE = 1024
 """Bytes of a device in which its ``DeviceStats`` may begin."""
 _MOST_DEVICES = 128
 _TRIES = 60
-"""Readings of a device before it is given up until the next time."""
+"""The most attempts to read a device at one tick."""
 _EQUAL_STARTS = 3
-"""Readings, each of another time, that have to agree on what was held at a reset."""
+"""Readings at different times that must agree on the memory in use at a reset."""
 _LONGEST_NAME = 200
 _ADDRESSES = range(4096, 1 << 57, 8)
 
@@ -73,7 +73,7 @@ _ADVICE = {
     CPU_BUILD: "install a CUDA build of torch where it is to use a GPU",
     UNKNOWN_LAYOUT: "torch.cuda.memory_summary() within the program remains, and NVML's figure",
 }
-"""What helps, by the reason."""
+"""Advice by the reason."""
 _WORDS = {
     NOT_USED_YET: "unused",
     IN_CHANGE: "changing",
@@ -87,11 +87,11 @@ _WORDS = {
 
 
 class UnreadableError(Exception):
-    """Why the figures cannot be had now, in words."""
+    """The figures are unreadable now; the text gives the reason."""
 
     @property
     def advice(self) -> str:
-        """What would help; empty where nothing does."""
+        """Advice; empty if nothing helps."""
         return _ADVICE.get(str(self), "")
 
     @property
@@ -102,36 +102,36 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AllocatorAddress:
-    """Where the figures of a process lie."""
+    """The place of the figures in a process."""
 
     vector_at: int
     devices: tuple[int, ...]
-    """Addresses of the devices' objects, by ordinal."""
+    """Addresses of the device objects, by ordinal."""
     stats_at: int
     layout: DeviceStatsLayout
 
 
 @dataclass(frozen=True, slots=True)
 class AllocatorReading:
-    """What one reading gave."""
+    """The result of one reading."""
 
     figures: tuple[TorchMemory, ...]
-    """Of the devices that the process has used and whose figures are sound."""
+    """Sound figures of the devices that the process has used."""
     unavailable: dict[str, str]
-    """Why those of a device are not among them, by its name; under ``""`` why there are none."""
+    """Reasons for missing figures by device name; under ``""``, the reason if all are missing."""
 
 
 class AllocatorReader:
-    """Reads one process again and again; to be closed."""
+    """Repeated reader of one process; its user must close it."""
 
     def __init__(self, files: ProcessFiles) -> None:
-        """Open its memory.
+        """Open the process's memory.
 
         Args:
-            files: of the process; closed with this.
+            files: of the process; :meth:`close` closes them too.
 
         Raises:
-            OSError: it may not be read.
+            OSError: the process may not be read.
             UnreadableError: torch's CUDA half is not in the process.
         """
         self.files = files
@@ -141,11 +141,11 @@ class AllocatorReader:
         self.devices: tuple[DeviceStatsReader, ...] = ()
 
     def close(self) -> None:
-        """Close its files."""
+        """Close the process's files."""
         self.files.close()
 
     def read(self, at: float) -> AllocatorReading:
-        """Return the figures as they are.
+        """Return the present figures.
 
         Args:
             at: Unix time of the reading.
@@ -169,10 +169,10 @@ class AllocatorReader:
         return AllocatorReading(tuple(figures), unavailable)
 
     def locate(self) -> None:
-        """Find where the figures lie, or see that they still lie there.
+        """Find the place of the figures, or check that it is still the same.
 
         Raises:
-            UnreadableError: they lie nowhere where they are known to; the text says why.
+            UnreadableError: the figures are in no known place; the text gives the reason.
             GoneError: the process has ended, or runs another program.
         """
         if self.place is not None:
@@ -191,7 +191,7 @@ class AllocatorReader:
 
 
 class DeviceStatsReader:
-    """Reads the ``DeviceStats`` of one device."""
+    """Reader of the ``DeviceStats`` of one device."""
 
     def __init__(
         self, memory: Memory, ordinal: int, address: int, layout: DeviceStatsLayout
@@ -203,13 +203,13 @@ class DeviceStatsReader:
         self._raw = b""
         self._numbers: Numbers | None = None
         self._broken: Numbers | None = None
-        """The newest reading, where it broke an invariant."""
+        """The newest reading if it broke an invariant."""
         self._before = NOTHING
         self._other_start = NOTHING
         self._times_seen = 0
 
     def read(self) -> Numbers | None:
-        """Sound numbers; ``None`` where none were read.
+        """Return sound numbers, or ``None`` after too many attempts.
 
         Raises:
             GoneError: the process has ended, or runs another program.
@@ -223,7 +223,7 @@ class DeviceStatsReader:
         return None
 
     def try_once(self) -> Numbers | None:
-        """One reading; ``None`` where it breaks an invariant.
+        """Return one reading, or ``None`` if it breaks an invariant.
 
         Raises:
             GoneError: the process has ended, or runs another program.
@@ -243,7 +243,7 @@ class DeviceStatsReader:
         return numbers
 
     def _use_other_start(self, before: Numbers) -> None:
-        """See whether the counts were begun anew: then what was held at that moment stays equal."""
+        """Detect a restart of the counts: the values at that moment are equal in all readings."""
         if before == NOTHING:
             self._before = NOTHING
         elif may_have_been_reset(before):
@@ -254,10 +254,10 @@ class DeviceStatsReader:
 
 
 def library_of_torch(maps: bytes) -> Mapping:
-    """Return where :data:`LIBRARY` is mapped, by the text of ``/proc/PID/maps``.
+    """Return the mapping of :data:`LIBRARY` from the text of ``/proc/PID/maps``.
 
     Raises:
-        UnreadableError: the process has none.
+        UnreadableError: the process has no such mapping.
     """
     found = library_in(maps, LIBRARY)
     if found is not None:
@@ -270,10 +270,10 @@ def library_of_torch(maps: bytes) -> Mapping:
 
 
 def _find(memory: Memory, base: int, symbol: bytes) -> AllocatorAddress:
-    """Where the figures lie.
+    """Find the place of the figures.
 
     Raises:
-        UnreadableError: nowhere where they are known to; the text says why.
+        UnreadableError: the figures are in no known place; the text gives the reason.
         GoneError: the process has ended.
     """
     try:
@@ -312,7 +312,7 @@ def _find_devices(memory: Memory, allocator: int) -> AllocatorAddress:
 
 
 def _pointers(memory: Memory, vector: bytes) -> tuple[int, ...]:
-    """Return the pointers of a vector; nothing where the bytes are no such vector."""
+    """Return the pointers of a vector, or none if the bytes are no such vector."""
     if len(vector) != _VECTOR.size:
         return ()
     begin, end, capacity = _VECTOR.unpack(vector)
@@ -328,7 +328,7 @@ def _pointers(memory: Memory, vector: bytes) -> tuple[int, ...]:
 
 
 def _matches(memory: Memory, devices: tuple[int, ...]) -> set[tuple[int, DeviceStatsLayout]]:
-    """Where in a device which layouts fit, by the first device whose numbers tell."""
+    """Return the offsets and layouts that fit the first device with conclusive numbers."""
     for device in devices:
         for _ in range(_TRIES):
             inside = memory.read(device, _IN_DEVICE + LONGEST)
@@ -341,7 +341,7 @@ def _matches(memory: Memory, devices: tuple[int, ...]) -> set[tuple[int, DeviceS
 
 
 def _fits_in(inside: bytes) -> set[tuple[int, DeviceStatsLayout]]:
-    """Return the layouts that fit behind the mutex; else, those that fit anywhere."""
+    """Return the layouts that fit behind the mutex, or else those that fit anywhere."""
     for places in (range(_STATS_AT, _STATS_AT + 1), range(0, _IN_DEVICE, 8)):
         found = {
             (place, layout)
@@ -363,7 +363,7 @@ def _fits(numbers: Numbers) -> bool:
 
 
 def _has_numbers(inside: bytes) -> bool:
-    """Return whether a device's first array has counted anything, as far as it is one.
+    """Return whether a device's assumed first array has counted anything.
 
     A device begins with a recursive mutex, whose kind lies 16 bytes into it (``pthread_mutex_t``).
     """
@@ -382,8 +382,8 @@ def _pointer(memory: Memory, address: int) -> int:
 def _class_of(memory: Memory, instance: int) -> bytes:
     """Return the mangled name of an object's class, from its run-time type information.
 
-    The Itanium C++ ABI has it before the functions of the table that an object begins with. Empty
-    where there is none.
+    The Itanium C++ ABI puts it before the functions of the table at the start of an object. The
+    name is empty if there is none.
     """
     name = _pointer(memory, _pointer(memory, _pointer(memory, instance) - 8) + 8)
     return memory.read(name, _LONGEST_NAME).partition(b"\0")[0]

@@ -1,11 +1,12 @@
-"""One process's files under /proc, and why they may not be read: each rule of the kernel by name.
+"""One process's files under /proc, and the kernel rules that may forbid reading them.
 
-A folder of /proc that is open stays with its process: when that has ended, its files are gone, also
-where the pid belongs to another process by then. The memory that is open stays with one program:
-after ``exec`` there is nothing more to read.
+An open folder of /proc belongs to its process: its files disappear when the process ends, even if
+another process reuses the pid. Open memory belongs to one program: after ``exec`` there is nothing
+more to read.
 
 Source: ptrace(2), "Ptrace access mode checking", and ``Documentation/admin-guide/LSM/Yama.rst``.
-Reading memory asks for the mode ATTACH; Yama narrows that one alone. Nothing here asks for root.
+Reading memory requires the mode ATTACH, the only mode that Yama restricts. No function requires
+root.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _MOST_TEXT = 1 << 24
 
 
 class GoneError(Exception):
-    """The process has ended, or runs another program by now."""
+    """The process has ended, or now runs another program."""
 
 
 class ProcessFiles:
-    """Reads one process's files; to be closed."""
+    """Reader of one process's files; its user must close it."""
 
     def __init__(self, pid: int) -> None:
         """Open the folder of a process.
@@ -48,10 +49,10 @@ class ProcessFiles:
             self.close()
             raise GoneError(f"there is no process {pid}") from error
         self.started = self.start_ticks()
-        """When it started, in clock ticks since the machine did; with the pid, its identity."""
+        """Start in clock ticks since the machine's boot; with the pid, the process's identity."""
 
     def close(self) -> None:
-        """Close all that is open."""
+        """Close all open files."""
         for descriptor in self._files:
             os.close(descriptor)
         self._files.clear()
@@ -62,18 +63,18 @@ class ProcessFiles:
         return descriptor
 
     def start_ticks(self) -> int:
-        """When the process started, as the kernel says now.
+        """Read the process's start time in clock ticks.
 
         Raises:
-            GoneError: it has ended.
+            GoneError: the process has ended.
         """
         return int(self._after_the_name()[19])
 
     def state(self) -> str:
-        """Return the letter of ``ps``: R runs, S sleeps, T is stopped, Z has ended.
+        """Return the state letter of ``ps``: R runs, S sleeps, T is stopped, Z has ended.
 
         Raises:
-            GoneError: it has ended and was collected.
+            GoneError: the process has ended and its parent has collected it.
         """
         return self._after_the_name()[0].decode()
 
@@ -81,12 +82,12 @@ class ProcessFiles:
         """Return the pid of its parent.
 
         Raises:
-            GoneError: it has ended.
+            GoneError: the process has ended.
         """
         return int(self._after_the_name()[1])
 
     def _after_the_name(self) -> list[bytes]:
-        # The name is in parentheses and may hold any character.
+        # The name is in parentheses and may contain any character.
         try:
             text = os.pread(self._stat, 4096, 0)
         except OSError as error:
@@ -96,15 +97,15 @@ class ProcessFiles:
         return text.rpartition(b") ")[2].split()
 
     def read(self, name: str) -> bytes:
-        """One of its files, whole.
+        """Return the contents of one of the process's files.
 
         Raises:
-            OSError: it may not be read, or the process has ended.
+            OSError: the file may not be read, or the process has ended.
         """
         return self._read(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder))
 
     def resident(self) -> int | None:
-        """Bytes of the host's memory that it has resident; ``None`` where that cannot be read."""
+        """Return the process's resident bytes of host memory, or ``None`` if unreadable."""
         try:
             return int(self.read("statm").split()[1]) * _PAGE
         except (OSError, IndexError, ValueError):
@@ -114,9 +115,9 @@ class ProcessFiles:
         """Return a regular file by the path that the process itself would use.
 
         Raises:
-            OSError: it is none, or may not be read.
+            OSError: it is no regular file, or may not be read.
         """
-        # What is no file, such as a pipe, must keep nobody waiting.
+        # A path that is no file, such as a pipe, must not block the reader.
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
         descriptor = os.open(f"root/{path.lstrip('/')}", flags, dir_fd=self._folder)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -138,15 +139,15 @@ class ProcessFiles:
             os.close(descriptor)
 
     def link(self, name: str) -> str:
-        """Where one of its links leads, such as ``ns/pid``.
+        """Return the target of one of the process's links, such as ``ns/pid``.
 
         Raises:
-            OSError: it may not be read, or the process has ended.
+            OSError: the link may not be read, or the process has ended.
         """
         return os.readlink(name, dir_fd=self._folder)
 
     def owner_of(self, name: str) -> int:
-        """Return the user who owns one of its files; root, for a process that is not dumpable.
+        """Return the owner of one of the process's files; root if the process is not dumpable.
 
         Raises:
             OSError: the process has ended.
@@ -154,15 +155,15 @@ class ProcessFiles:
         return os.stat(name, dir_fd=self._folder).st_uid
 
     def open_memory(self) -> Memory:
-        """Its memory, to be read alone.
+        """Open the process's memory for reading only.
 
         Raises:
-            OSError: it may not be read.
+            OSError: the memory may not be read.
         """
         return Memory(self.pid, self._open("mem"))
 
     def user(self) -> int | None:
-        """Return the user who runs it, by number; ``None`` once it has ended."""
+        """Return the process's user id, or ``None`` once the process has ended."""
         with contextlib.suppress(OSError):
             found = re.search(rb"^Uid:\s+\d+\s+(\d+)", self.read("status"), re.MULTILINE)
             return int(found[1]) if found else None
@@ -170,14 +171,14 @@ class ProcessFiles:
 
 
 class Memory:
-    """The memory of a process, opened to be read alone."""
+    """The memory of a process, open for reading only."""
 
     def __init__(self, pid: int, descriptor: int) -> None:
         self._pid = pid
         self.descriptor = descriptor
 
     def read(self, address: int, size: int) -> bytes:
-        """Return the mapped bytes, fewer where the mapping ends; none where nothing is mapped.
+        """Return the mapped bytes: fewer at the end of the mapping, none outside a mapping.
 
         Raises:
             GoneError: the process has ended, or runs another program.
@@ -193,11 +194,11 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A file of which a process has the beginning mapped."""
+    """A file whose beginning is mapped in a process."""
 
     base: int
     path: str
-    """As the process itself would name it."""
+    """The path in the process's own file system."""
     deleted: bool
 
 
@@ -206,11 +207,11 @@ _DELETED = b" (deleted)"
 
 
 def library_in(maps: bytes, name: bytes) -> Mapping | None:
-    """Where a library begins, by the start of its file's name; ``None`` where it is not mapped.
+    """Find the start of a library by its file name's prefix; return ``None`` if it is not mapped.
 
     Args:
         maps: the text of ``/proc/PID/maps``.
-        name: such as ``libc10_cuda``.
+        name: the prefix, such as ``libc10_cuda``.
     """
     if name not in maps:
         return None
@@ -228,7 +229,7 @@ _SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why figures cannot be had, and what would help; empty where nothing does."""
+    """The reason for missing figures, with advice, which is empty if nothing helps."""
 
     reason: str
     advice: str = ""
@@ -238,25 +239,25 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What decides whether one process may read another."""
+    """The facts that decide whether one process may read another."""
 
     pid: int
     user: int | None
-    """Who runs it, by number; ``None`` where that cannot be told."""
+    """The user id of the process; ``None`` if unknown."""
     own_user: int
     may_trace: bool
-    """Whether this process has CAP_SYS_PTRACE, as root has."""
+    """This process has CAP_SYS_PTRACE, as root has."""
     dumpable: bool
     scope: int
     """Yama's ``ptrace_scope``; 0 without Yama."""
     started_it: bool
-    """It descends from this process, which Yama's first level allows to be read."""
+    """The process descends from this one, so Yama's first level allows reading it."""
     same_namespace: bool
-    """It lives in the same PID namespace."""
+    """The process is in the same PID namespace."""
 
 
 def refusal(access: Access) -> Refusal:
-    """Why reading was refused, by the first rule that forbids it."""
+    """Return the first rule that forbids the reading."""
     sudo = f"sudo gpu-workbench watch --pid {access.pid}"
     if access.scope >= 3:
         return Refusal(
@@ -300,7 +301,7 @@ def refusal(access: Access) -> Refusal:
 
 
 def refusal_of_running() -> Refusal | None:
-    """Why this user's processes that run already may not be read; ``None`` where they may."""
+    """Return why this user's running processes are unreadable, or ``None`` if readable."""
     if not (PROC / "self").exists():
         return Refusal("processes are read through Linux's /proc, which is not here")
     user, scope, may_trace = os.geteuid(), _scope(), _may_trace()
@@ -310,11 +311,11 @@ def refusal_of_running() -> Refusal | None:
 
 
 def no_process(pid: int, own_pids: bool) -> Refusal:
-    """Why a pid is nobody's here.
+    """Explain why no process has a pid.
 
     Args:
-        pid: that was asked for.
-        own_pids: whether this process lives in a PID namespace of its own, a container's.
+        pid: the requested pid.
+        own_pids: this process is in its own PID namespace, as in a container.
     """
     if own_pids:
         return Refusal(
@@ -333,7 +334,7 @@ def access_to(files: ProcessFiles) -> Access:
     """Return the settings that decide whether this process may read another.
 
     Raises:
-        OSError: it has ended.
+        OSError: the process has ended.
     """
     user = files.user()
     return Access(
@@ -368,7 +369,7 @@ def _scope() -> int:
     except FileNotFoundError:
         return 0
     except (OSError, ValueError):
-        return 1  # it is there, so it is most likely as distributions set it
+        return 1  # Yama exists, most likely with the usual setting of distributions
 
 
 def _descends(pid: int) -> bool:
@@ -393,4 +394,4 @@ def _same_namespace(files: ProcessFiles) -> bool:
     try:
         return files.link("ns/pid") == str((PROC / "self" / "ns" / "pid").readlink())
     except PermissionError:
-        return True  # not to be told: another rule forbids more than that
+        return True  # unknown: another rule forbids more than this one

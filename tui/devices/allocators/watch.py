@@ -1,4 +1,4 @@
-"""The processes that are watched: found again and again, read in between."""
+"""The watch, which searches for processes at intervals and reads them in between."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from tui.devices.monitor.processes import is_in_pid_namespace
 from workloads.protocol.messages import TorchMemory
 
 LOOK_S = 2.0
-"""Seconds between two looks at which processes there are."""
+"""Seconds between two searches for processes."""
 _SEARCH_S = 6.0
-"""Seconds after which a process that has not used CUDA is searched again, whatever it did."""
+"""Seconds after which a process that has not used CUDA is searched again in any case."""
 _MOST_ANCESTORS = 8
 
 
 @dataclass
 class _Watched:
-    """One process."""
+    """A watched process."""
 
     files: ProcessFiles
     told: TorchProcess
     target: AllocatorReader | None = None
     copy_of: int | None = None
-    """The process of which this one is a fork, with a copy of its figures."""
+    """The process that this one was forked from, with a copy of its figures."""
     searched: tuple[bytes, float] = (b"", 0.0)
-    """The size of its address space when it was last searched in vain, and the time of that."""
+    """The size of its address space at the last unsuccessful search, and the time of the search."""
 
     @property
     def is_read(self) -> bool:
@@ -56,21 +56,21 @@ class _Watched:
 
 
 class AllocatorWatch:
-    """Finds the processes and reads them."""
+    """Search and reader of the watched processes."""
 
     def __init__(self, interval: float, wanted: LookFor, listed: tuple[int, ...] = ()) -> None:
-        """Open nothing yet.
+        """Prepare the watch without opening a process.
 
         Args:
             interval: seconds between two readings.
-            wanted: the processes that are asked for.
-            listed: those that NVML says use a GPU.
+            wanted: the requested processes.
+            listed: the processes that NVML lists on a GPU.
         """
         self.interval = interval
         self.wanted = wanted
         self.listed = listed
         self.look_now = threading.Event()
-        """Set where the next look is not to wait for its time."""
+        """Set to request the next search at once."""
         self._discovery = Discovery()
         self._watched: dict[int, _Watched] = {}
         self._own_pids = is_in_pid_namespace()
@@ -78,7 +78,7 @@ class AllocatorWatch:
         self._lost = False
 
     def apply_request(self, request: WatchRequest) -> None:
-        """Obey one request of the front end."""
+        """Apply one request of the front end."""
         if isinstance(request, LookFor):
             self.wanted = request
         elif isinstance(request, ListedProcesses):
@@ -93,7 +93,7 @@ class AllocatorWatch:
         self.look_now.set()
 
     def look(self, now: float) -> TorchProcesses | None:
-        """Find the processes; what is to be told of them, where it has changed.
+        """Search for processes; return the new list if it has changed, else ``None``.
 
         Args:
             now: Unix time.
@@ -112,7 +112,7 @@ class AllocatorWatch:
         return self._told
 
     def read(self, now: float) -> ProcessFigures:
-        """Return the figures of all processes that are read.
+        """Return the figures of all readable processes.
 
         Args:
             now: Unix time.
@@ -144,7 +144,7 @@ class AllocatorWatch:
             watched.files.close()
 
     def _see(self, pid: int, asked: bool) -> TorchProcess | None:
-        """Return the process to report; ``None`` where there is nothing to report."""
+        """Return the description of a process, or ``None`` if there is nothing to report."""
         try:
             told = self._tell(pid)
         except GoneError:
@@ -155,7 +155,7 @@ class AllocatorWatch:
         return told
 
     def _tell(self, pid: int) -> TorchProcess:
-        """Open a process, find its figures, and say what is known.
+        """Open a process, find its figures, and return its description.
 
         Raises:
             GoneError: there is no such process.
@@ -179,13 +179,13 @@ class AllocatorWatch:
             refused=refused,
         )
         if watched.told.torch is None and why is None:
-            # It was described before it had loaded torch.
+            # The earlier description dates from before the process loaded torch.
             told = self._discovery.describe(watched.files)
         watched.told = told
         return told
 
     def _why_not(self, watched: _Watched) -> tuple[Refusal | None, bool]:
-        """Why a process is not read, and whether the kernel refuses it; ``None`` where it is."""
+        """Return why a process is not read (``None`` if read), and whether the kernel refuses."""
         size, now = self._discovery.size_of(watched.files.pid), time.monotonic()
         unchanged = watched.searched[0] == size and now - watched.searched[1] < _SEARCH_S
         if watched.target is not None and watched.target.place is None and unchanged:
@@ -218,7 +218,7 @@ class AllocatorWatch:
 
 
 def _forked_from(target: AllocatorReader) -> int | None:
-    """Return the ancestor whose allocator lies at the same addresses, library and all."""
+    """Return the ancestor with the same library and allocator addresses."""
     with contextlib.suppress(GoneError):
         pid = target.files.parent()
         for _ in range(_MOST_ANCESTORS):
@@ -234,18 +234,18 @@ def _forked_from(target: AllocatorReader) -> int | None:
             except UnreadableError:
                 pid = files.parent()
             except OSError:
-                break  # it may not be read
+                break  # the ancestor may not be read
             finally:
                 files.close()
     return None
 
 
 def serve(parent: ParentChannel, watch: AllocatorWatch) -> None:
-    """Write figures at each tick, and processes where they change, until the front end goes away.
+    """Write figures at each tick and changes of the processes, until the front end exits.
 
     Args:
         parent: the front end.
-        watch: what is watched.
+        watch: the watch to serve.
     """
     parent.listen(WATCH_REQUESTS, watch.apply_request)
     next_look = 0.0
@@ -258,14 +258,14 @@ def serve(parent: ParentChannel, watch: AllocatorWatch) -> None:
             if told is not None:
                 parent.send(told)
         parent.send(watch.read(time.time()))
-        # A tick that came late is not made up for; a request is not left waiting for the next.
+        # Late ticks are skipped, and a request does not wait for the next tick.
         due = max(due + watch.interval, time.monotonic())
         if watch.look_now.wait(max(0.0, due - time.monotonic())):
             due = time.monotonic()
 
 
 def let_others_go_first() -> None:
-    """Wait for a free moment of a core, rather than take it from a process that is read."""
+    """Lower this process's priority, so that it takes no core from the processes it reads."""
     with contextlib.suppress(OSError):  # a container may forbid it
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         os.nice(5)

@@ -1,4 +1,4 @@
-"""``gpu-workbench devices``: the devices of this machine once, or those of several hosts."""
+"""``gpu-workbench devices``: one sample of this machine's devices, or of several hosts' devices."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DevicesOptions(HostsOptions):
-    """Whose devices, whose torch names them, and how they are printed."""
+    """The hosts, the Python whose torch names the devices, and the output format."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
 
 
 def devices(options: DevicesOptions) -> int:
-    """Print one sample, or what several hosts have; return the exit code.
+    """Print one sample, or the devices of several hosts; return the exit code.
 
     Raises:
         UsageError: the options contradict each other.
@@ -47,7 +47,7 @@ def devices(options: DevicesOptions) -> int:
         sample = await read_sample()
         reason = "no NVML device to pair it with"
         torch_devices: tuple[TorchDevice, ...] = ()
-        # Without NVML torch may see what it cannot; without any driver there is nothing to see.
+        # Torch may see devices without NVML; without any driver there are none.
         if sample.devices or (sample.driver.error and not sample.driver.missing):
             torch_devices, reason = await query_torch_devices(python)
         sample, views = _pair_with_torch(sample, torch_devices, reason)
@@ -61,7 +61,7 @@ def devices(options: DevicesOptions) -> int:
 
 
 async def query_torch_devices(python: str) -> tuple[tuple[TorchDevice, ...], str]:
-    """Return the devices as a Python's torch sees them, or none and the reason."""
+    """Return the devices that a Python's torch sees, or none and the reason."""
     answer = await query_runner(python)
     if isinstance(answer, messages.Unusable):
         return (), answer.reason
@@ -90,7 +90,7 @@ def _plain(sample: Sample) -> dict[str, Any]:
 
 
 def as_text(sample: Sample, views: tuple[DeviceView, ...]) -> str:
-    """Return a line for each device, the host last."""
+    """Return one line per device, with the host last."""
     lines = []
     driver = sample.driver
     if driver.error:

@@ -1,8 +1,8 @@
-"""``gpu-workbench doctor``: what works here, what does not, what to do; and all of it as one file.
+"""``gpu-workbench doctor``: checks of this machine with advice, and a bundle of the results.
 
-The file is sent to somebody: it has no names of users, hosts and folders. Left out are who uses
-the devices and with which command; of a path stays what lies inside Python's own folders and this
-program's. What remains can be read before it is sent: it is JSON.
+The bundle is a file to send to others, so it has no names of users, hosts and folders. It omits the
+users and commands of the processes on the devices, and shortens paths to the part inside Python's
+or this program's folders. It is JSON, so users can read it before they send it.
 """
 
 from __future__ import annotations
@@ -56,23 +56,23 @@ if TYPE_CHECKING:
     from tui.kit.command_line.options import Parser
 
 LOOK_S = 20.0
-"""For the monitor, which waits 15 s for NVML; without it there are still the host's figures."""
+"""Seconds to wait for the monitor, which waits 15 s for NVML and reports the host without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """What to look at, and where what is found goes."""
+    """The Python to examine, the output format and the bundle."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
     json: bool = False
     bundle: str = ""
-    """File to write all that was found to; empty for none."""
+    """The bundle file to write; empty for none."""
     with_names: bool = False
-    """Leave the names of users, hosts and folders in it."""
+    """Keep the names of users, hosts and folders in the bundle."""
 
 
 def add_options(parser: Parser) -> None:
-    """How it is printed, and the file that is sent to somebody."""
+    """Add the options for the output format and the bundle."""
     add_common(parser)
     parser.add_argument(
         "--bundle",
@@ -83,20 +83,20 @@ def add_options(parser: Parser) -> None:
 
 
 def doctor(options: DoctorOptions) -> int:
-    """Print the findings; returns the exit code, 1 if a check failed.
+    """Print the findings; return the exit code, 1 if a check failed.
 
     Raises:
-        UsageError: the settings name a Python that is not there.
+        UsageError: the settings name a Python that does not exist.
     """
     return examine(python_to_use(options.given), options)
 
 
 def examine(python: PythonChoice, options: DoctorOptions) -> int:
-    """Return the same with a Python that need not be there.
+    """Print the findings for a Python that may not exist; return the exit code.
 
     Args:
-        python: that is to run the workloads.
-        options: what was asked for, of which ``given`` is not looked at.
+        python: the Python that runs the workloads.
+        options: the options, except ``given``, which this function ignores.
     """
 
     async def run_checks() -> int:
@@ -124,7 +124,7 @@ def examine(python: PythonChoice, options: DoctorOptions) -> int:
 
 
 def as_text(findings: list[CheckResult]) -> str:
-    """Return a line for each check, and one more where there is something to do."""
+    """Return one line per check, and a second line with advice if there is any."""
     alike: dict[CheckResult, list[CheckResult]] = {}
     for finding in findings:
         alike.setdefault(replace(finding, device="", key=""), []).append(finding)
@@ -141,7 +141,7 @@ def as_text(findings: list[CheckResult]) -> str:
 
 
 def format_indices(names: list[str]) -> str:
-    """``cuda:0-3,6`` of cuda:0, cuda:1, cuda:2, cuda:3 and cuda:6."""
+    """Abbreviate names: cuda:0, cuda:1, cuda:2, cuda:3 and cuda:6 become ``cuda:0-3,6``."""
     kinds: dict[str, list[str]] = {}
     for name in names:
         kind, _, index = name.partition(":")
@@ -200,12 +200,12 @@ SUBCOMMAND = Subcommand(
 
 
 REPORTS = 5
-"""The newest so many go along."""
+"""The most crash reports in a bundle, the newest first."""
 REPORT_BYTES = 64 * 1024
 LEFT_OUT = "left out of the bundle"
 USER, HOST, PATH = "<user>", "<host>", "<path>"
 SYSTEM = ("/dev/", "/proc/", "/sys/")
-"""The kernel's own folders name nobody."""
+"""The kernel's own folders, which contain no user names."""
 _END = r"[^\s:;,\"'<>|()\[\]{}=]"
 _POSIX = re.compile(rf"(?<![\w.<>/])(?:file://)?~?[\w.-]*/{_END}*(?: {_END}+/{_END}*)*")
 _WINDOWS = re.compile(rf"(?<!\w)(?:[A-Za-z]:|\\)\\{_END}+")
@@ -213,12 +213,12 @@ _INSIDE = re.compile(r".*/((?:site|dist)-packages/.*)", re.DOTALL)
 
 
 class Anonymizer:
-    """Takes names of users, of the host and of folders out of text.
+    """A function that removes the names of users, hosts and folders from text.
 
     Args:
-        users: names of users, besides the one who runs this.
-        hosts: names of the machine, besides those that it gives itself.
-        homes: folders whose names say who somebody is.
+        users: names of users besides the present one.
+        hosts: names of the machine besides its own host names.
+        homes: folders whose names identify users.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class Anonymizer:
         self._known = {**{folder: "python" for folder in python if len(folder) > 1}, **ours}
 
     def __call__(self, text: str) -> str:
-        """Return the text without them."""
+        """Return the text without these names."""
         text = _WINDOWS.sub(PATH, text)
         text = _POSIX.sub(self._path, text)
         if self._users is not None:
@@ -246,7 +246,7 @@ class Anonymizer:
     def _path(self, found: re.Match[str]) -> str:
         text = found[0].removeprefix("file://")
         if not text.startswith(("/", "~")):
-            # Figures such as 310/700, versions, sources of torch relative to its own tree.
+            # Keep figures such as 310/700, versions, and paths relative to torch's source tree.
             return found[0]
         if text.startswith(SYSTEM):
             return text
@@ -262,7 +262,7 @@ def _read_own_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        return ""  # a user without an entry, as in containers
+        return ""  # a user without a password entry, as in containers
 
 
 def build_bundle(
@@ -276,9 +276,9 @@ def build_bundle(
 
     Args:
         checks: doctor's findings.
-        sample: the monitor's look, or why there is none.
-        environment: the runner's, or why there is none.
-        with_names: leave everything as it is.
+        sample: the monitor's sample, or the reason for its absence.
+        environment: the runner's environment, or the reason for its absence.
+        with_names: keep all names.
     """
     whole: dict[str, Any] = {
         "version": version("gpu-workbench"),
@@ -303,13 +303,13 @@ def build_bundle(
 
 
 def _find_homes(paths: Iterable[str]) -> list[str]:
-    """Return the home folders that paths lie in."""
+    """Return the home folders that contain the paths."""
     found = [re.match(r"/(?:home|Users|export/home|var/home)/[^/]+", path) for path in paths]
     return [match[0] for match in found if match]
 
 
 def _anonymize(sample: Sample) -> Sample:
-    """Without who uses the devices and with which command."""
+    """Remove the users and commands of processes from a sample."""
 
     def remove_names(row: GpuProcess) -> GpuProcess:
         absent = {**row.unavailable, "user": LEFT_OUT, "command": LEFT_OUT}
@@ -338,11 +338,11 @@ def write_bundle(
     *,
     with_names: bool,
 ) -> None:
-    """Write the bundle, for the owner alone to read.
+    """Write the bundle with read permission for its owner alone.
 
     Raises:
-        FileExistsError: there is such a file.
-        OSError: it cannot be written.
+        FileExistsError: the file exists.
+        OSError: the file cannot be written.
     """
     if place.exists():
         raise FileExistsError(17, "there is such a file already; choose another name")
@@ -352,7 +352,7 @@ def write_bundle(
 
 
 def read_newest_reports() -> list[str]:
-    """Return the newest crash reports, the newest first; the end of what is too long.
+    """Return the newest crash reports, newest first, with long ones cut to their end.
 
     Likely secrets in them are masked.
     """
@@ -364,7 +364,7 @@ def read_newest_reports() -> list[str]:
         except OSError as error:
             found.append(f"a report cannot be read: {error.strerror}")
         else:
-            # An older program wrote them as they were.
+            # Older versions of this program did not mask secrets.
             lines = content.decode("utf-8", errors="replace").split("\n")
             found.append("\n".join(map(secrets.text, lines)))
     return found

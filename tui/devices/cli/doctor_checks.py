@@ -1,4 +1,4 @@
-"""What ``doctor`` checks: each a finding, of what was asked before or is asked here."""
+"""The checks of ``doctor``, each with one or more findings."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ T = TypeVar("T")
 Outcome = Literal["passed", "warning", "failed"]
 PACKAGES = ("textual", "nvidia-ml-py", "psutil")
 STATE_S = 5.0
-"""For the state folder, which a network may have to give."""
+"""Seconds to wait for the state folder, which may be on a network."""
 CONTEXT_BYTES = 512 * 2**20
 """A GPU with less is full: a CUDA context with torch's kernels takes 300 to 600 MiB."""
 HOLDERS = 3
-"""So many of the processes that fill a GPU are named."""
+"""The most processes named for a full GPU."""
 NO_STATE = "reports of crashes are not saved; set GPU_WORKBENCH_STATE to a folder that can be"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check: what was found and, where it is not well, what to do."""
+    """The result of one check, with advice if something is wrong."""
 
     name: str
     outcome: Outcome
     found: str
     advice: str = ""
     device: str = ""
-    """Of which GPU, where it is of one; what is found of several is told once for all of them."""
+    """The GPU of the finding, if any; a finding on several GPUs is shown once for all of them."""
     key: str = ""
     """The UUID of that GPU."""
 
 
 def program_findings() -> list[CheckResult]:
-    """Return the Python that this program runs in, and what it needs of packages."""
+    """Check the Python that runs this program, and its packages."""
     findings = [CheckResult("python", "passed", f"{platform.python_version()} at {sys.executable}")]
     for package in PACKAGES:
         try:
@@ -62,7 +62,7 @@ def program_findings() -> list[CheckResult]:
 
 
 def terminal_finding() -> CheckResult:
-    """Return whether the screens can be drawn, and in which letters."""
+    """Check whether the terminal can draw the screens, and with which characters."""
     term = os.environ.get("TERM", "")
     found = f"TERM={term or 'not set'}, {sys.stdout.encoding}"
     if not sys.stdout.isatty():
@@ -77,7 +77,7 @@ def terminal_finding() -> CheckResult:
 
 
 def state_folder_finding() -> CheckResult:
-    """Return whether reports of crashes can be saved, and who can read them; it may hang."""
+    """Check whether crash reports can be saved, and who can read them; may hang."""
     place = reports.folder()
     try:
         trial = place / f"doctor-{os.getpid()}"
@@ -101,11 +101,11 @@ def silent_state_folder_finding() -> CheckResult:
 def driver_findings(
     sample: Sample | str, environment: Environment | messages.Unusable | None = None
 ) -> list[CheckResult]:
-    """NVML, and the GPUs that are lost.
+    """Check NVML and find lost GPUs.
 
     Args:
-        sample: the monitor's look, or why there is none.
-        environment: what torch sees, or why it cannot be used.
+        sample: the monitor's sample, or the reason for its absence.
+        environment: torch's view, or the reason that torch is unusable.
     """
     if isinstance(sample, str):
         return [
@@ -135,7 +135,7 @@ def driver_findings(
 
 
 def room_findings(sample: Sample) -> list[CheckResult]:
-    """Return the GPUs on which no process has room to begin."""
+    """Find the GPUs without room for a new process."""
     findings = []
     for device in sample.devices:
         free = device.memory.free
@@ -164,11 +164,11 @@ def _holders(rows: tuple[GpuProcess, ...]) -> str:
 def torch_findings(
     python: PythonChoice, environment: Environment | messages.Unusable
 ) -> list[CheckResult]:
-    """Torch, what it can use, and what keeps its timings from being quiet.
+    """Check torch, the devices it can use, and conditions that disturb its timings.
 
     Args:
-        python: that runs the workloads.
-        environment: what its torch sees, or why it cannot be used.
+        python: the Python that runs the workloads.
+        environment: its torch's view, or the reason that torch is unusable.
     """
     if isinstance(environment, messages.Unusable):
         return [CheckResult("torch", "failed", environment.reason, environment.advice)]
@@ -209,10 +209,10 @@ def torch_findings(
 
 
 def watch_finding(refused: Refusal | None) -> CheckResult:
-    """Check whether running training can be watched, and what explains an OOM.
+    """Check whether running training can be watched, and which facts explain an OOM.
 
     Args:
-        refused: why processes of this user may not be read; ``None`` where they may.
+        refused: the reason that processes of this user are unreadable; ``None`` if readable.
     """
     if refused is None:
         found = f"torch processes of yours can be read; {EXAMPLE} explains where memory runs out"
@@ -223,7 +223,7 @@ def watch_finding(refused: Refusal | None) -> CheckResult:
 
 
 def pairing_findings(sample: Sample, environment: Environment) -> list[CheckResult]:
-    """Which GPUs NVML and torch both know."""
+    """Check which GPUs both NVML and torch report."""
     findings = []
     no_nvml = NOT_ASKED if sample.driver.error else ""
     for view in pair(sample.devices, environment.devices, no_nvml=no_nvml):
@@ -249,7 +249,7 @@ def pairing_findings(sample: Sample, environment: Environment) -> list[CheckResu
 async def run_with_timeout(seconds: float, check: Callable[[], T], otherwise: T) -> T:
     """Return the result of a check that may hang, or a substitute after too long.
 
-    It goes on in a thread that the end of the program does not wait for.
+    The check goes on in a thread, and the program exits without waiting for it.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
@@ -268,7 +268,7 @@ async def run_with_timeout(seconds: float, check: Callable[[], T], otherwise: T)
             found = check()
         except Exception as problem:  # noqa: BLE001 (raised again where it is waited for)
             error = problem
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no one waits any longer
             loop.call_soon_threadsafe(deliver, found, error)
 
     threading.Thread(target=run_check, daemon=True, name="check").start()

@@ -21,12 +21,12 @@ from workloads.protocol import wire
 FREE_BYTES = 20 * 2**30
 """Free memory from which a GPU counts as free, unless ``--until`` names another."""
 FREE_BELOW_PERCENT = 5.0
-"""Utilization under which it does."""
+"""Utilization below which a GPU counts as free."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostsOptions:
-    """Which hosts, how long, and how they are printed."""
+    """The hosts, the duration and the output format."""
 
     host: str | None = None
     no_here: bool = False
@@ -36,17 +36,17 @@ class HostsOptions:
     jsonl: bool = False
     seconds: float | None = None
     until: int | None = None
-    """Bytes that are to be free on an idle GPU."""
+    """Bytes that must be free on an idle GPU."""
     host_pythons: Sequence[tuple[str, str]] = field(default=())
 
     @property
     def lasts(self) -> bool:
-        """Whether more than one sample of each host is wanted."""
+        """The options request more than one sample of each host."""
         return self.jsonl or self.seconds is not None or self.until is not None
 
     @property
     def names_hosts(self) -> bool:
-        """Whether other hosts than this one are named."""
+        """The options name hosts other than this one."""
         return self.host is not None or self.slurm or self.no_here
 
 
@@ -54,7 +54,7 @@ def find_hosts(options: HostsOptions) -> tuple[HostAddress, ...]:
     """Return the hosts of the options, this one first.
 
     Raises:
-        UsageError: a name cannot be one, there is no allocation, or no host is left.
+        UsageError: a name is invalid, there is no allocation, or no host is left.
     """
     here = () if options.no_here else (HERE,)
     try:
@@ -78,7 +78,7 @@ async def print_hosts(options: HostsOptions) -> int:
     """Print the devices of several hosts; return the exit code.
 
     Returns:
-        0, or 1 where no host has answered.
+        0, or 1 if no host has answered.
 
     Raises:
         Failure: ``--until`` was not met in time.
@@ -139,15 +139,15 @@ def event_json(event: HostEvent) -> dict[str, Any]:
 def free_devices(
     events: Sequence[HostEvent], least_bytes: int, below_percent: float
 ) -> Iterator[tuple[str, Device]]:
-    """Yield the GPUs that have memory free and do no work, with the names of their hosts.
+    """Yield the idle GPUs with enough free memory, with the names of their hosts.
 
-    A MIG instance counts as a GPU, and the GPU that it is a part of does not. A GPU whose
-    memory or utilization is unknown is not free.
+    A MIG instance counts as a GPU, but its parent GPU does not. A GPU with unknown memory or
+    utilization is not free.
 
     Args:
-        events: the newest of each host.
-        least_bytes: that are to be free.
-        below_percent: utilization.
+        events: the newest event of each host.
+        least_bytes: the least free bytes.
+        below_percent: the utilization below which a GPU is idle.
     """
     for event in events:
         if isinstance(event, HostLost):
@@ -161,13 +161,13 @@ def free_devices(
 
 
 def whole_devices(sample: Sample) -> tuple[Device, ...]:
-    """Return the devices that a program can use: MIG instances in place of their GPU."""
+    """Return the devices that a program can use, with MIG instances instead of their GPU."""
     split = {device.parent for device in sample.devices if device.parent is not None}
     return tuple(device for device in sample.devices if device.id not in split)
 
 
 def hosts_text(events: Sequence[HostEvent], least_bytes: int = FREE_BYTES) -> str:
-    """Return the hosts as text: how many GPUs are free, then each host with its devices."""
+    """Return the hosts as text: the number of free GPUs, then each host with its devices."""
     devices = [
         device
         for event in events
@@ -212,7 +212,7 @@ def _models(sample: Sample) -> str:
 
 
 def device_line(host: str, device: Device) -> str:
-    """Return one device of a host in one line."""
+    """Return the line of one device of a host."""
     label = f"{host}:{device.nvml_index}"
     if device.lost is not None:
         return f"{label}  {device.name}  lost: {device.lost}"
@@ -235,7 +235,7 @@ def until_of(text: str) -> int:
     """Return the bytes of ``--until 'free 20G'``.
 
     Raises:
-        UsageError: it is not of that form.
+        UsageError: the text does not have that form.
     """
     found = re.fullmatch(r"\s*free\s+(\S.*)", text)
     if found is None:
@@ -247,7 +247,7 @@ def host_python_of(text: str) -> tuple[str, str]:
     """Return the host and the Python of ``--host-python HOST=PATH``.
 
     Raises:
-        UsageError: it is not of that form.
+        UsageError: the text does not have that form.
     """
     name, equals, python = text.partition("=")
     if not (name and equals and python) or python.startswith("-"):

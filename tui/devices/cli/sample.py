@@ -13,7 +13,7 @@ async def read_sample() -> Sample:
     """Return one sample of the monitor.
 
     Raises:
-        Failure: it gave none.
+        Failure: the monitor returned no sample.
     """
     command = own_command("tui.devices.monitor", "once")
     child: ChildProcess[MonitorEvent] = ChildProcess(command, MONITOR_EVENTS, folder=FOLDER)

@@ -1,8 +1,8 @@
-"""Where a device's memory is: the model behind the gauge and the memory screen. Pure.
+"""Accounts of a device's memory: the model behind the gauge and the memory screen. Pure.
 
 A GPU's total is requested + rounding + pending + cached + workspace + context + others + driver
-+ free; what cannot be told apart is one slice with a name that says so, and what does not fit is a
-warning.
++ free. Parts that cannot be separated form one slice with a name that states so, and figures that
+contradict each other cause a warning.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def account(machine: MachineState, view: DeviceView, now: float) -> Gauge:
     """Account for one device of a store.
 
     Args:
-        machine: its state.
+        machine: the state of the machine.
         view: one of the machine's devices.
         now: Unix time.
     """
@@ -60,6 +60,6 @@ def account(machine: MachineState, view: DeviceView, now: float) -> Gauge:
 
 
 def _pinned(machine: MachineState) -> int | None:
-    """Return the bytes that the present worker has pinned, by its newest report."""
+    """Return the bytes of pinned host memory in the present worker's newest report."""
     said = [each for each in machine.torch_memory.values() if each.pid == machine.worker_pid]
     return max(said, key=lambda each: each.at).pinned if said else None

@@ -1,4 +1,4 @@
-"""Where the memory is, shown twice: slices that add up to the total, and sentences."""
+"""The use of memory in two forms: slices that add up to the total, and sentences."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LABELS = {
 
 
 def context(figures: GpuFigures) -> Reading[int]:
-    """Return NVML's figure for this process less torch's **reserved**, not its allocated."""
+    """Return NVML's figure of this process minus torch's **reserved**, not its allocated."""
     if not figures.process_splits:
         return figures.process if isinstance(figures.process, Absent) else _undivided(figures)
     return derive(
@@ -42,16 +42,16 @@ def context(figures: GpuFigures) -> Reading[int]:
 
 
 def _undivided(figures: GpuFigures) -> Absent:
-    """How much of the process torch had reserved when NVML was read is not known."""
+    """Explain that torch's reserved memory at the time of NVML's reading is unknown."""
     return Absent(figures.wording.busy)
 
 
 def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
-    """Return the slices in the order in which they are drawn.
+    """Return the slices in drawing order.
 
-    Where figures contradict each other, what torch says of itself is believed first, then what
-    NVML says of the process, then of the others; each takes what room the device's ``used``
-    leaves. What is absent keeps its place without a size.
+    If figures contradict each other, torch's own figures take precedence, then NVML's figure of
+    the process, then its figures of the others; each is limited to the rest of the device's
+    ``used``. An absent figure has a slice without a size.
     """
     total = get_value(figures.total)
     if total is None or total <= 0:
@@ -92,7 +92,7 @@ def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
 
 
 def _used_and_free(figures: GpuFigures, room: int) -> tuple[int | None, int, int]:
-    """Return used, free and neither; used is ``None`` where it is not known."""
+    """Return used bytes (``None`` if unknown), free bytes, and bytes that are neither."""
     free = get_value(figures.free)
     used = get_value(figures.used)
     if used is None:
@@ -120,14 +120,14 @@ def _torch_parts(figures: GpuFigures, held: int) -> list[Slice]:
 
 
 def _rest(figures: GpuFigures, rest: int, used: int | None, gap: int) -> list[tuple[str, int]]:
-    """Who holds what this process is not known to hold."""
+    """Divide the used memory beyond this process's known part."""
     if used is None:
         return [("unknown", rest)]
     if figures.ours_is_unknown:
         parts = [("process_and_others", rest)]
         nobody = gap
     else:
-        # Where not all of them say what they hold, all of the rest is theirs.
+        # If some of their figures are unknown, attribute all of the rest to them.
         others = clip(get_value(figures.others), 0, rest) if figures.others_known else rest
         parts = [("others", others)]
         nobody = rest - others + gap
@@ -154,12 +154,12 @@ def _aged(key: str, size: int, like: Reading[int]) -> Slice:
 def explain_gpu(
     figures: GpuFigures, slices: tuple[Slice, ...], would_free: Reading[int]
 ) -> tuple[str, ...]:
-    """Why nvidia-smi shows more than ``torch.cuda.memory_allocated()``.
+    """Explain why nvidia-smi shows more than ``torch.cuda.memory_allocated()``.
 
     Args:
-        figures: what the sources say.
-        slices: how they were laid out.
-        would_free: what emptying the cache returns at most.
+        figures: the figures of all sources.
+        slices: the slices made from them.
+        would_free: the most bytes that emptying the cache returns.
     """
     parts = {part.key: part for part in slices}
     return tuple(
@@ -180,7 +180,7 @@ def explain_gpu(
 
 
 def _ended(reason: str) -> str:
-    """Return a reason as the end of a sentence; one that asks has its mark already."""
+    """Return a reason as the end of a sentence; a question already has its mark."""
     return reason if reason.endswith("?") else f"{reason}."
 
 
@@ -310,14 +310,14 @@ def _unified(figures: GpuFigures) -> str:
 def explain_host(
     used: int, unique: int | None, resident: int | None, kept: int | None, why_not: str
 ) -> tuple[str, ...]:
-    """Who holds the host's memory.
+    """Explain the use of the host's memory.
 
     Args:
         used: bytes of the host that are not available.
-        unique: of the worker alone; ``None`` where not known.
-        resident: of the worker, shared parts included.
-        kept: freed, but kept by the C library's heap.
-        why_not: why the worker's figures are absent, if they are.
+        unique: bytes of the worker alone; ``None`` if unknown.
+        resident: bytes of the worker, including shared memory.
+        kept: freed bytes that the C library's heap still has.
+        why_not: the reason for absent figures of the worker, if any.
     """
     sentences = [f"The host has {text.size(used)} in use."]
     if unique is not None and resident is not None:

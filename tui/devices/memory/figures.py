@@ -1,4 +1,4 @@
-"""The figures of a GPU's memory as their sources give them, each with its reason or its age."""
+"""The figures of a GPU's memory from their sources, each with its reason or its age."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ MEM_GET_INFO = "torch mem_get_info"
 HOST = "operating system"
 DERIVED = "derived"
 MOVED = "torch has reserved or given back memory since NVML was read"
-"""Why what NVML says is not split by what torch says."""
+"""The reason that torch's figures do not split NVML's."""
 
 
 @dataclass(frozen=True, slots=True)
 class TorchFigures:
-    """The caching allocator's, of the worker that lives now."""
+    """The caching allocator's figures of the present worker."""
 
     requested: Reading[int]
     allocated: Reading[int]
     active: Reading[int]
     stuck: Reading[int]
-    """Free, but in segments that are partly in use: cannot be returned (inactive split)."""
+    """Free memory in partly used segments, which cannot be returned (inactive split)."""
     reserved: Reading[int]
     workspace: Reading[int]
-    """Of what is reserved, given to cuBLAS: neither a tensor's nor free."""
+    """Reserved memory that cuBLAS uses: neither a tensor's nor free."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuFigures:
-    """Everything that is known of a GPU's memory before it is laid out as a bar."""
+    """All known figures of a GPU's memory, from which the bar is made."""
 
     total: Reading[int]
     used: Reading[int]
     free: Reading[int]
     driver: Reading[int]
     source: str
-    """Who says what is used and free."""
+    """The source of the used and free bytes."""
     total_source: str
-    """Who says what the total is, and the driver's part of it."""
+    """The source of the total and of the driver's part of it."""
     torch: TorchFigures
     process: Reading[int]
-    """What NVML says the worker holds."""
+    """NVML's memory of the worker."""
     ours: Reading[int]
-    """The sum over the other processes that this program started."""
+    """The sum over the other processes of this program."""
     our_processes: int
     others: Reading[int]
     """The sum over the processes that are not this program's."""
@@ -67,11 +67,11 @@ class GpuFigures:
     unified: bool
     wording: AccountWording = WORKER
     basis: Basis = "one moment"
-    """Whose moment the figures are of; those of the other are not subtracted from them."""
+    """The source whose moment the figures describe; the other's are not subtracted from them."""
 
     @property
     def ours_is_unknown(self) -> bool:
-        """The program holds memory here, but NVML does not say how much."""
+        """The program uses memory on the device, but NVML does not report how much."""
         if isinstance(self.ours, Absent) and self.our_processes:
             return True
         return isinstance(self.process, Absent) and not isinstance(self.torch.reserved, Absent)
@@ -83,12 +83,12 @@ class GpuFigures:
 
     @property
     def process_splits(self) -> bool:
-        """What NVML says of the process and what torch says of itself are of one moment."""
+        """NVML's figure of the process and torch's figures date from the same moment."""
         return self.basis == "one moment"
 
     @property
     def used_splits(self) -> bool:
-        """What is used and what torch says of itself are of one moment."""
+        """The used memory and torch's figures date from the same moment."""
         return self.basis != "NVML"
 
     @property
@@ -111,10 +111,10 @@ def collect_figures(
     Args:
         view: the device.
         sample: the monitor's newest; ``None`` before the first.
-        torch: the allocator's figures, of whichever worker.
-        worker_pid: the worker whose figures are wanted; those of another are not used.
-        now: Unix time, to tell old figures from current ones.
-        basis: whose moment they are of; those that are not of it are absent, or old.
+        torch: the allocator's figures, of any worker.
+        worker_pid: the worker to account for; figures of other workers are ignored.
+        now: Unix time, to recognize old figures.
+        basis: the source whose moment counts; figures of another moment are absent or old.
         ended: the worker has ended.
         wording: the words for the process.
     """
@@ -129,11 +129,11 @@ def collect_figures(
     total, used, free, driver, source = _device(view, sample, live, now)
     holders = _holders(view, sample, worker_pid, live is not None, now)
     if ended and not wording.pinned and view.nvml is not None:
-        # The number may be another process's, and its own memory is the device's again.
+        # Another process may have reused the pid, and the ended worker's memory is free again.
         holders = replace(_holders(view, sample, None, False, now), process=Absent(wording.ended))
     total_source = source
     if live is not None and live.device_free is not None and basis == "torch":
-        # All of torch's moment; total and driver do not change.
+        # Use torch's moment for all; total and driver do not change.
         free, source = Value(live.device_free), MEM_GET_INFO
         free = mark_stale(free, now - live.at, wording.ended) if ended else free
         used = _compute_used(free, total, driver)
@@ -158,7 +158,7 @@ def collect_figures(
 
 
 def _compute_used(free: Reading[int], total: Reading[int], driver: Reading[int]) -> Reading[int]:
-    """Return the used memory that goes with this much free memory."""
+    """Compute the used memory from the free memory."""
     kept = get_value(driver) or 0
     return derive(lambda whole, left: max(0, whole - kept - left), total, free)
 
@@ -170,7 +170,7 @@ def make_torch_figures(
     if torch is None:
         nothing = Absent(why_not)
         return TorchFigures(*(nothing for _ in fields(TorchFigures)))
-    # The cudaMallocAsync backend counts neither of these two: its zeros mean nothing.
+    # The cudaMallocAsync backend counts neither of these: its zeros mean unknown.
     uncounted = "not counted by torch's cudaMallocAsync backend"
     counts = torch.allocated == 0 or torch.active > 0
     asked = torch.allocated == 0 or torch.requested > 0
@@ -191,12 +191,12 @@ def _mark_old(figures: TorchFigures, age_s: float, reason: str) -> TorchFigures:
 
 
 def compute_device_age(device: Device, sample: Sample, now: float) -> float:
-    """Seconds since the device's figures were read."""
+    """Return the seconds since the device's figures were read."""
     return max(0.0, now - (device.read_at or sample.at))
 
 
 def explain_age(sample: Sample) -> str:
-    """Why the figures of a sample have grown old."""
+    """Explain why the figures of a sample are old."""
     if sample.nvml_silent_s is not None:
         return "NVML does not answer"
     return "the monitor has sent nothing since"
@@ -244,7 +244,7 @@ def _device(
         age = now - torch.at
 
         def make_reading(value: int) -> Reading[int]:
-            # The worker asks while it runs something; other processes do not wait for that.
+            # The worker queries memory while it runs a program, but other processes go on.
             why = "the runner has not measured it since"
             return mark_stale(Value(value), age, why) if age > stale_after(sample) else Value(value)
 
@@ -287,7 +287,7 @@ def _unified(sample: Sample, now: float) -> _Memory:
 
 @dataclass(frozen=True, slots=True)
 class _Holders:
-    """What NVML says that each process holds: the worker, what else is ours, all others."""
+    """NVML's memory of the worker, of this program's other processes, and of all others."""
 
     process: Reading[int]
     ours: Reading[int]
@@ -324,7 +324,7 @@ def _holders(
         process = Absent(
             f"NVML does not list our pid {worker_pid}: in a container it lists the host's pids"
         )
-        # The worker may well be among the listed ones, under the number that the host gives it.
+        # The list may contain the worker under its pid on the host.
         unknown = Absent(process.reason)
         return _Holders(process, _sum(ours), len(ours), unknown, len(strangers))
     else:
@@ -352,7 +352,7 @@ def _sum(rows: tuple[GpuProcess, ...]) -> Reading[int]:
 
 
 def cached(figures: TorchFigures) -> Reading[int]:
-    """Reserved, and neither allocated nor given to cuBLAS."""
+    """Return the reserved memory that neither tensors nor cuBLAS use."""
     return derive(
         lambda reserved, allocated, workspace: reserved - allocated - workspace,
         figures.reserved,
@@ -362,6 +362,6 @@ def cached(figures: TorchFigures) -> Reading[int]:
 
 
 def workspace_or_none(figures: TorchFigures) -> Reading[int]:
-    """Return the part of cuBLAS; zero where torch counts it as allocated."""
+    """Return the memory of cuBLAS, or zero if torch counts it as allocated."""
     absent = isinstance(figures.workspace, Absent) and not isinstance(figures.reserved, Absent)
     return Value(0) if absent else figures.workspace

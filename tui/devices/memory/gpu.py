@@ -60,11 +60,11 @@ def gpu_gauge(
     Args:
         view: the device.
         sample: the monitor's newest; ``None`` before the first.
-        torch: the allocator's figures, of whichever worker.
-        worker_pid: the worker whose figures are wanted.
-        sampled_peak: the highest that was sampled since the last reset.
+        torch: the allocator's figures, of any worker.
+        worker_pid: the worker to account for.
+        sampled_peak: the highest samples since the last reset.
         now: Unix time.
-        basis: whose moment the account is of.
+        basis: the source whose moment the account describes.
         ended: the worker has ended.
         wording: the words for the process.
     """
@@ -95,7 +95,7 @@ def gpu_gauge(
 
 
 def _find_breaks(figures: GpuFigures, terms: dict[str, Term]) -> list[str]:
-    """Return the terms that do not fit; figures of different moments are not compared."""
+    """Return contradictions between terms; figures of different moments are not compared."""
     at = CHAIN.index("process")
     chains = (CHAIN,) if figures.process_splits else (CHAIN[:at], CHAIN[at:])
     return [
@@ -106,7 +106,7 @@ def _find_breaks(figures: GpuFigures, terms: dict[str, Term]) -> list[str]:
 
 
 def releasable(torch: TorchFigures) -> Reading[int]:
-    """Whole free segments: at most this, since private pools may hold some of them."""
+    """Return the bytes in whole free segments, an upper bound: private pools may own some."""
     active = torch.allocated if isinstance(torch.active, Absent) else torch.active
     stuck = Value(0) if isinstance(torch.stuck, Absent) else torch.stuck
     return derive(
@@ -224,7 +224,7 @@ def _check_sums(figures: GpuFigures) -> list[str]:
     if ours is None or others is None or used is None or (process or 0) + ours + others <= used:
         return []
     if process is not None and process > used:
-        return []  # said by the chain already
+        return []  # the chain already reports it
     both = text.size((process or 0) + ours + others)
     return [
         f"the processes' figures add up to {both}, more than device used {text.size(used)}: "

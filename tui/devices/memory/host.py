@@ -37,15 +37,15 @@ def host_gauge(
     now: float,
     pinned: int | None = None,
 ) -> Gauge:
-    """Account for the host; its total is the bar.
+    """Account for the host's memory, whose total is the width of the bar.
 
     Args:
         sample: the monitor's newest; ``None`` before the first.
-        heap: the C library's heap, of whichever worker.
-        worker_pid: the worker that lives now; figures of another are not used.
-        sampled_peak: the highest that was sampled since the last reset.
+        heap: the C library's heap, of any worker.
+        worker_pid: the present worker; figures of other workers are ignored.
+        sampled_peak: the highest samples since the last reset.
         now: Unix time.
-        pinned: bytes that the worker has pinned; ``None`` where no GPU makes it do that.
+        pinned: bytes that the worker has pinned; ``None`` without a GPU.
     """
     total, used, available = _host(sample, now)
     unique, resident = _watched(sample, worker_pid, now)

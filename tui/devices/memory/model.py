@@ -1,6 +1,6 @@
-"""What an account of a device's memory consists of: readings, slices, terms, the gauge.
+"""The parts of an account of a device's memory: readings, slices, terms, the gauge.
 
-A reading is a value, an absence with its reason, or a value that has grown old.
+A reading is a current value, an old value, or an absence with its reason.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Value(Generic[T]):
-    """A value that is current."""
+    """A current value."""
 
     value: T
 
 
 @dataclass(frozen=True, slots=True)
 class Stale(Generic[T]):
-    """A value that was current once."""
+    """An old value."""
 
     value: T
     age_s: float | None
-    """``None`` where nobody knows how old it is."""
+    """Age in seconds; ``None`` if unknown."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """No value, and why: ``short`` stands in its place, ``reason`` is shown on focus."""
+    """A missing value: ``short`` replaces it, and ``reason`` explains it on focus."""
 
     reason: str
     short: str = "n/a"
@@ -46,14 +46,14 @@ Reading = Union[Value[T], Stale[T], Absent]
 
 
 def reading(value: T | None, reason: str | None = None) -> Value[T] | Absent:
-    """Return a field of a message and the reason that came with it, as a reading."""
+    """Make a reading of a message's field and the reason for its absence."""
     if value is not None:
         return Value(value)
     return Absent(reason or "not reported")
 
 
 def get_value(read: Reading[T]) -> T | None:
-    """Return the value, current or old; ``None`` for an absence."""
+    """Return the current or old value, or ``None`` for an absence."""
     return None if isinstance(read, Absent) else read.value
 
 
@@ -68,12 +68,12 @@ def format_reading(read: Reading[T], text: Callable[[T], str]) -> str:
 
 
 def mark_stale(read: Reading[T], age_s: float | None, reason: str) -> Reading[T]:
-    """Return a current value as an old one; an absence stays what it is."""
+    """Return a current value as an old one, and an absence unchanged."""
     return Stale(read.value, age_s, reason) if isinstance(read, Value) else read
 
 
 def derive(compute: Callable[..., R], *sources: Reading[T]) -> Reading[R]:
-    """Compute a reading from others: absent if one of them is, as old as the oldest."""
+    """Compute a reading from others: absent if one is absent, otherwise as old as the oldest."""
     values: list[T] = []
     oldest: Stale[T] | None = None
     for source in sources:
@@ -92,24 +92,24 @@ def _is_older(a: Stale[T], b: Stale[T]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AccountWording:
-    """The words of an account for the process that it is of."""
+    """The words of an account about its process."""
 
     about: str
-    """What that process is."""
+    """A name for the process."""
     others: str
-    """What the others are."""
+    """A name for the other processes."""
     since: str
-    """When its counts began."""
+    """The start of its counts."""
     source: str
-    """Where torch's figures come from."""
+    """The source of torch's figures."""
     no_workspace: str
     busy: str
-    """Why NVML's newest reading is not split by what torch says."""
+    """The reason that torch's figures do not split NVML's newest reading."""
     ended: str
     frees: str
-    """What would return its cache; empty for the key of this program."""
+    """The action that releases its cache; empty for the key of this program."""
     pinned: bool
-    """Whether it says what it has pinned of the host's memory."""
+    """The process reports its pinned host memory."""
 
 
 WORKER = AccountWording(
@@ -138,26 +138,26 @@ OUTSIDE = AccountWording(
 
 @dataclass(frozen=True, slots=True)
 class ProcessMemory:
-    """What another process holds of a device, by NVML and, where it may be read, by torch."""
+    """Another process's memory on a device, by NVML and, if readable, by torch."""
 
     pid: int
     command: str | None
     key: tuple[int, float | None, str] | None
-    """Key of its allocator in the watched processes; ``None`` where that is not read."""
+    """Key of its allocator in the watched processes; ``None`` if it is not read."""
     process: Reading[int]
     allocated: Reading[int]
     cached: Reading[int]
     context: Reading[int]
     peak: Reading[int]
-    """The most that tensors held since the process began, or since it reset that."""
+    """The peak of tensor memory since the process started, or since its last reset."""
     retries: Reading[int]
     ooms: Reading[int]
     advice: str = ""
-    """What would help where they are absent."""
+    """Advice about absent figures."""
 
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:
-        """Keys and sizes of what makes up the process's figure; none where that is not known."""
+        """Keys and sizes of the parts of the process's figure; none if unknown."""
         sizes = [get_value(each) for each in (self.allocated, self.cached, self.context)]
         known = [size for size in sizes if size is not None and size >= 0]
         return tuple(zip(OTHER_PARTS, known, strict=True)) if len(known) == len(sizes) else ()
@@ -172,7 +172,7 @@ class Slice:
     """A part of the bar. The known slices of a gauge add up to its total."""
 
     key: str
-    """Names its glyph and its colour."""
+    """The key of its glyph and its color."""
     label: str
     bytes: Reading[int]
 
@@ -185,23 +185,23 @@ class Term:
     label: str
     bytes: Reading[int]
     source: str
-    """Who says so: torch memory_stats, NVML, the operating system, or derived from those."""
+    """The source: torch memory_stats, NVML, the operating system, or derived from those."""
     about: str = ""
 
 
 PINNED = "pinned"
-"""Key of the term that is told beside a device's account: memory of the host, in no bar."""
+"""Key of the term for pinned host memory, which is beside a device's account and in no bar."""
 
 
 def pinned_term(size: Reading[int]) -> Term:
-    """Return the term for host memory that torch has pinned, in use or cached."""
+    """Return the term for torch's pinned host memory, in use or cached."""
     about = "of the host: locked by torch for copies, cache included"
     return Term(PINNED, "pinned host memory", size, "torch host_memory_stats", about)
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """How often something happened since the last run began."""
+    """A count of events since the start of the last run."""
 
     label: str
     count: Reading[int]
@@ -210,7 +210,7 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """The memory of one device, who holds it, and what does not fit together."""
+    """The account of one device's memory, with contradictions between its figures."""
 
     total: Reading[int]
     slices: tuple[Slice, ...]
@@ -218,18 +218,18 @@ class Gauge:
     peaks: tuple[Term, ...]
     counters: tuple[Counter, ...]
     would_free: Reading[int]
-    """What emptying the cache would return at most."""
+    """The most bytes that emptying the cache would return."""
     warnings: tuple[str, ...]
     explanation: tuple[str, ...]
-    """Sentences that say where the memory is."""
+    """Sentences that explain the use of the memory."""
     others: tuple[ProcessMemory, ...] = ()
-    """The processes that are not this program's and use torch, the largest first."""
+    """Other programs' torch processes, largest first."""
     wording: AccountWording = WORKER
     unified: bool = False
     """The device has no memory of its own: the total is the host's."""
 
     def term(self, key: str) -> Term:
-        """One term or peak by its key.
+        """Return the term or peak with this key.
 
         Raises:
             KeyError: the account has no such term.
@@ -241,17 +241,17 @@ class Gauge:
 
     @property
     def known(self) -> tuple[Slice, ...]:
-        """The slices whose size is known, in the order in which they are drawn."""
+        """The slices of known size, in drawing order."""
         return tuple(part for part in self.slices if not isinstance(part.bytes, Absent))
 
 
 def clip(value: int | None, low: int, high: int) -> int:
-    """``value`` within bounds; nothing counts as ``low``."""
+    """Limit ``value`` to bounds; ``None`` counts as ``low``."""
     return low if value is None else max(low, min(value, high))
 
 
 def copy_age(value: int, other: Reading[int]) -> Reading[int]:
-    """Return a size that was worked out, as old as what it was worked out from."""
+    """Return a computed size with the age of its source."""
     return Stale(value, other.age_s, other.reason) if isinstance(other, Stale) else Value(value)
 
 
@@ -259,8 +259,8 @@ def find_chain_breaks(chain: tuple[Term, ...], causes: dict[str, str]) -> list[s
     """Return a sentence for each known term that is larger than the next known one.
 
     Args:
-        chain: terms that must not fall, smallest first; absent ones are left out.
-        causes: what may explain a break, by the key of the term that is too small.
+        chain: terms in ascending order; absent terms are skipped.
+        causes: possible causes of a break, by the key of the term that is too small.
     """
     known = [term for term in chain if not isinstance(term.bytes, Absent)]
     sentences = []

@@ -1,4 +1,4 @@
-"""What other processes hold of a GPU: NVML's figure, split by what is read of torch in each."""
+"""Other processes' memory on a GPU: NVML's figure, split by the figures of their torch."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ NO_TORCH = Absent("no CUDA build of torch is known to be loaded in it", "")
 def other_processes(
     known: WatchedProcesses, view: DeviceView, worker_pid: int | None, now: float
 ) -> tuple[ProcessMemory, ...]:
-    """Return the torch processes on a device that are not this program's, the largest first.
+    """Return other programs' torch processes on a device, largest first.
 
     Args:
-        known: what the watch reads.
+        known: the processes of the watch.
         view: the device.
         worker_pid: this program's worker.
         now: Unix time.
@@ -56,7 +56,7 @@ def other_process(
     """Return the memory of a process that NVML lists on a device.
 
     Args:
-        known: what the watch reads.
+        known: the processes of the watch.
         view: the device.
         row: the process on it.
         now: Unix time.
@@ -73,7 +73,7 @@ def other_process(
 
 
 def unplaced(allocator: Allocator, now: float) -> ProcessMemory:
-    """Return the memory that a process has on a device nobody can name.
+    """Return a process's memory on an unidentified device.
 
     Args:
         allocator: of the process on it.
@@ -84,7 +84,7 @@ def unplaced(allocator: Allocator, now: float) -> ProcessMemory:
 
 
 def why_not(told: TorchProcess) -> Absent:
-    """Why there are no figures of a process's allocator; its short form is one word."""
+    """Return the reason for missing allocator figures; its short form is one word."""
     if told.reason:
         return Absent(told.reason, told.word or "unread")
     return Absent("its allocator is not tied to this device, or has not been read yet", "unread")
@@ -140,7 +140,7 @@ def account_in(
         machine: its state.
         allocator: of the process on its device.
         now: Unix time.
-        unpaired: why the figures are of no device of the present; empty where they may be.
+        unpaired: the reason that the figures match no present device; empty if they may match.
     """
     if unpaired:
         gauge = gpu_gauge(
@@ -166,13 +166,13 @@ def account_of(
     device_peak: MemoryPoint,
     now: float,
 ) -> Gauge:
-    """Return the account of a device's memory for one process on it, as for this program's worker.
+    """Account for a device's memory from the view of one process, as for this program's worker.
 
     Args:
-        allocator: of the process on the device.
-        view: the device; ``None`` where it cannot be told which that is.
+        allocator: the process's allocator on the device.
+        view: the device; ``None`` if it is not identified.
         sample: the monitor's newest.
-        device_peak: the highest that was sampled of the device.
+        device_peak: the highest samples of the device.
         now: Unix time.
     """
     figures, peak = allocator.figures, replace(allocator.peak, used=device_peak.used)

@@ -1,4 +1,4 @@
-"""The memory tab: the full account of a device's memory; and that of a process among others."""
+"""The memory tab, and the same account for the memory of another process."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from tui.kit.lines import Line
 from tui.kit.pane import FittedView, FooterBar, LinesView
 
 SHARE = 3
-"""The histories take at most one in so many rows of the screen."""
+"""The histories take at most one ``SHARE``-th of the screen's rows."""
 
 
 class MemoryView(AccountPane):
-    """Bar, history, every term with its source or its reason, peaks, processes, the device."""
+    """The full account: bar, histories, terms with sources or reasons, peaks, processes, device."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset(
         {Topic.MEMORY, Topic.DEVICES, Topic.SELECTION, Topic.ALLOCATORS}
@@ -61,7 +61,7 @@ class MemoryView(AccountPane):
         *,
         id: str | None = "memory-view",  # noqa: A002 (Textual's name)
     ) -> None:
-        """Show the selected device of a store; arguments as of :class:`AccountPane`."""
+        """Show the selected device; the arguments are those of :class:`AccountPane`."""
         super().__init__(machine, clock, id=id)
         self.legend = LinesView(self._legend)
         self.legend.can_focus = False
@@ -77,22 +77,22 @@ class MemoryView(AccountPane):
         return legend(self.gauge, cells)
 
     def history_rows(self, cells: int, most: int) -> int:
-        """Rows of the histories, at most so many."""
+        """Return the rows of the histories, at most ``most``."""
         return whole_rows(self.view, self.machine.sample, cells, most)
 
     def history_lines(self, cells: int, rows: int) -> list[Line]:
-        """Return the histories in so many rows."""
+        """Return the histories in this many rows."""
         machine = self.machine
         points = machine.history.points(machine.selected)
         return whole_lines(self.view, points, machine.sample, self.clock(), cells, rows)
 
     def account_lines(self, cells: int) -> list[Line]:
-        """Every term with its source or its reason, then the device."""
+        """Return every term with its source or its reason, then the facts of the device."""
         facts = device_detail(self.view, self.machine.sample, self.clock())
         return account_lines(self.gauge, self.view, facts, self.machine.worker_pid, cells)
 
     def state_changed(self) -> None:
-        """Account anew; another device may have other histories."""
+        """Update the account, and the histories, which depend on the device."""
         super().state_changed()
         width, height = self.size
         rows = len(self._legend(max(1, width - 1)))
@@ -107,7 +107,7 @@ class MemoryView(AccountPane):
 
 
 class MemoryTab(CommandScreen):
-    """The tab that shows where the memory of the selected device is."""
+    """The tab with the memory account of the selected device."""
 
     TAB = "memory"
     CSS_PATH = "memory.tcss"
@@ -119,7 +119,7 @@ class MemoryTab(CommandScreen):
         self.view = MemoryView(program.machine, program.clock)
 
     def looks_at_torch(self) -> bool:
-        """Return the account splits what other processes hold."""
+        """Return whether the account splits other processes' memory."""
         return self.machine.has_other_processes()
 
     def compose(self) -> ComposeResult:
@@ -129,7 +129,7 @@ class MemoryTab(CommandScreen):
 
 
 class ProcessMemoryView(MemoryView):
-    """Bar, history, what the figures tell, every term with its source: of another process."""
+    """The full account of another process: bar, history, findings, terms with sources."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.MEMORY, Topic.DEVICES, Topic.ALLOCATORS})
     HELP = (
@@ -147,32 +147,32 @@ class ProcessMemoryView(MemoryView):
         """Show one allocator.
 
         Args:
-            machine: its state.
-            clock: Unix time now, to tell old figures.
-            allocator: of the process on its device.
+            machine: the state of the machine.
+            clock: returns the present Unix time, to recognize old figures.
+            allocator: the process's allocator on its device.
         """
         self.allocator = allocator
         super().__init__(machine, clock, id=PROCESS_MEMORY)
 
     def read_account(self) -> tuple[DeviceView, Gauge]:
-        """Return the device that the process is on, as far as that can be told, and the account."""
+        """Return the device of the process, as far as it is known, and the account."""
         return account_in(self.machine, self.allocator, self.clock())
 
     def title(self, cells: int) -> str:
-        """Whose memory it is, and what is free of the device."""
+        """Return the title: the process, and the free memory of the device."""
         return title(self.gauge, self.view, cells, f" of {self.allocator.process.pid}")
 
     def history_rows(self, cells: int, most: int) -> int:  # noqa: ARG002 (they stand in one column)
-        """Rows of the process's histories, at most so many."""
+        """Return the rows of the process's histories, at most ``most``."""
         return history_rows(most)
 
     def history_lines(self, cells: int, rows: int) -> list[Line]:
-        """Return the history of the process's memory in so many rows."""
+        """Return the history of the process's memory in this many rows."""
         points = self.allocator.recent
         return process_history(points, self.gauge, self.machine.sample, self.clock(), cells, rows)
 
     def account_lines(self, cells: int) -> list[Line]:
-        """Return the findings, then every term, then the process."""
+        """Return the findings, then every term, then the facts of the process."""
         return process_lines(
             self.allocator, self.gauge, self.view, self.machine.worker_pid, self.clock(), cells
         )

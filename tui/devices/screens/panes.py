@@ -1,4 +1,4 @@
-"""The panes above the table: what is in this box, and who holds the selected device's memory."""
+"""The panes above the table: the machine's devices, and the selected device's memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
 
 
 class DeviceProgram(Program, Protocol):
-    """The app as a screen of devices sees it."""
+    """The app's interface for the device screens."""
 
     @property
     def machine(self) -> MachineState:
@@ -34,21 +34,21 @@ class DeviceProgram(Program, Protocol):
 
     @property
     def actions(self) -> DeviceActions:
-        """What can be requested."""
+        """The requests that a screen can make."""
 
 
 class DeviceList(KeyedList):
-    """Rows whose changing columns stand side by side, so that a sample redraws few cells."""
+    """A list of devices with adjacent changing columns, so that a sample redraws few cells."""
 
     def __init__(
         self, machine: MachineState, actions: DeviceActions, clock: Callable[[], float]
     ) -> None:
-        """Show a store's devices.
+        """Show the devices of a machine.
 
         Args:
-            machine: its state.
-            actions: is asked to select a device.
-            clock: Unix time now.
+            machine: the state of the machine.
+            actions: receives requests to select a device.
+            clock: returns the present Unix time.
         """
         super().__init__()
         self._machine = machine
@@ -59,24 +59,24 @@ class DeviceList(KeyedList):
         self._shown: tuple[str, ...] = ()
 
     def sort_by(self, order: Order) -> None:
-        """Sort by something else, at once."""
+        """Change the sort order, with effect at once."""
         self.order, self._shown = order, ()
         self.rebuild()
 
     def held(self) -> str:
-        """Return the selected device, which another pane may have selected too."""
+        """Return the selected device, which another pane can also change."""
         return self._machine.selected
 
     def hold(self, key: str) -> None:
-        """Have the session select another device."""
+        """Request another selected device from the session."""
         if key != self._machine.selected:
             self._actions.select_device(key)
 
     def otherwise(self) -> None:
-        """Nowhere: no other device is selected because one has gone."""
+        """Select no other device when the selected one disappears."""
 
     def row_keys(self) -> Sequence[str]:
-        """Return the devices in their order; while figures are close, the order that was shown."""
+        """Return the devices in order; close figures do not change the displayed order."""
         machine = self._machine
         figures: dict[str, float | None] = {}
         if self.order != "index" and machine.sample:
@@ -108,7 +108,7 @@ class DeviceList(KeyedList):
         ]
 
     def rebuild(self) -> None:
-        """Make the lines anew; a device selected elsewhere comes into view."""
+        """Rebuild the lines, and scroll to a device that another pane selected."""
         super().rebuild()
         if self.cursor != self._seen:
             self._seen = self.cursor
@@ -122,12 +122,12 @@ class DevicesHeading(LineBar):
     def __init__(
         self, devices: DeviceList, machine: MachineState, sort: Callable[[Order], None]
     ) -> None:
-        """Stand above a list.
+        """Show the headings of a list.
 
         Args:
-            devices: the list, which is as wide as its columns.
-            machine: its state.
-            sort: is told what to sort by.
+            devices: the list, which has the same width as the headings.
+            machine: the state of the machine.
+            sort: receives the new sort order.
         """
         super().__init__(lambda _cells: heading(self._plan(), devices.order))
         self._devices = devices
@@ -172,13 +172,13 @@ class DevicesPane(AgingPane):
         *,
         id: str | None = "devices",  # noqa: A002 (Textual's name)
     ) -> None:
-        """Show a store's devices.
+        """Show the devices of a machine.
 
         Args:
-            machine: its state.
-            actions: is asked to select a device.
-            clock: Unix time now, to tell old figures.
-            id: the widget's.
+            machine: the state of the machine.
+            actions: receives requests to select a device.
+            clock: returns the present Unix time, to recognize old figures.
+            id: the widget's id.
         """
         super().__init__(clock, id=id)
         self.machine = machine
@@ -196,11 +196,11 @@ class DevicesPane(AgingPane):
         yield self.history
 
     def count_rows(self, history: int, notice: int = 1) -> int:
-        """Rows that the pane takes with its title, its headings and all devices.
+        """Count the pane's rows with its title, its headings and all devices.
 
         Args:
-            history: rows of each figure of the history; none for none.
-            notice: rows that there are for what is wrong with looking.
+            history: rows of each figure of the history; 0 for no history.
+            notice: the available rows for a notice on the monitor.
         """
         devices = len(self.machine.devices)
         return 2 + self.count_notice_rows(notice) + devices + block_rows(self._view, history)
@@ -211,7 +211,7 @@ class DevicesPane(AgingPane):
         self.state_changed()
 
     def next_order(self) -> None:
-        """Sort by the next of the orders."""
+        """Sort by the next order."""
         self.sort_by(ORDERS[(ORDERS.index(self.list.order) + 1) % len(ORDERS)])
 
     def state_changed(self) -> None:
@@ -226,7 +226,7 @@ class DevicesPane(AgingPane):
         self._retitle()
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Another width has room for other columns."""
+        """Choose the columns for the new width."""
         self.call_after_refresh(self.state_changed)
 
     @property
@@ -234,10 +234,10 @@ class DevicesPane(AgingPane):
         return self.machine.selected_device
 
     def _share_rows(self, notice: int) -> None:
-        """Devices come first; what is left is for the headings, then for the history.
+        """Distribute the rows: devices first, then the headings, then the history.
 
         Args:
-            notice: rows of what is wrong with looking.
+            notice: rows of the notice on the monitor.
         """
         devices = len(self.machine.devices)
         free = self.size.height - notice - devices if devices else 0
@@ -253,15 +253,15 @@ class DevicesPane(AgingPane):
         return block_lines(self._view, points, self.machine.sample, self.clock(), cells, rows)
 
     def count_notice_rows(self, most: int) -> int:
-        """Rows that what is wrong with looking takes.
+        """Count the rows of the notice on the monitor.
 
         Args:
-            most: that there are for it.
+            most: the available rows.
         """
         return len(self._draw_notice(max(1, self.size.width - 1), most))
 
     def _notice(self, cells: int) -> list[Line]:
-        # Devices come first, then their headings: without a GPU there are empty rows below them.
+        # Devices and headings have priority: without a GPU there are empty rows below them.
         room = self.size.height - len(self.machine.devices) - 1
         return self._draw_notice(cells, max(1, room))
 
@@ -276,12 +276,12 @@ class DevicesPane(AgingPane):
 
 
 class AccountPane(AgingPane):
-    """The account of the selected device's memory, as it was when the state last changed.
+    """The account of the selected device's memory at the last change of the state.
 
     Args:
-        machine: its state.
-        clock: Unix time now, to tell old figures.
-        id: the widget's.
+        machine: the state of the machine.
+        clock: returns the present Unix time, to recognize old figures.
+        id: the widget's id.
     """
 
     def __init__(
@@ -298,7 +298,7 @@ class AccountPane(AgingPane):
         self.body = LinesView(self.account_lines)
 
     def read_account(self) -> tuple[DeviceView, Gauge]:
-        """Return the device whose memory is accounted for, and the account."""
+        """Return the device and the account of its memory."""
         view = self.machine.selected_device
         return view, account(self.machine, view, self.clock())
 
@@ -307,24 +307,24 @@ class AccountPane(AgingPane):
         return title(self.gauge, self.view, cells)
 
     def account_lines(self, cells: int) -> list[Line]:
-        """Return the figures in words; a subclass says which."""
+        """Return the figures in words; subclasses implement this."""
         raise NotImplementedError
 
     def state_changed(self) -> None:
-        """Account anew and redraw what changed."""
-        # Together: a device that has gone meanwhile has no account by which to be drawn.
+        """Update the account and redraw the changes."""
+        # Read both together: a device that has disappeared meanwhile has no account to draw.
         self.view, self.gauge = self.read_account()
         self.bar.rebuild()
         self.body.rebuild()
         self.retitle(self.title(self.size.width - ROOM))
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Another size has other lines."""
+        """Rebuild the lines for the new size."""
         self.call_after_refresh(self.state_changed)
 
 
 class MemoryPane(AccountPane):
-    """Bar, legend and figures of the selected device; the screen 2 has it all."""
+    """Bar, legend and figures of the selected device; screen 2 shows the full account."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.MEMORY, Topic.SELECTION, Topic.ALLOCATORS})
     HELP = (
@@ -349,7 +349,7 @@ class MemoryPane(AccountPane):
         *,
         id: str | None = "memory",  # noqa: A002 (Textual's name)
     ) -> None:
-        """Show the selected device of a store; arguments as of :class:`AccountPane`."""
+        """Show the selected device; the arguments are those of :class:`AccountPane`."""
         super().__init__(machine, clock, id=id)
 
     def compose(self) -> ComposeResult:

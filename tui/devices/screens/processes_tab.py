@@ -1,4 +1,4 @@
-"""The processes tab: who holds the memory of the GPUs, or of the host, and what nobody does."""
+"""The processes tab: processes on the GPUs or the host, and unattributed memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tui.kit.pane import AgingPane, FooterBar, LineBar, LinesView
 
 
 class ProcessList(KeyedList):
-    """A line for each process; its cursor stays on the process."""
+    """A list with a line per process, whose cursor follows the process."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class ProcessList(KeyedList):
         torch: Callable[[], bool],
         clock: Callable[[], float],
     ) -> None:
-        """List what the owner has found.
+        """List the owner's rows.
 
         Args:
-            found: the rows in their order.
-            of_host: whether they are the host's.
-            torch: whether any of them is known to use torch.
-            clock: Unix time now, to tell ages.
+            found: returns the rows in order.
+            of_host: returns whether the rows are the host's processes.
+            torch: returns whether a listed process is known to use torch.
+            clock: returns the present Unix time, for ages.
         """
         super().__init__()
         self._found = found
@@ -72,11 +72,11 @@ class ProcessList(KeyedList):
         return next((row for row in self._found() if row.key == key), None)
 
     def row_keys(self) -> Sequence[str]:
-        """Return the rows in their order."""
+        """Return the keys of the rows in order."""
         return [row.key for row in self._found()]
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """Return a line for each: who runs it and what it holds."""
+        """Return a line per process with its user and its memory."""
         now, of_host, torch = self._clock(), self._of_host(), self._torch()
         return [
             process_line(row, now, cells, of_host=of_host, torch=torch) for row in self._found()
@@ -111,7 +111,7 @@ def _describe_consequences(row: GpuProcess, worker_pid: int | None) -> list[str]
 
 
 class ProcessesPane(AgingPane):
-    """Heading, rows with a cursor, the account of the selected device, the whole row."""
+    """The heading, the list, the account of the device, and details of the process."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset(
         {Topic.DEVICES, Topic.SELECTION, Topic.MEMORY, Topic.ALLOCATORS}
@@ -169,24 +169,24 @@ class ProcessesPane(AgingPane):
 
     @property
     def of_host(self) -> bool:
-        """Whether the host's processes are listed, not those of the GPUs."""
+        """The pane lists the host's processes instead of the GPUs' processes."""
         return self.machine.selected == CPU
 
     @property
     def torch(self) -> bool:
-        """Whether any of the listed processes is known to use torch."""
+        """A listed process is known to use torch."""
         return any(row.torch for row in self._rows)
 
     @property
     def allocator(self) -> Allocator | None:
-        """What torch holds in the process under the cursor; ``None`` where that is not read."""
+        """The allocator of the process under the cursor; ``None`` if it is not read."""
         row, known = self.table.selected, self.machine.allocators
         key = row.torch.key if row and row.torch else None
         return known.find(key) if known is not None and key is not None else None
 
     @property
     def selected(self) -> GpuProcess | None:
-        """The process under the cursor; ``None`` on a row that is none that NVML lists."""
+        """The process under the cursor; ``None`` on a row that is no process of NVML's list."""
         row = self.table.selected
         return row.process if row else None
 
@@ -196,7 +196,7 @@ class ProcessesPane(AgingPane):
         self.state_changed()
 
     def next_order(self) -> None:
-        """Sort by the next column that is there."""
+        """Sort by the next visible column."""
         shown = [
             placed.column.order
             for placed in columns(self.table.cells, of_host=self.of_host, torch=self.torch)
@@ -206,7 +206,7 @@ class ProcessesPane(AgingPane):
         self.sort_by(orders[(place + 1) % len(orders)])
 
     def state_changed(self) -> None:
-        """Read the list anew and draw what changed."""
+        """Update the list and redraw the changes."""
         self._update_host_watch()
         self._account = self._read_rows()
         self.retitle(self._format_title())
@@ -216,19 +216,19 @@ class ProcessesPane(AgingPane):
         self._whole.rebuild()
 
     def set_open(self, is_open: bool) -> None:
-        """Note that the tab was opened or left."""
+        """Record whether the tab is open."""
         self._open = is_open
         self._update_host_watch()
 
     # ---- the filter ----
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Narrow the table to what was typed."""
+        """Filter the table by the typed words."""
         event.stop()
         self.pattern = event.value.strip()
         self.state_changed()
 
-    # ---- what is shown ----
+    # ---- contents ----
 
     def _format_title(self) -> str:
         """Return the title."""
@@ -240,7 +240,7 @@ class ProcessesPane(AgingPane):
         return remainder_lines(self._account, self.machine.selected_device.label, cells)
 
     def _update_host_watch(self) -> None:
-        """Have the host's processes listed only while they are what is shown."""
+        """Request the host's processes only while the tab shows them."""
         wanted = self._open and self.of_host
         if wanted != self._watched:
             self._watched = wanted
@@ -270,7 +270,7 @@ class ProcessesPane(AgingPane):
 
 
 class ProcessesTab(CommandScreen):
-    """The tab that lists the processes and, after asking, ends one."""
+    """The tab that lists the processes and ends one after a confirmation."""
 
     TAB = "processes"
     CSS_PATH = "processes.tcss"
@@ -281,7 +281,7 @@ class ProcessesTab(CommandScreen):
         self.machine = program.machine
         self.pane = ProcessesPane(program.machine, program.actions, program.clock)
         self.memory: ProcessMemoryView | None = None
-        """In place of the table: of the process that was chosen."""
+        """The view of the chosen process's memory, which replaces the table."""
 
     def compose(self) -> ComposeResult:
         yield self.header()
@@ -289,12 +289,12 @@ class ProcessesTab(CommandScreen):
         yield FooterBar(self.program.commands, self.situation)
 
     def looks_at_torch(self) -> bool:
-        """Each row of a GPU's processes has its allocator's figures."""
+        """Return whether the rows show allocator figures, as those of GPU processes do."""
         return self.memory is not None or not self.pane.of_host
 
     @on(ProcessList.Chosen)
     def _chosen(self) -> None:
-        """Show the memory of the process under the cursor; where that is not read, say why."""
+        """Show the memory of the process under the cursor, or why it is not read."""
         allocator, row = self.pane.allocator, self.pane.table.selected
         if allocator is None:
             if (
@@ -310,7 +310,7 @@ class ProcessesTab(CommandScreen):
         self.memory = ProcessMemoryView(self.machine, self.program.clock, allocator)
         self.mount(self.memory, after=self.pane)
         self.pane.display = False
-        # The body scrolls; at once, so that the next key finds it.
+        # The body scrolls. Focus it at once, so that it receives the next key.
         self.set_focus(self.memory.body)
         self.query_one(FooterBar).rebuild()
 
@@ -319,7 +319,7 @@ class ProcessesTab(CommandScreen):
         self.query_one(FooterBar).rebuild()
 
     def situation(self) -> Situation:
-        """With whether a process that can be sent a signal is under the cursor, and the filter."""
+        """Add the filter, and whether the process under the cursor can receive a signal."""
         now = super().situation()
         return replace(
             now,
@@ -329,12 +329,12 @@ class ProcessesTab(CommandScreen):
         )
 
     def _process(self) -> GpuProcess | None:
-        """Return the process under the cursor, where it can be sent a signal."""
+        """Return the process under the cursor if it can receive a signal, else ``None``."""
         row = self.pane.selected
         return row if row is not None and refusal(row) is None else None
 
     def resumed(self, event: events.ScreenResume) -> None:
-        """Catch up with what changed while another tab was open."""
+        """Apply the changes since another tab was open."""
         self.pane.set_open(True)
         super().resumed(event)
 

@@ -1,1 +1,1 @@
-"""The children that read the machine, and what a screen can request of them."""
+"""The child processes that read the machine, and the requests that a screen can send them."""

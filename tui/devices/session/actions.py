@@ -1,4 +1,4 @@
-"""What a screen of devices can request; the session does it, a test can record it."""
+"""Requests of the device screens, which the session carries out and a test can record."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Protocol
 
 
 class DeviceActions(Protocol):
-    """Requests of the front ends. None of them waits: what comes of it is an event."""
+    """Requests of the front ends. None of them waits; results arrive as events."""
 
     def select_device(self, key: str) -> None:
-        """Make a device, by its key, the one that gauge and timing column show."""
+        """Select the device with this key for the gauge and the timing column."""
 
     def empty_cache(self, key: str) -> None:
-        """Return what the device's allocator has reserved but does not use."""
+        """Release the unused reserved memory of the device's allocator."""
 
     def reset_peaks(self, key: str) -> None:
-        """Start the device's peaks anew, torch's and the sampled ones."""
+        """Reset the device's peaks, both torch's and the sampled ones."""
 
     def set_refresh(self, seconds: float) -> None:
-        """Have samples of the devices taken that far apart from now on."""
+        """Set the interval between samples of the devices, in seconds."""
 
     def watch_host(self, wanted: bool) -> None:
-        """Have the host's processes listed with each sample, or no longer."""
+        """Start or stop listing the host's processes with each sample."""
 
     def watch_torch(self, wanted: bool) -> None:
-        """Have the allocators of other torch processes read often, or seldom.
+        """Read the allocators of other torch processes often, or seldom.
 
-        The first time that they are wanted starts what reads them.
+        The first call with ``wanted`` starts the watch.
         """

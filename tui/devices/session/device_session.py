@@ -1,4 +1,4 @@
-"""A session that reads the machine: the monitor, and the watch once somebody needs it."""
+"""A session that reads the machine with the monitor and, on demand, the watch."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tui.devices.state.machine import DeviceSelected, MachineState
 from workloads.protocol import messages
 
 FIRST_SAMPLE_S = 2.0
-"""A monitor whose first sample takes longer is not waited for; it says something after one second,
-whatever the driver does."""
+"""Seconds to wait for the monitor's first sample. The monitor reports after one second even if the
+driver does not answer."""
 Children = list[ChildProcess[Any]]
 
 
@@ -33,10 +33,10 @@ class DeviceSession:
     """The monitor and the watch, and the tasks that keep them running.
 
     Args:
-        bus: on which they publish.
+        bus: receives their events.
         machine: the state that they change.
         interval: seconds between two samples of the monitor; ``None`` for no monitor.
-        launched: a monitor of that interval that has been started already.
+        launched: a running monitor with that interval.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class DeviceSession:
         self._monitor: MonitorSupervisor | None = None
         self._watch: WatchSupervisor | None = None
         self._worker_pid: int | None = None
-        """The worker whose memory the monitor was last told to read."""
+        """The worker in the last request to the monitor to read a worker's memory."""
         self._reads_torch = False
-        """The allocators of other processes are on the screen."""
+        """The screen shows the allocators of other processes."""
         bus.subscribe(Sample, self._pass_on_sample)
-        # Of the runner, whatever changes which worker there is or whether it is starting.
+        # All events that change the runner's worker or its start.
         for kind in (
             messages.WorkerStarted,
             messages.WorkerEnded,
@@ -71,15 +71,15 @@ class DeviceSession:
     # ---- life ----
 
     def on_error(self, handler: Callable[[BaseException], None]) -> None:
-        """Have a function called with an error of our own, after which a child is kept no more."""
+        """Call a function with an internal error, after which a child is no longer restarted."""
         self._tasks.on_error = handler
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something until it ends or the session does."""
+        """Run a coroutine until it or the session ends."""
         self._tasks.spawn(work)
 
     def watch(self) -> None:
-        """Start the monitor; what it says arrives in the state of the machine."""
+        """Start the monitor, whose samples change the state of the machine."""
         if self._interval is None or self._monitor is not None:
             return
         self._monitor = MonitorSupervisor(
@@ -88,23 +88,23 @@ class DeviceSession:
         self.spawn(self._monitor.supervise())
 
     async def looked(self, patience: float = FIRST_SAMPLE_S) -> None:
-        """Wait for the first sample, or until it is known that none comes soon.
+        """Wait for the first sample, or until none is to be expected soon.
 
         Args:
-            patience: seconds, at most.
+            patience: the most seconds to wait.
         """
         if self._monitor is not None:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._monitor.looked.wait(), patience)
 
     async def stop(self) -> None:
-        """End the children and what they started, within two seconds or so."""
+        """End the children and their descendants within about two seconds."""
         self._tasks.cancel()
         await asyncio.gather(*(child.stop() for child in self._children()))
         await self._tasks.ended()
 
     def kill(self) -> None:
-        """SIGKILL to the children: for an end that cannot wait."""
+        """Send SIGKILL to the children, for an end that cannot wait."""
         for child in self._children():
             if child.running:
                 child.kill()
@@ -136,8 +136,8 @@ class DeviceSession:
 
         Args:
             pace: seconds between two readings.
-            pids: watch these processes alone; none for all of this user's.
-            children: also those that ``pids`` have started.
+            pids: watch only these processes; empty for all processes of this user.
+            children: also watch the descendants of ``pids``.
         """
         sample = self._machine.sample
         listed = () if sample is None else pids_of(sample.devices)
@@ -147,7 +147,7 @@ class DeviceSession:
         self.spawn(self._watch.supervise())
 
     def _start_watch(self) -> None:
-        """Start the watch where it is needed, but not before what a start needs is there."""
+        """Start the watch if it is needed and its requirements are met."""
         sample = self._machine.sample
         if not self._reads_torch or self._watch is not None or sample is None:
             return
@@ -156,7 +156,7 @@ class DeviceSession:
         self._watch = WatchSupervisor(self._bus.publish, listed=pids_of(sample.devices))
         self.spawn(self._watch.supervise())
 
-    # ---- what a front end requests, as ``DeviceActions`` describes it ----
+    # ---- requests of a front end, described in ``DeviceActions`` ----
 
     def select_device(self, key: str) -> None:
         self._bus.publish(DeviceSelected(key))

@@ -1,4 +1,4 @@
-"""Keeps the monitor running; what it says, and how it ends, becomes events."""
+"""A supervisor that restarts the monitor and turns its messages and its end into events."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tui.devices.monitor.messages import (
 from tui.devices.state.machine import MachineState
 
 KEPT_SAMPLES = 600
-"""Of the monitor: ten minutes at one a second."""
+"""The most stored samples of the monitor: ten minutes at one a second."""
 
 
 class SampledDevice(NamedTuple):
-    """What conditions need of a device's sample: minutes of whole samples are large."""
+    """The part of a device's sample that conditions need; minutes of whole samples are large."""
 
     id: str
     read_at: float
@@ -36,7 +36,7 @@ class SampledDevice(NamedTuple):
     temperature_c: float | None
     throttle: tuple[str, ...] | None
     processes: tuple[tuple[int, int], ...]
-    """Pids and their memory on the device, bytes, where it is known."""
+    """Pids and their bytes on the device, if known."""
 
 
 def sampled(sample: Sample) -> tuple[SampledDevice, ...]:
@@ -52,7 +52,7 @@ def sampled(sample: Sample) -> tuple[SampledDevice, ...]:
             processes=tuple(
                 (row.pid, row.memory)
                 for row in device.processes or ()
-                # As ``process_of``: else the same number may be somebody else's.
+                # As in ``process_of``: without a start, the pid may belong to another process.
                 if row.memory is not None and row.started_at is not None
             ),
         )
@@ -62,13 +62,13 @@ def sampled(sample: Sample) -> tuple[SampledDevice, ...]:
 
 
 class MonitorSupervisor(ChildSupervisor[MonitorEvent]):
-    """Keeps a monitor running, and what conditions need of its newest samples.
+    """A supervisor of the monitor that stores its newest samples for conditions.
 
     Args:
-        machine: to see which worker is to be watched.
+        machine: names the worker to watch.
         publish: receives each event.
         interval: seconds between two samples.
-        launched: a monitor of that interval that has been started already.
+        launched: a running monitor with that interval.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class MonitorSupervisor(ChildSupervisor[MonitorEvent]):
     ) -> None:
         super().__init__()
         self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
-        """The devices of the newest samples, as far as conditions are made of them."""
+        """The devices of the newest samples, reduced to the facts that conditions use."""
         self.looked = asyncio.Event()
-        """Set once there is a sample, or the first monitor has ended without one."""
+        """Set after the first sample, or after the first monitor has ended without one."""
         self._newest: Sample | None = None
         self._launched = launched
         self._machine = machine
@@ -123,7 +123,7 @@ class MonitorSupervisor(ChildSupervisor[MonitorEvent]):
         await asyncio.sleep(seconds)
 
     def watch_worker(self) -> None:
-        """Have the monitor read the memory of the worker that lives now."""
+        """Request the memory of the present worker from the monitor."""
         pid = self._machine.worker_pid
         wanted = () if pid is None else (pid,)
         seen = tuple(item.pid for item in self._newest.watched) if self._newest else ()
@@ -131,13 +131,13 @@ class MonitorSupervisor(ChildSupervisor[MonitorEvent]):
             self.child.send(Watch(wanted))
 
     def set_interval(self, seconds: float) -> None:
-        """Have the monitor sample that often from now on, and after it had to be started anew."""
+        """Set the monitor's interval in seconds, also for restarted monitors."""
         self._interval = seconds
         if self.child is not None:
             self.child.send(Pace(seconds))
 
     def watch_host(self, wanted: bool) -> None:
-        """Have the monitor list the host's processes, or no longer."""
+        """Start or stop the monitor's listing of the host's processes."""
         self._host_wanted = wanted
         self._request_host()
 

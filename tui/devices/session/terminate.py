@@ -1,6 +1,6 @@
-"""End a process of the list: with SIGTERM, and never one that has got its number since.
+"""Termination of a listed process with SIGTERM, but never of a process that has reused its PID.
 
-SIGTERM is the one signal that this program sends to a process of others.
+SIGTERM is the only signal that this program sends to processes it has not started.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import psutil
 from tui.devices.monitor.messages import GpuProcess
 
 SLACK_S = 2.0
-"""A start time is told to the second: the kernel's boot time, which it is counted from, is."""
+"""Tolerance of start times in seconds: they count from the kernel's boot time, which has a
+resolution of one second."""
 
 
 def refusal(row: GpuProcess) -> str | None:
-    """Why a process of the list cannot be sent a signal; ``None`` where it can."""
+    """Return the reason that a listed process cannot receive a signal, or ``None`` if it can."""
     if row.started_at is None:
         reason = next(
             iter(row.unavailable.values()), "it cannot be matched to a process on this machine"
@@ -31,14 +32,14 @@ def refusal(row: GpuProcess) -> str | None:
 
 
 def terminate(row: GpuProcess) -> str | None:
-    """Send SIGTERM to a process of the list, if it is still the same one.
+    """Send SIGTERM to a listed process if it is still the same process.
 
-    The process is held by a descriptor while its start is compared, so that the signal cannot
-    reach another that has got its number meanwhile (Linux 5.3; elsewhere the comparison comes
+    A descriptor refers to the process while its start is compared, so that the signal cannot
+    reach another process that has reused the PID (Linux 5.3; elsewhere the comparison comes
     right before the signal).
 
     Returns:
-        Why it was not sent, in one line; ``None`` where it was.
+        ``None`` after sending the signal, else the reason for not sending it, in one line.
     """
     problem = refusal(row)
     if problem is not None:

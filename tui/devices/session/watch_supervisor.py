@@ -1,4 +1,4 @@
-"""Keeps the watch running, which reads the allocators of PyTorch processes from outside."""
+"""A supervisor of the watch, which reads the allocators of PyTorch processes from outside."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from tui.devices.allocators.messages import (
 )
 
 ON_SCREEN_S = 0.5
-"""Between two readings while they are on the screen."""
+"""Seconds between two readings while the screen shows them."""
 IN_BACKGROUND_S = 2.0
-"""Between two readings while they are not: findings over time need no more."""
+"""Seconds between two readings otherwise, which suffices for findings over time."""
 
 
 class WatchSupervisor(ChildSupervisor[WatchEvent]):
-    """Keeps a watch running, and what it was asked for across restarts.
+    """A supervisor that restarts the watch and repeats the requests to it.
 
     Args:
         publish: receives each event.
         pace: seconds between two readings.
-        pids: watch these processes alone; none for all of this user's.
-        listed: processes that NVML lists, which are watched too.
-        children: also those that ``pids`` have started.
+        pids: watch only these processes; empty for all processes of this user.
+        listed: processes that NVML lists, also watched.
+        children: also watch the descendants of ``pids``.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
         self._wanted = LookFor(tuple(sorted(pids)), children)
         self._listed = ListedProcesses(listed)
         self._given: frozenset[object] = frozenset()
-        """Requests that the newest child was started with."""
+        """Requests passed to the newest child at its start."""
 
     def make_child(self) -> ChildProcess[WatchEvent]:
         self._given = frozenset((self._wanted, self._listed, self._pace))
@@ -104,7 +104,7 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
             self.send(wanted)
 
     def set_listed(self, pids: tuple[int, ...]) -> None:
-        """Watch the processes that NVML lists, too."""
+        """Watch the processes that NVML lists as well."""
         if pids != self._listed.pids:
             self._listed = ListedProcesses(pids)
             self.send(self._listed)

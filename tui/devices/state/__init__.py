@@ -1,1 +1,1 @@
-"""What is known of devices: readings with their age and history."""
+"""The state of devices: readings with their age and history."""

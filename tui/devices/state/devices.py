@@ -1,13 +1,13 @@
-"""The devices as NVML and torch know them together: paired, with their memory of one moment.
+"""Pairs of NVML's and torch's devices, with memory figures of the same moment.
 
-They are paired by UUID, or by PCI bus id: never by index. The two number devices differently: CUDA
-orders by speed unless told otherwise, and CUDA_VISIBLE_DEVICES hides and reorders them.
+UUIDs or PCI bus ids pair the devices, never indices. NVML and CUDA number devices differently: CUDA
+orders them by speed by default, and CUDA_VISIBLE_DEVICES hides and reorders them.
 
-NVML is read by the monitor, torch is asked in the worker, and what is made of both is a difference:
-context is what NVML counts for the worker less what torch has reserved. A difference of figures of
-two moments is wrong by all that was allocated in between. Torch's counters of what it ever reserved
-and gave back prove that ``reserved`` stood still between two of its words; a reading of NVML that
-lies between them is of one moment with both.
+The monitor reads NVML, the worker reads torch, and the context is a difference of both: NVML's
+memory of the worker minus torch's reserved memory. A difference of figures from two moments is
+wrong by all allocations in between. Torch's counters of all memory it ever reserved and returned
+prove that ``reserved`` did not change between two of its reports; an NVML reading between these
+reports is consistent with both.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from workloads.protocol.messages import TorchMemory
 from workloads.protocol.results import Environment, TorchDevice
 
 CPU = "cpu"
-"""The key of the host's processor among the devices."""
+"""The key of the host's CPU among the devices."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceView:
-    """One device under both of its names."""
+    """One device with its names in NVML and torch."""
 
     key: str
-    """Stable over its life: the NVML UUID, or torch's name where NVML knows no such device."""
+    """A stable key: the NVML UUID, or torch's name if NVML has no such device."""
     nvml: Device | None = None
     torch_device: TorchDevice | None = None
     unpaired: str | None = None
-    """Why one of the two names is missing."""
+    """The reason that one of the two names is missing."""
     before_loss: Device | None = None
-    """Of a lost device: as it was read last; ``None`` where it never was."""
+    """A lost device's last reading; ``None`` without one."""
 
     @property
     def torch(self) -> str | None:
@@ -43,7 +43,7 @@ class DeviceView:
 
     @property
     def label(self) -> str:
-        """What it is called on screen."""
+        """The device's name on the screen."""
         if self.key == CPU:
             return CPU
         return self.torch or (f"nvml:{self.nvml.nvml_index}" if self.nvml else self.key)
@@ -56,12 +56,12 @@ class DeviceView:
 
 
 def _normalize_uuid(text: str) -> str:
-    """Without the prefix: torch knows a MIG instance by the bare number too."""
+    """Remove the prefix: torch also names MIG instances by the bare number."""
     return text.lower().removeprefix("gpu-").removeprefix("mig-")
 
 
 def _normalize_bus_id(text: str) -> str:
-    """``00000000:17:00.0`` and ``0000:17:00.0`` are the same place."""
+    """Drop the domain's extra zeros: ``00000000:17:00.0`` and ``0000:17:00.0`` are equal."""
     domain, _, rest = text.lower().partition(":")
     return f"{domain.lstrip('0') or '0'}:{rest}"
 
@@ -81,14 +81,14 @@ def pair(
     no_nvml: str = "",
     no_torch: str | None = None,
 ) -> tuple[DeviceView, ...]:
-    """All devices, GPUs first in NVML's order, then those only torch knows, the CPU last.
+    """Return all devices: GPUs in NVML's order, then those that only torch reports, then the CPU.
 
     Args:
-        nvml: what the monitor saw.
-        torch_devices: what the runner's torch saw; empty while it is not known.
-        no_cuda: why it saw no CUDA device, in its own words.
-        no_nvml: why NVML could not be asked.
-        no_torch: why there is no torch to ask; ``None`` while it may still say what it sees.
+        nvml: the monitor's devices.
+        torch_devices: the devices of the runner's torch; empty while unknown.
+        no_cuda: torch's own reason for seeing no CUDA device.
+        no_nvml: the reason that NVML is unavailable.
+        no_torch: the reason that torch is unavailable; ``None`` while its report may still come.
     """
     left = [device for device in torch_devices if device.id != CPU]
     views = []
@@ -119,22 +119,22 @@ WITHOUT_NVML = (
     "NVIDIA_DRIVER_CAPABILITIES=compute,utility, otherwise LD_LIBRARY_PATH"
 )
 NOT_ASKED = "NVML is not available on this machine"
-"""Why a figure of NVML is absent; the line above the devices says why that is."""
+"""The reason for absent NVML figures; the line above the devices gives the cause."""
 
 
 def uses_cuda(environment: Environment | None) -> bool:
-    """Return whether torch has a CUDA device of NVIDIA's."""
+    """Return whether torch has an NVIDIA CUDA device."""
     if environment is None or environment.cuda is None:
         return False
     return any(device.id.startswith("cuda") for device in environment.devices)
 
 
 def reconcile_driver(driver: Driver, environment: Environment | None) -> Driver:
-    """Return the driver as the monitor found it, but never as missing where torch works with it.
+    """Return the monitor's driver facts, but never a missing driver if torch works with it.
 
     Args:
-        driver: as the monitor tells it.
-        environment: of the runner; ``None`` before it is known.
+        driver: the monitor's report.
+        environment: of the runner; ``None`` before its report.
     """
     if driver.missing and uses_cuda(environment):
         return replace(driver, missing=False, error=WITHOUT_NVML)
@@ -142,46 +142,46 @@ def reconcile_driver(driver: Driver, environment: Environment | None) -> Driver:
 
 
 SILENT_S = 1.5
-"""A worker that has not answered for so long after NVML was read is busy: it tells its memory
-between two blocks."""
+"""Seconds without a worker's report after an NVML reading until the worker counts as busy: it
+reports its memory between two blocks."""
 ENDED_S = 10.0
-"""The figures of a worker that has ended stand in for those of the next for so long: it starts,
-and makes a CUDA context, which takes seconds on a busy box."""
+"""Seconds for which an ended worker's figures stand in for those of the next worker, whose start
+and CUDA context take seconds on a busy machine."""
 KEPT_S = 4.0
-"""Samples of so long are kept, for torch's word on them is still to come."""
+"""Seconds of stored samples, which torch's next report may still match."""
 
 Basis = Literal["one moment", "torch", "NVML"]
-"""Whose moment an account is of; of ``torch`` or of ``NVML`` where the other's is another."""
+"""The source whose moment an account describes: ``torch`` or ``NVML`` if their moments differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsistentReading:
-    """The figures that an account of a GPU is made of."""
+    """The figures that make up the account of a GPU."""
 
     sample: Sample | None
     device: Device | None
-    """As NVML read it; not always the newest reading."""
+    """NVML's reading; not always the newest."""
     torch: TorchMemory | None
     basis: Basis = "one moment"
     ended: bool = False
-    """The process that torch's figures are of has ended; the next has not used the device yet."""
+    """The process of torch's figures has ended, and its successor has not used the device yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class _StablePeriod:
-    """Torch's newest words on a device, and since when ``reserved`` stands still."""
+    """Torch's newest report on a device, and the first report with the same ``reserved``."""
 
     since: float
     newest: TorchMemory
 
 
 class ConsistentReadings:
-    """What NVML and torch said lately, each with its time."""
+    """The recent readings of NVML and torch with their times."""
 
     def __init__(self) -> None:
         self._samples: deque[Sample] = deque()
         self._standing: dict[str, _StablePeriod] = {}
-        """By torch's name of the device."""
+        """Stable periods by torch's name of the device."""
 
     def copy(self) -> ConsistentReadings:
         """Return a copy that later readings do not change."""
@@ -190,28 +190,28 @@ class ConsistentReadings:
         return copied
 
     def apply_sample(self, sample: Sample) -> None:
-        """Remember a reading of NVML."""
+        """Store a reading of NVML."""
         self._samples.append(sample)
         while len(self._samples) > 2 and self._samples[0].at < sample.at - KEPT_S:
             self._samples.popleft()
 
     def apply_torch(self, told: TorchMemory) -> None:
-        """Remember what torch said."""
+        """Store a report of torch."""
         before = self._standing.get(told.device)
         still = before is not None and _is_unchanged(before.newest, told)
         since = before.since if before is not None and still else told.at
         self._standing[told.device] = _StablePeriod(since, told)
 
     def forget_torch(self) -> None:
-        """Forget torch's figures after the worker has ended and none follows it."""
+        """Drop torch's figures after the last worker has ended."""
         self._standing.clear()
 
     def find(self, view: DeviceView, worker_pid: int | None, now: float) -> ConsistentReading:
         """Return the newest figures of a device that may be subtracted from each other.
 
         Args:
-            view: the device as it is now.
-            worker_pid: the worker that lives now.
+            view: the present device.
+            worker_pid: the present worker.
             now: Unix time.
         """
         return self.find_for_process(view, view.torch, worker_pid, now)
@@ -219,12 +219,12 @@ class ConsistentReadings:
     def find_for_process(
         self, view: DeviceView, name: str | None, pid: int | None, now: float
     ) -> ConsistentReading:
-        """Return the same of any process, by its own name of the device.
+        """Return the newest figures of any process's device that may be subtracted.
 
         Args:
-            view: the device as it is now.
-            name: what the process calls it, such as ``cuda:0``.
-            pid: the process that lives now.
+            view: the present device.
+            name: the process's own name of the device, such as ``cuda:0``.
+            pid: the present process.
             now: Unix time.
         """
         sample, device = self._find_newest(view)
@@ -241,13 +241,13 @@ class ConsistentReadings:
                 read = _find_device(earlier, view.key)
                 if read is not None and _is_within(read, standing):
                     return ConsistentReading(earlier, read, torch, ended=ended)
-            # Torch says what is free too; where the host's memory is the device's, that is not it.
+            # Torch also reports free memory, but not correctly if the device shares the host's.
             if torch.device_free is not None and not device.memory.unified:
                 return ConsistentReading(sample, device, torch, "torch", ended)
         return ConsistentReading(sample, device, torch, "NVML", ended)
 
     def _find_newest(self, view: DeviceView) -> tuple[Sample | None, Device | None]:
-        """Return the newest sample whose memory and processes are of one moment, if any."""
+        """Return the newest sample whose memory and processes date from the same moment, if any."""
         if view.nvml is not None and view.nvml.memory_moved:
             for sample in reversed(self._samples):
                 read = _find_device(sample, view.key)
@@ -256,7 +256,7 @@ class ConsistentReadings:
         return (self._samples[-1] if self._samples else None), view.nvml
 
     def _is_silent(self, key: str, torch: TorchMemory, now: float) -> bool:
-        """Return whether NVML was read a while ago and torch has not said a word since."""
+        """Return whether torch has sent no report since an NVML reading some time ago."""
         for sample in self._samples:
             read = _find_device(sample, key)
             if read is not None and read.memory_read is not None:
@@ -267,10 +267,10 @@ class ConsistentReadings:
 
 
 def _is_unchanged(before: TorchMemory, after: TorchMemory) -> bool:
-    """Return whether ``reserved`` has not moved between two words of one process.
+    """Return whether ``reserved`` stayed the same between two reports of one process.
 
-    The cudaMallocAsync backend counts neither what it takes nor what it gives back: that it has as
-    much at both moments must do there.
+    The cudaMallocAsync backend counts neither taken nor returned memory: for it, equal values at
+    both moments must suffice.
     """
     return (
         before.pid == after.pid

@@ -1,4 +1,4 @@
-"""What each device did over the last minutes, when that is old, and their order by it."""
+"""The recent history of each device, the age limit of figures, and the sort order by history."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from tui.devices.state.devices import CPU, DeviceView
 from workloads.protocol.messages import TorchMemory
 
 MOST_POINTS = 900
-"""Points that are kept of each device: a quarter of an hour at one sample a second."""
+"""The most points stored per device: 15 minutes at one sample a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPoint:
-    """Bytes at one moment; ``None`` where a figure was not known then."""
+    """Bytes at one moment; ``None`` for an unknown figure."""
 
     at: float
     used: int | None = None
-    """The device's, by NVML, or by torch where there is no NVML; on the CPU the host's."""
+    """Bytes used on the device, by NVML, or by torch without NVML; for the CPU, on the host."""
     process: int | None = None
-    """Ours, by NVML; on the CPU the worker's resident memory."""
+    """Bytes of our worker, by NVML; for the CPU, the worker's resident memory."""
     allocated: int | None = None
     reserved: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Point(MemoryPoint):
-    """Memory, and how busy and how hot the device was."""
+    """Memory, load, power and temperature of a device at one moment."""
 
     utilization: float | None = None
-    """Percent of the time in which it was busy; of the CPU, of all its cores."""
+    """Percent of the time in which the device was busy; for the CPU, over all its cores."""
     power: float | None = None
     """Watts."""
     temperature: float | None = None
@@ -50,24 +50,24 @@ class History:
         self._torch: dict[str, TorchMemory] = {}
 
     def points(self, key: str) -> Sequence[Point]:
-        """Oldest first, at most :data:`MOST_POINTS` of them."""
+        """Return a device's points, oldest first, at most :data:`MOST_POINTS`."""
         return self._rings.get(key, ())
 
     def points_since(self, key: str, at: float) -> list[Point]:
-        """Those from a Unix time on, oldest first."""
+        """Return a device's points since a Unix time, oldest first."""
         found = list(itertools.takewhile(lambda point: point.at >= at, reversed(self.points(key))))
         return found[::-1]
 
     def sampled_peak(self, key: str) -> MemoryPoint:
-        """Return the highest value of each figure since the last reset; sampled, so a floor."""
+        """Return the highest sample of each figure since the last reset, a lower bound."""
         return self._peaks.get(key, MemoryPoint(0.0))
 
     def reset_peak(self, key: str) -> None:
-        """Start the sampled peaks of one device anew."""
+        """Reset the sampled peaks of one device."""
         self._peaks.pop(key, None)
 
     def apply_torch(self, event: TorchMemory, devices: tuple[DeviceView, ...]) -> None:
-        """Remember the allocator's figures for the next sample of the device."""
+        """Store the allocator's figures for the next sample of the device."""
         for view in devices:
             if view.torch == event.device:
                 self._torch[view.key] = event
@@ -94,11 +94,11 @@ class History:
             )
         point = Point(sample.at)
         device = view.nvml
-        # While the driver is silent, a sample repeats figures that were read before: no news.
+        # While the driver does not answer, a sample repeats older figures, which are no new point.
         if device and not (sample.nvml_silent_s and device.read_at < sample.at - sample.interval_s):
             row = find_process(device, worker_pid)
             memory = device.memory
-            # Where the device shares the host's memory, that is what its bar shows.
+            # The bar of a device that shares the host's memory shows the host's memory.
             used = sample.host.memory.used if memory.unified else memory.used
             point = replace(
                 point,
@@ -118,7 +118,7 @@ class History:
 
 
 def merge_peaks(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:
-    """Return the higher of each figure, at the time of the second."""
+    """Return the maximum of each figure, with the time of the second point."""
     if peak is None:
         return point
 
@@ -135,16 +135,16 @@ def merge_peaks(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:
 
 
 LATE_S = 2.0
-"""A sample may be this late, as on a busy machine, before its figures are called old."""
+"""Seconds that a sample may be late, as on a busy machine, before its figures count as old."""
 USUAL_INTERVAL_S = 1.0
 
 
 def stale_after(sample: Sample | None) -> float:
-    """Seconds after which figures are no longer drawn as current.
+    """Return the seconds after which figures count as old on the screen.
 
     Args:
-        sample: the monitor's newest, which says how far apart it takes them; ``None`` before the
-            first.
+        sample: the monitor's newest, which contains the interval between samples; ``None`` before
+            the first.
     """
     if sample is None:
         return USUAL_INTERVAL_S + LATE_S
@@ -154,10 +154,10 @@ def stale_after(sample: Sample | None) -> float:
 Order = Literal["index", "load", "memory", "heat"]
 ORDERS: tuple[Order, ...] = ("index", "load", "memory", "heat")
 MEAN_S = 10.0
-"""Seconds over which the mean of a figure is taken."""
+"""Seconds over which the mean of a figure is computed."""
 MARGINS: Mapping[Order, float] = {"load": 10.0, "memory": 2.0, "heat": 3.0}
-"""A row moves up only once its mean is ahead of the row above by more than this: points of percent
-of load and of memory, degrees Celsius of heat."""
+"""A row moves up only once its mean exceeds that of the row above by more than this: percentage
+points of load and memory, degrees Celsius of heat."""
 
 
 def compute_sort_value(view: DeviceView, points: Sequence[Point], order: Order) -> float | None:
@@ -185,9 +185,9 @@ def sort_with_hysteresis(
     """Sort the keys from the highest figure down; keep the order while figures are close.
 
     Args:
-        before: the order that was shown; keys that are new are sorted in from the end.
-        figures: by key, in the order of those without a figure and of equal ones.
-        margin: how far a key must be ahead of the one above it to pass it.
+        before: the displayed order; new keys are sorted in from the end.
+        figures: by key; their order decides between equal figures and between missing ones.
+        margin: amount by which a key must exceed the key above it to pass it.
     """
     order = [key for key in before if key in figures]
     order += [key for key in figures if key not in order]
@@ -214,8 +214,8 @@ def sort_devices(
     Args:
         views: the devices in the driver's order.
         figures: of :func:`compute_sort_value`, by key.
-        before: the order that was shown, empty where another has just been asked for.
-        order: what they are sorted by.
+        before: the displayed order; empty if the user has just changed the sort order.
+        order: the sort order.
     """
     gpus = {view.key: figures.get(view.key) for view in views if view.key != CPU}
     last = [view.key for view in views if view.key == CPU]

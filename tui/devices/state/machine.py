@@ -1,4 +1,4 @@
-"""The state of the machine: its devices, their memory, and what torch's allocators hold there."""
+"""The state of the machine: its devices, their memory, and torch's allocators on them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from workloads.protocol import messages
 from workloads.protocol.results import Environment
 
 SIMULATED = "simulated GPU, times invented"
-"""What is said wherever figures are shown that no hardware gave."""
+"""The remark beside all figures that come from no hardware."""
 _ALL = frozenset({Topic.DEVICES, Topic.MEMORY, Topic.SELECTION})
 _MEMORY = frozenset({Topic.MEMORY})
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceSelected:
-    """The user selected a device, by its key."""
+    """The user selected the device with this key."""
 
     key: str
 
@@ -50,8 +50,8 @@ class MachineState:
 
     Args:
         bus: whose events change it.
-        simulated: the GPUs are no hardware; a recording says so.
-        processes: makes the state of the watched processes.
+        simulated: the GPUs are simulated, as a recording states.
+        processes: creates the state of the watched processes.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class MachineState:
         self.forget()
 
     def forget(self) -> None:
-        """Know nothing again; the state stays the one that the front ends have."""
+        """Reset all facts in place, since the front ends share this object."""
         self.sample: Sample | None = None
         self.monitor = MonitorStatus("starting")
         self.environment: Environment | None = None
@@ -78,21 +78,21 @@ class MachineState:
         """Key of the selected device."""
         self.selected_by_user = False
         self.wanted_device = ""
-        """The one to select once it is there: its key or torch's name of it."""
+        """The device to select once it appears, by its key or torch's name."""
         self.torch_memory: dict[str, messages.TorchMemory] = {}
-        """By torch's device name; of the worker that lives now."""
+        """Allocator figures of the present worker, by torch's device name."""
         self.heap: messages.HostHeap | None = None
         self.moments = ConsistentReadings()
-        """The newest figures of NVML and torch that are of one moment."""
+        """The newest figures of NVML and torch that date from the same moment."""
         self.history = History()
         self.allocators: WatchedProcesses | None = None
-        """Of all torch processes, read from outside; ``None`` until the watch says something."""
+        """All torch processes, read from outside; ``None`` until the watch's first message."""
         self._read: dict[str, Device] = {}
-        """Of the devices that the newest sample lists: as each was read last, by its id."""
+        """The last successful reading of each device in the newest sample, by its id."""
         self.runner_answered = False
-        """The runner has said what torch sees, or that nothing can be run."""
+        """The runner has reported torch's devices, or that nothing can run."""
         self._torch_problem: str | None = None
-        """Why no torch can be used."""
+        """The reason for a missing or unusable torch."""
 
     # ---- queries ----
 
@@ -102,11 +102,11 @@ class MachineState:
         return next((view for view in self.devices if view.key == self.selected), DeviceView(CPU))
 
     def find_device(self, name: str) -> DeviceView | None:
-        """Return the device of that key (``cpu`` or a UUID) or of that name in torch."""
+        """Return the device with this key (``cpu`` or a UUID) or this name in torch."""
         return next((view for view in self.devices if name in (view.key, view.torch)), None)
 
     def torch_name(self, key: str) -> str | None:
-        """Return torch's name of the device of that key; ``None`` where it does not see it."""
+        """Return torch's name of the device with this key; ``None`` if torch does not see it."""
         if key == CPU:
             return CPU
         return next((view.torch for view in self.devices if view.key == key), None)
@@ -120,12 +120,12 @@ class MachineState:
 
     @property
     def usual_devices(self) -> tuple[str, ...]:
-        """What a run is for unless a device is named: the CPU, and the GPU column's, in torch."""
+        """The default devices of a run, by torch's names: the CPU and the GPU column's."""
         column = self.gpu_column
         return (CPU, column.torch) if column is not None and column.torch else (CPU,)
 
     def has_other_processes(self) -> bool:
-        """Return whether processes of other programs hold memory of the selected GPU."""
+        """Return whether processes of other programs use memory of the selected GPU."""
         device = self.selected_device.nvml
         rows = device.processes if device else None
         return any(not row.ours and row.pid != self.worker_pid for row in rows or ())
@@ -253,8 +253,8 @@ class MachineState:
         if wanted is not None and not self.selected_by_user:
             self.selected = wanted.key
         elif self.selected not in keys or not self.selected_by_user:
-            # The first GPU that torch can use is what people came for; where torch sees none, or
-            # has not said yet which, the first GPU.
+            # Select the first GPU that torch can use. If torch sees none or has not reported its
+            # devices yet, select the first GPU.
             gpus = [view for view in self.devices if view.key != CPU]
             usable = [view.key for view in gpus if view.torch] or [view.key for view in gpus]
             if self.selected not in usable:

@@ -29,24 +29,26 @@ from workloads.protocol.messages import TorchMemory
 POINT_S = 1.0
 """Readings closer together than this share one point of the recent history, the highest."""
 MOST_POINTS = 1200
-"""Points of the whole life of an allocator; beyond, neighbours are joined at their highest."""
+"""The most points of an allocator's whole life; beyond, neighbors merge into their maximum."""
 MOST_FLUSHES = 200
-"""Cache flushes that are remembered for each allocator, the newest."""
+"""The most cache flushes stored for each allocator; the oldest go first."""
 MOST_ENDED = 16
-"""Allocators of ended processes whose last figures are remembered."""
+"""The most allocators of ended processes whose last figures are stored."""
 MOST_SEEN = 5000
-"""Processes, and allocators of all of them together, beyond which no others are added."""
+"""The most processes, and the most allocators of all processes together."""
 OLD_S = 3.0
-"""Age from which figures are old; in the background they are read every two seconds."""
+"""Age in seconds at which figures count as old; in the background, readings are two seconds
+apart."""
 TREND_S = 1.0
-"""Between two computations of a trend, which take a millisecond or two."""
+"""Seconds between two computations of a trend, which take a millisecond or two."""
 STALLED_S, STALLED_STEPS = 3.0, 4.0
-"""A process stalls after this many seconds, and the time of this many steps, without a step."""
+"""A process counts as stalled after this many seconds, and the time of this many steps, without a
+step."""
 RATE_S = 10.0
-"""Seconds over which the steps per second are counted."""
+"""Seconds over which the step rate is computed."""
 
 Key = tuple[int, float | None, str]
-"""PID, start, and the process's own name of the device."""
+"""PID, start time, and the process's own name of the device."""
 UNPLACED = Placed(None, None, "NVML has not been read yet", "NVML has not been read yet")
 
 
@@ -57,7 +59,7 @@ class StepPoint:
     at: float
     """Unix time."""
     step: int | None
-    """Steps of all optimizers until then; ``None`` where no agent has reported any."""
+    """Steps of all optimizers until then; ``None`` before an agent's first report."""
     allocated: int
     reserved: int
 
@@ -89,25 +91,25 @@ class Allocator:
     def __init__(self, process: TorchProcess, figures: TorchMemory) -> None:
         self.process = process
         self.figures = figures
-        """The newest."""
+        """The newest reading."""
         self.placed = UNPLACED
         """The GPU of the device."""
         self.neighbours: tuple[GpuProcess, ...] = ()
-        """Other processes that NVML listed on the GPU last beside this one."""
+        """Other processes on the GPU when NVML last listed this one."""
         self.ended = ""
-        """Why no more figures come; empty while they may."""
+        """The reason that no more figures come; empty while they may come."""
         self.track = Track()
         self.recent: deque[MemoryPoint] = deque(maxlen=MOST_RECENT)
-        """Points of the last quarter of an hour, oldest first."""
+        """Points of the last 15 minutes, oldest first."""
         self.points: list[StepPoint] = []
-        """Points of its whole life, oldest first."""
+        """Points of the allocator's whole life, oldest first."""
         self.flushes: deque[CacheFlush] = deque(maxlen=MOST_FLUSHES)
         self.peak = MemoryPoint(0.0)
-        """The highest reading of each figure."""
+        """The maximum of each figure."""
         self._readings = ConsistentReadings()
         self._readings_per_point = 1
         self._missing_in_point = 0
-        """Readings that the last of :attr:`points` still takes."""
+        """The number of readings that the last of :attr:`points` can still absorb."""
         self._trend: Trend | None = None
 
     @property
@@ -116,11 +118,11 @@ class Allocator:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Findings over its life."""
+        """Findings over the allocator's life."""
         return self.track.findings()
 
     def trend(self, *, ended: bool) -> Trend:
-        """Return the trend, at most :data:`TREND_S` old; computed anew once the process has ended.
+        """Return the trend, at most :data:`TREND_S` old; recompute it after the process has ended.
 
         Args:
             ended: the process has ended.
@@ -137,7 +139,7 @@ class Allocator:
 
         Args:
             figures: the reading.
-            step: steps that the process has reported until then.
+            step: the process's reported steps until then.
         """
         flushed = figures.alloc_retries - self.figures.alloc_retries
         if flushed > 0:
@@ -171,7 +173,7 @@ class Allocator:
             self._readings_per_point, self._missing_in_point = 2 * self._readings_per_point, 0
 
     def place(self, placed: Placed) -> None:
-        """Set the GPU; a known one stays if NVML no longer lists the process there."""
+        """Set the GPU; keep a known GPU if NVML no longer lists the process there."""
         known = self.placed.id
         self.placed = placed if placed.id or known is None else replace(placed, id=known)
 
@@ -196,7 +198,7 @@ class Allocator:
         return copied
 
     def is_continued_by(self, figures: TorchMemory) -> bool:
-        """Return whether figures are of the same program, whose ``reserved_taken`` only rises."""
+        """Return whether figures belong to the same program: its ``reserved_taken`` only rises."""
         before, after = self.figures.reserved_taken, figures.reserved_taken
         return before is None or after is None or after >= before
 
@@ -207,25 +209,26 @@ class TorchProcessState:
     def __init__(self, description: TorchProcess) -> None:
         self.description = description
         self.gone = False
-        """The process was there and has ended."""
+        """The process existed and has ended."""
         self.devices: dict[str, Allocator] = {}
-        """By the process's own name of the device."""
+        """Allocators by the process's own name of the device."""
         self.silent: dict[str, str] = {}
-        """Why a device has no figures now, by its name."""
+        """Reasons for missing figures, by the device's name."""
         self.listed: dict[str, tuple[int | None, str]] = {}
-        """Memory that NVML lists for the process, by the device's id: bytes, or why not."""
+        """NVML's memory of the process by the device's id: bytes, or the reason for their absence.
+        """
         self.host_rss: int | None = None
-        """Bytes of the host's memory, as last read."""
+        """Bytes of host memory at the last reading."""
         self.steps: int | None = None
-        """Steps as its agent reported last."""
+        """The steps in its agent's last report."""
         self.steps_of: dict[str, int] = {}
-        """Steps of each program that the process has executed, by the program's name."""
+        """Steps of each program that the process has executed, by program name."""
         self._reported: deque[tuple[float, int]] = deque()
         self._stepped_at: float | None = None
         """Unix time of the newest step."""
 
     def apply_steps(self, at: float, steps: int, program: str = "") -> None:
-        """Apply the agent's count of steps; each program that the process executes starts at 0."""
+        """Apply the agent's step count, which starts at 0 in each program of the process."""
         self.steps_of[program] = max(steps, self.steps_of.get(program, 0))
         before, self.steps = self.steps, sum(self.steps_of.values())
         if before is not None and self.steps > before:
@@ -244,7 +247,7 @@ class TorchProcessState:
 
     @property
     def stalled_s(self) -> float | None:
-        """Seconds without a step, where that is much longer than a step has taken; else ``None``.
+        """Seconds since the last step if a step takes far less time, else ``None``.
 
         A rate over the last seconds would only fall slowly.
         """
@@ -257,32 +260,32 @@ class TorchProcessState:
 
     @property
     def figures(self) -> tuple[TorchMemory, ...]:
-        """The newest of each device."""
+        """The newest figures of each device."""
         return tuple(each.figures for each in self.devices.values())
 
     def describe(self, description: TorchProcess) -> None:
-        """Apply the newest description of the process, which runs."""
+        """Apply the newest description of the running process."""
         self.description = description
         for allocator in self.devices.values():
             allocator.process, allocator.ended = description, ""
 
     def end(self, reason: str) -> None:
-        """Mark its allocators as ended; an earlier reason stays."""
+        """Mark the process's allocators as ended; keep an earlier reason."""
         for allocator in self.devices.values():
             allocator.ended = allocator.ended or reason
 
 
 class WatchedProcesses:
-    """All PyTorch processes that a watch reads, by the events of the watch and of the monitor."""
+    """All PyTorch processes of a watch, built from the events of the watch and the monitor."""
 
     def __init__(self) -> None:
         self.status = WatchStatus("starting")
         self.processes: tuple[TorchProcess, ...] = ()
-        """As the watch listed them last."""
+        """The processes in the watch's last list."""
         self.seen: dict[tuple[int, float | None], TorchProcessState] = {}
-        """By pid and start, in the order in which they were first listed."""
+        """Processes by pid and start, in the order of their first listing."""
         self._newest: dict[int, TorchProcessState] = {}
-        """By pid: of two processes that had the same pid, the later."""
+        """Processes by pid; of two processes with the same pid, the later."""
         self._allocator_count = 0
         self._sample: Sample | None = None
         self._newly_placed: dict[str, Placed] = {}
@@ -291,10 +294,10 @@ class WatchedProcesses:
     # ---- events ----
 
     def apply(self, event: object) -> bool:
-        """Apply an event of the watch; return whether it changed anything that is shown.
+        """Apply an event of the watch; return whether it changed anything on the screen.
 
         Raises:
-            TypeError: the event is not of the watch.
+            TypeError: the event does not come from the watch.
         """
         if isinstance(event, WatchStatus):
             self.status = event
@@ -313,7 +316,7 @@ class WatchedProcesses:
         there = set()
         for description in event.processes:
             if description.start is None and description.refused:
-                continue  # it was asked for by its pid, and is not there
+                continue  # requested by its pid, but no such process
             there.add(description.pid)
             process = self._newest.get(description.pid)
             start = None if process is None else process.description.start
@@ -329,7 +332,7 @@ class WatchedProcesses:
         self._place()
 
     def _add(self, description: TorchProcess) -> TorchProcessState | None:
-        """Add a process; ``None`` where there are :data:`MOST_SEEN` already."""
+        """Add a process; return ``None`` if there are :data:`MOST_SEEN` already."""
         if len(self.seen) >= MOST_SEEN:
             return None
         earlier = self._newest.get(description.pid)
@@ -343,14 +346,14 @@ class WatchedProcesses:
     def _describe(self, process: TorchProcessState, description: TorchProcess) -> None:
         """Apply the newest description of a process."""
         if description.command != process.description.command:
-            # The kernel lets a process keep its pid and its start when it executes another program.
+            # A process keeps its pid and its start when it executes another program.
             process.end("the process runs another program")
             self._allocator_count -= len(process.devices)
             process.devices.clear()
         process.describe(description)
 
     def _forget_ended(self) -> None:
-        """Forget processes that have ended, but for the newest :data:`MOST_ENDED` allocators."""
+        """Drop ended processes except those of the newest :data:`MOST_ENDED` allocators."""
         ended = [
             (process, name)
             for process in self.seen.values()
@@ -389,7 +392,7 @@ class WatchedProcesses:
         return changed
 
     def _apply_host(self, event: ProcessFigures) -> None:
-        """Apply the memory of the host, and the reasons for missing figures."""
+        """Apply the host memory and the reasons for missing figures."""
         for process in self._newest.values():
             process.silent = {}
         for name, why in event.unavailable.items():
@@ -411,12 +414,12 @@ class WatchedProcesses:
         return allocator
 
     def _find_reported(self, pid: int) -> TorchProcessState | None:
-        """Return the process that figures are of; ``None`` where they are not to be used."""
+        """Return the process of the figures, or ``None`` if the figures must not be used."""
         process = self._newest.get(pid)
         return None if process is None or process.gone else process
 
     def _continued(self, process: TorchProcessState, figures: TorchMemory) -> Allocator | None:
-        """Return the allocator whose next reading the figures are; ``None`` for a new one."""
+        """Return the allocator that the figures continue; ``None`` for a new allocator."""
         known = process.devices.get(figures.device)
         if known is None or known.is_continued_by(figures):
             return known
@@ -429,7 +432,7 @@ class WatchedProcesses:
         """Apply a reading of NVML: the device and the memory of each process.
 
         Returns:
-            What has changed since the last sample.
+            The changes since the last sample.
         """
         self._sample = sample
         for allocator in self.allocators():
@@ -440,7 +443,7 @@ class WatchedProcesses:
         return DevicesPlaced(sample.at, changed) if changed else None
 
     def _place(self) -> None:
-        """Find the GPU of each device of each process that runs."""
+        """Find the GPU of each device of each running process."""
         if self._sample is None:
             return
         devices = self._sample.devices
@@ -467,7 +470,7 @@ class WatchedProcesses:
     # ---- queries ----
 
     def allocators(self) -> Sequence[Allocator]:
-        """Return all allocators, those of ended processes among them."""
+        """Return all allocators, including those of ended processes."""
         return [each for process in self.seen.values() for each in process.devices.values()]
 
     def find(self, key: Key) -> Allocator | None:
@@ -485,7 +488,7 @@ class WatchedProcesses:
         return None
 
     def process(self, pid: int | None, started_at: float | None) -> TorchProcess | None:
-        """Return the description of a process; ``None`` where it is not known to use torch."""
+        """Return the description of a process; ``None`` if it is not known to use torch."""
         return next(
             (
                 each
@@ -497,7 +500,7 @@ class WatchedProcesses:
 
     @property
     def listed(self) -> bool:
-        """Whether NVML lists any process whose start is known."""
+        """NVML lists a process with a known start."""
         devices = () if self._sample is None else self._sample.devices
         return any(row.started_at is not None for each in devices for row in each.processes or ())
 
@@ -514,7 +517,7 @@ def rows_on(identity: str, devices: Iterable[Device]) -> tuple[GpuProcess, ...]:
 
 
 def parse_pid(digits: str) -> int:
-    """Parse a pid; return 0, which no process has, for anything else."""
+    """Parse a pid; return 0, the pid of no process, for anything else."""
     return int(digits) if digits.isdecimal() and len(digits) <= 10 else 0
 
 

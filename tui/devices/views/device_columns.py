@@ -1,4 +1,4 @@
-"""The columns of the devices pane: which there are at a width, and their headings. Pure."""
+"""The columns of the devices pane at each width, and their headings. Pure."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ MARK = 2
 UTILISATION = 4
 TEMPERATURE = 5
 POWER, POWER_OF = 6, 10
-"""Without and with the limit."""
+"""Cells of the power column without and with the limit."""
 MEMORY, MEMORY_LONG = 12, 15
-"""With the unit as one letter and in full."""
+"""Cells of the memory column with a one-letter unit and with the full unit."""
 CLOCKS = 13
 STATUS = 23
 NAME = (12, 16)
 HISTORY_FROM = 96
-"""Cells of a row from which its history stands in it."""
+"""Cells that a row needs to contain its history."""
 HISTORY_LEAST = 16
 
 _NOISE = re.compile(
     r"\((R|TM|r|tm)\)|\bCPU\b|\bProcessor\b|\b\d+-Core\b|@\s*[\d.]+\s*GHz", re.ASCII
 )
 _SIZE = re.compile(r"[ -]?\b\d+ ?GB\b", re.ASCII)
-"""Of the memory, which has a column. The size in the name of a MIG profile, in small letters, says
-which profile it is."""
+"""The memory size in a device's name, which the memory column repeats. The size in the name of a
+MIG profile is in lower case and stays, because it identifies the profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class DeviceColumns:
     label: int
     name: int
     load: int
-    """The bar of the utilisation."""
+    """The utilization bar."""
     filled: int
-    """The bar of the memory."""
+    """The memory bar."""
     memory: int
     temperature: int
     power: int
@@ -50,14 +50,14 @@ class DeviceColumns:
     status: int
     history: int
     layout: Layout[None]
-    """With the headings; the rows are drawn cell by cell, as some stand in several columns."""
+    """The layout with headings; rows are drawn cell by cell, as some cells span several columns."""
 
 
 def columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
-    """Choose the columns that fit; the bars fill the width.
+    """Choose the columns that fit and let the bars fill the width.
 
     Args:
-        views: all devices, since the columns of all rows stand under each other.
+        views: all devices, since all rows share the columns.
         width: cells of a row.
     """
     layout = fit_columns(_columns(views, width), width)
@@ -80,10 +80,9 @@ def columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
 
 _GPU = " " * MARK + "gpu"
 _UNIT, _LIMIT = "", " "
-"""Columns without a heading: the rest of a unit, behind the memory, and of a limit, before the
-power."""
+"""Names of the columns without a heading: the rest of the memory's unit, and the power limit."""
 _BAR_GAP = 1
-"""Between a bar and its figure, which are one column to who looks at it."""
+"""Cells between a bar and its figure, which together look like one column."""
 
 
 def _history() -> str:
@@ -91,7 +90,7 @@ def _history() -> str:
 
 
 def _beside_bars(least: int) -> int:
-    """Return the cells that both columns with bars have where each bar has ``least``."""
+    """Return the cells of both bar columns if each bar has ``least`` cells."""
     return 2 * (least + _BAR_GAP) + UTILISATION + MEMORY
 
 
@@ -136,17 +135,17 @@ def _columns(views: tuple[DeviceView, ...], width: int) -> list[Column[None]]:
 
 
 def measure_row(plan: DeviceColumns) -> int:
-    """Cells of a row."""
+    """Return the cells of a row."""
     return plan.layout[-1].end if plan.layout else 0
 
 
 def heading(plan: DeviceColumns, by: Order) -> Line:
-    """Return the names of the columns; the one that the rows are sorted by is marked."""
+    """Return the column names, with a mark on the sort column."""
     return heading_line(plan.layout, by)
 
 
 def find_order(plan: DeviceColumns, cell: int) -> Order | None:
-    """Return the order that the heading in a cell sorts by; ``None`` for none."""
+    """Return the sort order of the heading at a cell, or ``None`` without a heading there."""
     found = order_at(plan.layout, cell)
     return next((order for order in ORDERS if order == found), None)
 
@@ -155,7 +154,7 @@ def find_order(plan: DeviceColumns, cell: int) -> Order | None:
 
 
 def shorten_name(view: DeviceView) -> str:
-    """Return the name without words that all devices of its kind share, and without its size."""
+    """Return a device's name without the vendor's common words and without the memory size."""
     if view.key == CPU:
         return shorten_cpu_model(view.name)
     name = view.name.removeprefix("NVIDIA ")
@@ -163,11 +162,11 @@ def shorten_name(view: DeviceView) -> str:
 
 
 def find_shared_name(views: tuple[DeviceView, ...]) -> str | None:
-    """Return the name of all GPUs where it is the same: the title has it then, and no row."""
+    """Return the name that all GPUs share, which the title shows instead of each row."""
     names = {shorten_name(view) for view in views if view.key != CPU}
     return names.pop() if len(names) == 1 else None
 
 
 def shorten_cpu_model(model: str) -> str:
-    """``AMD EPYC 9654`` for ``AMD EPYC 9654 96-Core Processor``."""
+    """Shorten a CPU's name, such as ``AMD EPYC 9654 96-Core Processor`` to ``AMD EPYC 9654``."""
     return " ".join(_NOISE.sub(" ", model).split())

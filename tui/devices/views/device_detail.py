@@ -1,6 +1,6 @@
-"""Everything that is known of one device, and what its memory is made up of. Pure.
+"""All known facts of one device and the parts of its memory. Pure.
 
-What is not known has its reason.
+Unknown facts show a reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph
 
 T = TypeVar("T")
 Fact = tuple[str, str]
-"""A label and what is to be said."""
+"""A label and its text."""
 CONTAINER = (
     "NVML lists the host's processes, and a container sees none of them, or numbers that are the "
     "host's: start the container with --pid=host to have them named"
@@ -32,7 +32,7 @@ RESIDENT = (
 
 
 def device_detail(view: DeviceView, sample: Sample | None, now: float) -> list[Fact]:
-    """Labels and values of a device, in the order in which they are read.
+    """Return the labels and values of a device in display order.
 
     Args:
         view: the device.
@@ -168,12 +168,12 @@ def _cpu(view: DeviceView, sample: Sample | None, now: float) -> list[Fact]:
     return facts
 
 
-# ---- who holds its memory ----------------------------------------------------------------------
+# ---- the parts of its memory -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """A line below the processes: what no process of the list accounts for."""
+    """A line below the processes: memory that no listed process accounts for."""
 
     label: str
     memory: int | None
@@ -183,15 +183,15 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True)
 class Holders:
-    """What the memory of one device is made up of."""
+    """The processes and the remainders that make up the memory of one device."""
 
     remainders: tuple[Remainder, ...]
     notes: tuple[str, ...]
-    """What is to be known of the list, a line each."""
+    """Remarks about the list, one per line."""
 
 
 def holders(view: DeviceView, sample: Sample | None, now: float) -> Holders:
-    """Return the memory of a device's processes together, and the remainder to its figure.
+    """Return the total memory of a device's processes, and the remainder of its used memory.
 
     Args:
         view: the device.
@@ -243,7 +243,7 @@ def _gpu_holders(device: Device, before_loss: Device | None, sample: Sample, now
 
 
 def _unattributed(used: int | None, known: int, unnamed: int, *, listed: bool) -> Remainder:
-    """Return the used memory less that of the listed processes."""
+    """Return the used memory minus the memory of the listed processes."""
     if used is None:
         return Remainder("unattributed", None, "the device's own figure is not known")
     rest = used - known
@@ -292,7 +292,7 @@ def remainder_lines(found: Holders, label: str, cells: int) -> list[Line]:
 
     Args:
         found: the account of one device.
-        label: what the device is called.
+        label: the device's name on the screen.
         cells: width of a line.
     """
     parts = [

@@ -28,20 +28,20 @@ from tui.devices.views.history import draw_history, figures
 from tui.kit.lines import Line, Span, TextStyle, fit, left, right, wrap
 
 WARM_C, HOT_C = 10.0, 2.0
-"""Degrees below the slowdown threshold from which a device is warm, and from which it is hot."""
+"""Degrees Celsius below the slowdown threshold at which a device counts as warm, and as hot."""
 AT_CAP = 0.97
-"""Share of the power limit from which a device is at its cap: the driver holds it just below."""
+"""Share of the power limit at which a device counts as capped: the driver stays just below it."""
 LOST_ROOM = 24
-"""Cells that the reason of a loss takes at least: with fewer there are no figures beside it."""
+"""The fewest cells for the reason of a loss; with less room, no figures stand beside it."""
 FULL = 0.95
-"""Share of the memory in use from which the bar says so."""
+"""Share of the memory in use at which the bar marks the memory as full."""
 
 _GRAVEST_FIRST = (*HARMFUL_REASONS, "reliability", "board_limit", "sw_power_cap")
 WAITING = "waiting for the monitor"
 
 
 def notice(sample: Sample | None, monitor: MonitorStatus, now: float) -> str:
-    """One line on what is wrong with looking itself; empty where nothing is."""
+    """Return one line on a problem of the monitor itself, or an empty string without one."""
     if monitor.status in ("ended", "unusable", "restarting"):
         state = "is restarting" if monitor.status == "restarting" else "has ended"
         return f"the monitor {state}" + (f": {monitor.reason}" if monitor.reason else "")
@@ -63,14 +63,14 @@ def notice(sample: Sample | None, monitor: MonitorStatus, now: float) -> str:
 def notice_lines(
     sample: Sample | None, monitor: MonitorStatus, now: float, width: int, rows: int = 1
 ) -> list[Line]:
-    """Return the notice, cut at the end of the last row; empty where there is none.
+    """Return the lines of the notice, cut at the end of the last row, or none without a notice.
 
     Args:
-        sample: the newest.
-        monitor: how it is.
+        sample: the newest sample.
+        monitor: the monitor's status.
         now: Unix time.
         width: cells of a row.
-        rows: that it may take, at least one.
+        rows: the most rows that the notice may take, at least one.
     """
     message = notice(sample, monitor, now)
     if not message:
@@ -89,14 +89,14 @@ def notice_lines(
 def devices_title(
     machine: MachineState, now: float, width: int, *, folded: bool, order: Order = "index"
 ) -> str:
-    """How many GPUs there are, of which kind; of a folded pane, what matters most in it.
+    """Return the number and the kind of the GPUs; for a folded pane, the most important figures.
 
     Args:
-        machine: its state.
+        machine: the state of the machine.
         now: Unix time.
         width: cells of the title.
         folded: the rows are not on the screen.
-        order: what the rows are sorted by.
+        order: the sort order of the rows.
     """
     gpus = [view for view in machine.devices if view.key != CPU]
     name = find_shared_name(machine.devices)
@@ -109,7 +109,7 @@ def devices_title(
     def words(*parts: str) -> str:
         return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _format_slowdowns(machine)
 
-    # What is wrong with a GPU stands at the end; the heading marks the order too.
+    # Problems of GPUs stand at the end; the heading also marks the order.
     titles = [
         words(*count, *kind, *seen, *sorted_by),
         words(*count, *kind, *seen),
@@ -126,14 +126,14 @@ def devices_title(
 
 
 def _summarize(view: DeviceView, sample: Sample | None) -> str:
-    """Return a device in a few words."""
+    """Describe a device in a few words."""
     found = _read_memory(view, sample)
     use = text.percent(_read_load(view, sample))
     return f"{view.label} {use} {text.size_pair(*found)}" if found else f"{view.label} {use}"
 
 
 def _format_slowdowns(machine: MachineState) -> str:
-    """How many GPUs have their clocks held back, by heat or a fault and by their power cap."""
+    """Count the GPUs with reduced clocks, by cause: heat or a fault, and the power cap."""
     reasons = [
         rank_throttle_reasons(view.nvml)
         for view in machine.devices
@@ -149,19 +149,19 @@ def _format_slowdowns(machine: MachineState) -> str:
 
 
 def rank_throttle_reasons(device: Device) -> tuple[str, ...]:
-    """Why the clocks are held back, the gravest first; being idle is no reason."""
+    """Return the reasons for reduced clocks, the most serious first, without idleness."""
     reasons = [reason for reason in device.throttle or () if reason not in ("idle", "none")]
     order = {reason: rank for rank, reason in enumerate(_GRAVEST_FIRST)}
     return tuple(sorted(reasons, key=lambda reason: order.get(reason, len(order))))
 
 
 def shorten_reason(reason: str) -> str:
-    """``hw_thermal`` for ``hw_thermal_slowdown``; ``hw_slowdown`` stays, as it means something."""
+    """Shorten a reason such as ``hw_thermal_slowdown``; ``hw_slowdown`` has its own meaning."""
     return reason if reason == "hw_slowdown" else reason.removesuffix("_slowdown")
 
 
 def compute_age(view: DeviceView, sample: Sample, now: float) -> float:
-    """Seconds since the figures of a row were read."""
+    """Return the seconds since the figures of a row were read."""
     return (
         max(0.0, now - sample.at)
         if view.nvml is None
@@ -170,7 +170,7 @@ def compute_age(view: DeviceView, sample: Sample, now: float) -> float:
 
 
 def format_status(view: DeviceView, sample: Sample | None, now: float, width: int) -> Span:
-    """Return the problem of a device, in as many words as fit; empty where there is none."""
+    """Return the problem of a device in as many words as fit; empty without a problem."""
     device = view.nvml
     parts: list[str] = []
     style = TextStyle.NOTE
@@ -191,8 +191,8 @@ _IN_BRIEF = {
     "hw_power_brake_slowdown": "brake",
     "hw_slowdown": "slowdown",
 }
-"""For the narrowest rows, the word of NVML's that tells it from others; the whole reasons are in
-the memory tab."""
+"""For the narrowest rows, the word that distinguishes NVML's reason from others. The memory tab
+shows the full reasons."""
 
 
 def _format_throttling(reasons: tuple[str, ...], width: int) -> str:
@@ -215,7 +215,7 @@ def format_loss(device: Device, now: float, width: int) -> Span:
 
 
 def choose_heat_style(device: Device) -> TextStyle:
-    """Return whether heat or a fault slows a device down, or its slowdown is near."""
+    """Return the style for heat: a slowdown by heat or a fault, a near slowdown, or neither."""
     if set(device.throttle or ()) & set(HARMFUL_REASONS):
         return TextStyle.BAD
     celsius, slowdown = device.temperature_c, device.slowdown_c
@@ -225,7 +225,7 @@ def choose_heat_style(device: Device) -> TextStyle:
 
 
 def choose_power_style(device: Device) -> TextStyle:
-    """How near the power drawn is to what is allowed; a brake by the power supply is a fault."""
+    """Return the style for power use near its limit; a brake by the power supply is a fault."""
     reasons = device.throttle or ()
     if "hw_power_brake_slowdown" in reasons:
         return TextStyle.BAD
@@ -243,14 +243,14 @@ def device_row(
     selected: bool,
     points: Sequence[Point] = (),
 ) -> Line:
-    """One device as one row.
+    """Return one device as one row.
 
     Args:
         view: the device.
         sample: the monitor's newest; ``None`` before the first.
         now: Unix time.
         plan: the columns, the same for all rows.
-        selected: mark it as the one that the other panes show.
+        selected: mark the row, whose device the other panes show.
         points: its history, oldest first.
     """
     mark = left(glyphs.GLYPHS.selected if selected else "", MARK)
@@ -288,7 +288,7 @@ def _cells(
     def styled(style: TextStyle) -> TextStyle:
         return TextStyle.QUIET if quiet else style
 
-    # A power cap is normal under load: its column is coloured, and the title counts it.
+    # A power cap is normal under load: its column is colored, and the title counts it.
     grave = bool(state.text) and not plan.status and (quiet or state.style is TextStyle.BAD)
     found: list[Span] = []
     if plan.name:
@@ -343,7 +343,7 @@ def _heat_cells(
 def _lost_row(
     view: DeviceView, device: Device, now: float, plan: DeviceColumns, width: int
 ) -> tuple[Span, ...]:
-    """Since when and why, in place of all figures but the last ones, which stand beside it."""
+    """Return the row of a lost device: time and reason of the loss, and its last figures."""
     if view.before_loss is None:
         return (
             Span(f" {left(format_loss(device, now, width - 1).text, width - 1)}", TextStyle.BAD),
@@ -381,7 +381,7 @@ def _read_load(view: DeviceView, sample: Sample | None) -> float | None:
 
 
 def _read_memory(view: DeviceView, sample: Sample | None) -> tuple[int | None, int | None] | None:
-    """Return used and total memory; ``None`` where the device has no memory of its own."""
+    """Return used and total memory, or ``None`` if the device has no memory of its own."""
     if view.key == CPU:
         memory = sample.host.memory if sample else None
         return (memory.used, memory.total) if memory else (None, None)
@@ -406,7 +406,7 @@ def _format_clocks(sm: int | None, memory: int | None) -> str:
 
 
 def format_bar(percent: float | None, width: int) -> str:
-    """Return a bar of 0 to 100 % in parts of a cell; what is not known has no bar."""
+    """Return a bar of 0 to 100 % in parts of a cell; an unknown value has no bar."""
     if percent is None:
         return " " * width
     steps = glyphs.GLYPHS.horizontal

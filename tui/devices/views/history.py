@@ -1,4 +1,4 @@
-"""What a device did over the last minutes, in braille dots on fixed scales. Pure."""
+"""A device's figures over the last minutes, in braille dots on fixed scales. Pure."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tui.kit.braille import ACROSS, braille, filled
 from tui.kit.lines import Line, Span, TextStyle, fit, left, right
 
 LABEL = 18
-"""Cells in front of a history: what is drawn, and its scale."""
+"""Cells in front of a history, for its name and scale."""
 LEAST_COLUMN_S = 4.0
-"""Seconds that a column of dots stands for, at least: a picture that moves each second would cost
-the link as much as all figures do."""
+"""The fewest seconds per column of dots. A picture that moves each second would send as much over
+the terminal link as all figures do."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlottedFigure:
-    """One figure of a point of a history and its scale, from zero to ``full``."""
+    """One figure of a history's points and its scale, from zero to ``full``."""
 
     name: str
     label: str
     full: float | None
-    """``None``: not known, so that nothing can be drawn."""
+    """Top of the scale; ``None`` if unknown, and then nothing is drawn."""
     full_text: str
     style: TextStyle
 
@@ -38,8 +38,8 @@ def figures(view: DeviceView, sample: Sample | None, *, torch: bool = False) -> 
 
     Args:
         view: the device.
-        sample: the monitor's newest; it knows the host's memory.
-        torch: what torch has reserved too.
+        sample: the monitor's newest, which contains the host's memory.
+        torch: include the memory that torch has reserved.
     """
     device = view.nvml
     total = device.memory.total if device else None
@@ -61,7 +61,7 @@ def figures(view: DeviceView, sample: Sample | None, *, torch: bool = False) -> 
 
 
 def column_s(sample: Sample | None) -> float:
-    """Seconds of a column of dots: two samples at least, so that one that is late leaves no gap."""
+    """Return the seconds per column of dots: at least two samples, so a late one leaves no gap."""
     pace = max(sample.interval_s, sample.took_s) if sample else 1.0
     return max(LEAST_COLUMN_S, 2 * math.ceil(pace))
 
@@ -71,15 +71,15 @@ def compute_shares(
 ) -> list[float | None]:
     """Return the highest value of each column as a share of the scale, or ``None``.
 
-    Columns begin at whole multiples of their seconds, and pairs of them at whole multiples of two,
-    so that the picture stands still until a cell is full.
+    Columns begin at whole multiples of their seconds, and pairs of columns at whole multiples of
+    two columns, so that the picture does not move until a cell is full.
 
     Args:
         points: oldest first.
-        figure: what of them, and its scale.
-        columns: how many there are to be; the last may still lie ahead.
-        seconds: that a column stands for.
-        until: Unix time in the last cell.
+        figure: the figure of the points, and its scale.
+        columns: number of columns; the last may lie in the future.
+        seconds: duration of a column.
+        until: Unix time within the last cell.
     """
     found: list[float | None] = [None] * columns
     first = (math.floor(until / seconds / ACROSS) + 1) * ACROSS - columns
@@ -103,18 +103,18 @@ def draw_history(
     cells: int,
     rows: int,
 ) -> list[str]:
-    """Return the dots of a history: a sampled zero is one dot high, a gap has none."""
+    """Return the dots of a history: a sampled zero is one dot high, a gap has no dots."""
     seconds = column_s(sample)
     columns = cells * ACROSS
     found = compute_shares(points, figure, columns, seconds, find_end(sample, now))
-    # A share above zero is drawn with a dot at least.
+    # A share above zero has at least one dot.
     return braille(
         filled([share if share is None else share or 1e-9 for share in found], rows), cells, rows
     )
 
 
 def find_end(sample: Sample | None, now: float) -> float:
-    """Where a history ends: at the newest sample; at the present once nothing comes any more."""
+    """Return the end of a history: the newest sample, or the present once samples stop."""
     if sample is None or now - sample.at > stale_after(sample):
         return now
     return sample.at
@@ -129,11 +129,11 @@ def history_lines(
     cells: int,
     rows: int,
 ) -> list[Line]:
-    """Figures below each other, the newest on the right, each with its scale in front.
+    """Draw figures below each other, the newest points on the right, with the scales in front.
 
     Args:
         points: of the device, oldest first.
-        wanted: what is drawn.
+        wanted: the figures to draw.
         sample: the monitor's newest.
         now: Unix time.
         cells: width of a line.
@@ -165,7 +165,7 @@ def scale_label(figure: PlottedFigure, row: int, rows: int) -> str:
 
 
 def block_rows(view: DeviceView, rows: int) -> int:
-    """Rows of :func:`block_lines` with figures so high; none where they are none."""
+    """Return the rows of :func:`block_lines` if each figure has ``rows`` rows; 0 for 0 rows."""
     return 1 + rows * len(figures(view, None)) if rows else 0
 
 
@@ -177,7 +177,7 @@ def block_lines(
     cells: int,
     height: int,
 ) -> list[Line]:
-    """Return a device's histories under a line with its name and their length.
+    """Return a device's histories below a line with its name and their duration.
 
     Args:
         view: the device.
@@ -196,19 +196,19 @@ def block_lines(
 
 
 BESIDE_FROM = 110
-"""Cells from which the histories of the memory tab stand side by side."""
+"""Cells of width from which the memory tab draws two histories side by side."""
 HIGHEST = 5
-"""Rows of a history, at most."""
+"""The most rows of a history."""
 
 
 def whole_rows(view: DeviceView, sample: Sample | None, cells: int, most: int) -> int:
-    """Rows of :func:`whole_lines`: at most ``most``; none where not one row each has room."""
+    """Return the rows of :func:`whole_lines`, at most ``most``; 0 if some history has no room."""
     each = min(HIGHEST, (most - 1) // _count_stacked(view, sample, cells))
     return 1 + each * _count_stacked(view, sample, cells) if each > 0 else 0
 
 
 def _count_stacked(view: DeviceView, sample: Sample | None, cells: int) -> int:
-    """How many histories stand below each other."""
+    """Count the histories that stand below each other."""
     count = len(figures(view, sample, torch=True))
     return -(-count // 2) if cells >= BESIDE_FROM else count
 
@@ -221,9 +221,9 @@ def whole_lines(
     cells: int,
     height: int,
 ) -> list[Line]:
-    """All histories of a device, what torch has reserved among them; two side by side if wide.
+    """Return all histories of a device, torch's reserved memory included; in pairs if wide.
 
-    Arguments as of :func:`block_lines`.
+    The arguments are those of :func:`block_lines`.
     """
     wanted = figures(view, sample, torch=True)
     deep = _count_stacked(view, sample, cells)
@@ -239,12 +239,12 @@ def whole_lines(
 
 
 def span_rule(whose: str, sample: Sample | None, room: int, cells: int) -> Line:
-    """Return a line across: over how long the histories below it reach, and whose they are.
+    """Return a rule with the device and the duration of the histories below it.
 
     Args:
-        whose: stands first; may be empty.
+        whose: the device's name, which stands first; may be empty.
         sample: the monitor's newest.
-        room: cells that one history has.
+        room: cells of one history.
         cells: width of the line.
     """
     seconds = column_s(sample)

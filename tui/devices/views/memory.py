@@ -30,12 +30,12 @@ STYLES = {
     **dict.fromkeys(OTHER_PARTS, TextStyle.OTHERS),
 }
 LEAST_SPLIT = 3
-"""Cells that another process must have in a bar for its parts to be told apart there."""
+"""The fewest cells of another process in a bar that are split into its parts."""
 OTHERS_SHOWN = 3
-"""Processes that the pane splits, at most; the memory tab has all."""
+"""The most processes that the pane splits; the memory tab splits all."""
 EMPTY_KEY = next(key_text(each.keys[0]) for each in DEVICES if each.id == "empty_cache")
 FIGURES = {"reserved": "reserved_peak", "process": "process_peak", "used": "used_peak"}
-"""Terms of a GPU that the pane states, with their peaks."""
+"""Terms of a GPU that the pane shows, with their peaks."""
 HOST_FIGURES = {"resident": "process_peak", "used": "used_peak", "heap_in_use": None}
 
 
@@ -43,10 +43,10 @@ HOST_FIGURES = {"resident": "process_peak", "used": "used_peak", "heap_in_use": 
 
 
 def bar_cells(slices: Sequence[Slice], total: int, cells: int) -> list[tuple[str, int]]:
-    """How many cells each slice gets; they add up to ``cells``, and none that is not zero is lost.
+    """Distribute ``cells`` among the slices; each slice above zero gets at least one.
 
     Args:
-        slices: those whose size is known; they add up to ``total``.
+        slices: the slices of known size, which add up to ``total``.
         total: bytes, above zero.
         cells: width of the bar.
     """
@@ -66,7 +66,7 @@ def bar_cells(slices: Sequence[Slice], total: int, cells: int) -> list[tuple[str
 
 
 def bar_line(gauge: Gauge, cells: int) -> Line:
-    """Return the bar; where the total is not known, why."""
+    """Return the bar, or the reason for an unknown total."""
     total = get_value(gauge.total)
     if total is None or total <= 0:
         reason = gauge.total.reason if isinstance(gauge.total, Absent) else "it is zero"
@@ -79,7 +79,7 @@ def bar_line(gauge: Gauge, cells: int) -> Line:
 
 
 def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
-    """Return the known slices; split the others where there is room, the largest first."""
+    """Return the known slices, with other processes split where there is room, largest first."""
     found: list[Slice] = []
     for part in gauge.known:
         left = get_value(part.bytes) or 0
@@ -96,9 +96,10 @@ def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
 
 
 def legend(gauge: Gauge, cells: int) -> list[Line]:
-    """Every known slice with its glyph and its bytes, on as few lines as can be.
+    """Return every known slice with its glyph and its bytes, on as few lines as possible.
 
-    Long units go before a second line does, then what is free, which the title says as well.
+    To avoid a second line, units are shortened first, then the free slice is dropped, which the
+    title also shows.
     """
     parts = [
         part for part in gauge.known if part.key != "unattributed" or get_value(part.bytes) != 0
@@ -123,12 +124,12 @@ def _legend_item(part: Slice, size: str) -> Line:
 
 
 def other_lines(others: Sequence[ProcessMemory], cells: int, most: int | None = None) -> list[Line]:
-    """Another process a line: what torch in it holds, or in a word why that is not known.
+    """Return a line per process: the memory of its torch, or one word on why it is unknown.
 
     Args:
-        others: the largest first.
+        others: the processes, largest first.
         cells: width of a line.
-        most: lines, at most; ``None`` for all.
+        most: the most lines; ``None`` for no limit.
     """
     shown = others if most is None or len(others) <= most else others[: most - 1]
     found = [fit_line(_other_line(other), cells) for other in shown]
@@ -166,7 +167,7 @@ def _other_line(other: ProcessMemory) -> Line:
 
 
 def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
-    """Return the figures under the bar: reserved, process, used, peaks, and what ``e`` frees."""
+    """Return the figures under the bar: reserved, process, used, peaks, and memory ``e`` frees."""
     chosen = HOST_FIGURES if view.key == CPU else FIGURES
     items: list[Line] = []
     for key, peak_key in chosen.items():
@@ -191,7 +192,7 @@ def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
 
 
 def _pinned_item(gauge: Gauge) -> list[Line]:
-    """Return the line on pinned host memory, if any; it is not part of the bar."""
+    """Return the line on pinned host memory, if any, which is not part of the bar."""
     size = next((get_value(term.bytes) for term in gauge.terms if term.key == PINNED), None)
     return (
         [(Span("pinned on the host "), Span(text.size_short(size), TextStyle.STRONG))]
@@ -201,12 +202,12 @@ def _pinned_item(gauge: Gauge) -> list[Line]:
 
 
 def _age_style(term: Term) -> TextStyle:
-    """Old figures are drawn quietly, as in the legend."""
+    """Return the style of a term: dim if it is old, as in the legend."""
     return TextStyle.QUIET if isinstance(term.bytes, Stale) else TextStyle.STRONG
 
 
 def peak_items(gauge: Gauge) -> list[Line]:
-    """Return the peaks that do not stand beside their figure, those by samples marked."""
+    """Return the peaks that do not stand beside their figure, with a mark on sampled peaks."""
     items: list[Line] = []
     for term in gauge.peaks:
         size = get_value(term.bytes)
@@ -218,7 +219,7 @@ def peak_items(gauge: Gauge) -> list[Line]:
 
 
 def absences(gauge: Gauge, cells: int) -> list[Line]:
-    """Return the unknown terms, grouped by the reason; slices speak for their terms."""
+    """Return the unknown terms grouped by reason; a slice represents its terms."""
     found: dict[Absent, list[str]] = {}
     for part in gauge.slices:
         if isinstance(part.bytes, Absent):
@@ -237,7 +238,7 @@ def absences(gauge: Gauge, cells: int) -> list[Line]:
 
 
 def warnings(gauge: Gauge, cells: int) -> list[Line]:
-    """Return the terms that do not fit together."""
+    """Return the lines on terms that contradict each other."""
     mark = f"{glyphs.GLYPHS.warning} "
     return [
         line
@@ -247,7 +248,7 @@ def warnings(gauge: Gauge, cells: int) -> list[Line]:
 
 
 def explanation(gauge: Gauge, cells: int) -> list[Line]:
-    """Where the memory is, in sentences."""
+    """Explain the use of the memory in sentences."""
     return paragraph(" ".join(gauge.explanation), cells, TextStyle.QUIET)
 
 
@@ -255,13 +256,13 @@ HOLDERS_SHOWN = 4
 
 
 def holder_lines(gauge: Gauge, view: DeviceView, cells: int, worker: int | None) -> list[Line]:
-    """Who else holds the memory by NVML, the largest first, but for those that are split above.
+    """Return NVML's other processes on the device, largest first, except those split above.
 
     Args:
-        gauge: the account, which has those.
+        gauge: the account, which contains the split processes.
         view: the device.
         cells: width of a line.
-        worker: PID of the workbench's worker, whose memory stands among the figures.
+        worker: PID of the workbench's worker, whose memory is among the figures.
     """
     told = {worker, *(other.pid for other in gauge.others)}
     listed = (view.nvml.processes if view.nvml and not view.nvml.lost else None) or ()
@@ -286,7 +287,7 @@ def holder_lines(gauge: Gauge, view: DeviceView, cells: int, worker: int | None)
 
 
 def body(gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None) -> list[Line]:
-    """Everything under the bar, the most telling first; arguments as :func:`holder_lines` takes."""
+    """Return all lines under the bar, the most useful first; see :func:`holder_lines`."""
     return [
         *legend(gauge, cells),
         *other_lines(gauge.others, cells, OTHERS_SHOWN),
@@ -299,7 +300,7 @@ def body(gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None) 
 
 
 def title(gauge: Gauge, view: DeviceView, cells: int, whose: str = "") -> str:
-    """Device, free and total, and what must not be overlooked, as far as there is room."""
+    """Return the title: device, free and total memory, and important problems if they fit."""
     total = get_value(gauge.total)
     spare = next((part for part in gauge.known if part.key == "free"), None)
     sizes = f"total {format_reading(gauge.total, text.size)}"
@@ -337,11 +338,11 @@ def choose_free_label(gauge: Gauge) -> str:
 
 
 Reasons = dict[Absent, list[str]]
-"""Labels of figures by why they are absent."""
+"""Labels of figures by the reason for their absence."""
 
 
 def find_shared_reasons(gauge: Gauge) -> Reasons:
-    """Return the reasons for which more than one figure is absent."""
+    """Return the reasons that more than one absent figure shares."""
     figures: list[tuple[str, Reading[int]]] = [
         *((term.label, term.bytes) for term in gauge.terms),
         *((f"peak {term.label}", term.bytes) for term in gauge.peaks),
@@ -365,12 +366,12 @@ def drop_absent(gauge: Gauge, reasons: Reasons) -> Gauge:
 
 
 def is_absent_for(figure: Reading[int], reasons: Reasons) -> bool:
-    """Return whether it is absent for one of these reasons."""
+    """Return whether a figure is absent for one of these reasons."""
     return isinstance(figure, Absent) and figure in reasons
 
 
 def reason_lines(reasons: Reasons, cells: int) -> list[Line]:
-    """Each reason once, with the figures that it concerns."""
+    """Return each reason once, with the figures that it concerns."""
     return [
         row
         for absent, labels in reasons.items()

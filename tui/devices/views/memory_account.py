@@ -1,4 +1,4 @@
-"""The full account of a memory: a device's, and a process's on it with its history. Pure."""
+"""The full account of a device's memory, or of a process's memory with its history. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tui.kit.lines import (
 NAME_CELLS = 20
 SIZE = text.SIZE_WIDTH + 1
 BESIDE_FROM = 150
-"""Cells from which the device's facts stand beside the account."""
+"""Cells of width from which the device's facts stand beside the account."""
 ABOUT_FROM = 30
 """Cells that a remark needs to stand on the line of its figure."""
 _SECTIONS = {
@@ -52,7 +52,7 @@ _SECTIONS = {
     "unique": "host",
     "pinned": "host memory of the runner",
 }
-"""The headings, by the term that they stand before."""
+"""Headings by the term that follows them."""
 _SHORT = {
     "torch memory_stats": "torch",
     "torch mem_get_info": "torch",
@@ -63,13 +63,13 @@ _SHORT = {
     "read from outside": "torch",
 }
 HIGHEST_HISTORY = 4
-"""Rows of each history of a process, at most."""
+"""The most rows of each history of a process."""
 _HISTORIES = (
     ("allocated", "alloc", TextStyle.ALLOCATED),
     ("reserved", "reserved", TextStyle.CACHED),
     ("process", "process", TextStyle.CONTEXT),
 )
-"""Figures of a point, their labels in front of a history, how they are drawn."""
+"""Figures of a point, with their labels in front of a history and their style."""
 
 
 def account_lines(
@@ -80,14 +80,14 @@ def account_lines(
     cells: int,
     about: str = "device",
 ) -> list[Line]:
-    """Everything below the bar and its legend, to the facts of the device.
+    """Return all lines below the bar and its legend, including the facts of the device.
 
     Args:
         gauge: the account.
         view: the device.
-        facts: what is known of the device itself.
-        about: what the facts are about.
-        worker_pid: marks our own process among those on the device.
+        facts: facts of the device itself.
+        about: the subject of the facts.
+        worker_pid: our own process, marked among the processes on the device.
         cells: width of a line.
     """
     beside = cells >= BESIDE_FROM
@@ -119,7 +119,7 @@ def _section(title: str, cells: int) -> list[Line]:
 
 
 def _terms(terms: tuple[Term, ...], reasons: Reasons, cells: int) -> list[Line]:
-    """Under their headings; without those that are absent for a reason that is told elsewhere."""
+    """Return the terms under their headings, except those with a reason in ``reasons``."""
     sections: dict[str, list[Term]] = {}
     title = ""
     for term in terms:
@@ -133,7 +133,7 @@ def _terms(terms: tuple[Term, ...], reasons: Reasons, cells: int) -> list[Line]:
 
 
 def _shared_age(terms: tuple[Term, ...]) -> Stale[int] | None:
-    """Why figures are old, where it is the same of more than one, and how old the oldest is."""
+    """Return the reason that several old figures share, with the age of the oldest."""
     old = [term.bytes for term in terms if isinstance(term.bytes, Stale)]
     if len(old) < 2 or len({each.reason for each in old}) > 1:
         return None
@@ -141,7 +141,7 @@ def _shared_age(terms: tuple[Term, ...]) -> Stale[int] | None:
 
 
 def _term_rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
-    """Label, bytes, source, and what it is or why it is absent."""
+    """Return the rows of the terms: label, bytes, source, and a remark or reason."""
     wide = cells >= 110
     sources = [term.source if wide else _SHORT.get(term.source, term.source) for term in terms]
     source_cells = max((len(source) for source in sources), default=0)
@@ -164,7 +164,7 @@ def _term_rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
 
 
 def _remark(term: Term, told: Stale[int] | None) -> str:
-    """Return the remark on a term, or why it is absent or old; ``told`` explains all old ones."""
+    """Return the remark on a term or its reason; ``told`` already explains all old figures."""
     if isinstance(term.bytes, Absent):
         return term.bytes.reason
     if isinstance(term.bytes, Stale) and told is None:
@@ -178,7 +178,7 @@ def _age(figure: Stale[int]) -> str:
 
 
 def _with_remark(head: Line, remark: str, lead: int, cells: int) -> list[Line]:
-    """Return the remark beside its figure, or under it where there is too little room."""
+    """Return the remark beside its figure, or below it if there is too little room."""
     if not remark:
         return [fit_line(head, cells)]
     room = cells - lead
@@ -239,7 +239,7 @@ def _facts(facts: list[Fact], about: str, cells: int) -> list[Line]:
 
 
 def _processes(view: DeviceView, worker_pid: int | None, cells: int) -> list[Line]:
-    """Who is on the device, the largest first; who does not say how much comes last."""
+    """Return the processes on the device, largest first, with unknown sizes last."""
     if view.nvml is None:
         return []
     found = _section("processes on the device", cells)
@@ -282,7 +282,7 @@ def _process(
 
 
 def _beside(main: list[Line], side: list[Line], cells: int) -> list[Line]:
-    """Two columns; the second starts two cells after the first."""
+    """Put two columns side by side, two cells apart."""
     found: list[Line] = []
     for at in range(max(len(main), len(side))):
         near = fit_line(main[at], cells) if at < len(main) else ()
@@ -306,7 +306,7 @@ def process_lines(
     """Return the findings over time, then every figure with its source or reason.
 
     Args:
-        allocator: of the process on the device.
+        allocator: the process's allocator on the device.
         gauge: the account.
         view: the device.
         worker_pid: this program's worker.
@@ -325,7 +325,7 @@ def process_lines(
 
 
 def process_facts(process: TorchProcess, now: float) -> list[Fact]:
-    """Return the facts of the process itself, with reasons for those not known."""
+    """Return the facts of the process itself, with reasons for unknown facts."""
 
     def format_fact(name: str, value: object) -> str:
         if value is not None:
@@ -352,7 +352,7 @@ def process_facts(process: TorchProcess, now: float) -> list[Fact]:
 
 
 def history_rows(most: int) -> int:
-    """Lines of :func:`process_history`, at most so many; none where one row each has no room."""
+    """Return the lines of :func:`process_history`, at most ``most``; 0 if they do not fit."""
     each = min(HIGHEST_HISTORY, (most - 1) // len(_HISTORIES))
     return 1 + each * len(_HISTORIES) if each > 0 else 0
 
@@ -365,11 +365,11 @@ def process_history(
     cells: int,
     height: int,
 ) -> list[Line]:
-    """Return the memory of the last minutes on one scale: the device's, or its own peak.
+    """Return the recent memory on one scale: the device's total, or the process's own peak.
 
     Args:
         points: oldest first.
-        gauge: its account.
+        gauge: the account of the process.
         sample: the monitor's newest.
         now: Unix time.
         cells: width of a line.

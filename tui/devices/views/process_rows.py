@@ -29,44 +29,44 @@ MARGINS: Mapping[Order, float] = {
     "cpu": 10.0,
     "host": 0.0,
 }
-"""Orders from the highest figure down; a row moves up once it is ahead of the row above by more
-than this, so that shares of time, which change with each look, do not make rows jump."""
+"""Orders from the highest figure down. A row moves up once it exceeds the row above by more than
+this margin, so that shares of time, which change with each sample, do not make rows jump."""
 
 LEAST_NOBODYS = 0.01
-"""Share of a device's memory above which what no process is known to hold has a row: an idle GPU
-has some megabytes in use. The account of the selected device has it in any case."""
+"""Share of a device's memory above which unattributed memory has a row: an idle GPU has some
+megabytes in use. The account of the selected device always shows it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessRow:
-    """One line: a process on one device, a launcher with what it started, or what is nobody's."""
+    """One line: a process on one device, a launcher with its processes, or unattributed memory."""
 
     key: str
-    """The same number may be another process: with its start it is one process."""
+    """The key, which includes the start of the process because PIDs are reused."""
     gpu: str
-    """What the device is called; of a launcher, how many there are."""
+    """The device's name on the screen; for a launcher, the number of its GPUs."""
     pid: int | None
     user: str | None
     command: str
     memory: int | None = None
-    """Bytes of the device; of the host, resident."""
+    """Bytes of device memory; on the host, resident bytes."""
     sm_percent: float | None = None
     cpu_percent: float | None = None
     host_memory: int | None = None
     started_at: float | None = None
     kind: str = ""
     torch: ProcessMemory | None = None
-    """What its allocator holds, or why that is not known; ``None`` where torch is not in it."""
+    """The memory of its allocator, or why that is unknown; ``None`` for a process without torch."""
     torch_process: TorchProcess | None = None
-    """What is known of a torch process."""
+    """The description of a torch process."""
     process: GpuProcess | None = None
-    """What can be sent a signal; ``None`` for a launcher, and for what is nobody's."""
+    """The process that can receive a signal; ``None`` for launchers and unattributed memory."""
     worker: bool = False
-    """It is this program's own worker."""
+    """The process is this program's own worker."""
     place: int = 0
-    """Of its device among the others."""
+    """The position of its device among the devices."""
     depth: int = 0
-    """How many rows above it are what started it."""
+    """The number of rows above it that are its ancestors."""
 
 
 def process_rows(
@@ -81,17 +81,17 @@ def process_rows(
     allocators: WatchedProcesses | None = None,
     now: float = 0.0,
 ) -> tuple[ProcessRow, ...]:
-    """Return the rows in their order; what was started stands below what started it.
+    """Return the rows in order, each process below the process that started it.
 
     Args:
         views: the devices in the driver's order.
         sample: the monitor's newest; ``None`` before the first.
-        of_host: the host's processes, not those of the GPUs.
+        of_host: return the host's processes instead of the GPUs' processes.
         worker_pid: this program's worker.
-        pattern: words that a row must have, of its GPU, PID, user, command or its launcher's.
-        order: what they are sorted by; those whose value is not known come last.
-        before: the keys as they were shown; empty where another order has just been asked for.
-        allocators: of the torch processes, read from outside.
+        pattern: words that a row must contain in its GPU, PID, user, command or its launcher's.
+        order: the sort order; rows with an unknown value come last.
+        before: the keys in the displayed order; empty if the user has just changed the order.
+        allocators: allocators of the torch processes, read from outside.
         now: Unix time.
     """
     if sample is None:
@@ -122,18 +122,18 @@ def process_rows(
 
 
 def find_last_reading(view: DeviceView) -> Device | None:
-    """Return a device as NVML gave it last: a lost one as it was before."""
+    """Return NVML's last reading of a device; for a lost device, the reading before the loss."""
     device = view.nvml
     return view.before_loss if device is not None and device.lost else device
 
 
 def build_row(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) -> ProcessRow:
-    """Return the row of a process; what belongs to this workbench is named as that.
+    """Return the row of a process; the text marks processes of this workbench.
 
     Args:
         item: the process on one device.
-        gpu: what the device is called.
-        place: of the device among the others.
+        gpu: the device's name on the screen.
+        place: position of the device among the devices.
         worker_pid: this program's worker.
     """
     worker = item.pid == worker_pid and item.started_at is not None
@@ -159,7 +159,7 @@ def build_row(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) ->
 def _add_torch(
     row: ProcessRow, allocators: WatchedProcesses, view: DeviceView, now: float
 ) -> ProcessRow:
-    """Return a row of NVML's with what is read of torch in it."""
+    """Return a row of NVML's process list with the figures of torch's allocator."""
     torch_process = allocators.process(row.pid, row.started_at)
     if torch_process is None or row.process is None:
         return row
@@ -171,7 +171,7 @@ def _add_torch(
 def _build_unlisted_rows(
     allocators: WatchedProcesses, rows: Sequence[ProcessRow], place: int, now: float
 ) -> list[ProcessRow]:
-    """Return the torch processes that NVML does not list, as in a container."""
+    """Return rows of torch processes that NVML does not list, for example in a container."""
     found = []
     shown = {row.torch_process.pid for row in rows if row.torch_process}
     for each in allocators.allocators():
@@ -200,7 +200,7 @@ def _owner_reasons(process: TorchProcess) -> dict[str, str]:
 
 
 def unattributed(device: Device) -> int | None:
-    """Bytes in use less what the processes of the list hold; negative where they share some."""
+    """Return used bytes minus those of the listed processes; negative if they share memory."""
     used = device.memory.used
     if used is None:
         return None
@@ -229,11 +229,11 @@ def _matches(row: ProcessRow, words: Sequence[str]) -> bool:
 
 _Sort = Callable[[list[ProcessRow]], list[ProcessRow]]
 _ProcessId = tuple[float, int]
-"""When a process started, and its PID."""
+"""The start of a process as Unix time, and its PID."""
 
 
 def _build_tree(rows: list[ProcessRow], in_order: _Sort) -> list[ProcessRow]:
-    """Each process below the one that started it; a launcher of several has a row of its own."""
+    """Put each process below its parent; a launcher of several processes gets its own row."""
     top, below, launched = _group_by_parent(rows)
     for found in launched:
         if len({row.pid for row in found}) == 1:
@@ -256,7 +256,7 @@ def _build_tree(rows: list[ProcessRow], in_order: _Sort) -> list[ProcessRow]:
 def _group_by_parent(
     rows: list[ProcessRow],
 ) -> tuple[list[ProcessRow], dict[str, list[ProcessRow]], list[list[ProcessRow]]]:
-    """Rows without a parent, those below another row by its key, and those of one launcher each."""
+    """Return the rows without a parent, the children by their parent's key, and by launcher."""
     first: dict[_ProcessId, ProcessRow] = {}
     for row in rows:
         if row.pid is not None and row.started_at is not None:
@@ -270,7 +270,7 @@ def _group_by_parent(
             top.append(row)
             continue
         identity = (parent.started_at, parent.pid)
-        # Who starts another was there before: no row can come to stand below itself.
+        # A parent starts before its child, so no row can end up below itself.
         if identity in first and identity < (row.started_at or 0.0, row.pid or 0):
             below.setdefault(first[identity].key, []).append(row)
         else:
@@ -279,7 +279,7 @@ def _group_by_parent(
 
 
 def _build_launcher_row(ranks: list[ProcessRow]) -> ProcessRow:
-    """Return the row of a launcher: the sum of its processes, each counted once."""
+    """Return the row of a launcher with the sums of its processes, each counted once."""
     parent = _require_parent(ranks[0])
     once = list({row.pid: row for row in ranks}.values())
     gpus = {row.gpu for row in ranks}
@@ -355,7 +355,7 @@ def _make_sorter(order: Order, before: Sequence[str]) -> _Sort:
 
 
 def read_sort_value(row: ProcessRow, order: Order) -> float | None:
-    """Return the figure that a row is sorted by, where it is a figure."""
+    """Return a row's sort figure, or ``None`` if the order sorts by no figure."""
     values = {
         "memory": row.memory,
         "allocated": get_value(row.torch.allocated) if row.torch else None,
@@ -369,7 +369,7 @@ def read_sort_value(row: ProcessRow, order: Order) -> float | None:
 
 
 def _sort_key(row: ProcessRow, order: Order) -> tuple[bool, str | float, int]:
-    """Where a row belongs: the unknown last, equal ones by their device."""
+    """Return a row's sort key: unknown values last, equal values by device."""
     if order == "user":
         return row.user is None, row.user or "", row.place
     if order == "age":

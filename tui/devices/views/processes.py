@@ -1,4 +1,4 @@
-"""The table of processes: its columns and lines, and what stands below it on a process. Pure."""
+"""The table of processes: its columns, its lines, and the details below it. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tui.kit.lines import (
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, order_at, row_line
 
 _Row = tuple[ProcessRow, float]
-"""A row and the Unix time now, from which its age counts."""
+"""A row and the present Unix time, for its age."""
 
 
 def _percent(value: float | None) -> str:
@@ -42,7 +42,7 @@ def _age(row: ProcessRow, now: float) -> str:
 
 
 def _drop_age(figure: Reading[int]) -> Reading[int]:
-    """Without its age, for which a column has no room; the row below tells it."""
+    """Remove the age, for which a column has no room; the details below the table show it."""
     return Value(figure.value) if isinstance(figure, Stale) else figure
 
 
@@ -62,7 +62,7 @@ def _text_cell(format_value: Callable[[ProcessRow], str]) -> Callable[[_Row], Sp
 def _torch_cell(
     pick: Callable[[ProcessMemory], Reading[int]], format_value: Callable[[int], str] = text.size
 ) -> Callable[[_Row], Span]:
-    """Return a figure of an allocator; blank where torch is not in the process."""
+    """Return a cell with an allocator's figure; blank for a process without torch."""
 
     def cell(shown: _Row) -> Span:
         row, torch = shown[0], shown[0].torch
@@ -76,7 +76,7 @@ def _torch_cell(
 
 
 def _pid_cell(shown: _Row) -> Span:
-    """Return the number; a process of this workbench stands out."""
+    """Return the cell of the PID, which highlights processes of this workbench."""
     row = shown[0]
     ours = row.worker or (row.process is not None and row.process.ours)
     return Span(str(row.pid or ""), TextStyle.STRONG if ours else _style(row))
@@ -148,43 +148,43 @@ _COLUMNS: tuple[Column[_Row], ...] = (
     Column("age", 6, _age_cell, gap=1, drop_order=2, leaves=29, order="age"),
     Column(COMMAND, 1, _command_cell, "left", grows=(REST,)),
 )  # fmt: skip
-"""From the left; another figure of a process is another of these."""
+"""All columns from the left; add a column here to show another figure of a process."""
 _TORCH = {"allocated", "cached", "context", "peak", "retries", "ooms"}
-"""Columns that are there only beside processes that are known to use torch."""
+"""Columns that appear only if a listed process is known to use torch."""
 _GPU = _TORCH | {"gpu", "sm", "host"}
-"""Columns that are not there for the processes of the host."""
+"""Columns that the list of the host's processes does not have."""
 _NAMES = {"sm_percent": "sm", "cpu_percent": "cpu", "host_memory": "host"}
-"""Fields by the heading of their column."""
+"""Column headings by field."""
 
 
 @functools.lru_cache(maxsize=4)
 def columns(cells: int, *, of_host: bool, torch: bool = False) -> Layout[_Row]:
-    """Return the columns that a row of that width has.
+    """Return the columns of a row of this width.
 
     Args:
         cells: width of a row.
-        of_host: for the host's processes.
-        torch: whether any of them is known to use torch.
+        of_host: the rows are the host's processes.
+        torch: a listed process is known to use torch.
     """
     out = (_GPU if of_host else set()) | (set() if torch else _TORCH)
     return fit_columns([column for column in _COLUMNS if column.name not in out], cells)
 
 
 def heading(order: Order, cells: int, *, of_host: bool = False, torch: bool = False) -> Line:
-    """Return the columns' names; the one that the rows are sorted by is marked."""
+    """Return the column names, with a mark on the sort column."""
     return heading_line(columns(cells, of_host=of_host, torch=torch), order)
 
 
 def find_order(
     cell: int, cells: int, *, of_host: bool = False, torch: bool = False
 ) -> Order | None:
-    """Return the order that the heading in a cell sorts by; ``None`` for none."""
+    """Return the sort order of the heading at a cell, or ``None`` without a heading there."""
     found = order_at(columns(cells, of_host=of_host, torch=torch), cell)
     return next((order for order in ORDERS if order == found), None)
 
 
 def unread_notes(allocators: WatchedProcesses) -> list[str]:
-    """How the watch is, and where NVML lists nobody, which torch processes are not read and why."""
+    """Return notes on the watch and, if NVML lists no process, on unread torch processes."""
     status = allocators.status
     notes = [status.reason] if status.status == "restarting" and status.reason else []
     if allocators.listed:
@@ -206,16 +206,16 @@ def unread_notes(allocators: WatchedProcesses) -> list[str]:
 def process_line(
     row: ProcessRow, now: float, cells: int, *, of_host: bool = False, torch: bool = False
 ) -> Line:
-    """One row; what belongs to this workbench is named as that."""
+    """Return the line of one row."""
     layout = columns(cells, of_host=of_host, torch=torch)
     if row.pid is None and layout and cell_len(_format_command(row)) > layout[-1].width:
-        # Nobody's memory: what that is stands below the list, with the cursor on it.
+        # Unattributed memory: the explanation appears below the list under the cursor.
         row = replace(row, command=row.command.partition(":")[0])
     return row_line(layout, (row, now))
 
 
 def _format_rank(process: TorchProcess | None) -> str:
-    """Which of several processes it is, where its launcher has told it."""
+    """Return the process's rank, if its launcher has set it."""
     if process is None or process.rank is None:
         return ""
     return (
@@ -226,7 +226,7 @@ def _format_rank(process: TorchProcess | None) -> str:
 
 
 def _join_reasons(row: ProcessRow) -> str:
-    """Why it is not known who it is, or what it holds; the reasons of the rest stand below."""
+    """Return the reasons for unknown identity or memory; other reasons appear below."""
     absent = row.process.unavailable if row.process else {}
     return "; ".join(
         dict.fromkeys(absent[name] for name in ("user", "command", "memory") if name in absent)
@@ -234,7 +234,7 @@ def _join_reasons(row: ProcessRow) -> str:
 
 
 def selected_lines(row: ProcessRow | None, cells: int) -> list[Line]:
-    """Return the command of a process, its torch memory, and reasons for what is not known."""
+    """Return a process's command, its torch memory, and the reasons for unknown facts."""
     if row is None:
         return []
     item = row.process
@@ -273,7 +273,7 @@ def _torch_lines(row: ProcessRow, cells: int) -> list[Line]:
 
 
 def describe_torch(process: TorchProcess | None) -> str:
-    """Version of torch, rank and launcher of a process, as far as they are known."""
+    """Return a process's torch version, rank and launcher, as far as they are known."""
     if process is None:
         return "torch"
     words = [f"torch {process.torch}" if process.torch else "torch"]

@@ -1,1 +1,1 @@
-"""What is known of a watched run and its processes."""
+"""The state of a watched run and its processes."""

@@ -1,4 +1,4 @@
-"""Why a watched process ran out of memory: what the watch knows, also where no snapshot is.
+"""Explanations of a watched process's OOM from the watch's facts, with or without a snapshot.
 
 Reads a line of the program's source, which ran on this machine.
 """
@@ -28,7 +28,7 @@ FROM_OUTSIDE = "torch's figures, read from outside"
 
 
 def growth_of(track: Track) -> Rate | None:
-    """How fast what is allocated grows, where the figures carry the sentence that it does."""
+    """Return the growth rate of allocated memory if the figures prove a growth, else ``None``."""
     grows = track.growth()
     if grows is None or not any(found.key == "growth" for found in track.findings()):
         return None
@@ -36,7 +36,7 @@ def growth_of(track: Track) -> Rate | None:
 
 
 def circumstances_of_row(row: WatchedDevice) -> Circumstances:
-    """Return the circumstances of one device that the page knows without reading a file."""
+    """Return the circumstances of one device that need no file."""
     grows = row.growth
     told = grows is not None and any(found.key == "growth" for found in row.findings)
     rate = (
@@ -55,7 +55,7 @@ def circumstances_of_row(row: WatchedDevice) -> Circumstances:
 
 
 def _of_driver_oom(row: WatchedDevice) -> tuple[Holder, ...]:
-    """Return the others on the full GPU, where the driver refused a process of no figures."""
+    """Return the other processes on the full GPU if the driver refused one without figures."""
     ooms = () if row.left is None else row.left.ooms
     if row.full_gpu is None or not ooms or ooms[-1].asked is not None:
         return ()
@@ -63,7 +63,7 @@ def _of_driver_oom(row: WatchedDevice) -> tuple[Holder, ...]:
 
 
 def known_of_snapshot(path: Path) -> KnownOfSnapshot | None:
-    """Return the facts of the OOM from the run that wrote a snapshot; ``None`` for no run."""
+    """Return the OOM facts from the run that wrote a snapshot, or ``None`` without a run."""
     try:
         if path.parent.parent.resolve() != runs.folder().resolve():
             return None
@@ -78,7 +78,7 @@ def known_of_snapshot(path: Path) -> KnownOfSnapshot | None:
 
 
 def seen_device(processes: RunProcesses, left: ProcessLog, oom: Oom) -> Allocator | None:
-    """Return the device that ran out, as it was seen from outside; ``None`` where it was not."""
+    """Return the watch's record of the device that ran out, or ``None`` without one."""
     for process in processes.seen.values():
         if process.description.pid == left.pid:
             return process.devices.get(f"cuda:{oom.device}")
@@ -97,11 +97,11 @@ def circumstances(
 
     Args:
         run: of the process.
-        left: what its agent has left.
-        oom: one of its.
-        seen: the device, as it was seen from outside.
+        left: the log of its agent.
+        oom: an OOM of the process.
+        seen: the watch's record of the device.
         known: all processes that NVML has listed.
-        gpus: those of this machine by NVML's id.
+        gpus: this machine's GPUs by NVML's id.
     """
     inventory = oom.inventory
     stack = asking_stack(oom, inventory)
@@ -121,7 +121,7 @@ def circumstances(
 
 
 def _gpu(seen: Allocator | None, gpus: Mapping[str, SeenGpu]) -> SeenGpu | None:
-    """Return the GPU of a device; of one that no figures placed, the only one without room."""
+    """Return the GPU of a device; for a device without figures, the only GPU without room."""
     if seen is not None and seen.placed.id is not None:
         return gpus.get(seen.placed.id)
     return full_gpu(gpus.values())
@@ -130,8 +130,8 @@ def _gpu(seen: Allocator | None, gpus: Mapping[str, SeenGpu]) -> SeenGpu | None:
 def _holders(pid: int, oom: Oom, seen: Allocator | None, gpu: SeenGpu | None) -> tuple[Holder, ...]:
     """Return the other processes on the device that ran out.
 
-    A process that the driver refused may have no context and no figures: NVML lists the others
-    alone.
+    A process that the driver refused may have no context and no figures: NVML then lists only the
+    others.
     """
     if seen is not None and seen.neighbours:
         return holders_of(seen.neighbours)
@@ -143,7 +143,7 @@ def _absolute(filename: str, run: StartedRun) -> str:
 
 
 def asking_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
-    """Return the stack that asked; for a thread of torch's own, the waiting main thread's."""
+    """Return the stack of the request; for a thread of torch's own, the waiting main thread's."""
     if oom.stack:
         return oom.stack
     threads = () if inventory is None else inventory.threads
@@ -155,13 +155,13 @@ def asking_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
 
 
 def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
-    """Say why an allocation failed, by the numbers of the observer and the inventory alone."""
+    """Explain a failed allocation by the observer's numbers and the inventory alone."""
     inventory = oom.inventory
     if oom.asked is None or oom.free is None or oom.limit is None:
         stack = asking_stack(oom, inventory)
         return explain_driver_oom(stack, oom.step, oom.thread, oom.reserved, known)
     threads = () if inventory is None else inventory.threads
-    # The observer is told the device's total, or what torch was allowed of it.
+    # The observer receives the device's total, or torch's limit.
     limited = oom.free >= oom.asked and oom.reserved + oom.asked > oom.limit
     others = sum(each.bytes for each in known.holders) if known.holders else None
     return explain(
@@ -178,7 +178,7 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
             allowed=oom.limit if limited else None,
             process=known.process,
             others=others,
-            # The allocator has given back whole free segments before it fails.
+            # The allocator returns whole free segments before it fails.
             stuck=max(0, oom.reserved - oom.allocated),
             holders=known.holders,
             stack=next((each.frames for each in threads if each.asked), ())

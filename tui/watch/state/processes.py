@@ -1,4 +1,4 @@
-"""What was seen of the processes of a run, live or from its samples: the facts of its page."""
+"""The processes of a run, live or from its samples, as facts for its page."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ KILLED = "was killed, or left by os._exit"
 
 
 class RunProcesses(WatchedProcesses):
-    """All processes of a run from its first sample on, with what their agents report.
+    """All processes of a run since its first sample, with their agents' reports.
 
-    Nothing is forgotten, and an allocator goes on where its process executes another program.
+    No process is dropped, and an allocator continues when its process executes another program.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.left: tuple[ProcessLog, ...] = ()
         self.gpus: dict[str, SeenGpu] = {}
-        """Each GPU by NVML's id, as it was last listed with a process on it."""
+        """GPUs by NVML's id, each at its last sample with a process on it."""
         self._known: dict[int, Holder] = {}
-        """By pid."""
+        """Processes by pid."""
         self._agents: dict[int, AgentState] = {}
         self._troubles: tuple[str, ...] = ()
 
     # ---- events ----
 
     def apply(self, event: object) -> bool:
-        """Apply an event of the watch, the agents or the monitor, new or recorded."""
+        """Apply a live or recorded event of the watch, the agents or the monitor."""
         if isinstance(event, StepsTold):
             for identity, steps in event.steps.items():
                 process = self._find_reported(pid_of(identity))
@@ -74,11 +74,11 @@ class RunProcesses(WatchedProcesses):
 
     def _describe(self, process: TorchProcessState, description: TorchProcess) -> None:
         if description.reason == NO_TORCH and process.devices:
-            return  # it is about to end: its rank and its torch are no longer to be found
+            return  # the process is about to end: its rank and its torch are no longer readable
         process.describe(description)
 
     def _forget_ended(self) -> None:
-        """Forget nothing."""
+        """Keep all processes."""
 
     def _find_reported(self, pid: int) -> TorchProcessState | None:
         process = self._newest.get(pid)
@@ -88,7 +88,7 @@ class RunProcesses(WatchedProcesses):
         return process.devices.get(figures.device)
 
     def _place_allocator(self, allocator: Allocator, placed: Placed) -> None:
-        # A device does not move: NVML reports nothing more, or the process is about to end.
+        # A device keeps its GPU: NVML has stopped reporting, or the process is about to end.
         if placed.id is not None or allocator.placed.id is None:
             allocator.place(placed)
 
@@ -116,7 +116,7 @@ class RunProcesses(WatchedProcesses):
         return tuple(self._known.values())
 
     def apply_agents(self, states: Iterable[AgentState]) -> None:
-        """All agents of the run that answer."""
+        """Apply the states of all agents that answer."""
         self._agents = {each.pid: each for each in states}
 
     def apply_logs(self, left: Sequence[ProcessLog], troubles: Sequence[str]) -> None:
@@ -158,17 +158,17 @@ class RunProcesses(WatchedProcesses):
             own = left.get(id(process))
             gone = over or process.gone or process is not self._newest.get(process.description.pid)
             if gone and not process.devices and own is None:
-                continue  # it used no GPU and is no more: a loader's worker, a shell
+                continue  # an ended process without a GPU, such as a loader's worker or a shell
             found += self._devices_of(process, own, gone)
         for each in self.left:
             if self._left_by(each) is None:
                 found += self._devices_of(_never_seen(each), each, over or each.ended)
-        # The shell or the launcher that was started, where it has none of what is looked for.
+        # If no process qualifies, show the shell or the launcher that the user started.
         of_use = [each for each in found if each.process.reason != NO_TORCH]
         return tuple(sorted(of_use or found, key=_place_in_list))
 
     def _left_by(self, left: ProcessLog) -> TorchProcessState | None:
-        """Return the process whose agent has left it."""
+        """Return the process whose agent wrote this log."""
         for process in reversed(self.seen.values()):
             start = process.description.start
             if process.description.pid == left.pid and (start is None or start <= left.began + 2.0):
@@ -222,7 +222,7 @@ class RunProcesses(WatchedProcesses):
         return found
 
     def _why_no_agent(self, process: TorchProcessState, left: ProcessLog | None, gone: bool) -> str:
-        """In a short sentence with what would help."""
+        """Explain a missing agent in a short sentence with advice."""
         pid = process.description.pid
         if gone:
             return "the process has ended"
@@ -244,7 +244,7 @@ class RunProcesses(WatchedProcesses):
 
 
 def pid_of(identity: str) -> int:
-    """Return the pid in the name of a process."""
+    """Return the pid in the identity of a process."""
     pid = identity.split("-")[-2:-1]
     return parse_pid(pid[0]) if pid else 0
 
@@ -305,7 +305,7 @@ def _oom_in_words(oom: Oom, gone: bool) -> str:
 
 
 def _never_seen(left: ProcessLog) -> TorchProcessState:
-    """Return a process of which nothing but what its agent has left is known."""
+    """Return a process that is known only from its agent's log."""
     rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
     told = undescribed(left.pid, BEFORE_IT_WAS_SEEN if left.ended else "it was not seen yet")
     return TorchProcessState(replace(told, rank=rank, torch=left.torch))

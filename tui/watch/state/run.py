@@ -1,4 +1,4 @@
-"""A run under the watch as its page shows it, and what was seen of one process of it."""
+"""A watched run and the devices of its processes, as its page shows them."""
 
 from __future__ import annotations
 
@@ -22,41 +22,42 @@ MarkKind = Literal["OOM", "snapshot", "cache flush"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened at one moment of a process's device."""
+    """An event at one moment on a process's device."""
 
     at: float
     """Unix time."""
     step: int | None
     kind: MarkKind
     text: str
-    """What there is to say of it in a line."""
+    """The event in one line."""
     snapshot: Path | None = None
-    """The file that was written then."""
+    """The file written at that moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenGpu:
-    """A GPU and all processes that hold memory of it, as NVML has listed them."""
+    """A GPU and all processes with memory on it, as NVML listed them."""
 
     total: int | None
-    """Bytes."""
+    """Total bytes."""
     free: int | None
-    """Bytes."""
+    """Free bytes."""
     holders: tuple[Holder, ...]
 
     def others(self, pid: int) -> tuple[Holder, ...]:
-        """Return the processes on it but one."""
+        """Return the GPU's processes except the one with this pid."""
         return tuple(each for each in self.holders if each.pid != pid)
 
 
 CONTEXT = 1 << 30
-"""Bytes that a context of CUDA with its libraries stays below: less is free where it is refused."""
+"""Upper bound in bytes of a CUDA context with its libraries: a GPU that refuses one has less free.
+"""
 
 
 def full_gpu(gpus: Iterable[SeenGpu]) -> SeenGpu | None:
-    """Return the GPU whose driver has refused: the only one, or the only one without room.
+    """Return the GPU whose driver refused memory: the only GPU, or the only one without room.
 
-    ``None`` where that leaves several or none.
+    Return ``None`` if several GPUs or none qualify.
     """
     found = list(gpus)
     if len(found) > 1:
@@ -66,47 +67,47 @@ def full_gpu(gpus: Iterable[SeenGpu]) -> SeenGpu | None:
 
 @dataclass(frozen=True, slots=True)
 class WatchedDevice:
-    """One device of one process of the run; a process that has used none has one without a name."""
+    """One device of one process of the run; a process without devices has one without a name."""
 
     process: TorchProcess
     device: str
-    """The process's own name of it, such as ``cuda:0``; empty where it has used none."""
+    """The process's own name of the device, such as ``cuda:0``; empty if it has used none."""
     figures: TorchMemory | None
-    """The newest; ``None`` with ``process.reason``."""
+    """The newest figures; ``None`` if ``process.reason`` is set."""
     placed: Placed
-    """Which GPU it is."""
+    """The GPU of the device."""
     points: tuple[StepPoint, ...]
-    """Oldest first."""
+    """Points, oldest first."""
     marks: tuple[Mark, ...]
-    """Oldest first."""
+    """Marks, oldest first."""
     agent: AgentState | None
     why_no_agent: str
-    """In a short sentence with what would help; empty where there is one."""
+    """The reason for a missing agent, a short sentence with advice; empty if an agent answers."""
     left: ProcessLog | None
-    """What its agent has written down: OOMs, snapshots, how it ended."""
+    """Its agent's log: OOMs, snapshots, the end of the process."""
     steps: int | None
     steps_per_s: float | None
-    """Over the last seconds; ``None`` before two readings, and while no agent answers."""
+    """Step rate over the last seconds; ``None`` before two readings or without an agent."""
     stalled_s: float | None
-    """Seconds without a step, where that is much longer than a step has taken."""
+    """Seconds since the last step if a step takes far less time, else ``None``."""
     growth: GrowthRate | None
-    """Of allocated, in bytes per ``growth_per``."""
+    """Growth of allocated memory, in bytes per ``growth_per``."""
     growth_per: Literal["step", "s"]
     why_no_growth: str
     ended: str
-    """How it has ended; empty while it goes on."""
+    """The end of the process in words; empty while it runs."""
     at_oom: Oom | None = None
-    """The OOM that ended it on this device; its figures stand for those that were read after it."""
+    """The OOM that ended the process on this device; its figures replace later readings."""
     findings: tuple[Finding, ...] = ()
-    """What its figures tell over time, a sentence each; a leak with its rate comes first."""
+    """Findings over time, one sentence each; a leak with its rate comes first."""
     holders: tuple[Holder, ...] = ()
-    """Other processes on its GPU, as NVML has listed them last beside it."""
+    """Other processes on its GPU when NVML last listed this one."""
     full_gpu: SeenGpu | None = None
-    """The machine's only one without room, for a process that NVML lists on none."""
+    """The machine's only GPU without room, for a process that NVML lists on no GPU."""
     host_rss: int | None = None
-    """Bytes of the host's memory that the process has resident; ``None`` where none were read."""
+    """The process's resident bytes of host memory; ``None`` without a reading."""
     allocator: Allocator | None = None
-    """Its allocator over time, which later readings change; ``None`` where none were read."""
+    """Its allocator over time, which later readings change; ``None`` without a reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +116,18 @@ class WatchedRun:
 
     run: StartedRun
     devices: tuple[WatchedDevice, ...]
-    """By rank, then pid, then device."""
+    """Devices, by rank, then pid, then device."""
     output: tuple[str, ...]
     """The last lines of its output, cleaned for the screen."""
     replayed: bool
-    """Its samples are read from its folder alone: it has ended, or is of another machine."""
+    """The samples come from the run's folder alone: it has ended or ran on another machine."""
     over: bool = False
-    """It has ended, whether or not anybody has seen how."""
+    """The run has ended, with or without a record of its end."""
     frozen_at: float | None = None
-    """Unix time since which its figures are held still; ``None`` while they follow the run."""
+    """Unix time at which the user froze its figures; ``None`` while they follow the run."""
     why_no_samples: str = ""
-    """Why there are no new figures; empty while they come, and once the run has ended."""
+    """The reason for missing new figures; empty while they come, and once the run has ended."""
     snapshots: tuple[Path, ...] = ()
-    """All that its processes have written, the newest first."""
+    """All snapshots of its processes, newest first."""
     notes: tuple[str, ...] = ()
-    """What else there is to say, a line each: what cannot be read, what an agent could not do."""
+    """Other remarks, one per line, such as unreadable files and failures of an agent."""

@@ -1,4 +1,4 @@
-"""The processes of a watched run as a table, and what one held, over time or steps. Pure."""
+"""The processes of a watched run as a table, and a process's memory over time or steps. Pure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tui.watch.state.run import Mark, WatchedDevice
 from workloads.protocol.messages import TorchMemory
 
 RATE_DIGITS = 0.005
-"""Half of the width to which steps a second are told, as a share: three digits."""
+"""Half width of the displayed steps per second, as a share: three digits."""
 
 
 _Say = Callable[[WatchedDevice], str]
 
 
 def _of(pick: Callable[[TorchMemory], int], say: Callable[[int], str] = text.size) -> _Say:
-    """Return a figure of torch's allocator."""
+    """Return a function for the text of an allocator figure."""
 
     def told(row: WatchedDevice) -> str:
         return text.NA if row.figures is None else say(pick(row.figures))
@@ -38,9 +38,9 @@ def _of(pick: Callable[[TorchMemory], int], say: Callable[[int], str] = text.siz
 
 
 def _at_oom(pick: Callable[[TorchMemory | Oom], int]) -> _Say:
-    """Return a figure of torch's allocator; of a process that an OOM ended as it was then.
+    """Return a function for an allocator figure, at the OOM if an OOM ended the process.
 
-    What was read last may be of a later moment: an exception frees memory on its way.
+    The last reading may be later than the OOM, and an exception frees memory as it propagates.
     """
 
     def told(row: WatchedDevice) -> str:
@@ -51,7 +51,7 @@ def _at_oom(pick: Callable[[TorchMemory | Oom], int]) -> _Say:
 
 
 def _allocated(row: WatchedDevice) -> str:
-    """Return the figure, or in a word why there is none."""
+    """Return the allocated bytes, or one word on why they are missing."""
     if row.at_oom is not None:
         return text.size(row.at_oom.allocated)
     if row.figures is None:
@@ -71,14 +71,14 @@ def _steps(row: WatchedDevice) -> str:
 def _rate(row: WatchedDevice) -> str:
     value = row.steps_per_s
     if row.stalled_s is not None:
-        return glyphs.GLYPHS.dash  # the state says for how long
+        return glyphs.GLYPHS.dash  # the state column shows the duration
     if value is None:
         return text.NA
     return "0" if not value else plain(significant(value, RATE_DIGITS * value))
 
 
 def _figure(say: _Say) -> Callable[[WatchedDevice], Span]:
-    """Return a cell; a row that has ended, or has no figures, is quiet."""
+    """Return a cell, dim for an ended row and for a row without figures."""
 
     def cell(row: WatchedDevice) -> Span:
         quiet = bool(row.ended) or row.figures is None
@@ -119,7 +119,7 @@ COLUMNS: tuple[Column[WatchedDevice], ...] = (
     Column("steps/s", 7, _figure(_rate), gap=1, drop_order=4, leaves=3),
     Column("state", 1, _state, "left", grows=(REST,)),
 )  # fmt: skip
-"""From the left; another figure is another of these."""
+"""All columns from the left; add a column here to show another figure."""
 
 
 @functools.lru_cache(maxsize=4)
@@ -128,12 +128,12 @@ def _columns(cells: int) -> Layout[WatchedDevice]:
 
 
 def key_of(row: WatchedDevice) -> str:
-    """Return the key of a row, which tells two processes of the same number apart."""
+    """Return the key of a row, which distinguishes two processes with the same PID."""
     return f"{row.process.pid} {row.process.start} {row.device}"
 
 
 def heading(cells: int) -> Line:
-    """Return the columns' names."""
+    """Return the column names."""
     return heading_line(_columns(cells))
 
 
@@ -143,7 +143,7 @@ def device_line(row: WatchedDevice, cells: int) -> Line:
 
 
 def state_words(row: WatchedDevice) -> tuple[str, TextStyle]:
-    """How the process is, in a few words."""
+    """Return the state of the process in a few words."""
     ooms = max(row.figures.ooms if row.figures else 0, row.left.oom_count if row.left else 0)
     parts = [text.count(ooms, "OOM")] if ooms else []
     if row.ended:
@@ -160,14 +160,14 @@ def state_words(row: WatchedDevice) -> tuple[str, TextStyle]:
 
 
 def _requested_words(oom: Oom) -> str:
-    """Both kinds of live memory: torch's allocator rounds each request up."""
+    """Return the requested bytes beside the allocated: the allocator rounds each request up."""
     if oom.requested is None:
         return ""
     return f": {text.size(oom.allocated)} allocated, for {text.size(oom.requested)} requested"
 
 
 def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
-    """How a row's process ended, why figures are missing and what would help, a paragraph each."""
+    """Return paragraphs on the end of a row's process and on missing figures, with advice."""
     reasons: dict[str, list[str]] = {}
 
     def missing(name: str, why: str) -> None:
@@ -194,31 +194,31 @@ def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
     return found
 
 
-# ---- what one held -------------------------------------------------------------------------------
+# ---- the memory of one process -------------------------------------------------------------------
 
 Over = Literal["time", "steps"]
 AROUND_PLOT = 5
-"""Rows of a plot that are not between its edges: its name and legend, marks, the lower edge."""
+"""Rows of a plot outside its edges: its name and legend, marks, the lower edge."""
 LEAST_PLOT = 3
-"""Rows between the edges: with fewer nothing is drawn."""
+"""The fewest rows between the edges; with fewer, no plot is drawn."""
 MARK_NAMES = {"OOM": "OOM", "snapshot": "snapshot", "cache flush": "flush"}
 MOST_OF_A_KIND = 10
-"""Marks of a kind that are nearer to each other than such a part of the axis are one: lines for a
+"""Marks of a kind within this fraction of the axis (one over the number) merge, since lines for a
 thousand cache flushes would hide the curves."""
 PARTS = 10
-"""In at least so many steps the end of the axis is moved."""
+"""The fewest steps in which the end of the axis moves."""
 _TIMES = ((7200.0, 3600.0, "h"), (180.0, 60.0, "min"), (0.0, 1.0, "s"))
-"""From how many seconds on an axis of time is in which unit."""
+"""Units of a time axis: the duration in seconds from which a unit applies, its size, its name."""
 
 
 def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]:
-    """Return the plot in so many rows at most, or in words why there is none.
+    """Return the plot in at most ``rows`` rows, or the reason for a missing plot.
 
     Args:
         row: the device.
-        over: what runs along the lower edge.
+        over: the quantity along the lower edge.
         cells: width of a line.
-        rows: that there are.
+        rows: the available rows.
     """
     height = rows - AROUND_PLOT
     if cells < LEAST_CELLS or height < LEAST_PLOT:
@@ -241,7 +241,7 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         marks = [((mark.at - began) / factor, mark) for mark in row.marks]
         axis = Axis("time", unit, _scale(points, marks))
     plot = _plot(axis, points, marks)
-    # Where there is too little room for the names of the marks their signs stay, then neither.
+    # With too little room, the names of the marks go first, then their signs.
     unnamed = tuple(replace(event, name="") for event in plot.events)
     for events in (plot.events, unnamed, ()):
         drawn = replace(plot, events=events)
@@ -259,7 +259,7 @@ def _scale(points: Sequence[tuple[float, StepPoint]], marks: Sequence[tuple[floa
     places += [place for place, _ in marks]
     low, high = min(places), max(places)
     if high > low:
-        # Ends a little later, so that the picture stands still until that is reached.
+        # The axis ends a little later, so that the plot does not move until its end is reached.
         part = below((high - low) / PARTS)
         high = low + part * math.ceil((high - low) / part)
     return Scale(low, high)
@@ -285,7 +285,7 @@ def _plot(
 
 
 def _events(scale: Scale, marks: Sequence[tuple[float, Mark]]) -> tuple[Event, ...]:
-    """Merge marks of a kind that are close, at the newest of them, with their number."""
+    """Merge close marks of a kind into one with their count, at the newest of them."""
     near = 1 / MOST_OF_A_KIND
     found: list[tuple[str, float, int]] = []
     for kind, name in MARK_NAMES.items():

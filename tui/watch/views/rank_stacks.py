@@ -1,4 +1,4 @@
-"""Where each rank is now: a line for each process, then the stacks of its threads."""
+"""The current position of each rank: a line per process, then the stacks of its threads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def rank_stack_lines(ranks: Sequence[RankStacks], why_none: str, cells: int) -> 
 
     Args:
         ranks: by rank.
-        why_none: said where there are none.
-        cells: the width.
+        why_none: the text to show if there are no ranks.
+        cells: width of a line.
     """
     if not ranks:
         return paragraph(why_none, cells, TextStyle.NOTE)
@@ -36,7 +36,7 @@ def rank_stack_lines(ranks: Sequence[RankStacks], why_none: str, cells: int) -> 
 
 
 def rank_words(rank: RankStacks) -> str:
-    """Return where the main thread of a process is: the user's own line, then the innermost."""
+    """Return the main thread's position: the user's own line, then the innermost."""
     if rank.stacks is None:
         return f"{_name(rank)}: {rank.why_none}"
     steps = text.count(rank.stacks.steps, "optimizer step")

@@ -1,4 +1,4 @@
-"""A run under the watch in words: how it goes, OOMs, growth, snapshots; the runs kept. Pure."""
+"""A watched run in words: state, OOMs, growth, snapshots; and the list of stored runs. Pure."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from tui.watch.state.explained import circumstances_of_row, explain_without_snap
 from tui.watch.state.run import WatchedDevice, WatchedRun
 
 MOST_ROWS = 3
-"""Of the account of an OOM that stand on the page of its run; the verdict has all."""
+"""The most rows of an OOM's account on the page of its run; the verdict shows all."""
 BY_OBSERVER = "torch's OOM observer"
-"""Where the numbers of an OOM come from."""
+"""The source of an OOM's numbers."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def command_words(run: StartedRun) -> str:
-    """Return the command as it is typed, or why it is not known."""
+    """Return the command as the user types it, or the reason that it is unknown."""
     if run.problem:
         return clean(run.problem)
     return clean(shlex.join(run.command)) or "started by hand, with what watch --env says"
 
 
 def end_words(run: StartedRun, *, goes_on: bool) -> str:
-    """How a run ended, or that it goes on, or that nobody has seen its end."""
+    """Describe the end of a run; a run may also still go on, or have an unrecorded end."""
     if run.signal is not None:
         return f"ended by {signal_name(run.signal)}"
     if run.code is not None:
@@ -56,7 +56,7 @@ def end_words(run: StartedRun, *, goes_on: bool) -> str:
 
 
 def signal_name(number: int) -> str:
-    """SIGTERM and the like; a number that has no name stays one."""
+    """Return the name of a signal, such as SIGTERM, or its number if it has no name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -64,7 +64,7 @@ def signal_name(number: int) -> str:
 
 
 def lasted_words(run: StartedRun, now: float, *, goes_on: bool) -> str:
-    """How long it took, or takes until now; empty where its end was not seen."""
+    """Return the duration of a run, so far or in all; empty if its end is unknown."""
     until = now if run.ended is None and goes_on else run.ended
     if until is None and run.last_sign is not None and run.last_sign.is_end:
         until = run.last_sign.at
@@ -72,12 +72,12 @@ def lasted_words(run: StartedRun, now: float, *, goes_on: bool) -> str:
 
 
 def is_on(state: WatchedRun) -> bool:
-    """Return whether the run goes on here."""
+    """Return whether the run still goes on and is followed live."""
     return state.run.ended is None and not state.over and not state.replayed
 
 
 def going_on_words(run: StartedRun) -> str:
-    """Return the message on a run that is left."""
+    """Return the message about a run that goes on after the user leaves it."""
     return (
         f"{command_words(run)} goes on; it is stored in {clean(str(run.folder))}. "
         f"gpu-workbench watch {clean(run.folder.name)} shows it again."
@@ -85,7 +85,7 @@ def going_on_words(run: StartedRun) -> str:
 
 
 def title_words(state: WatchedRun, now: float, cells: int) -> str:
-    """Return the title of the table: the command gives way to the run's state."""
+    """Return the title of the table; the command is shortened to make room for the run's state."""
     goes_on = is_on(state)
     end = end_words(state.run, goes_on=goes_on)
     lasted = lasted_words(state.run, now, goes_on=goes_on)
@@ -95,7 +95,7 @@ def title_words(state: WatchedRun, now: float, cells: int) -> str:
 
 
 def clock_words(at: float) -> str:
-    """``14:03:25``, of this machine's clock."""
+    """Return a local time of day, such as ``14:03:25``."""
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
@@ -104,14 +104,14 @@ def clock_words(at: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OomOf:
-    """An OOM and the process that ran out."""
+    """An OOM and the process that ran out of memory."""
 
     row: WatchedDevice
     oom: Oom
 
 
 def newest_oom(devices: Sequence[WatchedDevice]) -> OomOf | None:
-    """Return the newest OOM of a run; one that ended the program comes first."""
+    """Return the newest OOM of a run, preferably one that ended the program."""
     found = [
         OomOf(row, row.left.ooms[-1]) for row in devices if row.left is not None and row.left.ooms
     ]
@@ -119,7 +119,7 @@ def newest_oom(devices: Sequence[WatchedDevice]) -> OomOf | None:
 
 
 def oom_words(found: OomOf, selected: WatchedDevice | None) -> str:
-    """Who ran out, when, what was asked, what came of it, and how its snapshot is opened."""
+    """Describe an OOM: process, time, request, outcome, and the key that opens its snapshot."""
     oom, process = found.oom, found.row.process
     who = f"process {process.pid}" + (f", rank {process.rank}" if process.rank is not None else "")
     told_by = "" if oom.asked is None else f" ({BY_OBSERVER})"
@@ -136,7 +136,7 @@ def oom_words(found: OomOf, selected: WatchedDevice | None) -> str:
 
 
 def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) -> list[Line]:
-    """Return what to read before any figure: OOMs, missing figures, frozen, remarks."""
+    """Return the lines to read before any figure: OOMs, missing figures, a freeze, remarks."""
     found: list[Line] = []
     account: list[Line] = []
     oom = newest_oom(state.devices)
@@ -171,7 +171,7 @@ def _no_process(state: WatchedRun) -> str:
 
 
 def growth_words(row: WatchedDevice) -> str:
-    """How what is allocated grows, with the interval; else why that is not told."""
+    """Return the growth of allocated memory with its interval, or the reason it is unknown."""
     grows = row.growth
     if grows is None:
         return f"growth of allocated {text.NA}: {row.why_no_growth or 'not known yet'}"
@@ -200,7 +200,7 @@ def _rates(grows: GrowthRate, per: str) -> str:
 def _rounded(value: float, half_width: float) -> str:
     if not value:
         return "0"
-    # Digits that the interval supports, not those that the number has.
+    # Show the digits that the interval supports, not all digits of the number.
     return plain(significant(value, half_width / abs(value) if half_width else None))
 
 
@@ -226,11 +226,11 @@ class ProcessSnapshot:
     at: float
     step: int | None
     oom: Oom | None
-    """That it was taken at."""
+    """The OOM at which the snapshot was taken."""
 
 
 def snapshots_of(row: WatchedDevice) -> list[ProcessSnapshot]:
-    """Those of a row's process that are there, oldest first."""
+    """Return the existing snapshots of a row's process, oldest first."""
     ooms = {oom.snapshot: oom for oom in (row.left.ooms if row.left else ()) if oom.snapshot}
     found: dict[Path, ProcessSnapshot] = {
         path: ProcessSnapshot(path, oom.at, oom.step, oom) for path, oom in ooms.items()
@@ -242,14 +242,14 @@ def snapshots_of(row: WatchedDevice) -> list[ProcessSnapshot]:
 
 
 def snapshot_words(taken: ProcessSnapshot) -> str:
-    """``step 120   14:03:25   OOM   4711-2.pickle``."""
+    """Describe a snapshot, for example ``step 120   14:03:25   OOM   4711-2.pickle``."""
     step = "step n/a" if taken.step is None else f"step {text.count(taken.step)}"
     what = "OOM" if taken.oom else "asked for"
     return f"{step:<14} {clock_words(taken.at)}  {what:<10} {clean(taken.path.name)}"
 
 
 def no_snapshot_words(row: WatchedDevice | None) -> str:
-    """Why there is none of a process, and how there may be one."""
+    """Explain why a process has no snapshot, and how to get one."""
     if row is None:
         return "no process has left a snapshot"
     words = f"{row.process.pid} has left no snapshot"
@@ -259,7 +259,7 @@ def no_snapshot_words(row: WatchedDevice | None) -> str:
     return f"{words}: s takes one at its next step, and an OOM is given one by itself"
 
 
-# ---- the runs that are kept ----
+# ---- stored runs ----
 
 NONE_KEPT = (
     "No run is stored. This command runs a training unchanged and watches it: this tab shows its "
@@ -268,12 +268,12 @@ NONE_KEPT = (
 
 
 def none_lines(cells: int) -> list[Line]:
-    """Return what to do where no run is stored."""
+    """Return advice for an empty list of runs."""
     return [*paragraph(NONE_KEPT, cells), (), line(" ", Span(EXAMPLE, TextStyle.KEY))]
 
 
 def _cell(say: Callable[[KeptRun, float], str]) -> Callable[[tuple[KeptRun, float]], Span]:
-    """Return a cell; a run that goes on stands out, and one that had an OOM."""
+    """Return a cell that highlights unfinished runs and runs with an OOM."""
 
     def cell(shown: tuple[KeptRun, float]) -> Span:
         kept = shown[0]
@@ -292,7 +292,7 @@ def _steps(kept: KeptRun, _now: float) -> str:
 
 
 def began_words(run: StartedRun) -> str:
-    """``11-24 03:17``, of this machine's clock."""
+    """Return the local start time of a run, such as ``11-24 03:17``."""
     return time.strftime("%m-%d %H:%M", time.localtime(run.began))
 
 
@@ -307,11 +307,11 @@ _COLUMNS: tuple[Column[tuple[KeptRun, float]], ...] = (
     ),
     Column("command", 1, _cell(lambda kept, _now: command_words(kept.run)), "left", grows=(REST,)),
 )
-"""Of the list of runs, from the left, at a Unix time."""
+"""Columns of the list of runs, from the left; their texts depend on the present Unix time."""
 
 
 def stored_run_heading(cells: int) -> Line:
-    """Return the columns' names."""
+    """Return the column names."""
     return heading_line(fit_columns(_COLUMNS, cells))
 
 
