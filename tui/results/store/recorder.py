@@ -42,7 +42,7 @@ class ResultRecorder:
     """Stores the results of one session.
 
     Args:
-        place: the file; ``None`` for this user's.
+        place: path of the store; ``None`` for the store of this user.
     """
 
     def __init__(self, place: Path | None = None) -> None:
@@ -147,7 +147,7 @@ class ResultHistory:
     """Reads the results of earlier sessions.
 
     Args:
-        place: the file; ``None`` for this user's.
+        place: path of the store; ``None`` for the store of this user.
         traceless: read without leaving a trace in the file's folder.
     """
 
