@@ -182,7 +182,7 @@ class WorkbenchScreen(CommandScreen):
         self._was_away = True
 
     def resumed(self, event: events.ScreenResume) -> None:
-        """Redraw parts that changed while the tab was hidden; skip a new screen, drawn anyway."""
+        """Redraw the parts that changed while the tab was hidden; a new screen is drawn anyway."""
         if self._was_away:
             self.fit_devices()
             super().resumed(event)
@@ -191,7 +191,7 @@ class WorkbenchScreen(CommandScreen):
             event.refresh_styles = False
 
     def looks_at_torch(self) -> bool:
-        """Return true unless the memory pane, which splits other processes' memory, is folded."""
+        """Return whether the visible memory pane splits the memory of other processes."""
         return not self.memory.has_class("-folded") and self.state.machine.has_other_processes()
 
     def draw(self, parts: Topics) -> None:
@@ -210,7 +210,7 @@ class WorkbenchScreen(CommandScreen):
     # ---- what is valid ----
 
     def situation(self) -> Situation:
-        """Return the situation, with the entries under the cursors of the table and the switches."""
+        """Return the situation, including the entries under the two cursors."""
         now = super().situation()
         away = self.zoomed or now.pane != "workloads"
         return replace(
@@ -271,7 +271,7 @@ class WorkbenchScreen(CommandScreen):
         def done(chosen: Valid | Sweep | None) -> None:
             if isinstance(chosen, Sweep):
                 self.actions.set_sweep(info.name, chosen)
-                # Measured to 2 %, which a curve does not show; the r key measures at the normal budget.
+                # Measured to 2 %, which a curve does not show; r measures at the normal budget.
                 self.actions.run([info.name], None, "quick")
             elif chosen is not None:
                 self.actions.set_parameters(info.name, chosen.parameters)
