@@ -42,8 +42,8 @@ class Redaction:
 
     Processes keep their PID, program name and memory, and so does the Python that runs the
     workloads. Names of users become ``user``, both of processes and in paths of home directories.
-    Each UUID of a GPU becomes the same stand-in throughout, so that NVML's and torch's devices still
-    match; the bus id of a GPU stays, because machines of one kind share it.
+    Each UUID of a GPU becomes the same stand-in throughout, so that NVML's and torch's devices
+    still match; the bus id of a GPU stays, because machines of one kind share it.
 
     Args:
         home: our own home directory.

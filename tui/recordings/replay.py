@@ -188,7 +188,7 @@ class ReplaySession:
         return self._found.recording.at + self.playhead.position
 
     def words(self) -> str:
-        """The position and speed, as the header shows them."""
+        """Return the position and speed, as the header shows them."""
         head = self.playhead
         place = f"{format_time(head.position)}/{format_time(self._found.seconds)}"
         if head.ended and not self._loop:
