@@ -318,7 +318,7 @@ def sort_entries(state: RunsState, found: Sequence[Entry], order: Order) -> list
         state: the state of the runs.
         found: groups with their workloads, in the order of the catalogue.
         order: ``catalogue`` changes nothing. Every other order drops the group headings and puts
-        the largest value first; entries without a value come last, in their old order.
+            the largest value first; entries without a value come last, in their old order.
     """
     if order == "catalogue":
         return list(found)
