@@ -28,7 +28,7 @@ from tui.runs.views.backend import format_interval
 from workloads.protocol.results import DataColumn, Table
 
 SHORT_ID = 8
-"""Displayed digits of an id; fewer can identify a result."""
+"""Displayed digits of an id; any unique beginning identifies a result."""
 _SHOWN = ("box", "gpu", "driver", "torch")
 """Facts that get a column if the listed results differ in them."""
 _OF_A_PYTHON = frozenset({"torch", "python", "cuda", "cudnn"})
