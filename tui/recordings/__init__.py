@@ -1,1 +1,1 @@
-"""Record what the children say, and play it back as if live. No Textual, no torch."""
+"""Recordings of the children's messages, and their replay. No Textual, no torch."""

@@ -1,15 +1,15 @@
-"""The lines of a recording: a header, then what each child said and was asked; read from a file.
+"""The lines of a recording: a header, then the messages and requests of each child.
 
 A recording is text, one JSON object a line. The first is a :class:`Recording`; every other one is
 
 ``{"t": seconds, "from": "monitor" | "runner" | "watch" | "workbench", "message": {…}}``
 
-or, with ``"to"`` in place of ``"from"``, a request that a child was sent. The seconds are counted
-from the first line. A message is what travels between the processes (see
-``workloads.protocol.wire``); those of the workbench are the events of its features.
+or, with ``"to"`` in place of ``"from"``, a request to a child. The seconds count from the first
+line. A message has the form used between the processes (see ``workloads.protocol.wire``);
+messages of the workbench are the events of its features.
 
-A file whose last line breaks off is what a crash leaves: it is played up to there. Anything else
-that is not as it was written is refused as a whole.
+A crash leaves a file with an incomplete last line, which can be played up to that line. Any other
+defect makes the program reject the whole file.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from tui.runs.state.events import RunEvent
 from workloads.protocol import messages, wire
 
 VERSION = 2
-"""Raised when a line changes in a way that an older program would misread."""
+"""The format version; incremented when an older program would misread a line."""
 OLDER = (1,)
-"""Versions that can be played too: in 1 nothing was said by the watch."""
+"""Older playable versions; version 1 has no messages of the watch."""
 _INTEGERS = 1 << 64
 _MOST_DIGITS = 20
 _MANY_DIGITS = re.compile(rb"\d{19}")
@@ -57,7 +57,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 class RecordingError(ValueError):
-    """A file that cannot be played: one line that says what, why and what to do."""
+    """A file cannot be played; the message is one line with the file, the reason and advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +68,24 @@ class Recording:
     program: str
     """Version of gpu-workbench that wrote it."""
     at: float
-    """Unix time at which it begins."""
+    """Unix time of its beginning."""
     date: str
-    """The same for people: UTC, ISO 8601."""
+    """The same time as text: UTC, ISO 8601."""
     redacted: bool = False
     title: str = ""
-    """What it is, where that must be said."""
+    """Title to show during the replay; may be empty."""
     simulated: bool = False
-    """Its GPUs were simulated: the screens say so as long as it plays."""
+    """True if its GPUs were simulated; the screens show that during the replay."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedLine:
-    """One line after the first, checked as far as its frame."""
+    """One line after the first, with its frame checked."""
 
     at: float
     """Seconds since the recording began."""
     speaker: Speaker | None
-    """Who said it; ``None`` for a request."""
+    """The sender; ``None`` for a request."""
     message: dict[str, Any]
 
 
@@ -94,14 +94,14 @@ def encode_event(at: float, event: AnyEvent) -> bytes:
 
     Args:
         at: seconds since the recording began.
-        event: by its type it is the monitor's, the runner's or our own; what we say in the
-            runner's place, such as the end of a run that died with it, counts as the runner's.
+        event: its type gives the sender: the monitor, the runner or the workbench. Events sent on
+            behalf of the runner, such as the end of a run that died with it, count as the runner's.
     """
     return _encode_line(at, "from", _SPEAKERS[type(event)], event)
 
 
 def encode_request(at: float, child: Child, request: object) -> bytes:
-    """Encode a request to a child as one line; ``at`` as in :func:`event_line`."""
+    """Encode a request to a child as one line; ``at`` as in :func:`encode_event`."""
     return _encode_line(at, "to", child, request)
 
 
@@ -114,11 +114,11 @@ def parse_header(line: bytes, name: str) -> Recording:
     """Read the first line.
 
     Args:
-        line: as it stands in the file.
-        name: of the file, for what is said of it.
+        line: the line in the file.
+        name: name of the file, for error messages.
 
     Raises:
-        RecordingError: it is not the first line of a recording that this program can play.
+        RecordingError: the line does not begin a recording that this program can play.
     """
     try:
         found = wire.decode(line, (Recording,))
@@ -141,7 +141,7 @@ def _parse_int(digits: str) -> int:
     """Return an integer of a line.
 
     Raises:
-        ValueError: no message of a child holds one so large.
+        ValueError: the integer is too large for a child's message.
     """
     value = int(digits) if len(digits) <= _MOST_DIGITS else _INTEGERS
     if not -_INTEGERS < value < _INTEGERS:
@@ -150,13 +150,13 @@ def _parse_int(digits: str) -> int:
 
 
 def parse_line(line: bytes) -> RecordedLine:
-    """Read another line, all but its message.
+    """Parse a later line, except its message.
 
     Raises:
-        ValueError: the frame is not that of a line of a recording, or it holds an integer of more
-            than 64 bits; the text says why.
+        ValueError: the frame is malformed, or an integer has more than 64 bits; the text gives
+            the reason.
     """
-    # Python's own reading of integers is faster, so the other one is kept for lines that need it.
+    # Python's own parser of integers is faster, so the checked one parses only doubtful lines.
     parse_int = _parse_int if _MANY_DIGITS.search(line) else None
     try:
         data = json.loads(line, parse_int=parse_int)
@@ -178,14 +178,14 @@ def decode_event(found: RecordedLine) -> AnyEvent:
     """Return the event of a line that is no request.
 
     Raises:
-        WireError: an event that this program does not know, or not in this form.
+        WireError: the event is unknown to this program, or has another form.
     """
     assert found.speaker is not None
     return cast(AnyEvent, wire.from_object(found.message, _KINDS[found.speaker]))
 
 
 def format_time(seconds: float) -> str:
-    """``0:07``, ``12:34`` or ``1:02:03``."""
+    """Format a duration: ``0:07``, ``12:34`` or ``1:02:03``."""
     whole = math.floor(max(0.0, seconds))
     minutes, rest = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)
@@ -193,11 +193,11 @@ def format_time(seconds: float) -> str:
 
 
 GZIP = 16 + zlib.MAX_WBITS
-"""What zlib calls the format of .gz files."""
+"""zlib's number for the format of .gz files."""
 
 CHUNK = 2**16
 LONGEST_LINE = 2**24
-"""Bytes; a child's line has at most a quarter of it."""
+"""Most bytes of a line; a child's line has at most a quarter of that."""
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -208,17 +208,17 @@ class RecordingSummary:
     path: Path
     recording: Recording
     seconds: float
-    """From its beginning to its last line."""
+    """Seconds from its beginning to its last line."""
     events: int
     cut: bool
-    """It breaks off in the middle of a line, or of its compressed data."""
+    """True if it ends in the middle of a line, or of its compressed data."""
 
 
 def scan_recording(path: Path) -> RecordingSummary:
-    """Read a recording once, all but the messages in it.
+    """Read a whole recording, except the messages in it.
 
     Raises:
-        RecordingError: it cannot be read, is no recording, is of another format, or is damaged.
+        RecordingError: the file is unreadable, is no recording, has another format, or is damaged.
     """
     reader = _Reader(path)
     first = next(reader, None)
@@ -239,10 +239,10 @@ def scan_recording(path: Path) -> RecordingSummary:
 
 
 def read_events(path: Path) -> Iterator[RecordedLine]:
-    """Yield the events of a recording, in order, after it was scanned.
+    """Yield the events of a scanned recording in order.
 
     Raises:
-        RecordingError: it is not what it was then.
+        RecordingError: the file changed after the scan.
     """
     reader = _Reader(path)
     next(reader, None)
@@ -256,7 +256,7 @@ def read_events(path: Path) -> Iterator[RecordedLine]:
 
 
 class _Reader:
-    """The whole lines of a file; afterwards ``cut`` says whether it breaks off."""
+    """Reads the complete lines of a file, and then sets ``cut`` if the file is incomplete."""
 
     def __init__(self, path: Path) -> None:
         self.cut = False
@@ -291,7 +291,7 @@ class _Reader:
                     return
                 unpack = zlib.decompressobj(wbits=GZIP)
                 while chunk and not unpack.eof:
-                    # Piece by piece: a small file may unpack to more than there is memory.
+                    # Piece by piece: a small file may unpack to more than the memory.
                     yield unpack.decompress(chunk, CHUNK)
                     chunk = unpack.unconsumed_tail or file.read(CHUNK)
                 yield unpack.flush()

@@ -1,6 +1,6 @@
-"""Writes a recording as things happen, without who is at work where that is wanted.
+"""The writer of recordings, with optional redaction of user names.
 
-A crash loses the line that was being written, at most.
+A crash loses at most the line being written.
 """
 
 from __future__ import annotations
@@ -38,13 +38,12 @@ _WHOLE_UUID = 36
 
 
 class Redaction:
-    """Replaces what tells on somebody, the same way in every message of one recording.
+    """Replaces identifying text consistently in every message of one recording.
 
-    Processes keep their PID, their program's name and their memory, and so does the Python that
-    runs the workloads. Names of users become ``user``, wherever they stand: those of processes and
-    those in paths of home directories. UUIDs of GPUs become stand-ins, one UUID the same one
-    throughout, so that the devices of NVML and torch still find each other; the bus id of a GPU
-    stays, which machines of one kind share.
+    Processes keep their PID, program name and memory, and so does the Python that runs the
+    workloads. Names of users become ``user``, both of processes and in paths of home directories.
+    Each UUID of a GPU becomes the same stand-in throughout, so that NVML's and torch's devices
+    still match; the bus id of a GPU stays, because machines of one kind share it.
 
     Args:
         home: our own home directory.
@@ -56,15 +55,15 @@ class Redaction:
         self._stand_ins: dict[str, str] = {}
 
     def __call__(self, event: E) -> E:
-        """Return the event without them."""
+        """Return the redacted event."""
         return with_texts(self._without_names(event), self._without_uuids, keys=True)
 
     def _without_uuids(self, text: str) -> str:
-        # Most texts hold none, and a recording has many of them.
+        # Most of the many texts in a recording have none.
         return _UUID.sub(self._stand_in, text) if "-" in text else text
 
     def _stand_in(self, found: re.Match[str]) -> str:
-        """Return what stands for a UUID; CUDA_VISIBLE_DEVICES may cut it short."""
+        """Return the stand-in for a UUID, which CUDA_VISIBLE_DEVICES may abbreviate."""
         number = (found["number"] or found["bare"]).lower()
         known = self._stand_ins
         if number not in known:
@@ -166,30 +165,30 @@ class Redaction:
 
 
 def _remove_user(user: str | None, words: str) -> str:
-    """Return a sentence without the name of who runs the process that it is about."""
+    """Return a sentence about a process without the name of its user."""
     return re.sub(rf"\b{re.escape(user)}\b", NAME, words) if user else words
 
 
 def extract_program_name(command: str) -> str:
-    """Return the program's name out of a command line: its arguments can hold paths and keys."""
-    # A title that a program gives itself, as "postgres: jane idle", ends its name with a colon.
+    """Return the program's name from a command line, whose arguments can have paths and keys."""
+    # A title that a program sets, such as "postgres: jane idle", ends its name with a colon.
     first = re.split(r"[\s:]", command.strip(), maxsplit=1)[0]
     return PurePath(first).name or first
 
 
 class Recorder:
-    """Writes what a session publishes, line by line.
+    """Writes the events of a session, line by line.
 
     Args:
-        path: the file, which must not exist; compressed where its name ends in ``.gz``.
-        redaction: takes out of each message who is at work here; ``None`` to keep it.
-        title: said on the screen where it is played.
-        simulated: the GPUs are no hardware.
+        path: the file, which must not exist; compressed if its name ends in ``.gz``.
+        redaction: removes user names from each message; ``None`` for no redaction.
+        title: title that the screen shows during replay.
+        simulated: the GPUs are simulated.
         now: Unix time.
         elapsed: seconds since any fixed moment.
 
     Raises:
-        OSError: the file is there already, or cannot be made.
+        OSError: the file exists already, or cannot be created.
     """
 
     def __init__(
@@ -203,13 +202,13 @@ class Recorder:
         simulated: bool = False,
     ) -> None:
         self.on_end: Callable[[str], object] | None = None
-        """Called once with the reason where the recording ends before it is closed."""
+        """Called once with the reason if the recording ends before :meth:`close`."""
         self.problem = ""
-        """In what way it is not whole; empty as long as it is."""
+        """The reason why the recording is incomplete; empty if it is complete."""
         self._path = path
         self._redact = redaction
         self._elapsed = elapsed
-        # Of the user alone: it tells who runs what on this machine.
+        # Readable by the user alone: it shows who runs which programs on this machine.
         self._file: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._pack = zlib.compressobj(wbits=GZIP) if path.suffix == ".gz" else None
         at = now()
@@ -231,19 +230,19 @@ class Recorder:
             raise
 
     def attach(self, session: Session) -> None:
-        """Write what a session publishes; say in its log where the recording ends early."""
+        """Write the events of a session; log an early end of the recording."""
         self.on_end = lambda why: session.state.publish(LogLine("workbench", why, "error"))
         session.state.bus.observe(self.write)
 
     def start(self) -> None:
-        """Do nothing: it writes from the first event on."""
+        """Do nothing: the recorder writes from the first event on."""
 
     async def detach(self) -> None:
         """End the recording."""
         self.close()
 
     def write(self, event: object) -> None:
-        """Write an event, or a request that a child was sent."""
+        """Write an event or a request to a child."""
         if self._file is None:
             return
         if isinstance(event, RequestSent):
@@ -263,7 +262,7 @@ class Recorder:
                 if self._pack is not None and not self.problem:
                     write_whole(file, self._pack.flush(zlib.Z_FINISH))
             finally:
-                # A disk over a network may say only here that it is full.
+                # A network disk may report only here that it is full.
                 os.close(file)
         except OSError as error:
             why = error.strerror or error
@@ -287,6 +286,6 @@ class Recorder:
     def _write(self, line: bytes) -> None:
         assert self._file is not None
         if self._pack is not None:
-            # Flushed to a byte's end, so that what is in the file can be unpacked whenever we end.
+            # Flushed to a byte boundary, so that the file can be unpacked after any end.
             line = self._pack.compress(line) + self._pack.flush(zlib.Z_SYNC_FLUSH)
         write_whole(self._file, line)

@@ -22,11 +22,11 @@ AT_ONCE = math.inf
 
 
 class Playhead:
-    """A position in a recording, seconds from its beginning, which moves by itself.
+    """A position in a recording, in seconds from its beginning, which advances with time.
 
     Args:
-        length: seconds of the recording.
-        speed: times the speed of life; :data:`AT_ONCE` to be moved by :meth:`reached` alone.
+        length: length of the recording, seconds.
+        speed: multiple of real time; with :data:`AT_ONCE`, only :meth:`reached` moves it.
         now: seconds since any fixed moment.
     """
 
@@ -41,7 +41,7 @@ class Playhead:
 
     @property
     def speed(self) -> float:
-        """Times the speed of life, while it is not paused."""
+        """Speed as a multiple of real time, while not paused."""
         return self._speed
 
     @property
@@ -57,7 +57,7 @@ class Playhead:
         return self.position >= self._length
 
     def until(self, at: float) -> float | None:
-        """Seconds of life until a position is reached: 0 where it is, ``None`` while paused."""
+        """Return the real seconds until a position: 0 if reached, ``None`` while paused."""
         if self.paused:
             return None
         if self._speed == AT_ONCE:
@@ -65,26 +65,26 @@ class Playhead:
         return max(0.0, (at - self.position) / self._speed)
 
     def reached(self, at: float) -> None:
-        """Note that the recording is played up to a position."""
+        """Record that the recording was played up to a position."""
         if self._speed == AT_ONCE:
             self._position = max(self._position, at)
 
     def pause(self, wanted: bool) -> None:
-        """Stand still, or go on from here."""
+        """Pause, or resume from here."""
         self._hold()
         self.paused = wanted
 
     def set_speed(self, speed: float) -> None:
-        """Go on at another speed from here."""
+        """Change the speed from here on."""
         self._hold()
         self._speed = speed
 
     def faster(self) -> None:
-        """Twice the speed, up to :data:`FASTEST`."""
+        """Double the speed, up to :data:`FASTEST`."""
         self.set_speed(max(self._speed, min(FASTEST, self._speed * 2)))
 
     def slower(self) -> None:
-        """Half the speed, down to :data:`SLOWEST`."""
+        """Halve the speed, down to :data:`SLOWEST`."""
         self.set_speed(max(SLOWEST, min(FASTEST, self._speed / 2)))
 
     def rewind(self) -> None:
@@ -96,7 +96,7 @@ class Playhead:
 
 
 def format_speed(speed: float) -> str:
-    """``2x``, ``1/4x`` or ``max``."""
+    """Format a speed: ``2x``, ``1/4x`` or ``max``."""
     if speed == AT_ONCE:
         return "max"
     if speed < 1 and (1 / speed).is_integer():
@@ -106,30 +106,30 @@ def format_speed(speed: float) -> str:
 
 NOTHING_ASKED = "this is a recording: nothing is run and nothing is changed"
 SHOWN_S = 1.0
-"""Between two looks at where it is, while nothing happens in it."""
+"""Seconds between two updates of the position while the recording has no events."""
 BREATH_S = 0.02
-"""The longest that is played in one go before the screen has its turn."""
+"""Most seconds of work before the screen can redraw."""
 
 
 OUT_OF_MEMORY = "CUDA out of memory"
-"""How torch's text of the exception begins."""
+"""The beginning of torch's exception text."""
 
 
 def _is_end_of_run(entry: RecordedLine) -> bool:
-    """Return whether the line tells of the end of a run."""
+    """Return whether the line reports the end of a run."""
     return entry.speaker == "runner" and entry.message.get("type") == "finished"
 
 
 class ReplaySession:
     """Plays a recording; has the interface of :class:`tui.runs.session.session.Session`.
 
-    Of what a front end can ask for it takes the choice of a device. Everything else does nothing,
-    for there is nobody to ask; the front end has to say so.
+    The only request that has an effect is the choice of a device. Every other request does nothing,
+    because there are no children; the front end must report that.
 
     Args:
         found: the recording.
-        speed: times the speed of life; :data:`AT_ONCE` waits for nothing.
-        loop: begin anew at the end.
+        speed: multiple of real time; :data:`AT_ONCE` never waits.
+        loop: restart at the end.
         now: seconds since any fixed moment.
     """
 
@@ -155,14 +155,14 @@ class ReplaySession:
     # ---- life ----
 
     def on_error(self, handler: Callable[[BaseException], None]) -> None:
-        """Have a function called with an error that ends the replay."""
+        """Register a function to call with an error that ends the replay."""
         self._on_error = handler
 
     def watch(self) -> None:
-        """Nothing: what was seen is played with the rest."""
+        """Do nothing: the recording includes the watch's events."""
 
     async def looked(self, patience: float = 0.0) -> None:
-        """Nothing is waited for."""
+        """Return at once."""
 
     async def start(self) -> None:
         """Begin to play."""
@@ -181,14 +181,14 @@ class ReplaySession:
         if error is not None and self._on_error is not None:
             self._on_error(error)
 
-    # ---- where it is ----
+    # ---- position ----
 
     def clock(self) -> float:
-        """Unix time in the recording: what the ages of its figures are told by."""
+        """Return the Unix time in the recording, from which its figures' ages are computed."""
         return self._found.recording.at + self.playhead.position
 
     def words(self) -> str:
-        """Where it is and how fast it goes, as the header shows it."""
+        """Return the position and speed, as the header shows them."""
         head = self.playhead
         place = f"{format_time(head.position)}/{format_time(self._found.seconds)}"
         if head.ended and not self._loop:
@@ -196,9 +196,9 @@ class ReplaySession:
         return f"REPLAY {place} {'paused' if head.paused else format_speed(head.speed)}"
 
     def out_of_memory(self) -> str:
-        """Return the exception of the first run that runs out of memory; empty for none.
+        """Return the exception of the first run that ran out of memory; empty if none did.
 
-        A snapshot does not hold all of it.
+        A snapshot has only part of its text.
         """
         for entry in lines.read_events(self._found.path):
             result = entry.message.get("result") if _is_end_of_run(entry) else None
@@ -208,7 +208,7 @@ class ReplaySession:
         return ""
 
     def toggle(self) -> None:
-        """Pause, go on, or after the end begin anew."""
+        """Pause, resume, or restart after the end."""
         if self.playhead.ended:
             self._again = True
         else:
@@ -243,7 +243,7 @@ class ReplaySession:
             self.playhead.pause(False)
             self.playhead.rewind()
             self.state.forget()
-            # A recording of one moment would else be all that happens.
+            # A recording without duration would otherwise loop without a pause.
             await asyncio.sleep(BREATH_S)
 
     async def _once(self) -> None:
@@ -252,7 +252,7 @@ class ReplaySession:
             await self._wait_for(entry.at)
             self._play_line(entry)
             self.playhead.reached(entry.at)
-            # Decoding is work: where it is too fast for that, the screen must not stand still.
+            # Decoding takes time: at high speeds it must not freeze the screen.
             if self._now() - began > BREATH_S:
                 await asyncio.sleep(0)
                 began = self._now()
@@ -276,7 +276,7 @@ class ReplaySession:
             self.state.publish(LogLine("workbench", f"not played: {error}", "warning"))
             return
         if isinstance(event, DeviceSelected) and self._chosen is not None:
-            return  # who looks at it now has chosen another
+            return  # the user has selected another
         self.state.publish(event)
 
     def _log_description(self) -> None:
@@ -291,15 +291,15 @@ class ReplaySession:
     def _log(self, text: str, level: Literal["info", "warning"] = "info") -> None:
         self.state.publish(LogLine("workbench", text, level))
 
-    # ---- what a front end asks for ----
+    # ---- requests of front ends ----
 
     def select_device(self, key: str) -> None:
-        """See ``Actions``; from now on the choices in the recording are not followed."""
+        """Select a device, and ignore later selections in the recording."""
         self._chosen = key
         self.state.publish(DeviceSelected(key))
 
     def _nobody(self, *_: object, **__: object) -> None:
-        """There is nobody to ask."""
+        """Ignore a request: a replay has no children."""
 
     set_parameters = set_sweep = set_flag = run = run_for_demo = compare = cancel = _nobody
     empty_cache = reset_peaks = restart_runner = _nobody

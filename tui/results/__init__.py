@@ -1,4 +1,4 @@
-"""Results that are kept from one start to the next, and compared with one another.
+"""Stored results, which outlive the program and can be compared.
 
-The front end alone opens the store; the runner knows nothing of it.
+Only the front end opens the store; the runner does not access it.
 """

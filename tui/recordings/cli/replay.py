@@ -1,4 +1,4 @@
-"""``gpu-workbench replay``: the screens over a recording."""
+"""``gpu-workbench replay``: play a recording on the screens."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from tui.kit.command_line.options import Parser
 
 DEMO = "demo.jsonl.gz"
-"""The recording that comes with the program, beside the code that plays it."""
+"""The recording shipped with the program, in the package's folder."""
 DEMO_SNAPSHOT = "demo_out_of_memory.pickle.gz"
-"""The snapshot of a run in it that has run out of memory."""
+"""The snapshot of a run in that recording that ran out of memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """What to play, and how fast."""
+    """The recording to play, and its speed."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
     names: Sequence[str] = ()
-    """Of files: one, or none with ``shipped``."""
+    """Names of files: one, or none with ``shipped``."""
     shipped: bool = False
-    """The recording that comes with the program."""
+    """Play the recording shipped with the program."""
     speed: float = 1.0
-    """Times the speed of life; infinite to wait for nothing."""
+    """Multiple of real time; infinity never waits."""
     loop: bool = False
 
 
 def add_options(parser: Parser) -> None:
-    """Add the recording, its speed, and the looks of the screen."""
+    """Add the options for the recording, its speed, and the appearance of the screen."""
     add_screen(parser)
     parser.add_argument("names", nargs="*", metavar="FILE", help="a recording")
     parser.add_argument(
@@ -60,10 +60,10 @@ def add_options(parser: Parser) -> None:
 
 
 def parse_speed(text: str) -> float:
-    """``2``, ``0.5`` or ``max``, which is infinite.
+    """Parse a speed: ``2``, ``0.5`` or ``max``, which is infinite.
 
     Raises:
-        UsageError: it is none of them.
+        UsageError: the text is none of them.
     """
     try:
         value = math.inf if text == "max" else float(text)
@@ -75,10 +75,10 @@ def parse_speed(text: str) -> float:
 
 
 def replay(options: ReplayOptions) -> int:
-    """Play a recording on the terminal; returns the exit code.
+    """Play a recording on the terminal; return the exit code.
 
     Raises:
-        UsageError: no file is named, there is no terminal, or it cannot place text.
+        UsageError: no file is named, or there is no terminal that can position text.
     """
     if len(options.names) + options.shipped != 1:
         raise UsageError("replay: name a recording, or give --demo for the built-in one")
@@ -102,7 +102,7 @@ def _run_screen(found: RecordingSummary, options: ReplayOptions, snapshot: Path 
     interrupt.end_at_once()
     chosen, problems = resolve(options.given)
     prepare_screen(chosen)
-    # The door to the screens: what they read when they are imported is set by now.
+    # Imported here: the screens read settings at import, which are set by now.
     from tui.app.replay import ReplayApp
     from tui.kit.command_line.values import with_theme
     from tui.recordings.replay import ReplaySession

@@ -37,11 +37,11 @@ from tui.runs.views.result_text import format_summary
 from workloads.protocol.results import Table
 
 MOST_SHOWN = 1_000_000
-"""SQLite bounds its limits; no list is read that far."""
+"""Most rows of a list; SQLite bounds its limits."""
 
 
 def perform(options: ResultsOptions) -> int:
-    """Perform the action that was asked for; return the exit code.
+    """Perform the requested action; return the exit code.
 
     Raises:
         UsageError: an option has no meaning, or selects nothing.
@@ -57,7 +57,7 @@ def _build_selection(options: ResultsOptions) -> Selection:
     """Return the selection that the options describe.
 
     Raises:
-        SelectionError: a date that is none.
+        SelectionError: a date is invalid.
     """
     return Selection(
         facts=(("box", options.of_box),) if options.of_box else (),
@@ -119,10 +119,10 @@ def _show(options: ResultsOptions) -> int:
 def _find_rows(
     database: Database, words: Sequence[str], most: int | None = None
 ) -> list[StoredRow]:
-    """Return the results that words select, each once.
+    """Return the results that the words select, each once.
 
     Raises:
-        UsageError: a word that selects none, or more than may be.
+        UsageError: a word selects no result, or too many.
     """
     found: dict[int, StoredRow] = {}
     for word in words:
@@ -213,7 +213,7 @@ def _export(options: ResultsOptions) -> int:
 def _read_valid(
     database: Database, rows: Sequence[StoredRow], left_out: list[str]
 ) -> Iterator[StoredResult]:
-    """Yield what can be read and be true, so that the export can be taken in elsewhere."""
+    """Yield the readable and valid results, so that the export can be imported elsewhere."""
     for row in rows:
         try:
             kept = database.read_result(row)

@@ -1,4 +1,4 @@
-"""``gpu-workbench results``: its options."""
+"""The options of ``gpu-workbench results``."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 _SELECTS = f"{FORMS}; several at once with commas"
 SHOWN = 50
-"""Results that a list shows, unless another number is asked for."""
+"""Default number of results in a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultsOptions:
-    """What to do, and with which results."""
+    """The action and its results."""
 
     verb: str = "list"
     words: Sequence[str] = ()
-    """Ids, selections or files, as the verb takes them."""
+    """Ids, selections or files, depending on the verb."""
     json: bool = False
     of_workload: str = ""
     of_box: str = ""
@@ -33,12 +33,12 @@ class ResultsOptions:
     before: str = ""
     tagged: str = ""
     limit: int | None = None
-    """Of a list; ``None`` for :data:`SHOWN`."""
+    """Most results of a list; ``None`` for :data:`SHOWN`."""
     older: str = ""
-    """A date or an age: what is older is forgotten."""
+    """A date or an age; older results are deleted."""
     markdown: bool = False
     without_names: bool = False
-    """Take out who measured it, and where."""
+    """Remove the names of users and machines."""
 
 
 def add_options(parser: Parser) -> None:
@@ -131,7 +131,7 @@ def results(options: ResultsOptions) -> int:
     Raises:
         UsageError: an option has no meaning, or selects nothing.
     """
-    # Lazy: the help of the program needs no store and no tables.
+    # Imported lazily: the program's help needs no store and no tables.
     from tui.results.cli.actions import perform
 
     return perform(options)

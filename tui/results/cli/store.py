@@ -23,8 +23,8 @@ def open_store(*, writing: bool = False) -> Iterator[Database]:
     """Yield the store of this user.
 
     Raises:
-        Failure: it cannot be opened, read or written.
-        UsageError: what is asked of it selects nothing that there can be.
+        Failure: the store cannot be opened, read or written.
+        UsageError: a selection is invalid.
     """
     try:
         with Database(store_path(), writing=writing) as database:
@@ -36,11 +36,11 @@ def open_store(*, writing: bool = False) -> Iterator[Database]:
 
 
 def resolve_selection(database: Database, text: str) -> Selection:
-    """Return the selection that was typed, with ids and tags looked up.
+    """Return the typed selection, with ids and tags resolved.
 
     Raises:
-        SelectionError: it is of no known form.
-        UsageError: a word that is neither an id nor a tag, or the beginning of several ids.
+        SelectionError: the text has an unknown form.
+        UsageError: a word is neither an id nor a tag, or it begins several ids.
     """
     found, words = parse_selection(text)
     for word in words:
@@ -64,22 +64,22 @@ def _setting(row: StoredRow) -> tuple[str, str, str]:
 
 
 class Baseline:
-    """Results that were there before a run began.
+    """The results that existed before a run began.
 
     Args:
-        text: what selects them, as typed.
+        text: their selection, as typed.
 
     Raises:
         Failure: the store cannot be read.
-        UsageError: it selects nothing.
+        UsageError: the text selects nothing.
     """
 
     def __init__(self, text: str) -> None:
         self._text = text
         self.further = 0
-        """Earlier runs that count as B beside those of this command."""
+        """Number of earlier runs that count as B, in addition to this command's runs."""
         with open_store() as database:
-            # What is run from here on is the other side, even where it would be selected too.
+            # Later runs belong to the other side, even if the text selects them too.
             self._wanted: Selection = intersect(
                 resolve_selection(database, text), Selection(before=time.time())
             )
@@ -87,17 +87,17 @@ class Baseline:
                 raise UsageError(f"--against {text}: no result is of that; see results list")
 
     def compare(self, processes: Iterable[str], problems: Sequence[str]) -> StoreComparison:
-        """Return the earlier results and those of these processes side by side.
+        """Compare the earlier results with those of these processes.
 
-        One command is one session, which is no evidence on its own. So B has the sessions before it
+        One command is one session, which is no evidence on its own. So B includes earlier sessions
         too: runs of the same workloads in the same environment that A does not select.
 
         Args:
-            processes: as the recorders named them.
-            problems: why something was not kept.
+            processes: names of the runners, from the recorders.
+            problems: reasons why results were not stored.
 
         Raises:
-            Failure: the store cannot be read, or not all was kept.
+            Failure: the store cannot be read, or some results were not stored.
         """
         if problems:
             raise Failure(
@@ -115,20 +115,20 @@ class Baseline:
             return compare_rows(database, earlier, [*before, *newer])
 
     def text(self, found: StoreComparison, cells: int) -> str:
-        """Return the comparison in lines of so many cells."""
+        """Format the comparison in lines of ``cells`` cells."""
         further = f" and {self.further} earlier of their environment" if self.further else ""
         return format_comparison(found, (self._text, f"these runs{further}"), cells)
 
 
 def format_comparison(found: StoreComparison, names: tuple[str, str], cells: int) -> str:
-    """Two sides in lines of so many cells, below what was printed before.
+    """Format a comparison as text that follows earlier output.
 
     Args:
         found: the comparison.
-        names: what A is and what B is.
+        names: descriptions of A and B.
         cells: width of a line.
     """
-    # Lazy: these bring Rich, which the help of the program does without.
+    # Imported lazily: these import Rich, which the program's help does not need.
     from tui.kit.lines import paragraph, plain
     from tui.kit.tables import table_lines
     from tui.results.views.results import build_comparison_table, format_comparison_notes

@@ -1,4 +1,4 @@
-"""The panes of the results tab: the list, two sets beside each other, one workload over time."""
+"""The panes of the results tab: the list, a comparison of two sets, one workload over time."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class ResultList(KeyedList):
     """A line for each result; its cursor stays on the result."""
 
     class Moved(KeyedList.Moved):
-        """Another result is under the cursor."""
+        """The cursor moved to another result."""
 
     class Chosen(KeyedList.Chosen):
-        """Enter, or a click on the result under the cursor."""
+        """Enter was pressed, or the result under the cursor was clicked."""
 
     def __init__(self, pane: ResultsPane, clock: Callable[[], float]) -> None:
         super().__init__()
@@ -40,9 +40,9 @@ class ResultList(KeyedList):
         self._clock = clock
         self._columns: Layout[ListedRow] | None = None
         self._of: list[StoredRow] = []
-        """The results that the columns were worked out for."""
+        """The results for which the columns were computed."""
         self._wide = 0
-        """And the width."""
+        """The width for which the columns were computed."""
 
     @property
     def selected(self) -> StoredRow | None:
@@ -79,7 +79,7 @@ class ResultList(KeyedList):
 
 
 class ResultsPane(Pane):
-    """What is kept, the newest first; below it what is under the cursor, in full."""
+    """The stored results, newest first, and below them the selected result in full."""
 
     HELP = (
         "Results of earlier runs on this machine and on machines whose results you imported. / "
@@ -95,21 +95,21 @@ class ResultsPane(Pane):
     )
 
     class Narrowed(Message):
-        """Other words are typed into the filter."""
+        """The text of the filter changed."""
 
     def __init__(self, clock: Callable[[], float], *, keeps: bool) -> None:
         """Show nothing yet.
 
         Args:
             clock: Unix time now.
-            keeps: this session puts what it measures into the store of results.
+            keeps: this session stores its results.
         """
         super().__init__(id=LIST)
         self._keeps = keeps
         self.found: Listing | None = None
         self.rows: list[StoredRow] = []
         self.marked: list[StoredRow] = []
-        """At most two: A, then B."""
+        """At most two marked results: A, then B."""
         self.order: Order = ORDERS[0]
         self.pattern = ""
         self._sentence: tuple[str, TextStyle] = ("reading the stored results", TextStyle.QUIET)
@@ -138,14 +138,14 @@ class ResultsPane(Pane):
 
     @property
     def keys_go_to(self) -> Widget:
-        """The list: a filter that was kept is typed into when that is asked for."""
+        """The list, even with a filter; a key moves the focus to the filter."""
         return self.table
 
     def on_mount(self) -> None:
         self.redraw()
 
     def say(self, words: str, style: TextStyle = TextStyle.PLAIN) -> None:
-        """Have a sentence above the list, or none."""
+        """Show a sentence above the list, or none."""
         self._sentence = (words, style)
         self.redraw()
 
@@ -155,7 +155,7 @@ class ResultsPane(Pane):
         self._sort()
 
     def clear(self) -> None:
-        """List nothing: what there is cannot be read."""
+        """Clear the list, because the store cannot be read."""
         self.found, self.rows = None, []
         self.redraw()
 
@@ -176,12 +176,12 @@ class ResultsPane(Pane):
         return ""
 
     def mark(self) -> None:
-        """Mark the result under the cursor, or take its mark away; the cursor goes on."""
+        """Mark or unmark the result under the cursor, and move the cursor on."""
         row = self.table.selected
         if row is None:
             return
         kept = [one for one in self.marked if one.id != row.id]
-        # A third takes the place of the second: what it is compared with stays.
+        # A third mark replaces the second, and the first stays.
         self.marked = kept if len(kept) < len(self.marked) else [*kept[:1], row]
         self.table.action_move(1)
         self.redraw()
@@ -192,7 +192,7 @@ class ResultsPane(Pane):
         return list(self.marked) or ([row] if row is not None else [])
 
     def redraw(self) -> None:
-        """Make all of it anew."""
+        """Redraw the whole pane."""
         if not self.is_attached:
             return
         self.retitle(
@@ -211,7 +211,7 @@ class ResultsPane(Pane):
         return heading_line(chosen) if chosen is not None else ()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Narrow the list to what was typed."""
+        """Filter the list by the typed text."""
         event.stop()
         self.pattern = event.value
         self.post_message(self.Narrowed())
@@ -225,10 +225,10 @@ class QuestionList(KeyedList):
     """A line for each workload that both sides have."""
 
     class Moved(KeyedList.Moved):
-        """Another workload is under the cursor."""
+        """The cursor moved to another workload."""
 
     class Chosen(KeyedList.Chosen):
-        """Enter, or a click on the workload under the cursor."""
+        """Enter was pressed, or the workload under the cursor was clicked."""
 
     def __init__(self, found: EnvironmentComparison) -> None:
         super().__init__()
@@ -245,7 +245,7 @@ class QuestionList(KeyedList):
         return list(map(comparison.build_question_key, self._found.compared.questions))
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """Both times, the verdict, the interval."""
+        """Return lines with both times, the verdict and the interval."""
         questions = self._found.compared.questions
         if not questions:
             return paragraph(comparison.NONE_SHARED, cells, TextStyle.NOTE)

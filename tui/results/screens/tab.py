@@ -1,7 +1,7 @@
-"""The results tab: what is kept, two environments beside each other, a workload over time.
+"""The results tab: stored results, a comparison of two environments, a workload over time.
 
-The store is read and written in a thread: neither its size nor another program that holds it stops
-the screen.
+A thread reads and writes the store, so neither its size nor a lock by another program blocks the
+screen.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tui.results.views.results import format_name
 
 T = TypeVar("T")
 READING, WRITING = "reading the stored results", "writing"
-"""What is said while the store is asked."""
+"""Messages during access to the store."""
 _TOLD = 5
 """Results that a question before a deletion names."""
 
@@ -58,7 +58,7 @@ class ResultsTab(CommandScreen):
         keeps = program.keeps_results or program.readonly
         self.pane = ResultsPane(program.clock, keeps=keeps)
         self._over: list[Pane] = []
-        """What stands in place of the list, the last one on top."""
+        """Panes that replace the list, the last one on top."""
         self._place = store_path()
 
     def compose(self) -> ComposeResult:
@@ -67,7 +67,7 @@ class ResultsTab(CommandScreen):
         yield FooterBar(self.program.commands, self.situation)
 
     def situation(self) -> Situation:
-        """With whether a result is under the cursor, and whether there is a way back."""
+        """Add whether a result is under the cursor, and whether there is a way back."""
         now = super().situation()
         return replace(
             now,
@@ -79,12 +79,12 @@ class ResultsTab(CommandScreen):
     # ---- reading ----
 
     def resumed(self, event: events.ScreenResume) -> None:
-        """Read the list anew: there may be more since the tab was left."""
+        """Reload the list, which may have grown since the tab was left."""
         super().resumed(event)
         self.load()
 
     def load(self) -> None:
-        """Read the list, in place of a reading that goes on."""
+        """Load the list, and cancel an earlier load."""
         if self.program.replay:
             self.pane.say(REPLAY)
             return
@@ -100,7 +100,7 @@ class ResultsTab(CommandScreen):
                 )
             )
         except SelectionError as error:
-            # What is being typed is not finished: the list stays as it was.
+            # The typed text is unfinished, so the list does not change.
             self.pane.say(str(error), TextStyle.QUIET)
             return
         except StoreError as error:
@@ -188,7 +188,7 @@ class ResultsTab(CommandScreen):
         _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
 
     def action_compare_results(self) -> None:
-        """Compare what the two marked results stand for."""
+        """Compare the environments of the two marked results."""
         if len(self.pane.marked) < 2:
             words = "mark two results with space; c compares their environments"
             self.notify(words, markup=False)
@@ -206,7 +206,7 @@ class ResultsTab(CommandScreen):
         _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
 
     async def action_go_back(self) -> None:
-        """Go back to what stood here before, or drop the filter."""
+        """Return to the previous pane, or clear the filter."""
         # What is still being read is not wanted any more.
         self.workers.cancel_group(self, "over")
         if not self._over:

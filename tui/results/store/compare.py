@@ -1,4 +1,4 @@
-"""Compare two sets of results, workload by workload and session by session."""
+"""Comparison of two sets of results, workload by workload and session by session."""
 
 from __future__ import annotations
 
@@ -26,45 +26,45 @@ from workloads.measure.estimates import THRESHOLD
 
 UNKNOWN = "not known"
 IDLE = "idle"
-"""The monitor's word for a GPU that had nothing to do, as between two blocks."""
+"""The monitor's word for an idle GPU, as between two blocks."""
 GAP_S = 1800.0
-"""A run that ends longer after the run before it begins a session."""
+"""Seconds; a run that ends later than this after the previous run begins a new session."""
 Environments = Mapping[str, Facts]
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSide:
-    """The runs of one workload on one side, the oldest first."""
+    """The runs of one workload on one side, oldest first."""
 
     rows: tuple[StoredRow, ...]
     sessions: tuple[tuple[float, ...], ...]
-    """The medians of the runs in seconds, by session, the oldest first."""
+    """The medians of the runs in seconds, by session, oldest first."""
     typical_s: float
-    """Seconds: what the side is shown as, and what the ratio is made of."""
+    """The side's displayed time in seconds, from which the ratio is computed."""
 
     @property
     def marked(self) -> int:
-        """Runs that something is to be said against."""
+        """Number of runs with doubts."""
         return sum(bool(row.marks) for row in self.rows)
 
     @property
     def mark(self) -> str:
-        """What that is, for one of them: of the newest, where it was throttled before all else."""
+        """The doubt about the newest such run; throttling comes before other doubts."""
         return next((row.marks[0] for row in reversed(self.rows) if row.marks), "")
 
     @property
     def processes(self) -> int:
-        """Runners that the runs came from."""
+        """Number of runners that the runs came from."""
         return len({row.process for row in self.rows})
 
 
 @dataclass(frozen=True, slots=True)
 class DifferingFact:
-    """A fact that the two sides do not share; that it is the cause is not said."""
+    """A fact that differs between the sides; it is not necessarily the cause."""
 
     name: str
     a: tuple[str, ...]
-    """Its values, the most frequent first."""
+    """Its values on side A, most frequent first."""
     b: tuple[str, ...]
 
 
@@ -74,45 +74,45 @@ class Question:
 
     workload: str
     devices: tuple[str, str]
-    """Of A and of B."""
+    """Devices of A and B."""
     parameters: str
     a: ComparisonSide
     b: ComparisonSide
     answer: Answer
     differences: tuple[DifferingFact, ...]
     spread: Spread | None
-    """How much this workload varies from run to run where nothing differs; looked for only where
-    a side has too few sessions."""
+    """Variation of this workload from run to run in one environment; computed only if a side has
+    too few sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreComparison:
-    """All that A and B have in common."""
+    """The comparison of all workloads that A and B share."""
 
     questions: tuple[Question, ...]
     only: tuple[int, int]
-    """Workloads that A alone has, and B alone."""
+    """Number of workloads only in A, and only in B."""
 
     @property
     def asked(self) -> int:
-        """Questions that there are sessions enough for."""
+        """Number of questions with enough sessions."""
         return sum(question.answer.ratio.p_value is not None for question in self.questions)
 
     @property
     def false_alone(self) -> float:
-        """False alarms to expect at most, were nothing corrected."""
+        """Most false alarms to expect without the correction."""
         return LEVEL * self.asked
 
     @property
     def short(self) -> tuple[Question, ...]:
-        """Those with fewer than :data:`FEWEST_SESSIONS` sessions on a side."""
+        """Questions with fewer than :data:`FEWEST_SESSIONS` sessions on a side."""
         return tuple(
             one for one in self.questions if min(one.answer.ratio.sessions) < FEWEST_SESSIONS
         )
 
     @property
     def slower(self) -> tuple[Question, ...]:
-        """Where B is slower."""
+        """Questions in which B is slower."""
         return tuple(one for one in self.questions if one.answer.verdict == "slower")
 
 
@@ -124,14 +124,14 @@ def compare(
 ) -> StoreComparison:
     """Compare two sets of results.
 
-    Only runs that ended well are compared; those that were throttled are marked and stay.
+    Only successful runs are compared; throttled runs are included, with a mark.
 
     Args:
         a: the first set.
         b: the second.
-        facts: what they were measured on, by hash.
-        history: gives further results of the same boxes; asked where a side has too few
-            sessions, to tell how much they vary from run to run.
+        facts: their environments, by hash.
+        history: returns further results of the same boxes; called if a side has too few
+            sessions, to estimate the variation from run to run.
 
     Raises:
         SelectionError: a result is in both sets.
@@ -186,9 +186,9 @@ def _pair(
 ) -> tuple[list[tuple[ComparisonSide, ComparisonSide]], tuple[int, int]]:
     """Pair the runs of A and B that answer one question, and count the groups left on each side.
 
-    First those that agree in workload, device, parameters and flags. Of what is left those that
-    agree in all but the flags, and then in all but the device's number, where each side has one
-    group alone: of two it could not be told which is meant.
+    First pair groups that agree in workload, device, parameters and flags. Then pair the rest that
+    agree in all but the flags, and then in all but the device's number, if each side has exactly
+    one such group: a choice between two would be arbitrary.
     """
     used = {row.environment for row in (*a, *b)}
     flags = {key: facts[key].flags for key in used}
@@ -238,7 +238,7 @@ def _find_unique(
 
 
 def _compute_spreads(rows: Iterable[StoredRow]) -> dict[tuple[str, str, str], Spread]:
-    """By workload, device and parameters, how much runs of one environment vary."""
+    """Return the variation of runs in one environment, by workload, device and parameters."""
     groups: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     for row in rows:
         if row.median_s and row.status == "ok":
@@ -251,7 +251,7 @@ def _compute_spreads(rows: Iterable[StoredRow]) -> dict[tuple[str, str, str], Sp
 def find_differences(
     a: ComparisonSide, b: ComparisonSide, facts: Environments
 ) -> tuple[DifferingFact, ...]:
-    """Return the facts that two sides do not share, those that matter most first."""
+    """Return the facts that differ between two sides, most important first."""
     of_a, of_b = _collect_values(a, facts), _collect_values(b, facts)
     names = sorted({*of_a, *of_b}, key=rank_fact)
     return tuple(
@@ -262,7 +262,7 @@ def find_differences(
 
 
 def format_difference(one: DifferingFact) -> str:
-    """``driver 570.1 → 580.2``."""
+    """Format a difference: ``driver 570.1 → 580.2``."""
     sides = (", ".join(texts) for texts in (one.a, one.b))
     return f"{one.name} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
 
@@ -284,7 +284,7 @@ def find_condition_differences(a: ComparisonSide, b: ComparisonSide) -> tuple[Di
 
 
 def _collect_values(side: ComparisonSide, facts: Environments) -> dict[str, tuple[str, ...]]:
-    """Return the values of each fact over the runs of a side, the most frequent first."""
+    """Return the values of each fact over the runs of a side, most frequent first."""
     counted = Counter(row.environment for row in side.rows)
     found: dict[str, Counter[str]] = {}
     names = {name for key in counted for name in (*facts[key].values, *facts[key].unknown)}
@@ -303,18 +303,18 @@ def group_sessions(
 ) -> tuple[tuple[StoredRow, ...], ...]:
     """Group the runs of one side of a comparison by session.
 
-    A session is a stretch of runs on one box. A run begins a new one where it ended more than
-    :data:`GAP_S` after the run before it, or where it is of another process than that run and the
-    other side ran on the same device of the same box in between. So two sides that alternate have
-    a session for each turn: what drifts meanwhile falls on both alike.
+    A session is a series of runs on one box. A run begins a new session if it ended more than
+    :data:`GAP_S` after the previous run, or if it comes from another process than that run and the
+    other side ran on the same device of the same box in between. So two alternating sides have a
+    session for each turn, and drift affects both sides alike.
 
     Args:
-        mine: the runs of this side, of one workload and setting.
-        others: those of the other side.
+        mine: the runs of this side, with one workload and setting.
+        others: the runs of the other side.
         boxes: names of the boxes by the hash of the facts; a box without a name is one box.
 
     Returns:
-        The sessions, the oldest first; in each, the oldest run first.
+        The sessions, oldest first; in each, the oldest run first.
     """
     turns: dict[tuple[str, str], list[float]] = {}
     for row in others:

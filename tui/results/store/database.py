@@ -1,4 +1,4 @@
-"""The file that results are kept in: SQLite, which several programs may have open at once."""
+"""The file that stores results: an SQLite database, which several programs may open at once."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from workloads.protocol import wire
 from workloads.protocol.results import Setting
 
 BUSY_S = 5.0
-"""For so long it is waited for another program that writes."""
+"""Seconds to wait for another program that writes."""
 _AT_ONCE = 500
-"""Values in one question, of which older libraries take 999."""
+"""Values in one query; older libraries accept at most 999."""
 _ROW = (
     "r.number, r.id, r.kind, r.at, r.process, r.workload, r.device, r.parameters, r.status,"
     " r.median_s, r.low_s, r.high_s, r.environment, r.marks, r.said,"
     " r.clock_mhz, r.limits"
 )
 _TAGS = "(SELECT name, number FROM tags WHERE typeof(name) = 'text')"
-"""SQLite stores a value of any type in any column."""
+"""Tags with valid names: SQLite stores values of any type in any column."""
 
 
 def store_path() -> Path:
@@ -49,17 +49,17 @@ def store_path() -> Path:
 
 
 class Database:
-    """An open store; to be used by one thread.
+    """An open store, for use by one thread.
 
     Args:
         place: the file.
-        writing: make it where it is not there, and bring it to the newest version; without it
-            nothing is written, and a file that is not there is the same as an empty one.
-        busy_s: for how long to wait for another program that writes.
-        traceless: read and leave no trace: no lock, no file beside it, no newer version.
+        writing: create a missing file, and migrate it to the newest version; if false, write
+            nothing, and treat a missing file as an empty one.
+        busy_s: seconds to wait for another program that writes.
+        traceless: read without any lock, extra file or migration.
 
     Raises:
-        StoreError: it cannot be opened, is damaged, or is of a newer version than this program.
+        StoreError: the file cannot be opened, is damaged, or is newer than this program.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Database:
         with self._explain_errors():
             if writing:
                 reports.make_private_folder(place.parent)
-                # Made here and not by SQLite: who runs what is nobody else's to read.
+                # Created here and not by SQLite, so that other users cannot read it.
                 place.touch(mode=0o600)
             if writing or place.exists():
                 self._connection = connect(
@@ -85,7 +85,7 @@ class Database:
                 )
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -121,10 +121,10 @@ class Database:
     # ---- change ----
 
     def add(self, kept: Iterable[StoredResult]) -> int:
-        """Keep records, all or none; returns how many of them were not there yet.
+        """Store all records or none; return the number of new ones.
 
         Raises:
-            StoreError: they cannot be kept, or one of them has the id of another.
+            StoreError: they cannot be stored, or a different record has the id of one.
         """
         self._facts = None
         new = 0
@@ -141,10 +141,10 @@ class Database:
         return new
 
     def _check_same(self, connection: sqlite3.Connection, number: int, one: StoredResult) -> None:
-        """Compare a record with the one of its id that is there already.
+        """Compare a record with the stored record of the same id.
 
         Raises:
-            StoreError: they are two.
+            StoreError: they differ.
         """
         found = connection.execute(
             "SELECT b.body, e.facts, e.unknown FROM bodies b JOIN results r USING (number)"
@@ -163,10 +163,10 @@ class Database:
             )
 
     def tag(self, numbers: Sequence[int], name: str) -> None:
-        """Give records a name, which they may share with others.
+        """Tag records with a name, which other records may share.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the store cannot be written.
         """
         with self._transaction() as connection:
             connection.executemany(
@@ -175,10 +175,10 @@ class Database:
             )
 
     def delete(self, numbers: Sequence[int]) -> None:
-        """Forget records, and what no other record was measured on.
+        """Delete records, and environments that no other record uses.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the store cannot be written.
         """
         self._facts = None
         with self._transaction() as connection:
@@ -190,14 +190,14 @@ class Database:
                 " (SELECT 1 FROM results WHERE environment = hash)"
             )
 
-    # ---- look ----
+    # ---- read ----
 
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
-        """All that is asked within sees the store as it is at the first, whatever others write.
+        """Read one state of the store in all queries of the block, even if others write.
 
         Raises:
-            StoreError: it cannot be read.
+            StoreError: the store cannot be read.
         """
         if self._connection is not None:
             with self._explain_errors():
@@ -215,7 +215,7 @@ class Database:
             return self._connection.execute(query, [*map(_replace_surrogates, values)]).fetchall()
 
     def read_facts(self) -> dict[str, Facts]:
-        """All that anything was measured on, by hash."""
+        """Return the environments of all records, by hash."""
         if self._facts is None:
             found = self._query("SELECT hash, facts, unknown FROM environments")
             self._facts = _KnownFacts(
@@ -224,7 +224,7 @@ class Database:
         return self._facts
 
     def count(self, wanted: Selection = EVERYTHING) -> int:
-        """How many records there are."""
+        """Count the selected records."""
         where, values = self._build_where(wanted)
         found = self._query(f"SELECT count(*) FROM results r {where}", values)
         return int(found[0][0]) if found else 0
@@ -232,11 +232,11 @@ class Database:
     def read_rows(
         self, wanted: Selection = EVERYTHING, limit: int | None = None
     ) -> list[StoredRow]:
-        """Return the selected records, the newest first.
+        """Return the selected records, newest first.
 
         Args:
             wanted: which records to return.
-            limit: how many at most; ``None`` for all.
+            limit: most records to return; ``None`` for all.
         """
         where, values = self._build_where(wanted)
         most = "" if limit is None else f" LIMIT {limit}"
@@ -252,16 +252,16 @@ class Database:
         """Return the newest successful run of each workload, device and set of parameters.
 
         Args:
-            environments: hashes of the facts that it was measured on, one of these.
-            before: Unix time; of runs that ended earlier.
+            environments: hashes of facts; a run must have one of them.
+            before: Unix time; runs must have ended earlier.
         """
         marks = ",".join("?" * len(environments))
         until = "" if before is None else "AND at < ?"
-        # Of the columns beside a maximum SQLite gives those of the row that has it.
+        # SQLite takes the columns beside a maximum from the row that has it.
         found = self._query(
             "SELECT number, workload, device, parameters, max(at) FROM results"
             " WHERE kind = 'run' AND status = 'ok' AND median_s IS NOT NULL"
-            # The sign keeps it to the index of the settings, which has all that is asked for.
+            # The sign makes SQLite use the index of the settings, which covers this query.
             f" AND +environment IN ({marks}) {until} GROUP BY workload, device, parameters",
             [*environments, *(() if before is None else (before,))],
         )
@@ -275,7 +275,7 @@ class Database:
     def read_requested(self, rows: Sequence[StoredRow]) -> dict[int, dict[str, Setting]]:
         """Return the parameters that runs were requested with, by their numbers.
 
-        Of a parameter that is left to the workload the row has what was chosen.
+        For a parameter that is left to the workload, the row has the chosen value.
         """
         found: dict[int, dict[str, Setting]] = {}
         numbers = [row.number for row in rows]
@@ -296,7 +296,7 @@ class Database:
         """Return a record in full, with its facts and tags.
 
         Raises:
-            StoreError: it is not there any more, or cannot be read as what it was written as.
+            StoreError: the record was deleted, or its content is unreadable.
         """
         found = self._query("SELECT body FROM bodies WHERE number = ?", (row.number,))
         if not found:
@@ -312,7 +312,7 @@ class Database:
         )
 
     def count_tags(self) -> dict[str, int]:
-        """Return each tag and how many records have it."""
+        """Return each tag with its number of records."""
         return dict(self._query(f"SELECT name, count(*) FROM {_TAGS} GROUP BY name ORDER BY name"))
 
     def read_tags(self, rows: Sequence[StoredRow]) -> dict[int, tuple[str, ...]]:
@@ -325,7 +325,7 @@ class Database:
         return {number: tuple(names) for number, names in found.items()}
 
     def find_ids(self, beginning: str) -> list[str]:
-        """Ids that begin so; of many some."""
+        """Return ids with this beginning; only some if there are many."""
         end = f"{beginning}g"
         return [
             found
@@ -339,14 +339,14 @@ class Database:
 
 
 class _KnownFacts(dict[str, Facts]):
-    """Facts by their hash; a hash that a damaged store does not have has none."""
+    """Facts by hash; a hash that is missing from a damaged store has no facts."""
 
     def __missing__(self, _hash: str) -> Facts:
         return NO_FACTS
 
 
 def _insert(connection: sqlite3.Connection, kept: StoredResult) -> tuple[int, bool]:
-    """Write a record unless it is there; returns its number, and whether it is new."""
+    """Insert a record unless it exists; return its number, and whether it is new."""
     record, facts = kept.record, kept.facts
     connection.execute(
         "INSERT OR IGNORE INTO environments VALUES (?, ?, ?)",
@@ -384,7 +384,7 @@ def _insert(connection: sqlite3.Connection, kept: StoredResult) -> tuple[int, bo
 
 
 def _replace_surrogates(value: object) -> object:
-    """Text without halves of characters, which strangers may send and SQLite does not take."""
+    """Replace lone surrogates, which imported text may contain and SQLite rejects."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
@@ -398,7 +398,7 @@ def _parse_requested(body: Any) -> dict[str, Setting]:
 
 
 def describe_outcome(record: Record) -> str:
-    """Return what a list shows for a record that has no time of its own."""
+    """Return the text that a list shows for a record without a time."""
     compared = record.comparison
     if compared is not None and compared.ratio is not None:
         return f"{compared.flag}: {compared.verdict}, {compared.ratio:.3g}x"

@@ -1,6 +1,6 @@
 """Results of earlier sessions: the newest of each workload, and how a run compares with them.
 
-Only what was measured on the same box and GPU counts: the store may have other boxes' results too.
+Only results of the same box and GPU count: the store may have results of other boxes too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tui.runs.state.runs import Against, EarlierResult, RunState
 from workloads.protocol.results import Setting
 
 BUSY_S = 1.0
-"""Seconds to wait for another program that writes; the end of a program may wait for as long."""
+"""Seconds to wait for another program that writes; they can delay this program's end."""
 
 
 class EarlierSessions:
@@ -34,7 +34,7 @@ class EarlierSessions:
     Args:
         place: the store's file; ``None`` for this user's.
         before: Unix time at which this session began.
-        traceless: as of :class:`Database`.
+        traceless: as in :class:`Database`.
     """
 
     def __init__(self, place: Path | None, before: float, *, traceless: bool = False) -> None:
@@ -46,7 +46,7 @@ class EarlierSessions:
         """Return the newest result on a box for each workload, GPU and set of parameters.
 
         Args:
-            box: its name.
+            box: name of the box.
 
         Raises:
             StoreError: the store cannot be read.
@@ -64,20 +64,20 @@ class EarlierSessions:
                 found += [
                     _build_earlier(row, gpu, asked.get(row.number, {}), facts[row.environment])
                     for row in rows
-                    # A row of the store that cannot be true has failed.
+                    # An invalid row of the store counts as failed.
                     if row.status == "ok" and row.median_s is not None
                 ]
         return tuple(found)
 
     def compare(self, runs: Sequence[RunState], machine: MachineState) -> Against | None:
-        """Compare runs of this session with the earlier ones of the same setting.
+        """Compare runs of this session with earlier runs of the same setting.
 
         Args:
-            runs: of one workload with one setting, the newest last; not empty.
-            machine: the devices and the environment that they ran on.
+            runs: runs of one workload with one setting, the newest last; not empty.
+            machine: the devices and the environment of the runs.
 
         Returns:
-            ``None`` where there are no earlier ones.
+            The comparison; ``None`` without earlier runs.
 
         Raises:
             StoreError: the store cannot be read.
@@ -86,16 +86,16 @@ class EarlierSessions:
         return self.compare_stored([one for one in stored if one is not None])
 
     def compare_stored(self, runs: Sequence[StoredResult]) -> Against | None:
-        """Compare results of this session with the earlier ones of the same setting.
+        """Compare results of this session with earlier results of the same setting.
 
-        The earlier ones share one environment: of the newest with the same flags, else of the
-        newest.
+        The earlier results share one environment: that of the newest result with the same flags,
+        else that of the newest result.
 
         Args:
-            runs: of one workload with one setting in one environment, the newest last; not empty.
+            runs: runs of one workload, setting and environment, the newest last; not empty.
 
         Returns:
-            ``None`` where there are no earlier ones.
+            The comparison; ``None`` without earlier runs.
 
         Raises:
             StoreError: the store cannot be read.

@@ -1,4 +1,4 @@
-"""Exported results: written to a file, without names where that is wanted, and read from one."""
+"""Export of results to a file, optionally without names, and import from a file."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from workloads.protocol.results import Comparison, Environment, RunResult
 
 FORMAT = "gpu-workbench results"
 VERSION = 1
-"""Of the lines; raised when an older program would misread them. See docs/results.md."""
+"""Format version, incremented when an older program would misread lines. See docs/results.md."""
 RUN_SCHEMA = 1
-"""Of ``run --json``, whose output can be taken in too."""
+"""Version of the output of ``run --json``, which can be imported too."""
 LONGEST_LINE = 16 * 1024 * 1024
-"""Bytes of a line, and of what ``run --json`` printed."""
+"""Most bytes of a line, and of the output of ``run --json``."""
 MOST_RESULTS = 100_000
-"""Results of a file; so many take half a gigabyte of memory."""
+"""Most results of a file; so many take half a gigabyte of memory."""
 MOST_SEPARATORS = 20_000_000
-"""Separators of values in a file; a result has some 120."""
+"""Most separators of values in a file; a result has about 120."""
 LONGEST_FILE = 256 * 1024 * 1024
-"""Bytes of a file; a result has some 10 kB."""
+"""Most bytes of a file; a result has about 10 kB."""
 _TOO_LONG = f"it is longer than {LONGEST_LINE >> 20} MiB: no results; nothing is taken in"
 
 
@@ -56,7 +56,7 @@ _OWN_WORDS = (
     "id", "kind", "workload", "device", "devices", "status", "budget", "process", "sweep", "flag",
     "flags", "verdict", "time", "spans", "run", "comparison",
 )  # fmt: skip
-"""Fields of a record and of a result that hold no words of others."""
+"""Fields of a record and of a result that have only our own words."""
 T = TypeVar("T", Record, RunResult, Comparison)
 
 
@@ -73,20 +73,20 @@ class _ResultLine:
 
 
 def encode_lines(kept: Iterable[StoredResult]) -> Iterator[str]:
-    """Yield a head and a line for each result, without line ends."""
+    """Yield a header and a line for each result, without line ends."""
     yield encode_canonical({"format": FORMAT, "version": VERSION})
     for one in kept:
         yield encode_canonical(_ResultLine(one.record, one.facts, one.tags))
 
 
 class ResultRedaction:
-    """Takes out of results who measured them: user names, the box, what names the GPU.
+    """Removes identifying text from results: user names, the box, and ids of the GPU.
 
-    The same box is the same in all results of one export: ``host``, ``host 2`` and so on, in the
-    order in which they come. Its name is taken out of other texts too.
+    A box has the same stand-in in all results of one export: ``host``, ``host 2`` and so on, in
+    order of appearance. Its name is removed from other texts too.
 
     Args:
-        boxes: the names of all boxes that the results are of.
+        boxes: names of all boxes in the results.
         home: our own home directory.
     """
 
@@ -109,8 +109,8 @@ class ResultRedaction:
     def _own_words_kept(self, one: T) -> T:
         """Redact the texts of a record or its result, except our own words.
 
-        A box may be called ``cpu``. The id stays, so that it is taken in once wherever it comes
-        from.
+        A box may be called ``cpu``. The id stays, so that copies from several sources are imported
+        once.
         """
         changed = with_texts(one, self._text, keys=False)
         kept = {name: getattr(one, name) for name in _OWN_WORDS if hasattr(one, name)}
@@ -148,12 +148,12 @@ def _recompute_id(before: Record, after: Record) -> str:
 
 
 def read_file(path: Path) -> list[StoredResult]:
-    """Read the results of a file: exported ones, or what ``run --json`` printed.
+    """Read the results of a file: exported results, or the output of ``run --json``.
 
     Raises:
-        ExchangeError: it holds neither, is too large, or a line of it cannot be true; the text
-            names the line and the reason.
-        OSError: it cannot be read.
+        ExchangeError: the file has neither, is too large, or has an invalid line; the text names
+            the line and the reason.
+        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         head = _read_bounded(path, 1, file)
@@ -262,7 +262,7 @@ def _parse_run_output(path: Path, whole: dict[str, Any]) -> list[StoredResult]:
         ]
     except wire.WireError as error:
         raise ExchangeError(f"{path}: {error}; nothing is taken in") from error
-    # Whoever printed it ran them in one process; the file stands for that.
+    # One process measured them all; the file represents that process.
     process = compute_id(runs[0][0], 0.0) if runs else ""
     return [
         _build_result(result, seen, environment, process)

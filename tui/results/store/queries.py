@@ -1,6 +1,6 @@
-"""What a screen asks of the store, each question in one go: it is asked in a thread.
+"""Queries of the store for screens; each is one call, made in a thread.
 
-Every function opens the file, so that what another program moved away or made anew is found.
+Every function opens the file, so that it finds a file that another program moved or replaced.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from tui.results.store.selection import Selection, SelectionError, intersect, pa
 from tui.results.store.validity import is_time
 
 MOST = 2000
-"""Results that a list holds; a filter finds any of the others."""
+"""Most results of a list; a filter finds the others."""
 _DATED = re.compile(r"(before|since):")
 _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The newest results that a filter leaves."""
+    """The newest results that match a filter."""
 
     rows: tuple[StoredRow, ...]
     facts: dict[str, Facts]
-    """What they were measured on, by hash."""
+    """Their environments, by hash."""
     tags: dict[int, tuple[str, ...]]
-    """By the rows' numbers."""
+    """Tags by the rows' numbers."""
     matching: int
-    """How many the filter leaves, of which :data:`MOST` are here."""
+    """Number of results that match the filter; at most :data:`MOST` of them are here."""
     all: int
-    """How many there are."""
+    """Number of all results."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentComparison:
-    """What two results stand for, side by side."""
+    """The environments of two results, side by side."""
 
     names: tuple[str, str]
-    """Of A and of B: what the two sets are, in words."""
+    """Descriptions of A and B."""
     compared: StoreComparison
     facts: dict[str, Facts]
 
@@ -54,23 +54,23 @@ class WorkloadHistory:
 
     subject: StoredRow
     rows: tuple[StoredRow, ...]
-    """The oldest first."""
+    """Runs, oldest first."""
     facts: dict[str, Facts]
     elsewhere: int
-    """Further runs of the same on other boxes, on other GPUs or with other flags."""
+    """Number of further runs on other boxes, on other GPUs or with other flags."""
 
 
 def parse_filter(text: str, now: float) -> Selection:
-    """Parse the filter typed to narrow a list: words of ``results compare``, or any others.
+    """Parse the typed filter of a list: conditions of ``results compare``, or other words.
 
     Args:
-        text: parts divided by blanks or commas. ``box=a``, ``since:7d`` and the like are conditions
-            on facts; every other part is to be in the workload's name, or to be its device, its
-            status, a tag, or the beginning of an id.
-        now: Unix time; of dates that count back from it.
+        text: parts separated by blanks or commas. ``box=a``, ``since:7d`` and the like are
+            conditions on facts; every other part must be in the workload's name, or be its device,
+            its status, a tag, or the beginning of an id.
+        now: Unix time, from which ages count back.
 
     Raises:
-        SelectionError: a part is not finished, or of no known form.
+        SelectionError: a part is unfinished, or has an unknown form.
     """
     found = Selection()
     for part in text.replace(",", " ").split():
@@ -82,11 +82,11 @@ def parse_filter(text: str, now: float) -> Selection:
 
 
 def read_listing(place: Path, text: str, now: float, *, traceless: bool) -> Listing:
-    """Return the newest results that a filter leaves.
+    """Return the newest results that match a filter.
 
     Raises:
         StoreError: the store cannot be read.
-        SelectionError: as of :func:`filter_of`.
+        SelectionError: as in :func:`parse_filter`.
     """
     wanted = parse_filter(text, now)
     with Database(place, traceless=traceless) as database, database.read_transaction():
@@ -102,14 +102,14 @@ def read_listing(place: Path, text: str, now: float, *, traceless: bool) -> List
 def compare_environments(
     place: Path, a: StoredRow, b: StoredRow, *, traceless: bool
 ) -> EnvironmentComparison:
-    """Compare what two results stand for, over all workloads that both have.
+    """Compare the environments of two results, over all workloads that both have.
 
-    A result stands for all that was measured in exactly its environment; where both are of one
-    environment, for what its session measured there.
+    A result represents all results in exactly its environment; if both share one environment, it
+    represents the results of its session there.
 
     Raises:
         StoreError: the store cannot be read.
-        SelectionError: both stand for the same, or one has been deleted.
+        SelectionError: both represent the same results, or one was deleted.
     """
     with Database(place, traceless=traceless) as database, database.read_transaction():
         facts = database.read_facts()
@@ -131,7 +131,7 @@ def compare_environments(
 
 
 def _check_exists(row: StoredRow, rows: Sequence[StoredRow]) -> None:
-    """See that another program has not deleted it since it was listed."""
+    """Raise SelectionError if another program deleted the row after it was listed."""
     if all(one.number != row.number for one in rows):
         raise SelectionError(
             f"{row.id[:8]} has been deleted, or its row in the store is damaged; open the tab again"
@@ -159,7 +159,7 @@ def describe_side(
         if name.startswith(FLAG) and theirs.get(name) != text
     ]
     if of_session:
-        # To the second where the minute is that of the other one.
+        # To the second if both have the same minute.
         cells = 16 if _format_time(row)[:16] != _format_time(other)[:16] else 19
         words.append(f"the session of {_format_time(row)[:cells]}")
     return ", ".join(words)
@@ -171,11 +171,11 @@ def _format_time(row: StoredRow) -> str:
 
 
 def read_history(place: Path, subject: StoredRow, *, traceless: bool) -> WorkloadHistory:
-    """All that is kept of the same as one result.
+    """Return all stored runs of the same workload and setting as one result.
 
     Raises:
         StoreError: the store cannot be read.
-        SelectionError: it has been deleted.
+        SelectionError: the result was deleted.
     """
     with Database(place, traceless=traceless) as database, database.read_transaction():
         facts = database.read_facts()
@@ -212,10 +212,10 @@ def _history_key(facts: Facts | None) -> tuple[object, ...]:
 def compare_rows(
     database: Database, a: Sequence[StoredRow], b: Sequence[StoredRow]
 ) -> StoreComparison:
-    """Two sets of results side by side.
+    """Compare two sets of results.
 
     Raises:
-        SelectionError: a result is in both.
+        SelectionError: a result is in both sets.
     """
     facts = database.read_facts()
     boxes = {facts[row.environment].values.get("box") for row in (*a, *b)}
@@ -235,10 +235,10 @@ def compare_rows(
 
 
 def check_tag(database: Database, name: str) -> None:
-    """See that results can be called by a name.
+    """Check that a name is valid as a tag.
 
     Raises:
-        SelectionError: it would be taken for something else.
+        SelectionError: the name would be read as something else.
     """
     if not name or any(letter in name for letter in "=:,") or name != name.strip():
         raise SelectionError(f"{name}: a tag has no comma, colon or equals sign")
@@ -247,11 +247,11 @@ def check_tag(database: Database, name: str) -> None:
 
 
 def tag_results(place: Path, rows: Sequence[StoredRow], name: str) -> None:
-    """Give results a name.
+    """Tag results with a name.
 
     Raises:
-        StoreError: it cannot be written.
-        SelectionError: as of :func:`check_tag`.
+        StoreError: the store cannot be written.
+        SelectionError: as in :func:`check_tag`.
     """
     with Database(place, writing=True) as database:
         check_tag(database, name)
@@ -259,10 +259,10 @@ def tag_results(place: Path, rows: Sequence[StoredRow], name: str) -> None:
 
 
 def delete_results(place: Path, rows: Sequence[StoredRow]) -> None:
-    """Forget results.
+    """Delete results.
 
     Raises:
-        StoreError: it cannot be written.
+        StoreError: the store cannot be written.
     """
     with Database(place, writing=True) as database:
         database.delete([row.number for row in rows])

@@ -1,7 +1,7 @@
-"""Store the results of a session, and compare its runs with those of earlier sessions.
+"""Storage of a session's results, and comparison of its runs with earlier sessions.
 
-Both happen in threads: writing waits for the disk and for other programs, and no start waits for
-what is read. A store that fails costs no run; it costs these figures and is one line of the log.
+Both use threads: writing waits for the disk and for other programs, and reading must not delay the
+start. A failure of the store loses no run, only these figures, and is logged as one line.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 END_S = 6.0
-"""Seconds that the end waits for writing: longer than one write waits for another program."""
+"""Seconds to wait for writing at the end: longer than one write waits for another program."""
 
 
 class ResultRecorder:
     """Stores the results of one session.
 
     Args:
-        place: the file; ``None`` for this user's.
+        place: path of the store; ``None`` for the store of this user.
     """
 
     def __init__(self, place: Path | None = None) -> None:
         self.problems: list[str] = []
-        """Why results were not stored, a line each, without repetitions."""
+        """Reasons why results were not stored, a line each, without repetitions."""
         self._publish: Publish | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.processes: dict[str, None] = {}
@@ -104,7 +104,7 @@ class ResultRecorder:
         state = runs.book.get(run_id) or runs.comparisons.get(run_id)
         if state is None:
             return
-        # Lazy: the first result needs the store, and no start.
+        # Imported lazily: only the first result needs the store.
         from tui.results.store.database import Database, store_path
         from tui.results.store.records import build_stored_result
 
@@ -116,7 +116,7 @@ class ResultRecorder:
             return
         self.processes[process] = None
         if self._thread is None:
-            # Opened for each result: another program may have moved the file away or made it anew.
+            # Opened for each result: another program may have moved or replaced the file.
             writing = (lambda: Database(self._place or store_path(), writing=True),)
             self._thread = threading.Thread(
                 target=self._write, args=writing, name="results", daemon=True
@@ -147,19 +147,19 @@ class ResultHistory:
     """Reads the results of earlier sessions.
 
     Args:
-        place: the file; ``None`` for this user's.
+        place: path of the store; ``None`` for the store of this user.
         traceless: read without leaving a trace in the file's folder.
     """
 
     def __init__(self, place: Path | None = None, *, traceless: bool = False) -> None:
         self.began = time.time()
-        """Unix time; what ended later is of this session."""
+        """Unix time; results that ended later belong to this session."""
         self._place = place
         self._traceless = traceless
         self._problem = ""
 
     def attach(self, session: Session) -> None:
-        """Compare each run of a session that ends well with earlier ones."""
+        """Compare each successful run of a session with earlier runs."""
         self._session = session
 
         def compare(event: messages.Finished) -> None:
@@ -184,7 +184,7 @@ class ResultHistory:
             publish(EarlierRead(self.began, found))
 
     async def compare(self, run_id: str, runs: RunsState, publish: Publish) -> None:
-        """Publish how a run that has ended well compares with earlier ones."""
+        """Publish the comparison of a successful run with earlier runs."""
         state = runs.book.get(run_id)
         if state is None or state.result is None or state.result.status != "ok":
             return
@@ -207,7 +207,7 @@ class ResultHistory:
             return None
 
     def _run_query(self, query: Callable[[EarlierSessions], T]) -> T:
-        # Lazy: imported in the thread, so that no start waits for it.
+        # Imported in the thread, so that it does not delay the start.
         from tui.results.store.earlier import EarlierSessions
 
         return query(EarlierSessions(self._place, self.began, traceless=self._traceless))

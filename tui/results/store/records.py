@@ -1,4 +1,4 @@
-"""What is kept of a run or a comparison, and the facts of what it was measured on."""
+"""The stored record of a run or a comparison, and the facts of its environment."""
 
 from __future__ import annotations
 
@@ -29,67 +29,67 @@ from workloads.protocol.results import (
 
 Kind = Literal["run", "comparison"]
 ID_LENGTH = 16
-"""Hexadecimal digits of an id; the first few that no other result has are enough to name one."""
+"""Hexadecimal digits of an id; users can type any unique beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a figure depends on beside the workload: the same facts have the same hash."""
+    """Everything but the workload that a figure depends on; equal facts have equal hashes."""
 
     values: dict[str, str]
-    """By their names, in :data:`ORDER`."""
+    """Facts by name, in :data:`ORDER`."""
     unknown: dict[str, str] = field(default_factory=dict)
-    """Why a fact that matters is not known, by its name."""
+    """Reasons for unknown facts that matter, by name."""
 
     @property
     def hash(self) -> str:
-        """What the facts are stored under."""
+        """The hash that identifies the facts in the store."""
         return compute_digest([sorted(self.values.items()), sorted(self.unknown)])
 
     @property
     def flags(self) -> tuple[tuple[str, str], ...]:
-        """The backend's flags, sorted; their names begin with :data:`FLAG`."""
+        """The backend flags, sorted; their names begin with :data:`FLAG`."""
         return tuple(item for item in sorted(self.values.items()) if item[0].startswith(FLAG))
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One run or one comparison as it is kept."""
+    """One stored run or comparison."""
 
     id: str
     kind: Kind
     at: float
     """Unix time at which it ended."""
     process: str
-    """Of the runner that measured it: what is the same came from one process."""
+    """Name of the runner; equal names mean the same process."""
     sweep: str
-    """Runs of one sweep have the same; empty for others."""
+    """Name of the sweep that the run belongs to; empty for none."""
     workload: str
     device: str
-    """In torch's words."""
+    """torch's name of the device."""
     parameters: dict[str, Setting]
-    """As they were used."""
+    """The parameters as used."""
     status: Status
     reason: str | None
     budget: str
-    """How long it was to be timed; empty where that is not known."""
+    """The measurement budget; empty if unknown."""
     conditions: Conditions | None
     run: RunResult | None = None
     comparison: Comparison | None = None
 
     @property
     def median_s(self) -> float | None:
-        """Seconds per call; ``None`` of a comparison and of a run without a time."""
+        """Median in seconds per call; ``None`` for a comparison or a run without a time."""
         return self.run.time.median_s if self.run is not None and self.run.time else None
 
     @property
     def ci95_s(self) -> tuple[float, float] | None:
-        """Of the median within this run: of its blocks, not from run to run."""
+        """95 % interval of the median over this run's blocks, not from run to run."""
         return self.run.time.ci95_s if self.run is not None and self.run.time else None
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What there is to say against it, a line each: it is compared all the same."""
+        """Doubts about the record, a line each; comparisons include it anyway."""
         found = self.run or self.comparison
         seen = self.conditions.warnings if self.conditions else ()
         return tuple(dict.fromkeys((*seen, *(found.warnings if found else ()))))
@@ -97,7 +97,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """A record with what it was measured on: what goes into the store and into a file."""
+    """A record with its environment, as written to the store and to files."""
 
     record: Record
     facts: Facts
@@ -106,10 +106,10 @@ class StoredResult:
 
 @dataclass(frozen=True, slots=True)
 class StoredRow:
-    """What lists and comparisons need of a record; its body stays where it is."""
+    """The part of a record that lists and comparisons need, without its body."""
 
     number: int
-    """In the store; the newest that was put in has the highest."""
+    """Number in the store; the latest addition has the highest."""
     id: str
     kind: Kind
     at: float
@@ -117,7 +117,7 @@ class StoredRow:
     workload: str
     device: str
     parameters: str
-    """As :func:`canonical` text, so that it can be compared as it is."""
+    """Text of :func:`encode_canonical`, so that equal parameters are equal text."""
     status: Status
     median_s: float | None
     ci95_s: tuple[float, float] | None
@@ -125,20 +125,20 @@ class StoredRow:
     """The hash of its facts."""
     marks: tuple[str, ...]
     said: str
-    """Of a comparison its outcome, of a run without a time the reason."""
+    """Outcome of a comparison, or the reason why a run has no time."""
     clock_mhz: float | None
-    """Median clock of the GPU's multiprocessors meanwhile; ``None`` where it was not sampled."""
+    """Median clock of the GPU's multiprocessors during the run; ``None`` if not sampled."""
     limits: tuple[str, ...]
-    """What held the clocks down meanwhile, in NVML's words, harmful or not."""
+    """NVML's reasons for limited clocks during the run, harmful or not."""
 
 
 def build_row(kept: StoredResult, said: str = "", number: int = 0) -> StoredRow:
     """Return the row of a record that lists and comparisons need.
 
     Args:
-        kept: the record.
-        said: its outcome, where it has no time of its own.
-        number: in the store; 0 of one that is not there.
+        kept: the stored result.
+        said: its outcome, if it has no time.
+        number: number in the store; 0 if it is not stored.
     """
     record, seen = kept.record, kept.record.conditions
     return StoredRow(
@@ -167,7 +167,7 @@ def find_gpu(facts: Facts) -> str:
 
 
 def encode_canonical(value: object) -> str:
-    """JSON that is the same text for the same value, whatever the order of its names."""
+    """Encode a value as JSON text that does not depend on the order of its names."""
     plain = wire.to_plain(value)
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -178,14 +178,14 @@ def compute_digest(value: object) -> str:
 
 
 def compute_id(result: RunResult | Comparison, at: float) -> str:
-    """Return an id of a result that is the same on every box.
+    """Compute an id of a result that is the same on every box.
 
-    It is made of what was measured and when, so that a result that comes in by two ways, from the
-    program and from what it printed, is the same.
+    The id depends on the measurement and its time, so a result has the same id whether it comes
+    from the program or from its printed output.
 
     Args:
-        result: of the runner.
-        at: Unix time at which it ended, for one that measured nothing.
+        result: the result of the runner.
+        at: Unix time of its end, used if it measured nothing.
     """
     told: Mapping[str, Any]
     if isinstance(result, RunResult):
@@ -199,9 +199,9 @@ def compute_id(result: RunResult | Comparison, at: float) -> str:
 
 
 FLAG = "flag "
-"""Before the name of a backend's flag among the facts."""
+"""Prefix of facts that are backend flags."""
 VARIABLE = "variable "
-"""Before the name of an environment variable."""
+"""Prefix of facts that are environment variables."""
 ORDER = (
     "box",
     "gpu",
@@ -221,9 +221,9 @@ ORDER = (
     "kernel",
     "container",
 )
-"""The facts in the order in which differences are told; flags and variables follow."""
+"""The facts in the order in which differences are listed; flags and variables follow."""
 VERSIONS = ("driver", "cuda", "cudnn", "torch", "python", "kernel")
-"""Facts that the first parts of a version select: ``torch=2.12`` is 2.12.0 and 2.12.1+cu130."""
+"""Facts that match by version prefix: ``torch=2.12`` selects 2.12.0 and 2.12.1+cu130."""
 
 _NAMED_BY_SYSTEMD = "container"
 """The variable that systemd, podman and others set (systemd.io/CONTAINER_INTERFACE)."""
@@ -234,7 +234,7 @@ NOT_READY = "the runner did not say"
 
 
 def rank_fact(name: str) -> tuple[int, str]:
-    """Where a fact stands among others: those that matter most are first."""
+    """Return the sort key of a fact; the most important facts are first."""
     return (ORDER.index(name) if name in ORDER else len(ORDER)), name
 
 
@@ -248,11 +248,11 @@ def collect_facts(
     """Collect the facts of a measurement on this box.
 
     Args:
-        environment: of the runner.
-        sample: the monitor's newest, where there is a monitor.
-        views: the devices under both of their names.
-        devices: that worked, in torch's words.
-        flags: that it ran under.
+        environment: the environment of the runner.
+        sample: newest sample of the monitor; ``None`` without a monitor.
+        views: the devices with NVML's and torch's names.
+        devices: torch's names of the devices that worked.
+        flags: the backend flags of the run.
     """
     values = {
         "box": sample.host.name if sample else platform.node(),
@@ -271,9 +271,9 @@ def collect_output_facts(
     """Collect the facts of a result printed by ``run --json``, which does not name its box.
 
     Args:
-        environment: as it was printed.
-        devices: that worked, in torch's words.
-        flags: that it ran under.
+        environment: the printed environment.
+        devices: torch's names of the devices that worked.
+        flags: the backend flags of the run.
     """
     reason = "not in the output of run --json"
     values: dict[str, str] = {}
@@ -317,7 +317,7 @@ def _add_gpus(
     values: dict[str, str],
     unknown: dict[str, str],
 ) -> None:
-    """Add what is known of the GPUs that worked, or nothing if only the CPU did."""
+    """Add the facts of the GPUs that worked; add nothing if only the CPU did."""
     names = [name for name in devices if name.startswith("cuda")]
     if not names:
         return
@@ -356,7 +356,7 @@ def _format_watts(device: Device) -> str | None:
 
 
 def _join_counted(texts: Iterable[str | None]) -> str:
-    """Join texts, each once with its count; return nothing if one of them is not known."""
+    """Join distinct texts with their counts; return ``None`` if one of them is unknown."""
     found = list(texts)
     if not all(found):
         return ""
@@ -368,7 +368,7 @@ def _join_counted(texts: Iterable[str | None]) -> str:
 
 @functools.cache
 def _detect_container() -> str:
-    """Return the kind of container that this program and its runner are in."""
+    """Return the kind of container that this program and its runner run in."""
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
     if named := os.environ.get(_NAMED_BY_SYSTEMD):
@@ -379,7 +379,7 @@ def _detect_container() -> str:
     return "none"
 
 
-# ---- from what a session knows -----------------------------------------------------------------
+# ---- from a session's state -------------------------------------------------------------------
 
 
 def build_stored_result(
@@ -388,13 +388,13 @@ def build_stored_result(
     """Build the stored result of a run or a comparison.
 
     Args:
-        state: as the store has it, its conditions included.
+        state: the ended run or comparison, with its conditions.
         machine: the devices and the environment.
-        process: what stands for the runner's process among all that there ever were.
-        sweep: what stands for the sweep that a run belongs to; empty for none.
+        process: a name of the runner's process that is unique among all runners ever.
+        sweep: name of the sweep that the run belongs to; empty for none.
 
     Returns:
-        ``None`` of one that measured nothing and did not fail.
+        The stored result; ``None`` if it measured nothing and did not fail.
     """
     if isinstance(state, RunState):
         result = state.result
@@ -438,7 +438,7 @@ def build_stored_result(
 
 
 def is_storable(result: RunResult) -> bool:
-    """Return whether there is something to keep: a time, or that it failed."""
+    """Return whether a result is worth storing: it has a time, or it failed."""
     return result.time is not None or result.status == "failed"
 
 
@@ -454,12 +454,12 @@ def build_run_record(
     """Build the record of a run.
 
     Args:
-        result: its end.
-        ended: Unix time of it.
-        process: as :func:`kept_of` takes it.
+        result: the result of the run.
+        ended: Unix time of its end.
+        process: as in :func:`build_stored_result`.
         sweep: likewise.
-        budget: that it was given; empty where that is not known.
-        conditions: under which it ran; ``None`` where they are not known.
+        budget: its measurement budget; empty if unknown.
+        conditions: its conditions; ``None`` if unknown.
     """
     return Record(
         id=compute_id(result, ended),

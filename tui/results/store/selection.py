@@ -1,4 +1,4 @@
-"""Which results are meant: what people type, as conditions on records and facts, and in SQL."""
+"""Selections of results: typed text as conditions on records and facts, and as SQL."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ _FACTS = {
     "cpu": "cpu",
     "kernel": "kernel",
 }
-"""Names of facts as they are typed."""
+"""Facts by their typed names."""
 FORMS = (
     "an id, a tag, box=…, gpu=…, driver=…, torch=…, workload=…, device=…, before:DATE, since:DATE"
 )
 
 
 class SelectionError(ValueError):
-    """What was typed selects nothing that there can be; one line."""
+    """A typed selection is invalid; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """All of these hold; what is empty holds always."""
+    """Conditions that all must hold; an empty condition always holds."""
 
     facts: tuple[tuple[str, str], ...] = ()
     tags: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
-    """Beginnings of ids, of which one is enough."""
+    """Beginnings of ids; one must match."""
     before: float | None = None
     """Unix time."""
     since: float | None = None
     workload: str = ""
     device: str = ""
-    """``cuda`` is all of that kind."""
+    """A device; ``cuda`` means all devices of that kind."""
     processes: tuple[str, ...] = ()
-    """One of these."""
+    """Names of runners; one must match."""
     environments: tuple[str, ...] = ()
-    """Hashes of facts, one of these."""
+    """Hashes of facts; one must match."""
     words: tuple[str, ...] = ()
-    """Each is in the workload's name, or is its device, its status, a tag or an id's beginning."""
+    """Words: each is in the workload's name, or is its device, status, tag or an id's beginning."""
 
 
 EVERYTHING = Selection()
 
 
 def intersect(one: Selection, other: Selection) -> Selection:
-    """Return the selection of what both selections select.
+    """Return the intersection of two selections.
 
     Raises:
-        SelectionError: they name two workloads or two devices.
+        SelectionError: they name different workloads or devices.
     """
     for name in ("workload", "device"):
         mine, theirs = getattr(one, name), getattr(other, name)
@@ -88,17 +88,17 @@ def intersect(one: Selection, other: Selection) -> Selection:
 
 
 def parse_selection(text: str, now: float | None = None) -> tuple[Selection, tuple[str, ...]]:
-    """Read what was typed, parts of which are divided by commas: ``box=a,torch=2.13``.
+    """Parse a typed selection, with parts separated by commas: ``box=a,torch=2.13``.
 
     Args:
         text: as typed.
-        now: Unix time; of dates that count back from it.
+        now: Unix time, from which ages count back.
 
     Returns:
-        What it selects, and the words in it that are ids or tags: the store knows which.
+        The selection, and the words that are ids or tags, which the store must resolve.
 
     Raises:
-        SelectionError: a part that is of no known form.
+        SelectionError: a part has an unknown form.
     """
     found, words = EVERYTHING, []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
@@ -132,7 +132,7 @@ def parse_time(text: str, now: float | None = None) -> float:
         now: Unix time.
 
     Raises:
-        SelectionError: it is neither.
+        SelectionError: the text is neither.
     """
     if span := _SPAN.fullmatch(text.strip()):
         present = time.time() if now is None else now
@@ -146,7 +146,7 @@ def parse_time(text: str, now: float | None = None) -> float:
 
 
 def matches_facts(wanted: Selection, facts: Facts) -> bool:
-    """Return whether something was measured on what is wanted."""
+    """Return whether facts match the selection."""
     return all(_matches(name, value, facts.values.get(name)) for name, value in wanted.facts)
 
 
@@ -156,7 +156,7 @@ def _matches(name: str, wanted: str, known: str | None) -> bool:
     if name in VERSIONS:
         if name == "kernel":
             known = known.rpartition(" ")[2]
-        # Its first parts: 2.1 is no 2.12.
+        # Compare whole parts: 2.1 does not match 2.12.
         return re.match(rf"{re.escape(wanted)}(?![\w])", known) is not None
     if name in ("gpu", "cpu"):
         return wanted.lower() in known.lower()
@@ -167,15 +167,15 @@ _WORD = """(
     instr(lower(r.workload), ?) OR r.device = ? OR instr(r.device, ?) = 1 OR r.status = ?
     OR instr(r.id, ?) = 1 OR r.number IN (SELECT number FROM tags WHERE name = ?)
 )"""
-"""A word that was typed: a part of a workload's name, or what else a result is known by."""
+"""SQL condition of a typed word: a part of a workload's name, or another identifier."""
 
 
 def build_where(wanted: Selection, facts: Mapping[str, Facts]) -> tuple[str, list[object]]:
     """Return the ``WHERE`` condition on ``results r`` and its values.
 
     Args:
-        wanted: the selection; one of everything gives no condition.
-        facts: all that there are, by hash; looked at where facts are wanted.
+        wanted: the selection; a selection of everything gives no condition.
+        facts: all facts by hash, used if the selection has conditions on facts.
     """
     found = [
         *_build_fact_conditions(wanted, facts),
@@ -188,7 +188,7 @@ def build_where(wanted: Selection, facts: Mapping[str, Facts]) -> tuple[str, lis
 
 
 Condition = tuple[object, ...]
-"""A text, and the values in it."""
+"""SQL text, and its values."""
 
 
 def _build_in(column: str, values: Sequence[object]) -> Condition:

@@ -1,4 +1,4 @@
-"""Whether two sets of runs differ: ratios of their times, with intervals from session to session.
+"""Statistical comparison of two sets of runs: ratios of times, with intervals over sessions.
 
 The unit is the session (:mod:`.sessions`). Blocks within one run share its process and its
 memory's layout, and runs within one session share the clocks, the heat and the neighbours of that
@@ -18,16 +18,16 @@ from workloads.measure.estimates import MEDIAN_FROM, THRESHOLD, t_quantile
 from workloads.protocol.results import Verdict
 
 FEWEST = 3
-"""Runs of a group, below which nothing is said of how much they vary."""
+"""Least runs of a group for an estimate of their variation."""
 FEWEST_SESSIONS = 3
-"""Sessions a side: of fewer nothing is said but their ratio."""
+"""Least sessions per side for a verdict; with fewer, only the ratio is reported."""
 LEVEL = 0.05
-"""Of a table without any difference, so many show one by chance."""
+"""Share of tables without any difference that show one by chance."""
 TRIMMED = 0.2
-"""Of the sessions of a side, cut off at each end from :data:`MEDIAN_FROM` sessions on."""
+"""Share of a side's sessions trimmed at each end, from :data:`MEDIAN_FROM` sessions on."""
 
 LARGEST_LOG = 700.0
-"""Of a ratio that is told; a float ends at 709."""
+"""Largest logarithm of a reported ratio; a float overflows at 709."""
 
 Sessions = Sequence[Sequence[float]]
 """The medians of the runs of each session in seconds, positive; no session is empty."""
@@ -38,15 +38,15 @@ class RunRatio:
     """Time of A over time of B, which is the speed of B over that of A; above 1, B is faster."""
 
     value: float
-    """:func:`typical_s` of A over that of B."""
+    """:func:`compute_typical_s` of A over that of B."""
     ci95: tuple[float, float] | None
-    """From session to session; ``None`` below :data:`FEWEST_SESSIONS` a side."""
+    """95 % interval over sessions; ``None`` below :data:`FEWEST_SESSIONS` per side."""
     runs: tuple[int, int]
-    """How many, of A and of B."""
+    """Number of runs of A and B."""
     sessions: tuple[int, int]
-    """In how many sessions."""
+    """Number of sessions of A and B."""
     p_value: float | None
-    """How likely chance alone shows as much beyond :data:`THRESHOLD`; ``None`` as the interval."""
+    """Probability of such an excess over :data:`THRESHOLD` by chance; ``None`` as ``ci95``."""
 
     @property
     def alone(self) -> Verdict:
@@ -55,11 +55,11 @@ class RunRatio:
 
 
 def compute_typical_s(sessions: Sessions) -> float:
-    """Compute the time of one side in seconds, which its column shows and its ratio is made of.
+    """Compute the time of one side in seconds, used in its column and in the ratio.
 
     It is the geometric mean over the sessions of the median run of each. From :data:`MEDIAN_FROM`
-    sessions on the :data:`TRIMMED` share at each end is left out, so that a few disturbed sessions
-    do not move it.
+    sessions on, the :data:`TRIMMED` share at each end is left out, so that a few disturbed sessions
+    do not affect it.
     """
     return math.exp(_trimmed_mean(_median_logs(sessions)))
 
@@ -73,8 +73,8 @@ def compare_sessions(a: Sessions, b: Sessions) -> RunRatio:
     four sessions a side, this in 94 to 97 (``tests/results/test_calibration.py``).
 
     Args:
-        a: not empty.
-        b: likewise.
+        a: sessions of A; not empty.
+        b: sessions of B; not empty.
     """
     runs = (sum(map(len, a)), sum(map(len, b)))
     many = (len(a), len(b))
@@ -105,7 +105,7 @@ def _median_logs(sessions: Sessions) -> list[float]:
 
 
 def _count_trimmed(logs: Sequence[float]) -> int:
-    """How many sessions are left out at each end."""
+    """Return the number of sessions trimmed at each end."""
     return int(TRIMMED * len(logs)) if len(logs) >= MEDIAN_FROM else 0
 
 
@@ -115,9 +115,9 @@ def _trimmed_mean(logs: Sequence[float]) -> float:
 
 
 def _squared_error(logs: Sequence[float]) -> tuple[float, int]:
-    """Return the squared standard error of the centre of ascending logs, and degrees of freedom."""
+    """Return the squared standard error of the center of ascending logs, and degrees of freedom."""
     n, cut = len(logs), _count_trimmed(logs)
-    # Values that are cut off count as the nearest that is not (winsorized).
+    # A trimmed value counts as the nearest remaining one (winsorized).
     bounded = [min(max(value, logs[cut]), logs[n - 1 - cut]) for value in logs]
     left = n - 2 * cut
     return statistics.variance(bounded) * (n - 1) / (left * (left - 1)), left - 1
@@ -131,12 +131,12 @@ def _welch(a: tuple[float, int], b: tuple[float, int]) -> tuple[float, int]:
         return 0.0, free_a + free_b
     share_a, share_b = of_a / total, of_b / total
     degrees = 1 / (share_a**2 / free_a + share_b**2 / free_b)
-    # What is whole but for rounding is not rounded down.
+    # Do not round down a number that is whole except for rounding errors.
     return math.sqrt(total), max(1, math.floor(degrees + 1e-6))
 
 
 def _p_value(beyond: float, error: float, degrees: int) -> float:
-    """Both tails of a difference, by Student's t."""
+    """Return the two-sided p-value of a difference, by Student's t."""
     if beyond <= 0:
         return 1.0
     return 0.0 if error == 0 else 1 - two_sided(beyond / error, degrees)
@@ -168,27 +168,27 @@ def two_sided(t: float, degrees: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is said of one workload among several."""
+    """The verdict on one workload among several."""
 
     ratio: RunRatio
     verdict: Verdict
 
     @property
     def corrected(self) -> bool:
-        """Alone it would be called a difference; among so many it may be chance."""
+        """True if it would be a difference alone, but may be chance among so many."""
         return self.verdict != self.ratio.alone
 
 
 def apply_holm(ratios: Sequence[RunRatio]) -> list[Answer]:
-    """Verdicts on several workloads at once.
+    """Return verdicts on several workloads at once.
 
-    Who asks thirty times at 5 % hears of a difference that is not there once or twice. So
-    differences are believed by Holm's procedure (Holm 1979, Scandinavian Journal of Statistics 6):
+    Thirty questions at 5 % give one or two false differences. So differences are accepted by
+    Holm's procedure (Holm 1979, Scandinavian Journal of Statistics 6):
     the clearest of m must hold at 5 %/m, the next at 5 %/(m - 1), and so on until one does not.
-    That a workload is the same is no claim of a difference, and is left as it is.
+    A verdict "same" claims no difference, and does not change.
 
     Args:
-        ratios: of the workloads.
+        ratios: the ratio of each workload.
     """
     asked = sorted(
         (ratio.p_value, place) for place, ratio in enumerate(ratios) if ratio.p_value is not None
@@ -214,21 +214,21 @@ def apply_holm(ratios: Sequence[RunRatio]) -> list[Answer]:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How much runs of the same differ."""
+    """The variation of runs of one setting."""
 
     share: float
-    """Nineteen of twenty runs lie within ± this share of their middle."""
+    """19 of 20 runs lie within ± this share of their center."""
     runs: int
 
 
 def compute_spread(groups: Sequence[Sequence[float]]) -> Spread | None:
-    """How much a box varies from run to run.
+    """Compute the variation of a box from run to run.
 
     Args:
-        groups: medians of runs, each group of one workload under one environment.
+        groups: medians of runs; each group has one workload and one environment.
 
     Returns:
-        Twice the standard deviation of the logarithms within the groups; ``None`` where no group
+        Twice the standard deviation of the logarithms within the groups; ``None`` if no group
         has :data:`FEWEST` runs.
     """
     logs = [[math.log(value) for value in group] for group in groups if len(group) >= FEWEST]

@@ -1,4 +1,4 @@
-"""The store as a file: how it is opened, its tables and versions, what is wrong with it."""
+"""The store as a file: opening, tables, versions, and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 
 class StoreError(Exception):
-    """What is wrong with the store and what to do; one line, the file's path in it."""
+    """An error of the store; the message is one line with the file's path and advice."""
 
 
 _ADVICE = (
@@ -26,11 +26,11 @@ _ADVICE = (
     ("unable to open", "make its folder writable, or set GPU_WORKBENCH_STATE to one that is"),
     ("disk i/o", "look at the disk, and whether there is room on it"),
 )
-"""What to do, by a word of SQLite's message; Python 3.10 does not tell its code."""
+"""Advice by a word of SQLite's message; Python 3.10 does not expose the error code."""
 
 
 def explain_error(path: Path, error: sqlite3.Error | OSError) -> StoreError:
-    """SQLite's or the system's error about a file, with what to do about it."""
+    """Return SQLite's or the system's error about a file, with advice."""
     text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     advice = next((what for word, what in _ADVICE if word in text.lower()), "")
     return StoreError(f"{path}: {text}" + (f"; {advice}" if advice else ""))
@@ -41,16 +41,16 @@ _OF_A_NETWORK = re.compile(
     r"nfs\d?|cifs|smb\d?|smbfs|lustre|gpfs|beegfs|ceph|afs|9p|wekafs|panfs|glusterfs|ocfs2|gfs2"
     r"|fuse\.(?!fuse-overlayfs|rclone-local).*"
 )
-"""Kinds of file systems that several machines may have mounted."""
+"""Types of file systems that several machines can mount."""
 
 
 def is_on_network(place: Path, mounts: str | None = None) -> bool:
-    """Return whether several machines may have a file open at once.
+    """Return whether several machines can open a file at once.
 
     Args:
         place: the file.
-        mounts: what there is mounted, as in ``/proc/self/mounts``, which is read where it is not
-            given. Where there is no such file, nothing is taken for another machine's.
+        mounts: text in the format of ``/proc/self/mounts``, which is read by default. Without
+            that file, every file counts as local.
     """
     if mounts is None:
         try:
@@ -64,14 +64,14 @@ def is_on_network(place: Path, mounts: str | None = None) -> bool:
         if len(parts) > 2:
             # A space in a name is written in octal.
             point = parts[1].replace("\\040", " ")
-            # Of two at one place the later one is seen.
+            # If two mounts share a place, the later one is visible.
             if point in above and len(point) >= longest:
                 found, longest = parts[2], len(point)
     return _OF_A_NETWORK.fullmatch(found) is not None
 
 
 APPLICATION_ID = 0x67707762
-"""``gpwb``: tells our file from any other database."""
+"""``gpwb``: distinguishes our file from any other database."""
 
 _FIRST = (
     """
@@ -121,7 +121,7 @@ _FIRST = (
     """,
     "CREATE INDEX tags_by_result ON tags (number)",
 )
-"""The body of a record is apart, so that a list reads no page of it."""
+"""The body of a record has its own table, so that a list reads no page of it."""
 
 _SECOND = (
     """
@@ -129,13 +129,13 @@ _SECOND = (
     WHERE kind = 'run' AND status = 'ok' AND median_s IS NOT NULL
     """,
 )
-"""The newest of each setting is found without a look at any other."""
+"""The index finds the newest run of each setting without reading other runs."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
-"""One for each version of the file: what makes it of the version before. Only added to."""
+"""One migration from each version of the file to the next. Entries are only appended."""
 
 READABLE_FROM = 1
-"""The oldest version whose tables are those of today, so that they can be read as they are."""
+"""The oldest version with today's tables, which can be read without a migration."""
 
 
 def read_version(connection: sqlite3.Connection) -> int:
@@ -146,19 +146,19 @@ def read_version(connection: sqlite3.Connection) -> int:
 def migrate(
     connection: sqlite3.Connection, migrations: tuple[tuple[str, ...], ...] | None = None
 ) -> None:
-    """Bring a file to the newest version, whole or not at all.
+    """Migrate a file to the newest version, completely or not at all.
 
     Args:
-        connection: that commits by itself.
-        migrations: all that there are.
+        connection: a connection in autocommit mode.
+        migrations: all migrations.
 
     Raises:
-        sqlite3.Error: it cannot be; the file is as it was.
+        sqlite3.Error: the migration failed; the file is unchanged.
     """
     steps = MIGRATIONS if migrations is None else migrations
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Asked within the transaction: another program may have done it in between.
+        # Checked within the transaction: another program may have migrated the file meanwhile.
         for number, statements in enumerate(steps, 1):
             if number > read_version(connection):
                 for statement in statements:
@@ -176,25 +176,25 @@ _RETRY_S = 0.02
 
 
 def connect(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> sqlite3.Connection:
-    """Open the file, which is there, at a version that can be read.
+    """Open an existing file at a readable version.
 
     Args:
         place: the file.
-        writing: bring it to the newest version; without it only where it could not be read else.
-        traceless: read and leave no trace: no lock, no file beside it, no newer version.
-        busy_s: for how long to wait for another program that writes.
+        writing: migrate it to the newest version; if false, only if it is unreadable otherwise.
+        traceless: read without any lock, extra file or migration.
+        busy_s: seconds to wait for another program that writes.
 
     Returns:
-        A connection that commits by itself.
+        A connection in autocommit mode.
 
     Raises:
-        StoreError: it is of a version that this program does not know, or may not change.
-        sqlite3.Error: it cannot be opened, or is damaged.
+        StoreError: the file has a version that this program does not know, or may not migrate.
+        sqlite3.Error: the file cannot be opened, or is damaged.
     """
     try:
         return _connect(place, writing=writing, traceless=traceless, busy_s=busy_s)
     except sqlite3.OperationalError as error:
-        # A WAL needs files beside the store, which a folder that is read-only does not take.
+        # A WAL needs files beside the store, which a read-only folder does not allow.
         text = str(error).lower()
         read_only = any(word in text for word in ("readonly", "read-only", "unable to open"))
         if writing or traceless or not read_only:
@@ -203,10 +203,10 @@ def connect(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> sq
 
 
 def _check_owner(connection: sqlite3.Connection, place: Path) -> None:
-    """Refuse a database that another application has made.
+    """Reject a database of another application.
 
     Raises:
-        StoreError: it is not ours.
+        StoreError: the database is not ours.
     """
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
@@ -241,7 +241,7 @@ def _connect(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> s
             )
         elif not traceless and version < newest:
             connection.close()
-            # Its tables are to be those of today before it can be read.
+            # Its tables need a migration before they can be read.
             connect(place, writing=True, traceless=False, busy_s=busy_s).close()
             return connect(place, writing=False, traceless=False, busy_s=busy_s)
     except BaseException:
@@ -253,8 +253,8 @@ def _connect(place: Path, *, writing: bool, traceless: bool, busy_s: float) -> s
 def _build_traceless_option(place: Path) -> str:
     """Return the URI option that keeps SQLite from writing files beside the store.
 
-    While no program has it open for writing there is no WAL: all is in the file, which nobody
-    changes before there is one. Else the WAL's index is there, and is only read.
+    If no program has the store open for writing, there is no WAL: the file has all data, and nobody
+    changes it before a WAL exists. Otherwise the WAL's index exists, and is only read.
     """
     journal = place.with_name(f"{place.name}-wal")
     in_use = journal.exists() and journal.stat().st_size > 0
@@ -262,19 +262,19 @@ def _build_traceless_option(place: Path) -> str:
 
 
 def _prepare(connection: sqlite3.Connection, place: Path, busy_s: float) -> None:
-    """Set up what a connection that writes goes by."""
+    """Configure a connection for writing."""
     # Programs on two machines cannot share the memory that WAL needs.
     journal = "DELETE" if is_on_network(place) else "WAL"
     _retry_while_locked(
         lambda: connection.execute(f"PRAGMA journal_mode = {journal}").fetchone(), busy_s
     )
-    # A run that is said to be kept outlives a loss of power too.
+    # A run reported as stored survives a loss of power.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
 
 
 def _retry_while_locked(change: Callable[[], object], busy_s: float) -> None:
-    """SQLite does not wait for others where the journal's mode is set."""
+    """Retry a change of the journal mode, for which SQLite does not wait for other programs."""
     until = time.monotonic() + busy_s
     while True:
         try:

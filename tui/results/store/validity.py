@@ -1,7 +1,7 @@
-"""What can be true of a result: finite numbers, times of this century, names of a name's length.
+"""Validity checks of results: finite numbers, times of this century, names of limited length.
 
-A file to be imported is refused where it holds anything else, and a row that stands in a store all
-the same is shown as far as it can be true.
+An import rejects a file with any other value. A store may have such a row nevertheless; the program
+shows its valid part.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from workloads.protocol.results import Comparison, RunResult, Timing
 from workloads.protocol.wire import field_values
 
 FIRST_S = 946_684_800.0
-"""2000-01-01, Unix time; a result of an earlier time has a wrong clock."""
+"""2000-01-01, Unix time; an earlier result comes from a wrong clock."""
 AHEAD_S = 86_400.0
-"""How far another machine's clock may be ahead of this one's."""
+"""Seconds that another machine's clock may be ahead of this one's."""
 LEAST_MEASURED, MOST_MEASURED = 1e-12, 1e12
-"""Of durations in seconds (a picosecond to 30 000 years), of their ratios, and of clocks in MHz."""
+"""Bounds of durations in seconds (1 ps to 30 000 years), of their ratios, and of clocks in MHz."""
 LONGEST_NAME = 200
-"""Characters of a name: of a workload, device, parameter, flag, fact or tag."""
+"""Most characters of the name of a workload, device, parameter, flag, fact or tag."""
 LONGEST_TEXT = 20_000
-"""Characters of any other text."""
+"""Most characters of any other text."""
 MOST_ITEMS = 1_000_000
-"""Values in one result."""
+"""Most values in one result."""
 DEEPEST = 24
-"""Levels in one result."""
+"""Most levels of nesting in one result."""
 LARGEST = 1 << 63
-"""Integers are smaller; SQLite holds no larger ones."""
+"""Exclusive bound of integers; SQLite stores no larger ones."""
 UNKNOWN_TIME = 0.0
-"""Stands in a row for a time that cannot be true."""
+"""Replaces an invalid time in a row."""
 _SAME_WORDS = ("gpu", "driver", "cuda", "cudnn", "torch", "python")
-"""Facts that no redaction changes, but for the name of a machine in them."""
+"""Facts that redaction does not change, except for a machine's name in them."""
 
 
 class ImpossibleError(ValueError):
-    """A value that no measurement gives; the text says which and why."""
+    """A value that no measurement can give; the text gives the value and the reason."""
 
 
 def is_time(at: object) -> bool:
@@ -58,9 +58,9 @@ def parse_finite(text: bytes) -> Any:
     """Parse JSON whose numbers are finite.
 
     Raises:
-        ImpossibleError: it is no JSON, too deep, or holds a number that is not finite or too large.
+        ImpossibleError: the text is no JSON, too deep, or has an infinite or too large number.
     """
-    # Before it is parsed: a list of small numbers takes forty times the memory of its text.
+    # Before parsing: a list of small numbers takes forty times the memory of its text.
     if count_separators(text) > MOST_ITEMS:
         raise ImpossibleError(f"it has more than {MOST_ITEMS} values")
     try:
@@ -76,7 +76,7 @@ def parse_finite(text: bytes) -> Any:
 
 
 def count_separators(text: bytes) -> int:
-    """Count what divides or opens values, which there are no more of than this and one."""
+    """Count separators and opening brackets; the number of values is at most one more."""
     return sum(map(text.count, (b",", b"[", b"{")))
 
 
@@ -117,10 +117,10 @@ def _check_length(what: str, text: str, most: int) -> None:
 
 
 def check_result(kept: StoredResult) -> None:
-    """Check a result that comes from elsewhere.
+    """Check a result from another source.
 
     Raises:
-        ImpossibleError: something in it cannot be, or its id is not that of its content.
+        ImpossibleError: a value is impossible, or the id does not match the content.
     """
     record = kept.record
     measured = record.run if record.kind == "run" else record.comparison
@@ -157,7 +157,7 @@ def _check_positive(name: str, value: float | None) -> None:
 
 
 def _is_measurable(value: float) -> bool:
-    """Return whether a duration in seconds, a ratio of two or a clock can have been measured."""
+    """Return whether a duration in seconds, a ratio of durations or a clock is plausible."""
     return LEAST_MEASURED <= value <= MOST_MEASURED
 
 
@@ -211,7 +211,7 @@ def _check_comparison(compared: Comparison) -> None:
 
 
 def has_same_content(one: StoredResult, other: StoredResult) -> bool:
-    """Return whether two results of one id agree in all that a redaction leaves as it is."""
+    """Return whether two results of one id agree in everything that redaction does not change."""
     facts, others = one.facts.values, other.facts.values
     known = [name for name in _SAME_WORDS if name in facts and name in others]
     told = all(facts[name] == others[name] for name in known)
@@ -221,7 +221,7 @@ def has_same_content(one: StoredResult, other: StoredResult) -> bool:
 def compute_fingerprint(record: Record) -> str:
     """Return a digest of the measured numbers in their order; texts may be redacted.
 
-    What was seen beside a run, such as its conditions, is left out: not every source has it.
+    Data sampled during a run, such as its conditions, is omitted: not every source has it.
     """
     numbers: list[object] = []
     waiting: list[Any] = [json.loads(encode_canonical(record.run or record.comparison))]
@@ -240,14 +240,14 @@ def compute_fingerprint(record: Record) -> str:
 
 
 def decode_row(found: tuple[Any, ...]) -> StoredRow:
-    """Make a row of a store's columns, whatever they hold.
+    """Make a row from a store's columns with any content.
 
     Args:
         found: number, id, kind, at, process, workload, device, parameters, status, median_s,
             low_s, high_s, environment, marks, said, clock_mhz and limits.
 
     Returns:
-        The row. What cannot be true is left out: it then counts as failed, with the reason.
+        The row, without invalid values: if there were any, it counts as failed, with the reason.
     """
     number, id_, kind, at, process, workload, device, parameters, status, *rest = found
     median, low, high, environment, marks, told, clock, limits = rest
@@ -340,11 +340,11 @@ def _decode_texts(value: Any, name: str, wrong: list[str]) -> tuple[str, ...]:
 
 
 NO_FACTS = Facts({}, {"box": "its environment in the store is unreadable"})
-"""Of a result whose environment is damaged or missing."""
+"""Facts of a result whose environment is damaged or missing."""
 
 
 def decode_facts(facts: Any, unknown: Any) -> Facts:
-    """Make facts of a store's columns, whatever they hold."""
+    """Make facts from a store's columns with any content."""
     try:
         values, why = (parse_finite(str(each).encode()) for each in (facts, unknown))
     except ImpossibleError:

@@ -1,4 +1,4 @@
-"""Kept results held against each other: two sets side by side, one workload over time. Pure."""
+"""Comparisons of stored results: two sets side by side, or one workload over time. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ComparisonColumns:
 
     layout: Layout[Question]
     reach: float
-    """The ratio at the right end of every line that is drawn."""
+    """The ratio at the right end of every drawn line."""
 
 
 def fit_comparison_columns(found: EnvironmentComparison, room: int) -> ComparisonColumns:
@@ -86,7 +86,7 @@ def fit_comparison_columns(found: EnvironmentComparison, room: int) -> Compariso
     drawn = _build_interval_column(reach, _LEAST_DRAWN, ends)
     fitted = fit_columns([*columns, drawn], room)
     if fitted and fitted[-1].column is drawn:
-        # Its heading and its cells are as wide as what it has been given.
+        # The heading and the cells have the assigned width.
         whole = replace(fitted[-1], column=_build_interval_column(reach, fitted[-1].width, ends))
         fitted = (*fitted[:-1], whole)
     return ComparisonColumns(fitted, reach)
@@ -96,9 +96,9 @@ def _build_interval_column(reach: float, cells: int, ends: int) -> Column[Questi
     """Return the column of the drawn intervals, with their axis as its heading.
 
     Args:
-        reach: the ratio at its right end.
+        reach: the ratio at the right end.
         cells: its width.
-        ends: cells from which both ends of the axis are named in full.
+        ends: least cells for full labels at both ends of the axis.
     """
 
     def cell(one: Question) -> Line:
@@ -119,13 +119,13 @@ def _format_axis(reach: float, cells: int) -> str:
     room = cells - (1 - cells % 2)
     low, high = scale.ends_of(reach)
     if len(low) >= room // 2 or len(high) >= room // 2:
-        # Which side is faster stands beside it in words.
+        # The text beside it names the faster side.
         low, high = low.rpartition(" ")[2], high.partition(" ")[0]
     return f"{left(low, room // 2)}1{right(high, room // 2)}"
 
 
 def render_question(one: Question, chosen: ComparisonColumns) -> Line:
-    """Both medians with how many runs, the verdict, and the ratio with its interval drawn."""
+    """Draw both medians with their numbers of runs, the verdict, the ratio and its interval."""
     return row_line(chosen.layout, one)
 
 
@@ -147,12 +147,12 @@ def _format_verdict(one: Question) -> str:
 
 
 def build_question_key(one: Question) -> str:
-    """Tells a question from the others."""
+    """Return a key that identifies a question."""
     return f"{one.workload} {one.devices} {one.parameters} {one.a.rows[0].id}"
 
 
 def render_sides(found: EnvironmentComparison, cells: int) -> list[Line]:
-    """Draw what A and B stand for."""
+    """Draw the descriptions of A and B."""
     return [
         row
         for letter, name in zip("AB", found.names, strict=True)
@@ -161,7 +161,7 @@ def render_sides(found: EnvironmentComparison, cells: int) -> list[Line]:
 
 
 def render_foot(found: EnvironmentComparison, one: Question | None, cells: int) -> list[Line]:
-    """Of the workload under the cursor its interval and notes; then what holds for all of them."""
+    """Draw the interval and notes of the workload under the cursor, then notes on all of them."""
     rows: list[Line] = []
     common = find_shared_differences(found.compared)
     if one is not None:
@@ -187,7 +187,7 @@ def render_foot(found: EnvironmentComparison, one: Question | None, cells: int) 
 
 
 def format_comparison_title(found: EnvironmentComparison) -> str:
-    """How many of which verdict."""
+    """Format the title: the count of each verdict."""
     questions = found.compared.questions
     words: Sequence[str] = ("slower", "faster", "same", "unclear")
     counted = {word: sum(one.answer.verdict == word for one in questions) for word in words}
@@ -201,19 +201,19 @@ def format_comparison_title(found: EnvironmentComparison) -> str:
 _TICKED = ("driver", "torch")
 """Facts whose changes are drawn."""
 _UNITS = ((86_400.0, "d", 3 * 86_400.0), (3600.0, "h", 3 * 3600.0), (60.0, "min", 0.0))
-"""Seconds, name, and from which span on it is used."""
+"""Seconds and name of each unit, and the least span in seconds that uses it."""
 _MARGIN = 0.05
-"""Of the span of the values, kept free above and below."""
+"""Margin above and below, as a share of the span of the values."""
 _FLAT = 0.01
-"""A span of the values below this share of them is drawn as if it were this."""
+"""Least span of the axis, as a share of the values."""
 _LEAST_HEIGHT, _MOST_HEIGHT = 4, 20
 _MOST_CURVES, _MOST_NAMED, _MOST_TICKS = 6, 8, 30
-"""Drivers and torches that have marks of their own, changes that have names, and those drawn."""
+"""Most software versions with their own marks, named changes, and drawn changes."""
 _BESIDE_PLOT = 6
-"""Rows of a plot beside its height, and the blank one."""
+"""Rows of a plot in addition to its height, with the blank row."""
 
 Software = tuple[tuple[str, str], ...]
-"""Names and versions of what is ticked, as far as they are known."""
+"""Names and known versions of the software whose changes are drawn."""
 
 
 def find_software(found: WorkloadHistory, row: StoredRow) -> Software:
@@ -223,7 +223,7 @@ def find_software(found: WorkloadHistory, row: StoredRow) -> Software:
 
 
 def group_by_software(found: WorkloadHistory) -> dict[Software, list[StoredRow]]:
-    """Group the runs by driver and torch, in the order in which those came up."""
+    """Group the runs by driver and torch, in the order of their first appearance."""
     groups: dict[Software, list[StoredRow]] = {}
     for row in found.rows:
         groups.setdefault(find_software(found, row), []).append(row)
@@ -231,7 +231,7 @@ def group_by_software(found: WorkloadHistory) -> dict[Software, list[StoredRow]]
 
 
 def find_changes(found: WorkloadHistory) -> list[tuple[StoredRow, str]]:
-    """Return the runs before which driver or torch changed, with a description of the change."""
+    """Return the first run after each change of driver or torch, with its description."""
     return [
         (row, format_change(find_software(found, before), find_software(found, row)))
         for before, row in pairwise(found.rows)
@@ -240,7 +240,7 @@ def find_changes(found: WorkloadHistory) -> list[tuple[StoredRow, str]]:
 
 
 def format_change(before: Software, after: Software) -> str:
-    """``torch 2.13.0``: what is another one from there on."""
+    """Describe a change by the new versions: ``torch 2.13.0``."""
     known = dict(before)
     new = [f"{name} {value}" for name, value in after if known.get(name) != value]
     gone = [f"{name} not known" for name in known if name not in dict(after)]
@@ -258,7 +258,7 @@ def render_history(found: WorkloadHistory, now: float, cells: int, height: int) 
         found: the runs.
         now: Unix time, from which the axis counts back.
         cells: width of a line.
-        height: rows that there are for all of it; the plot gets what the rest leaves.
+        height: rows for the whole view; the plot gets the rows that the rest leaves.
     """
     groups = group_by_software(found)
     rows = [row for known, runs in groups.items() for row in _render_group(known, runs, cells)]
@@ -304,7 +304,7 @@ def _build_history_plot(
         warning = glyphs.GLYPHS.warning
         curves.append(Curve("with warnings", marked, warning, TextStyle.NOTE, joined=False))
     ticks = find_changes(found)
-    # Of very many the names would be all that there is.
+    # A very long list of names would leave no room for the plot.
     few = len(ticks) <= _MOST_NAMED
     shown = ticks if len(ticks) <= _MOST_TICKS else []
     events = tuple(Event(name if few else "", place(row)) for row, name in shown)
@@ -330,8 +330,8 @@ def _render_group(known: Software, runs: Sequence[StoredRow], cells: int) -> lis
 
 
 def format_history_title(found: WorkloadHistory) -> str:
-    """Return the title, which names the workload whose history is shown."""
+    """Return the title, with the name of the workload."""
     subject = found.subject
-    # It may have come in from a stranger's file, and a border takes text as it is.
+    # The name may come from a stranger's file, and a border does not escape text.
     name = clean(format_name(subject.workload, subject.parameters))
     return f"{text.count(len(found.rows), 'run')} over time   {name} on {subject.device}"

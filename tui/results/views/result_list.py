@@ -1,4 +1,4 @@
-"""Kept results as a list of lines, with the columns that fit, and one of them in full. Pure."""
+"""Stored results as a list, with the columns that fit, and one result in full. Pure."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from tui.results.views.results import format_date, format_name, format_outcome, 
 
 Order = Literal["newest", "workload", "time"]
 ORDERS: tuple[Order, ...] = ("newest", "workload", "time")
-"""In the order in which a key goes through them."""
+"""The sort orders, in the order in which a key cycles through them."""
 LETTERS = ("A", "B")
-"""Of the two results that are marked."""
+"""Letters of the two marked results."""
 
 _FACTS = ("box", "gpu", "driver", "torch")
-"""Facts that have columns where the results differ in them."""
+"""Facts that get a column if the results differ in them."""
 _DROPPED_FIRST = ("gpu", "tags", "box", "driver", "torch", "device")
-"""Left out in this order where there is no room; what is under the cursor is told in full below."""
+"""Columns in the order in which a narrow list drops them; the full result is below the list."""
 _MOST = {"tags": 24, "gpu": 24}
-"""Cells that a column of text takes at most."""
+"""Most cells of a text column."""
 _WORKLOAD, _RESULT = 18, (12, 30)
-"""Cells of a name at least, and of a result at least and before names that are longer grow."""
+"""Least cells of a name; least cells of a result, and its cells before longer names grow."""
 
 
 def sort_rows(rows: Sequence[StoredRow], order: Order) -> list[StoredRow]:
-    """Rows, which come with the newest first, in an order; what has no time comes last."""
+    """Sort rows, given newest first; rows without a time come last."""
     if order == "workload":
         return sorted(rows, key=lambda row: (row.workload, row.parameters, row.device))
     if order == "time":
@@ -52,10 +52,10 @@ class ListedRow:
     """A result in the list."""
 
     at: int
-    """Its place among the rows."""
+    """Index among the rows."""
     row: StoredRow
     mark: str
-    """Its letter where it is marked; else empty."""
+    """Its letter if it is marked, else empty."""
 
 
 def fit_list_columns(
@@ -64,8 +64,8 @@ def fit_list_columns(
     """Return the columns of the list that fit the width.
 
     Args:
-        found: what is listed.
-        rows: in their order.
+        found: the listing.
+        rows: its rows in their order.
         room: cells of a line.
         now: Unix time.
     """
@@ -119,7 +119,7 @@ def _choose_style(name: str, row: StoredRow) -> TextStyle:
 def format_list_title(
     found: Listing | None, order: Order, pattern: str, marked: Sequence[StoredRow], *, keeps: bool
 ) -> str:
-    """How many there are, how they are narrowed and sorted, what is marked."""
+    """Format the list's title: number of results, filter, order and marks."""
     words = ["Results"]
     if found is not None and found.all:
         shown, many = len(found.rows), found.matching

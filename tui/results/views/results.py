@@ -1,4 +1,4 @@
-"""Kept results as the commands print them, in words that the results tab has too. Pure."""
+"""Stored results as the commands print them; the results tab shares the text. Pure."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tui.runs.views.backend import format_interval
 from workloads.protocol.results import DataColumn, Table
 
 SHORT_ID = 8
-"""Digits of an id that are shown; as many as are needed name one."""
+"""Displayed digits of an id; any unique beginning identifies a result."""
 _SHOWN = ("box", "gpu", "driver", "torch")
-"""Facts that a list has columns for, where its results differ in them."""
+"""Facts that get a column if the listed results differ in them."""
 _OF_A_PYTHON = frozenset({"torch", "python", "cuda", "cudnn"})
-"""Facts that another Python has otherwise, on the same box at the same time."""
+"""Facts that can differ between two Pythons on the same box at the same time."""
 _FOLLOWS = frozenset({"SM clock", "clocks limited by", "threads", "interop threads", "malloc"})
-"""What differs as a consequence of others, and is nothing that a command sets."""
+"""Facts that follow from other facts, and that no command sets."""
 
 
 def format_name(workload: str, parameters: str) -> str:
@@ -43,11 +43,11 @@ def format_name(workload: str, parameters: str) -> str:
 
 
 def format_short_time(at: float, now: float | None = None) -> str:
-    """Local time to the minute; of another year than this the date alone.
+    """Format a local time to the minute; in another year, the date alone.
 
     Args:
-        at: Unix time; n/a where it cannot be one.
-        now: likewise; the present where it is not given.
+        at: Unix time; an impossible time becomes n/a.
+        now: present Unix time; ``None`` to read the clock.
     """
     if not is_time(at):
         return text.NA
@@ -57,7 +57,7 @@ def format_short_time(at: float, now: float | None = None) -> str:
 
 
 def format_date(at: float) -> str:
-    """Local date and time to the minute; n/a for what cannot be one."""
+    """Format a local date and time to the minute; an impossible time becomes n/a."""
     return f"{datetime.datetime.fromtimestamp(at):%Y-%m-%d %H:%M}" if is_time(at) else text.NA
 
 
@@ -70,13 +70,13 @@ def build_list_table(
     tags: Mapping[int, Sequence[str]],
     total: int | None = None,
 ) -> Table:
-    """Results, a line each; what all of them share is told once, in the title.
+    """Return a table with a line per result; the title has the facts that all share.
 
     Args:
-        rows: that are shown.
-        facts: by hash.
-        tags: by the rows' numbers.
-        total: how many there are, where more than are shown.
+        rows: the shown rows.
+        facts: facts by hash.
+        tags: tags by the rows' numbers.
+        total: number of all results, if more than are shown.
     """
     values = {
         name: [facts[row.environment].values.get(name, "") for row in rows] for name in _SHOWN
@@ -118,7 +118,7 @@ def _format_warnings(row: StoredRow) -> str:
 
 
 def format_outcome(row: StoredRow) -> str:
-    """Its time with its interval, or why it has none."""
+    """Format the time of a result with its interval, or the reason for its absence."""
     if row.median_s is None:
         return row.said if row.kind == "comparison" else format_end(row.status, row.said)
     words = format_time(row)
@@ -131,7 +131,7 @@ def format_outcome(row: StoredRow) -> str:
 def build_comparison_table(found: StoreComparison) -> Table:
     """Return a table with both times, the verdict, the ratio and its interval per workload.
 
-    The ratio and the interval are the speed of B over that of A in every line.
+    The ratio is the speed of B over the speed of A in every line.
     """
     names = ("workload", "device", "A (runs/sessions)", "B (runs/sessions)")
     return Table(
@@ -156,17 +156,17 @@ def _build_question_cells(one: Question) -> tuple[str, ...]:
 
 
 def format_side(one: ComparisonSide) -> str:
-    """``2.71 ms (15/3)``: the time that the ratio is made of, how many runs and sessions."""
+    """Format one side: ``2.71 ms (15/3)``, its time, number of runs and number of sessions."""
     return f"{text.seconds(one.typical_s)} ({len(one.rows)}/{len(one.sessions)})"
 
 
 def format_verdict(one: Question) -> str:
-    """``faster: 1.04x``, ``slower: 0.91x``, ``unclear: 1.02x``: the speed of B over that of A."""
+    """Format a verdict: ``faster: 1.04x``, ``unclear: 1.02x``; the speed of B over that of A."""
     return f"{one.answer.verdict}: {text.ratio(one.answer.ratio.value)}"
 
 
 def format_notes(one: Question) -> list[str]:
-    """Why it is unclear, and what is to be said against its runs."""
+    """Explain an unclear verdict, and list the doubts about its runs."""
     ratio = one.answer.ratio
     lines = []
     if min(ratio.sessions) < FEWEST_SESSIONS:
@@ -191,7 +191,7 @@ def format_notes(one: Question) -> list[str]:
 
 
 def _format_sessions(one: Question) -> str:
-    """``one session per side (5 and 5 runs), of 3 that a verdict takes``."""
+    """Format the sessions: ``one session per side (5 and 5 runs), of 3 that a verdict takes``."""
     ratio = one.answer.ratio
     (runs_a, runs_b), (a, b) = ratio.runs, ratio.sessions
     sessions = f"{text.count(a, 'session')} of A and {b} of B"
@@ -201,7 +201,7 @@ def _format_sessions(one: Question) -> str:
 
 
 def format_spread(found: Spread | None) -> str:
-    """How much runs of the same vary, for an answer that there are too few of."""
+    """Describe the variation from run to run, for a question with too few sessions."""
     if found is None:
         return "how much it varies from run to run is not known"
     runs = text.count(found.runs, "run")
@@ -209,7 +209,7 @@ def format_spread(found: Spread | None) -> str:
 
 
 def _format_unique_name(one: Question, among: StoreComparison) -> str:
-    """Return a name that no other question has."""
+    """Return a name that is unique among the questions."""
     alike = [other for other in among.questions if other.workload == one.workload]
     if len(alike) == 1:
         return one.workload
@@ -218,7 +218,7 @@ def _format_unique_name(one: Question, among: StoreComparison) -> str:
 
 
 def find_shared_differences(found: StoreComparison) -> tuple[DifferingFact, ...]:
-    """Return the differences of B from A that every workload shows."""
+    """Return the differences between A and B that all workloads share."""
     if not found.questions:
         return ()
     shared = {*found.questions[0].differences}
@@ -230,12 +230,12 @@ def find_shared_differences(found: StoreComparison) -> tuple[DifferingFact, ...]
 def find_own_differences(
     one: Question, shared: Sequence[DifferingFact]
 ) -> tuple[DifferingFact, ...]:
-    """Return the differences at this workload that not every workload shares."""
+    """Return the differences of this workload that not all workloads share."""
     return tuple(each for each in one.differences if each not in shared)
 
 
 def format_comparison_notes(found: StoreComparison) -> list[str]:
-    """Return the lines below the table: differences, notes, and what the verdicts hold for."""
+    """Return the lines below the table: differences, notes, and the scope of the verdicts."""
     lines: list[str] = []
     shared = find_shared_differences(found)
     if found.questions:
@@ -250,7 +250,7 @@ def format_comparison_notes(found: StoreComparison) -> list[str]:
 
 
 def format_closing_notes(found: StoreComparison) -> list[str]:
-    """Return what the verdicts hold for together, and what could not be compared."""
+    """Return the joint scope of the verdicts, and the workloads that could not be compared."""
     lines = []
     if found.short:
         lines.append(_format_advice(found.short))
@@ -270,7 +270,7 @@ def format_closing_notes(found: StoreComparison) -> list[str]:
 
 
 def _format_advice(short: Sequence[Question]) -> str:
-    """Return the advice to add a session to the first question that has too few."""
+    """Return the advice to add a session to the first question with too few."""
     first = short[0]
     further = f", likewise for {text.count(len(short) - 1, 'other')}" if len(short) > 1 else ""
     together = format_interleave_command(first)
@@ -284,7 +284,7 @@ def _format_advice(short: Sequence[Question]) -> str:
 
 
 def format_run_command(question: Question) -> str:
-    """Return the command that measures a workload with its parameters once more."""
+    """Return the command that measures a workload with its parameters again."""
     device = question.devices[1]
     words = ["gpu-workbench", "run", question.workload]
     for name, value in json.loads(question.parameters).items():
@@ -296,7 +296,7 @@ def format_interleave_command(question: Question) -> str | None:
     """Return the command that alternates both sides, if one box can run both.
 
     Returns:
-        ``None`` where the sides differ in what no option sets, such as the driver or the box.
+        ``None`` if the sides differ in a fact that no option sets, such as the driver or the box.
     """
     words = [_find_settings(one) for one in question.differences if one.name not in _FOLLOWS]
     if not words or None in words or question.devices[0] != question.devices[1]:
@@ -307,7 +307,7 @@ def format_interleave_command(question: Question) -> str | None:
 
 
 def _find_settings(one: DifferingFact) -> tuple[str, str] | None:
-    """Return the settings that give a fact its value in A and in B."""
+    """Return the settings that give a fact its values in A and B."""
     if one.name in _OF_A_PYTHON:
         return "python=PATH_OF_A", "python=PATH_OF_B"
     for prefix in (FLAG, VARIABLE):
@@ -331,11 +331,11 @@ def _quoted(text: str) -> str:
 
 
 def format_result(kept: StoredResult, said: str) -> list[str]:
-    """One result with its conditions and all facts.
+    """Format one result with its conditions and all facts.
 
     Args:
-        kept: the result.
-        said: its outcome in a line.
+        kept: the stored result.
+        said: its outcome as a line.
     """
     record, facts = kept.record, kept.facts
     lines = [
@@ -368,7 +368,7 @@ def format_result(kept: StoredResult, said: str) -> list[str]:
 
 
 def format_markdown(rows: Sequence[StoredRow], facts: Environments) -> list[str]:
-    """Return a Markdown table, a line per workload and environment, with those listed below."""
+    """Return a Markdown table of workloads and environments, and a list of the environments."""
     groups: dict[tuple[str, str, str, str], list[StoredRow]] = {}
     for row in rows:
         if row.median_s and row.status == "ok":
@@ -402,5 +402,5 @@ def _format_facts(facts: Facts) -> str:
 
 
 def _escape_cell(words: str) -> str:
-    """Text that ends no cell and begins no markup."""
+    """Escape text so that it ends no cell and begins no markup."""
     return "".join(f"\\{letter}" if letter in "|\\`*_<>[]" else letter for letter in words)

@@ -1,4 +1,4 @@
-"""``gpu-workbench compare``: two settings of a backend flag, and whether it mattered."""
+"""``gpu-workbench compare``: two settings of a backend flag, and their effect on a workload."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ if TYPE_CHECKING:
     from tui.kit.command_line.options import Parser
 
 Flag = tuple[str, tuple[bool, bool]]
-"""A flag's name and the two settings that are compared."""
+"""A flag's name and the two settings to compare."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
-    """What to compare, where and for how long."""
+    """The workload, flag, devices and duration of a comparison."""
 
     flag: Flag
     names: Sequence[str]
-    """Of one workload."""
+    """The name of one workload."""
     given: Mapping[str, Value] = field(default_factory=dict)
     files: Sequence[str] = ()
-    """Of workloads that the user brings; absolute paths."""
+    """Absolute paths of the workload files of the user."""
     json: bool = False
     devices: Sequence[str] = ()
-    """One of torch's names; empty for the first that the flag acts on."""
+    """One torch device; empty for the first device that the flag acts on."""
     pairs: int | None = None
-    """How often each setting is timed; ``None`` for as often as it takes."""
+    """Timings of each setting; ``None`` for as many as the verdict needs."""
     parameters: Sequence[tuple[str, str]] = ()
-    """Names and the values as they were typed, of which the last of a name counts."""
+    """Parameter names with values as typed; the last value of a name counts."""
     budget: Budget = "normal"
     store: bool = True
-    """Keep the result for later."""
+    """Store the result."""
 
 
 def add_options(parser: Parser) -> None:
@@ -79,7 +79,7 @@ def add_options(parser: Parser) -> None:
 
 
 def parse_flag_setting(text: str) -> Flag:
-    """``cudnn.benchmark=off,on`` as a name and two values.
+    """Parse a flag such as ``cudnn.benchmark=off,on`` into a name and two values.
 
     Raises:
         UsageError: it is not of that form.
@@ -93,10 +93,10 @@ def parse_flag_setting(text: str) -> Flag:
 
 
 def compare(options: CompareOptions) -> int:
-    """Compare two settings; returns the exit code, 1 if the comparison failed.
+    """Compare two settings; return the exit code, 1 if the comparison failed.
 
     Raises:
-        UsageError: what is named cannot be compared.
+        UsageError: the options name something that cannot be compared.
     """
     if options.pairs is not None and options.pairs < 1:
         raise UsageError(f"--pairs {options.pairs}: at least 1")
@@ -104,7 +104,7 @@ def compare(options: CompareOptions) -> int:
 
 
 async def _run_comparison(python: str, options: CompareOptions) -> int:
-    # The door to the views, which bring Rich's table of characters.
+    # Imported here because the views import Rich's table of characters.
     from tui.runs.views.backend import format_backend_name
     from tui.runs.views.result_text import (
         encode_comparison,
@@ -113,7 +113,7 @@ async def _run_comparison(python: str, options: CompareOptions) -> int:
     )
 
     flag, settings = options.flag
-    # As in a run, the monitor tells of a GPU's clocks; beside the CPU it would be in the way.
+    # As in a run, the monitor samples a GPU's clocks, but it would disturb timings of the CPU.
     on_cpu = set(options.devices) == {CPU} or format_backend_name(flag) == "oneDNN"
     recorder = ResultRecorder() if options.store else None
     session = Session(
@@ -162,11 +162,11 @@ async def _run_comparison(python: str, options: CompareOptions) -> int:
 
 
 def _choose_device(session: Session, flag: str, wanted: Sequence[str]) -> str:
-    """Return the torch device to compare on: the wanted one, or the flag's first.
+    """Return the torch device to compare on: the requested one, or the flag's first.
 
     Raises:
-        UsageError: there is no such flag, or several devices are wanted.
-        Failure: there is no such device.
+        UsageError: the flag does not exist, or the options name several devices.
+        Failure: the device does not exist.
     """
     environment = session.state.machine.environment
     flags = {known.name: known for known in environment.flags} if environment else {}

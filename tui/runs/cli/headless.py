@@ -1,4 +1,4 @@
-"""A session as commands use it: what was named is checked, and what comes is waited for."""
+"""A session without a screen: checks the names in a command, and waits for results."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from tui.runs.state.state import RunsState
 
 INTERVAL_S = 0.5
-"""Between two samples of the devices while workloads run."""
+"""Seconds between two samples of the devices during runs."""
 END_S = 3.0
-"""After a signal, for what was measured by then to arrive."""
+"""Seconds after a signal for measurements to arrive."""
 
 
 class Waiter:
-    """Waits for the states to become what a command needs, and for what would end it."""
+    """Waits for a condition on the states, and for signals and errors that end the wait."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -36,7 +36,7 @@ class Waiter:
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             if signal.getsignal(number) is signal.SIG_IGN:
-                continue  # as nohup wants it, and a shell that starts it in the background
+                continue  # set by nohup, or by a shell for background jobs
             loop.add_signal_handler(number, self._note_signal, number)
 
     def _note_signal(self, number: signal.Signals) -> None:
@@ -48,10 +48,10 @@ class Waiter:
         self._changed.set()
 
     async def until(self, holds: Callable[[], bool], tell: Callable[[], None]) -> bool:
-        """Wait until it holds, telling each change; ``False`` if a signal came first.
+        """Wait until ``holds``, calling ``tell`` at each change; ``False`` after a signal.
 
         Raises:
-            Failure: an error of our own, after which it never would.
+            Failure: an internal error, after which it would wait forever.
         """
         while not holds():
             if self._error is not None:
@@ -65,16 +65,16 @@ class Waiter:
         return True
 
     async def ready(self, progress: ProgressLine) -> bool:
-        """Wait until torch is imported; ``False`` if a signal came first.
+        """Wait until the runner has imported torch; return ``False`` after a signal.
 
         Raises:
-            Failure: it cannot be used.
+            Failure: torch is unusable.
         """
         state = self._session.state.runs
 
         def tell() -> None:
             runner = state.runner
-            # A first start has a reason only where it is silent.
+            # A first start has a reason only if the runner is silent.
             silent = runner.status == "starting" and runner.reason
             words = f"{runner.reason}; {runner.advice}" if silent else ""
             progress.show_silence(words, f"runner: {runner.status} {runner.reason}")
@@ -94,7 +94,7 @@ class Waiter:
         return reached
 
     async def finish(self, progress: ProgressLine) -> None:
-        """After a signal: cancel what runs and wait a little for what was measured."""
+        """Cancel all runs after a signal, and wait briefly for their measurements."""
         self._session.cancel()
         deadline = asyncio.get_running_loop().time() + END_S
         while self._session.state.runs.pending():
@@ -109,12 +109,12 @@ class Waiter:
         progress.clear()
 
     def exit_code(self, code: int) -> int:
-        """128 plus the signal that ended it, or the code given."""
+        """Return 128 plus the signal that ended the command, or ``code``."""
         return code if self.signalled is None else 128 + int(self.signalled)
 
 
 def print_problems(hello: messages.Hello | None) -> None:
-    """Print a line on stderr for each problem with the user's files of workloads."""
+    """Print a line on stderr for each problem with the user's workload files."""
     for problem in hello.problems if hello else ():
         say(problem)
 
@@ -126,17 +126,17 @@ def choose_workloads(
     *,
     everything: bool = False,
 ) -> list[str]:
-    """Return the workloads that were asked for, in the order of the catalogue.
+    """Return the requested workloads, in the order of the catalogue.
 
     Args:
-        state: of the runs.
-        names: of workloads.
-        groups: of which all workloads are meant.
-        everything: the whole catalogue is meant.
+        state: the state of the runs.
+        names: names of workloads.
+        groups: groups to include completely.
+        everything: include the whole catalogue.
 
     Raises:
-        UsageError: a name or a group that is not in it.
-        Failure: the same, where a file that may declare it could not be read.
+        UsageError: a name or a group is not in the catalogue.
+        Failure: likewise, but an unreadable file may declare it.
     """
     catalogue = state.catalogue
     error = Failure if state.hello and state.hello.problems else UsageError
@@ -158,16 +158,16 @@ def choose_workloads(
 def set_parameters(
     session: Session, names: Sequence[str], texts: Mapping[str, str], *, sweeps: bool = False
 ) -> None:
-    """Set each parameter in every chosen workload that has it.
+    """Set each parameter in every selected workload that has it.
 
     Args:
-        session: whose store takes them.
-        names: of the chosen workloads.
-        texts: the values as they were typed, by parameter.
-        sweeps: several values of a parameter are allowed.
+        session: the session to change.
+        names: names of the selected workloads.
+        texts: typed values by parameter.
+        sweeps: allow several values of a parameter.
 
     Raises:
-        UsageError: a value that is not allowed, or a parameter that none of them has.
+        UsageError: a value is not allowed, or none of the workloads has a parameter.
     """
     infos = [info for info in session.state.runs.catalogue if info.name in names]
     for key in texts:
@@ -192,7 +192,7 @@ def choose_devices(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
     """Return the torch devices to run on.
 
     Raises:
-        Failure: a device that torch does not have.
+        Failure: torch does not have a device.
     """
     if not wanted:
         return session.state.machine.usual_devices

@@ -1,4 +1,4 @@
-"""``run --interleave A B``: two settings that take turns, each turn a session of its own."""
+"""``run --interleave A B``: two settings that alternate; each turn is its own session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FORMS = "python=PATH, a flag such as cudnn.benchmark=on, or a VARIABLE=value; several with commas"
 TURNS = 4
-"""Of each side, unless another number is asked for: so many sessions find a shift of 5 %."""
+"""Default turns of each side; so many sessions detect a shift of 5 %."""
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _FLAG = re.compile(r"[a-z]\w*\.\w+")
 _ON_OFF = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
@@ -24,23 +24,23 @@ _ON_OFF = {"on": True, "true": True, "1": True, "off": False, "false": False, "0
 
 @dataclass(frozen=True, slots=True)
 class InterleavedSide:
-    """What one of the two sides is run with."""
+    """The settings of one of the two sides."""
 
     text: str
-    """As it was typed."""
+    """The settings as typed."""
     python: str = ""
-    """A path; empty for the Python of all runs."""
+    """Path of a Python; empty for the Python of all runs."""
     flags: Mapping[str, bool] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def apply_flags(self, session: Session) -> None:
-        """Set the flags for the runs that are queued from here on.
+        """Set the flags for all runs queued later.
 
         Args:
-            session: whose runner is ready.
+            session: a session whose runner is ready.
 
         Raises:
-            UsageError: torch has no such flag here.
+            UsageError: torch does not have the flag here.
         """
         environment = session.state.machine.environment
         known = [flag.name for flag in environment.flags] if environment else []
@@ -54,10 +54,10 @@ def parse_arm(text: str) -> InterleavedSide:
     """Parse one side of ``--interleave``.
 
     Args:
-        text: ``NAME=VALUE``, several of them divided by commas.
+        text: ``NAME=VALUE`` pairs, separated by commas.
 
     Raises:
-        UsageError: a part is of no known form, or names no program.
+        UsageError: a part has an unknown form, or names no program.
     """
     python, flags, variables = "", {}, {}
     for part in text.split(","):
@@ -79,7 +79,7 @@ def parse_arms(texts: Sequence[str]) -> tuple[InterleavedSide, InterleavedSide]:
     """Parse both sides.
 
     Raises:
-        UsageError: as :func:`parse_arm`, or both are the same.
+        UsageError: as for :func:`parse_arm`, or both sides are the same.
     """
     a, b = map(parse_arm, texts)
     if (a.python, a.flags, a.variables) == (b.python, b.flags, b.variables):

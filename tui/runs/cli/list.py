@@ -1,4 +1,4 @@
-"""``gpu-workbench list``: the catalogue. The runner says it before it imports torch."""
+"""``gpu-workbench list``: the catalogue, which the runner sends before it imports torch."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Whose catalogue, and how it is printed."""
+    """The source of the catalogue, and its output format."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
     files: Sequence[str] = ()
-    """Of workloads that the user brings; absolute paths."""
+    """Absolute paths of the workload files of the user."""
     json: bool = False
 
 
 def list_catalogue(options: ListOptions) -> int:
-    """Print the workloads by group; returns the exit code, 1 if a file could not be read."""
+    """Print the workloads by group; return the exit code, 1 if a file could not be read."""
     python = python_to_use(options.given).path
 
     async def work() -> int:
@@ -55,14 +55,14 @@ def list_catalogue(options: ListOptions) -> int:
 
 
 async def read_catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
-    """Return the workloads of a Python's runner, and what is wrong with the user's files.
+    """Return the catalogue of a Python's runner, and the problems with the user's files.
 
     Args:
-        python: that runs the workloads.
-        files: of workloads that the user brings.
+        python: path of the Python that runs the workloads.
+        files: the workload files of the user.
 
     Raises:
-        Failure: it does not start, or says something else.
+        Failure: the runner does not start, or sends an unexpected message.
     """
     child: ChildProcess[Event] = ChildProcess(runner_command(python, files), messages.EVENTS)
     progress = ProgressLine()
@@ -81,7 +81,7 @@ async def read_catalogue(python: str, files: Sequence[str] = ()) -> messages.Hel
 
 
 async def _report_silence(files: Sequence[str], progress: ProgressLine) -> None:
-    """Say that the runner, just started, is still silent; for as long as it is not cancelled."""
+    """Report that the new runner is still silent, until the task is cancelled."""
     started = time.monotonic()
     while files:
         waited = time.monotonic() - started
@@ -123,7 +123,7 @@ def _group_workloads(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadIn
 
 
 def format_catalogue(infos: tuple[WorkloadInfo, ...]) -> str:
-    """Return the catalogue for people: name, title, and each parameter with what it may be."""
+    """Format the catalogue: names, titles, and each parameter with its allowed values."""
     lines = []
     for group, members in _group_workloads(infos).items():
         lines.append(group)

@@ -1,4 +1,4 @@
-"""Rounds of runs for the ``run`` command: printed as they end, and compared with others."""
+"""Rounds of runs for the ``run`` command, printed at their end and compared with others."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
 
 
 async def run_rounds(python: str, options: RunOptions) -> int:
-    """Run everything as often as the options say, and print the results.
+    """Run everything for the requested number of rounds, and print the results.
 
     Args:
-        python: that runs the workloads.
-        options: what to run.
+        python: path of the Python that runs the workloads.
+        options: the options of the command.
 
     Returns:
         The exit code.
     """
-    # Before anything slow, so that a selection of nothing is reported at once.
+    # Before any slow step, to report an empty selection at once.
     earlier = Baseline(options.against) if options.against else None
     rounds: list[Round] = []
     for number in range(1, options.rounds + 1):
@@ -82,11 +82,11 @@ async def run_rounds(python: str, options: RunOptions) -> int:
 async def run_interleaved(
     python: str, options: RunOptions, arms: tuple[InterleavedSide, InterleavedSide]
 ) -> int:
-    """Run two settings in turns, and print how they compare.
+    """Run two settings alternately, and print their comparison.
 
     Args:
-        python: that runs the workloads, unless a side names its own.
-        options: what to run.
+        python: path of the Python that runs the workloads, unless a side names its own.
+        options: the options of the command.
         arms: the two settings.
 
     Returns:
@@ -120,7 +120,7 @@ async def run_interleaved(
             for letter, side in zip("ab", turns, strict=True)
             if side
         }
-        # Two environments: no single object of a run could say which result is of which.
+        # Two environments: one JSON object could not assign results to them.
         print_json({"interleaved": list(options.interleave), "sides": sides, "compared": found})
     elif found is not None:
         print_text(
@@ -133,21 +133,21 @@ async def run_interleaved(
 
 
 class Round:
-    """All requested runs once, in a runner of their own.
+    """One execution of all requested runs, in its own runner.
 
-    A comparison needs independent runs; those of one process share its memory layout and its luck.
+    A comparison needs independent runs; runs in one process share its memory layout and its luck.
 
     Args:
-        python: that runs the workloads.
-        options: what to run.
-        number: of the round; 1 for the first.
-        arm: the side of an interleaved run that it belongs to.
+        python: path of the Python that runs the workloads.
+        options: the options of the command.
+        number: number of the round; 1 for the first.
+        arm: the side of an interleaved run that the round belongs to.
     """
 
     def __init__(
         self, python: str, options: RunOptions, number: int, arm: InterleavedSide | None = None
     ) -> None:
-        # The monitor reads the clocks of GPUs; it would disturb timings of the CPU.
+        # The monitor samples the clocks of GPUs, but would disturb timings of the CPU.
         cpu_only = set(options.devices) == {"cpu"}
         interval = None if cpu_only else INTERVAL_S
         self._recorder = ResultRecorder() if options.store else None
@@ -170,7 +170,7 @@ class Round:
 
     @property
     def states(self) -> list[RunState]:
-        """The runs, with ids that no other round has."""
+        """The runs, with ids that are unique among all rounds."""
         states = list(self.state.book.values())
         return (
             states if self._number == 1 else [_add_round_to_id(one, self._number) for one in states]
@@ -188,24 +188,24 @@ class Round:
 
     @property
     def broken(self) -> bool:
-        """A file of workloads could not be read."""
+        """True if a workload file could not be read."""
         return self.state.hello is not None and bool(self.state.hello.problems)
 
     @property
     def ended_early(self) -> bool:
-        """A signal ended it, or standard output was closed."""
+        """True if a signal or a closed standard output ended the round."""
         return self._waiter.signalled is not None or self._printer.reader_gone
 
     def exit_code(self, otherwise: int) -> int:
-        """Return the exit code of the signal that ended it, else the given one."""
+        """Return the exit code of the signal that ended the round, else ``otherwise``."""
         return self._waiter.exit_code(otherwise)
 
     async def run(self) -> None:
         """Run everything and print the results.
 
         Raises:
-            UsageError: a name or a value is not valid.
-            Failure: the runs cannot be done, or a result cannot be printed.
+            UsageError: a name or a value is invalid.
+            Failure: the runs are not possible, or a result cannot be printed.
         """
         await self._session.start()
         try:
@@ -245,7 +245,7 @@ def _add_round_to_id(entry: RunState, number: int) -> RunState:
 
 
 async def _print_skipped_gpus(session: Session, waiter: Waiter) -> None:
-    """Print the GPUs that the run leaves out, where torch sees none of the driver's."""
+    """Print the GPUs that the run skips, if torch sees none of the driver's GPUs."""
     state = session.state
     if not await waiter.until(lambda: state.machine.sample is not None, lambda: None):
         return
@@ -258,12 +258,12 @@ async def _print_skipped_gpus(session: Session, waiter: Waiter) -> None:
 
 
 class ResultPrinter:
-    """Prints each result when its run has ended, and shows the progress meanwhile.
+    """Prints each result at the end of its run, and shows the progress until then.
 
     Args:
-        state: of the runs.
-        progress: shows it.
-        rows: print the results; false where they follow as one JSON object.
+        state: the state of the runs.
+        progress: the line that shows the progress.
+        rows: print the results; false if one JSON object follows instead.
     """
 
     def __init__(self, state: RunsState, progress: ProgressLine, *, rows: bool) -> None:
@@ -275,11 +275,11 @@ class ResultPrinter:
 
     @property
     def reader_gone(self) -> bool:
-        """Standard output was closed, as by ``| head``."""
+        """True if standard output was closed, as by ``| head``."""
         return self._rows.reader_gone
 
     def print_ended(self) -> None:
-        """Print the runs that have ended since, and show the progress of the others."""
+        """Print the newly ended runs, and show the progress of the others."""
         self._print([entry for entry in self._state.book.values() if entry.ended])
         words = format_progress(self._state, self._progress.cells)
         self._progress.show_going_on(words, self._state.runner)
@@ -288,10 +288,10 @@ class ResultPrinter:
         """Print the remaining runs, and the sweeps.
 
         Args:
-            states: of all runs.
+            states: the states of all runs.
 
         Raises:
-            Failure: not all could be printed; the message names the file that has the rest.
+            Failure: some results could not be printed; the message names the file with the rest.
         """
         self._print(states)
         self._rows.add(format_sweeps(self._state, states))
@@ -306,10 +306,10 @@ class ResultPrinter:
 
 
 def format_progress(state: RunsState, cells: int) -> str:
-    """Format the progress of all runs: how many are done, a bar, the time left, the current run.
+    """Format the progress of all runs: number done, a bar, the time left, the current run.
 
     Args:
-        state: of the runs.
+        state: the state of the runs.
         cells: width of the line.
     """
     found = build_queue(state)

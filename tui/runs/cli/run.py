@@ -1,4 +1,4 @@
-"""``gpu-workbench run``: time workloads and print what came out."""
+"""``gpu-workbench run``: time workloads and print the results."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What to run, where and for how long."""
+    """The workloads, devices and duration of a run."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
     files: Sequence[str] = ()
-    """Of workloads that the user brings; absolute paths."""
+    """Absolute paths of the workload files of the user."""
     json: bool = False
     names: Sequence[str] = ()
     groups: Sequence[str] = ()
     everything: bool = False
     devices: Sequence[str] = ()
-    """Torch's names; empty for the CPU and the first GPU."""
+    """Torch devices; empty for the CPU and the first GPU."""
     parameters: Sequence[tuple[str, str]] = ()
-    """Names and the values as they were typed, of which the last of a name counts."""
+    """Parameter names with values as typed; the last value of a name counts."""
     budget: Budget = "normal"
     runs: int | None = None
-    """How often everything is run; ``None`` for once, or as often as a comparison needs."""
+    """Number of rounds; ``None`` for one, or for as many as a comparison needs."""
     store: bool = True
-    """Keep the results for later."""
+    """Store the results."""
     against: str = ""
-    """What selects earlier results to hold these against; empty for none."""
+    """Selection of earlier results to compare with; empty for none."""
     interleave: Sequence[str] = ()
-    """Two settings that take turns; empty for none."""
+    """Two settings to alternate; empty for none."""
 
     @property
     def rounds(self) -> int:
@@ -58,7 +58,7 @@ class RunOptions:
 
 
 def add_options(parser: Parser) -> None:
-    """Add the workloads, their devices and parameters, and the time for each."""
+    """Add the options for workloads, devices, parameters and durations."""
     add_common(parser)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="workloads; the list command shows them"
@@ -99,14 +99,14 @@ def add_options(parser: Parser) -> None:
 
 
 def run(options: RunOptions) -> int:
-    """Run the workloads; returns the exit code.
+    """Run the workloads; return the exit code.
 
-    It is 1 if a run failed, or if a workload is slower than in the results it is compared with.
+    The code is 1 if a run failed, or if a workload is slower than in the earlier results.
 
     Raises:
-        UsageError: nothing is named, or the options contradict each other.
+        UsageError: the options name nothing, or contradict each other.
     """
-    # Parsing the arguments, as for the help, needs neither the views nor the store.
+    # Imported here: parsing the arguments, as for the help, needs neither views nor store.
     from tui.runs.cli.rounds import run_interleaved, run_rounds
 
     python = python_to_use(options.given).path

@@ -1,4 +1,4 @@
-"""The demo: a group of workloads, a page each, for showing to a room."""
+"""The demo: a group of workloads, one page each, to present to an audience."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from tui.runs.views.demo import (
 from workloads.protocol.results import WorkloadInfo
 
 SPINNER_S = 0.125
-"""Between two of its glyphs."""
+"""Seconds between two glyphs of the spinner."""
 LARGE_FROM = 18
-"""Rows of the page from which its number is drawn large."""
+"""Least rows of a page that shows its number in large digits."""
 
 
 class DemoPane(Pane):
-    """Shows one workload to a room."""
+    """A page that presents one workload to an audience."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
@@ -62,10 +62,10 @@ class DemoPane(Pane):
         """Show a page.
 
         Args:
-            state: of the runs.
-            group: whose pages there are.
-            page: the workload of the open one.
-            note: what is to be said of it beside its run.
+            state: the state of the runs.
+            group: the group whose workloads have pages.
+            page: the workload of the open page.
+            note: a remark on the page, shown with its run.
         """
         super().__init__(id="demo")
         self.state = state
@@ -88,7 +88,7 @@ class DemoPane(Pane):
         yield self.body
 
     def on_mount(self) -> None:
-        """Turn the spinner only while something is waited for, and where things may move."""
+        """Start the spinner, which turns only while a run is pending and animation is allowed."""
         if self.app.animation_level != "none":
             self._spinner = self.set_interval(SPINNER_S, self._turn, pause=True)
         self.state_changed()
@@ -104,7 +104,7 @@ class DemoPane(Pane):
     def state_changed(self) -> None:
         info = self._page()
         digits = format_number(self.state, info)[0] if info else ""
-        # The digits are drawn of lines that ASCII lacks.
+        # The digits use line glyphs that ASCII lacks.
         room = self.size.height >= LARGE_FROM and not glyphs.GLYPHS.ascii
         self.large.display = bool(digits) and room
         if digits != self.number.value:
@@ -139,19 +139,19 @@ class DemoPane(Pane):
 
 
 class DemoScreen(ClosesOnce[None], CommandScreen):
-    """Turns pages; a page runs its workload when it is opened.
+    """The screen that turns pages; opening a page runs its workload.
 
-    Every page runs with the catalogue's defaults, whatever the user has edited: what its text says
-    holds for them, and a demo is the same on each day. What differs in the table is named on the
-    page. The runs are the demo's own: the table keeps showing the user's, and takes the demo's
-    only where the user has none.
+    Every page runs with the catalogue's defaults and ignores the user's edits: its text describes
+    the defaults, and a demo is the same every day. The page lists settings that differ in the
+    table. The runs belong to the demo: the table shows the user's runs, and the demo's only if the
+    user has none.
 
-    Runs are done one after the other, so one whose page is left is cancelled for the sake of the
-    next page's; the page that follows says so.
+    Runs execute one after the other, so leaving a page cancels its run in favor of the next
+    page's; the next page reports that.
 
     Args:
-        program: the app; one that is readonly has nothing run.
-        group: whose workloads are shown.
+        program: the app; a readonly app runs nothing.
+        group: the group whose workloads are shown.
         workload: the first page; ``None`` for the group's first.
     """
 
@@ -169,14 +169,14 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
         names = [info.name for info in list_pages(self.state, group)]
         self._number = names.index(workload) if workload in names else 0
         self._ran: set[str] = set()
-        """Workloads that this demo has run."""
+        """Workloads that this demo already ran."""
         self._note = ""
-        """What became of the run of the page before."""
+        """The outcome of the previous page's run."""
         self.pane = DemoPane(self.state, group, lambda: self.info, lambda: self._note)
 
     @property
     def info(self) -> WorkloadInfo | None:
-        """The workload of the page; ``None`` where the group has none."""
+        """The workload of the page; ``None`` if the group has none."""
         found = list_pages(self.state, self._group)
         return found[min(self._number, len(found) - 1)] if found else None
 
@@ -193,7 +193,7 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
         return title_line(self.state, self._group, self._number, cells)
 
     def _open(self) -> None:
-        """Show the page and run what it shows, once."""
+        """Show the page, and run its workload once."""
         info = self.info
         if info is not None and info.name not in self._ran and not self.program.readonly:
             self.action_run_selected()
@@ -209,10 +209,10 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
             self.catch_up()
 
     def _leave_page(self) -> str:
-        """Cancel what the page still waits for; it runs again when the page is opened again.
+        """Cancel the page's pending run; it runs again when the page is opened again.
 
         Returns:
-            A line on what was cancelled; empty where nothing was.
+            A line on the cancelled run; empty if there was none.
         """
         info = self.info
         pending = [
@@ -234,14 +234,14 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
         self._turn(-1)
 
     def action_demo_leave(self) -> None:
-        """Go back to where the demo was started from."""
+        """Return to the screen that started the demo."""
         cancelled = self._leave_page()
         self.dismiss()
         if cancelled:
             self.app.notify(cancelled, markup=False)
 
     def _turn(self, by: int) -> None:
-        """Go to the next page or to the one before; the ends stay where they are."""
+        """Go to the next or previous page; stop at the first and last page."""
         number = max(0, min(len(list_pages(self.state, self._group)) - 1, self._number + by))
         if number != self._number:
             cancelled = self._leave_page()

@@ -19,7 +19,7 @@ from tui.runs.views.runner_notes import log_lines
 
 
 class BackendSwitches(LinesView):
-    """Left and right move among the switches; up and down scroll."""
+    """The list of switches; left and right move the cursor, up and down scroll."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "move(-1)", show=False),
@@ -47,7 +47,7 @@ class BackendSwitches(LinesView):
         return [state.request.id for state in states if not state.done]
 
     def compared_on(self, flag: str) -> list[str]:
-        """Return the workloads that a flag was compared on, else all on which it can be."""
+        """Return the workloads that a flag was compared on, else all that it can be compared on."""
         compared = [
             state.request for state in list_newest(self._state) if state.request.flag == flag
         ]
@@ -59,7 +59,7 @@ class BackendSwitches(LinesView):
         return build_view(self._state, self.flag, cells, focused=self.has_focus, rows=rows).lines
 
     def action_move(self, by: int) -> None:
-        """Put the cursor on another switch and bring it into view."""
+        """Move the cursor to another switch, and scroll to it."""
         names = [flag.name for flag in list_switches(self._state)]
         if self.flag is None:
             return
@@ -72,7 +72,7 @@ class BackendSwitches(LinesView):
             self.scroll_to(y=line, animate=False)
 
     def action_choose(self) -> None:
-        """Do with the switch what enter does."""
+        """Choose the switch under the cursor."""
         self.post_message(self.Chosen())
 
     def watch_has_focus(self, value: bool) -> None:
@@ -108,11 +108,11 @@ class BackendPane(Pane):
         self.state_changed()
 
     def count_rows(self, cells: int, most: int) -> int:
-        """Rows that it takes with its title while keys go elsewhere.
+        """Return the rows of the pane with its title while another pane has the focus.
 
         Args:
             cells: width of the pane.
-            most: rows that there are for it.
+            most: rows available for it.
         """
         shown = build_view(self.state, self.body.flag, cells, focused=False, rows=most - 1)
         return 1 + max(1, min(most - 1, len(shown.lines)))
@@ -132,7 +132,7 @@ AROUND_PLOT = 6
 
 
 class DetailPane(Pane):
-    """What the workload shows, its code, its parameters, and each device's result in full."""
+    """The workload's description, code and parameters, and its full result on each device."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.BACKEND})
     HELP = (
@@ -156,10 +156,10 @@ class DetailPane(Pane):
         """Show a workload.
 
         Args:
-            state: of the runs.
+            state: the state of the runs.
             selected: the name of the workload under the table's cursor.
-            group: the name and the workloads of the group whose heading that is instead.
-            id: the widget's.
+            group: name and workloads of the group, if its heading is under the cursor.
+            id: id of the widget.
         """
         super().__init__(id=id)
         self.state = state
@@ -167,7 +167,7 @@ class DetailPane(Pane):
         self._group = group
         self._workload: str | None = None
         self.roofline = False
-        """The page of the device's roofline in place of the workload's."""
+        """True if the pane shows the device's roofline instead of the workload."""
         self.body = LinesView(self._detail)
 
     def compose(self) -> ComposeResult:
@@ -177,7 +177,7 @@ class DetailPane(Pane):
         self.state_changed()
 
     def state_changed(self) -> None:
-        """Redraw what changed; another workload is shown from its beginning."""
+        """Redraw the changed parts; scroll to the top for another workload."""
         workload = self._selected()
         if workload != self._workload:
             self._workload = workload
@@ -186,7 +186,7 @@ class DetailPane(Pane):
         self.body.rebuild()
 
     def turn_to(self, *, roofline: bool) -> None:
-        """Show the roofline of the selected device, or the workload, from the beginning."""
+        """Show the roofline of the selected device, or the workload, from the top."""
         self.roofline = roofline
         self.body.scroll_to(y=0, animate=False)
         self.state_changed()
@@ -199,12 +199,12 @@ class DetailPane(Pane):
         return f"Detail   {name}   f roofline" if name else "Detail"
 
     def _detail(self, cells: int) -> list[Line]:
-        # A plot and its surroundings fill the pane, unless it is too low for one.
+        # A plot and its surroundings fill the pane, if it has enough rows.
         height = max(PLOT_HEIGHT[0], min(PLOT_HEIGHT[1], self.body.size.height - AROUND_PLOT))
         group = self._group()
         if group is None and not self.roofline:
             return detail_lines(self.state, self._workload, cells, height)
-        # A start does without these plots: the limits of devices are slow to import.
+        # Not imported at startup: the limits of devices import slowly.
         from tui.runs.views.detail_plots import choose_roofline_device, group_lines, roofline_lines
 
         if self.roofline:
@@ -214,7 +214,7 @@ class DetailPane(Pane):
 
 
 class LogPane(Pane):
-    """The newest lines stay in view unless it was scrolled up."""
+    """The log; the newest lines stay in view unless the user scrolls up."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.LOG})
     HELP = (

@@ -34,7 +34,7 @@ Field = Input | ChoiceField
 
 
 class ParametersScreen(BesideCursor[Valid | Sweep | None]):
-    """One line per parameter; gives back all of them, checked, or a sweep, or ``None``."""
+    """One field per parameter; returns all parameters, checked, or a sweep, or ``None``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
@@ -67,7 +67,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         self._message.can_focus = False
 
     def compose(self) -> ComposeResult:
-        """Yield a box of fields with the allowed values below them."""
+        """Yield a box of fields, with the allowed values below them."""
         rows = [
             Container(self._label(parameter), self._fields[parameter.name], classes="field")
             for parameter in self._info.parameters
@@ -80,13 +80,13 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         )
 
     def on_mount(self) -> None:
-        """Type into the first field."""
+        """Focus the first field."""
         for field in self._fields.values():
             field.focus()
             break
 
     def _words(self, cells: int) -> list[Line]:
-        """Return the errors, else what the focused parameter is and may be."""
+        """Return the errors, else the meaning and allowed values of the focused parameter."""
         rows: list[Line] = [()]
         for error in self._errors.values():
             rows += paragraph(error, cells, TextStyle.BAD, indent="  ")
@@ -106,7 +106,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         return rows
 
     def _several(self, info: ParameterInfo) -> str:
-        """How the field takes more than one value."""
+        """Describe how to enter several values in the field."""
         if isinstance(self._fields[info.name], ChoiceField):
             return "left and right choose; space marks several, F6 all"
         return f"several: {describe_several(info)}; empty: the default"
@@ -125,14 +125,14 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         return (self._fields[parameter.name].value.strip() or default) != default
 
     def on_descendant_focus(self) -> None:
-        """Say what is allowed in the field that has the focus now."""
+        """Show the allowed values of the focused field."""
         self._message.rebuild()
 
     @on(Input.Changed)
     @on(ChoiceField.Changed)
     def _changed(self, event: Input.Changed | ChoiceField.Changed) -> None:
         event.stop()
-        # What was wrong with other values says nothing about these.
+        # Errors in earlier values do not apply to these.
         self._errors = {}
         self._message.rebuild()
         for label in self.query(".label").results(LineBar):
@@ -144,7 +144,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         self.action_apply()
 
     def action_apply(self) -> None:
-        """Give the values back, or say what is wrong with them."""
+        """Return the values, or show their errors."""
         texts = {
             parameter.name: self._fields[parameter.name].value.strip() or _format_default(parameter)
             for parameter in self._info.parameters
@@ -158,7 +158,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             self.dismiss(outcome)
 
     def action_defaults(self) -> None:
-        """Put the defaults into all fields."""
+        """Fill all fields with the defaults."""
         for parameter in self._info.parameters:
             field = self._fields[parameter.name]
             if isinstance(field, Input):
@@ -167,7 +167,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
                 field.choose(_format_default(parameter))
 
     def action_sweep(self) -> None:
-        """Put a range into the field that keys go to, or mark all of its choices."""
+        """Fill the focused field with a range, or select all of its choices."""
         for parameter in self._info.parameters:
             field = self._fields[parameter.name]
             if not field.has_focus:
@@ -178,7 +178,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
                 field.value = found
 
     def action_cancel(self) -> None:
-        """Leave everything as it was."""
+        """Close the dialog without a change."""
         self.dismiss(None)
 
 

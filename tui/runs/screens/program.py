@@ -1,4 +1,4 @@
-"""What the screens of runs need of the app."""
+"""The interface of the app that the screens of runs use."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from workloads.protocol.results import Setting
 
 
 class RunActions(DeviceActions, Protocol):
-    """Requests of the front ends. None of them waits: what comes of it is an event."""
+    """Requests of the front ends. None of them waits; each outcome is an event."""
 
     def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
-        """Set all parameters of a workload; they were validated against its ``ParameterInfo``."""
+        """Set all parameters of a workload, validated against its ``ParameterInfo``."""
 
     def set_sweep(self, workload: str, sweep: Sweep) -> None:
-        """Have a workload's next runs go through several settings."""
+        """Set several settings for a workload's next runs."""
 
     def run(
         self,
@@ -29,19 +29,19 @@ class RunActions(DeviceActions, Protocol):
         devices: Sequence[str] | None = None,
         budget: Budget = "normal",
     ) -> None:
-        """Queue runs with the present parameters, or all those of a sweep, and the present flags.
+        """Queue runs with the present parameters or sweep, and the present flags.
 
         Args:
             workloads: names, in order.
             devices: torch device names; ``None`` for the CPU and the GPU column's device.
-            budget: how long to measure.
+            budget: time for each measurement.
         """
 
     def run_for_demo(self, workload: str) -> None:
-        """Queue quick runs with the catalogue's defaults, kept apart from the user's results."""
+        """Queue quick runs with the catalogue's defaults, separate from the user's results."""
 
     def cancel(self, run_id: str = "") -> None:
-        """Cancel one run or comparison, or all that have not ended."""
+        """Cancel one run or comparison, or all unfinished ones."""
 
     def set_flag(self, name: str, value: bool) -> None:
         """Switch a backend flag and rerun the convolutions, new setting against old."""
@@ -50,7 +50,7 @@ class RunActions(DeviceActions, Protocol):
         """Compare off and on of one flag on one workload, with more pairs than before."""
 
     def restart_runner(self) -> None:
-        """End the runner, whatever it does, and start a new one."""
+        """Kill the runner in any state, and start a new one."""
 
 
 class RunProgram(DeviceProgram, Protocol):
@@ -66,4 +66,4 @@ class RunProgram(DeviceProgram, Protocol):
 
     @property
     def actions(self) -> RunActions:
-        """What can be requested."""
+        """The requests that screens can make."""

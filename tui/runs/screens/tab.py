@@ -1,4 +1,4 @@
-"""The workbench: devices, memory, workloads, backends, detail or log."""
+"""The workbench tab: devices, memory, workloads, backends, and the detail or the log."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ class WorkbenchScreen(CommandScreen):
         }
         """The panes by id."""
         self.top: PaneRow | None = None
-        """Devices and memory; ``None`` until it is made."""
+        """The row of devices and memory; ``None`` before it exists."""
         self.lower = "detail"
         self.zoomed = False
         self._fitted = (0, 0)
-        """Rows that the devices and the backends needed when the panes were placed."""
+        """Rows that the devices and the backends needed at the last layout."""
         self._was_away = False
 
     def compose(self) -> ComposeResult:
         """Two rows of two panes with the table between them."""
-        # Before there is anything whose styles would have to be worked out twice.
+        # Before any widget exists whose styles would be computed twice.
         self.place_panes("workloads")
         self.top = PaneRow(self.devices, self.memory, id="top")
         self.fit_devices()
@@ -81,39 +81,39 @@ class WorkbenchScreen(CommandScreen):
 
     def _add_panes(self) -> None:
         if not self.is_attached:
-            return  # a key has ended the program meanwhile
+            return  # a key ended the program meanwhile
         for row in self.query(PaneRow):
             row.add_rest()
 
     # ---- which pane ----
 
     def focus_pane(self, name: str) -> None:
-        """Send keys to a pane, wherever it is now."""
+        """Focus a pane in any layout."""
         if name in arrangement.LOWER:
             self.lower = name
         self._add_panes()
         self.place_panes(name)
         part = self.panes[name].keys_go_to
         if part is not None:
-            # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
+            # At once: the widget's focus() acts later, and a key typed meanwhile would be lost.
             self.set_focus(part)
 
     def step_focus(self, by: int) -> None:
-        """Go to the next pane or to the one before."""
+        """Focus the next or the previous pane."""
         names = arrangement.pane_order(self.lower)
         current = self.focused_pane
         place = names.index(current) if current in names else 0
         self.focus_pane(names[(place + by) % len(names)])
 
     def toggle_zoom(self) -> None:
-        """Give the focused pane all of the screen, or take it back."""
+        """Give the focused pane the whole screen, or restore the layout."""
         self.zoomed = not self.zoomed
         self.place_panes()
 
     # ---- the arrangement ----
 
     def place_panes(self, focused: str | None = None) -> None:
-        """Place the panes for the present size and focus."""
+        """Arrange the panes for the present size and focus."""
         focused = focused or self.focused_pane
         size = self.app.size
         needed, _ = self._fitted = self._rows_wanted()
@@ -135,7 +135,7 @@ class WorkbenchScreen(CommandScreen):
             if changes and pane.is_attached:
                 changed.append(pane)
         changed += [row for row in self.query(PaneRow) if row.mark_open()]
-        # The styles of everything below a node are worked out anew: once, and not for each class.
+        # Recompute the styles of all nodes below once, not once for each class.
         for node in [self] if all_of_it else changed:
             node.update_node_styles()
         self.fit_devices()
@@ -146,9 +146,9 @@ class WorkbenchScreen(CommandScreen):
         return self.devices.count_rows(0), backend
 
     def fit_devices(self) -> None:
-        """Give the devices the rows that they and their history need, as far as there are any.
+        """Give the devices the rows that they and their history need, as far as available.
 
-        In a stack the backends have no more than they fill, while keys go elsewhere.
+        In a stack, the backends get only the rows that they fill while another pane has the focus.
         """
         stack, rows = self.has_class("-stack"), self.app.size.height
         fitted = stack and self.focused_pane != "backend"
@@ -167,11 +167,11 @@ class WorkbenchScreen(CommandScreen):
             set_height(self.top, height if self.has_class("-grid") else None)
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Another size may want another arrangement."""
+        """Arrange the panes for the new size."""
         self.place_panes()
 
     def on_click(self, event: events.Click) -> None:
-        """Open a folded pane whose title is clicked."""
+        """Open a folded pane when its title is clicked."""
         widget, _region = self.get_widget_at(event.screen_x, event.screen_y)
         pane = pane_of(widget)
         if pane is not None and pane.id and pane.has_class("-folded"):
@@ -182,20 +182,20 @@ class WorkbenchScreen(CommandScreen):
         self._was_away = True
 
     def resumed(self, event: events.ScreenResume) -> None:
-        """Catch up with what changed meanwhile; what has just been made is drawn in any case."""
+        """Redraw the parts that changed while the tab was hidden; a new screen is drawn anyway."""
         if self._was_away:
             self.fit_devices()
             super().resumed(event)
         else:
-            # All its styles would be worked out a second time.
+            # All its styles would be computed a second time.
             event.refresh_styles = False
 
     def looks_at_torch(self) -> bool:
-        """Return the memory pane splits what other processes hold, where it is not folded."""
+        """Return whether the visible memory pane splits the memory of other processes."""
         return not self.memory.has_class("-folded") and self.state.machine.has_other_processes()
 
     def draw(self, parts: Topics) -> None:
-        """Draw what has changed; there may be more devices."""
+        """Draw the changed parts; the number of devices may have changed."""
         if self._rows_wanted() != self._fitted:
             self.place_panes()
         if self.workloads.have_aged():
@@ -210,7 +210,7 @@ class WorkbenchScreen(CommandScreen):
     # ---- what is valid ----
 
     def situation(self) -> Situation:
-        """With what is under the cursors of the table and of the switches."""
+        """Return the situation, including the entries under the two cursors."""
         now = super().situation()
         away = self.zoomed or now.pane != "workloads"
         return replace(
@@ -228,11 +228,11 @@ class WorkbenchScreen(CommandScreen):
     # ---- runs ----
 
     def action_run_selected(self) -> None:
-        """Run what is under the table's cursor."""
+        """Run the workloads under the table's cursor."""
         self._run(self.workloads.table.under_cursor())
 
     def action_run_all(self) -> None:
-        """Run what the table lists; where that is more than one workload, after asking."""
+        """Run all listed workloads; ask first if there is more than one."""
         names = self.workloads.table.listed()
         if len(names) < 2:
             self._run(names)
@@ -250,7 +250,7 @@ class WorkbenchScreen(CommandScreen):
             self.program.draw_now()
 
     def action_cancel(self) -> None:
-        """Cancel what the focus is on, or all where that has nothing to cancel."""
+        """Cancel the focused run or comparison, or all if there is none."""
         for run_id in self._cancellable() or [""]:
             self.actions.cancel(run_id)
         self.program.draw_now()
@@ -271,7 +271,7 @@ class WorkbenchScreen(CommandScreen):
         def done(chosen: Valid | Sweep | None) -> None:
             if isinstance(chosen, Sweep):
                 self.actions.set_sweep(info.name, chosen)
-                # To 2 %, which a curve does not show; r measures it as anything else.
+                # Measured to 2 %, which a curve does not show; r measures at the normal budget.
                 self.actions.run([info.name], None, "quick")
             elif chosen is not None:
                 self.actions.set_parameters(info.name, chosen.parameters)
@@ -282,7 +282,7 @@ class WorkbenchScreen(CommandScreen):
         self.app.push_screen(ParametersScreen(info, present, sweep), done)
 
     def action_copy_result(self) -> None:
-        """Send the selected workload's detail to the terminal."""
+        """Copy the selected workload's detail through the terminal."""
         if self.workload is not None:
             copy(self.app, self.workload, format_for_clipboard(self.state, self.workload))
 
@@ -294,7 +294,7 @@ class WorkbenchScreen(CommandScreen):
             self.open_demo(info.group, self.workload)
 
     def open_demo(self, group: str, workload: str | None = None) -> None:
-        """Open the pages of a group, at a workload or at the first."""
+        """Open the pages of a group, at a workload or at the first page."""
         from tui.runs.screens.demo import DemoScreen
 
         self.app.push_screen(DemoScreen(self._program, group, workload))
@@ -302,12 +302,12 @@ class WorkbenchScreen(CommandScreen):
     # ---- the table ----
 
     def action_filter(self) -> None:
-        """Type into the table's filter."""
+        """Focus the table's filter."""
         self.focus_pane("workloads")
         self.workloads.filter_line.begin()
 
     def action_sort_rows(self) -> None:
-        """Sort the devices while keys go to them, else the table."""
+        """Sort the devices if they have the focus, else the table."""
         if self.focused_pane == "devices":
             self.devices.next_order()
         else:
@@ -370,17 +370,17 @@ class WorkbenchScreen(CommandScreen):
         self.detail.turn_to(roofline=False)
 
     def action_show_roofline(self) -> None:
-        """Turn the detail to the roofline of the selected device, or back."""
+        """Switch the detail to the roofline of the selected device, or back."""
         shown = self.detail.roofline and self.focused_pane == "detail"
         self.focus_pane("detail")
         self.detail.turn_to(roofline=not shown)
 
     def action_toggle_log(self) -> None:
-        """Log in place of detail, or the other way round."""
+        """Replace the detail by the log, or the log by the detail."""
         self.focus_pane("log" if self.lower == "detail" else "detail")
 
     def action_go_back(self) -> None:
-        """Take the zoom back, else go back to the table, else drop its filter."""
+        """Leave the zoom, else return to the table, else clear its filter."""
         if self.zoomed:
             self.toggle_zoom()
         elif self.focused_pane != "workloads":
@@ -392,9 +392,9 @@ class WorkbenchScreen(CommandScreen):
         self.toggle_zoom()
 
     def action_next_pane(self) -> None:
-        """Go to the next pane, if it is away."""
+        """Focus the next pane."""
         self.step_focus(1)
 
     def action_previous_pane(self) -> None:
-        """Go to the pane before, if it is away."""
+        """Focus the previous pane."""
         self.step_focus(-1)

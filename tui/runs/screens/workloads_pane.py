@@ -35,15 +35,15 @@ from tui.runs.views.workload_table import (
 
 
 class WorkloadList(KeyedList):
-    """Groups and workloads; up and down move the cursor."""
+    """The list of groups and workloads; up and down move the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "toggle_group", show=False)]
 
     class Moved(KeyedList.Moved):
-        """The cursor stands on another entry."""
+        """The cursor moved to another entry."""
 
     class Chosen(KeyedList.Chosen):
-        """Enter, or a click on the entry under the cursor."""
+        """Enter was pressed, or the entry under the cursor was clicked."""
 
     def __init__(self, state: RunsState) -> None:
         super().__init__()
@@ -79,27 +79,27 @@ class WorkloadList(KeyedList):
         return (entry.name, self.under_cursor()) if isinstance(entry, Group) else None
 
     def under_cursor(self) -> list[str]:
-        """Return the workload under the cursor, or those of the group whose heading it is."""
+        """Return the workload under the cursor, or the workloads of the group under it."""
         entry = self.entry
         if isinstance(entry, Group):
             return [info.name for info in self._state.catalogue if info.group == entry.name]
         return [entry.workload] if entry else []
 
     def listed(self) -> list[str]:
-        """All workloads that the table lists, in its order; a folded group's too."""
+        """Return all workloads of the table in its order, including those in folded groups."""
         shown = sort_entries(self._state, build_entries(self._state, self.pattern), self.order)
         return [entry.workload for entry in shown if isinstance(entry, WorkloadRow)]
 
     # ---- drawing ----
 
     def row_keys(self) -> list[str]:
-        """Return the entries in their order."""
+        """Return the keys of the entries in their order."""
         found = build_entries(self._state, self.pattern, self.folded)
         self.found = sort_entries(self._state, found, self.order)
         return list(map(get_entry_key, self.found))
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """Return the table's lines, each made when it is looked at."""
+        """Return the table's lines, each rendered on access."""
         found, at = self.found, self.cursor
         if not found and self.pattern.strip():
             return explain_no_match(self.pattern, cells)
@@ -109,25 +109,25 @@ class WorkloadList(KeyedList):
         )
 
     def heading(self, _cells: int) -> Line:
-        """Return the line above the table, as wide as the table's lines."""
+        """Return the heading line, as wide as the table's lines."""
         if not self.found:
-            self.read_keys()  # it is drawn before the table is
+            self.read_keys()  # the heading is drawn before the table
         return heading_line(fit_workload_columns(self._state, self.found, max(1, self.cells)))
 
     def hidden_columns(self) -> tuple[str, ...]:
-        """Columns for which there is no room."""
+        """Return the names of the columns that do not fit."""
         layout = fit_workload_columns(self._state, self.found, max(1, self.cells))
         return list_hidden_columns(self._state, layout)
 
     # ---- moving ----
 
     def put_cursor(self, index: int) -> None:
-        """Have the cursor hold on to another entry; the lines show where it is."""
+        """Move the cursor to another entry, and redraw the lines."""
         super().put_cursor(index)
         self.rebuild()
 
     def above(self, index: int) -> int:
-        """Return the heading of a group comes into view with its first workload."""
+        """Include a group's heading when scrolling to its first workload."""
         return index - 1 if index and isinstance(self.found[index - 1], Group) else index
 
     def sort_by(self, order: Order) -> None:
@@ -146,14 +146,14 @@ class WorkloadList(KeyedList):
 
 
 SHOWN_FROM = 4
-"""Runs asked for together that get a line: fewer, as of one workload on the CPU and a GPU, are
-told by the header."""
+"""Least number of requested runs that get a progress line. The header shows fewer, such as one
+workload on the CPU and a GPU."""
 NOTE_ROWS = 6
-"""Beyond these the notes scroll."""
+"""Most rows of notes; longer notes scroll."""
 
 
 class WorkloadsPane(Pane):
-    """Every workload with its newest run on the CPU and on the GPU of the column."""
+    """The table of workloads, with the newest runs on the CPU and on the selected GPU."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
@@ -172,18 +172,18 @@ class WorkloadsPane(Pane):
         self.state = state
         self.table = WorkloadList(state)
         self._noted: LinesView | None = None
-        """Made when there is first something to be said."""
+        """The notes; created with the first note."""
         self.filter_line = RowFilter(
             self, self.table, "#heading", "words of a name, group or title", id="filter"
         )
         self._queue: LineBar | None = None
-        """Made when many runs are first asked for together."""
+        """The progress line; created with the first large request."""
         self._minute = 0
-        """In which :meth:`have_aged` was asked last."""
+        """The minute of the last call of :meth:`have_aged`."""
 
     @property
     def keys_go_to(self) -> Widget | None:
-        """The table: a filter that was kept is typed into when that is asked for."""
+        """The table, even with a filter; a key moves the focus to the filter."""
         return self.table
 
     def compose(self) -> ComposeResult:
@@ -208,14 +208,14 @@ class WorkloadsPane(Pane):
         return before != self._minute
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Another width has room for other columns."""
+        """Choose the columns again for the new width."""
         self.call_after_refresh(self.state_changed)
 
     def _notes(self, cells: int) -> list[Line]:
         return runner_notes(self.state, cells)
 
     def _place_notes(self) -> None:
-        # Asked here and not of the view, which has no width while it is not displayed.
+        # The width is taken from here, because a hidden view has none.
         rows = len(self._notes(max(1, self.size.width - 1)))
         if self._noted is None:
             if not rows or not self.is_attached:
@@ -228,7 +228,7 @@ class WorkloadsPane(Pane):
         self._noted.rebuild()
 
     def _place_queue(self) -> None:
-        """How far the runs are, below the table."""
+        """Show the progress of the runs below the table."""
         many = len(self.state.requested) >= SHOWN_FROM and self._queue_line(1) != ()
         if self._queue is None:
             if not many or not self.is_attached:
@@ -262,7 +262,7 @@ class WorkloadsPane(Pane):
     # ---- the filter ----
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Narrow the table to what was typed."""
+        """Filter the table by the typed text."""
         event.stop()
         self.table.pattern = event.value
         self.state_changed()

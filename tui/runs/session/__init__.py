@@ -1,1 +1,1 @@
-"""The session: the runner beside the monitor and the watch, and what a screen can request."""
+"""The session: runner, monitor and watch, and the requests that a screen can make."""

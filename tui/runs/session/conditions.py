@@ -1,4 +1,4 @@
-"""Makes the conditions of a measurement from the device's samples, threads, versions and flags."""
+"""The conditions of a measurement, made from device samples, threads, versions and flags."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _SAMPLED = (
 
 @dataclass(frozen=True, slots=True)
 class MeasuredDevice:
-    """A device that worked while something was measured."""
+    """A device that worked during a measurement."""
 
     id: str
     """NVML's UUID of the device."""
     name: str
     """torch's name of the device, ``cuda:0``."""
     spans: tuple[tuple[float, float], ...]
-    """Unix times of timed blocks: for clocks, power and heat, which are those of an idle device
-    while data is prepared and results are checked."""
+    """Unix times of timed blocks. Clocks, power and heat are sampled only within them, because the
+    device is idle while data is prepared and results are checked."""
 
     def worked_at(self, moment: float) -> bool:
         return any(start <= moment <= end for start, end in self.spans)
 
 
 def make_unsampled_conditions(reason: str) -> Conditions:
-    """Return the conditions of a device that was not sampled."""
+    """Return the conditions without samples, and the reason for their absence."""
     return Conditions(
         samples=0,
         sm_clock_mhz_min=None,
@@ -60,13 +60,13 @@ def add_environment(
     driver: str | None,
     flags: dict[str, bool],
 ) -> Conditions:
-    """Conditions with threads, versions and flags added.
+    """Return the conditions with threads, versions and flags added.
 
     Args:
-        seen: what was sampled of the device.
-        environment: of the runner.
+        seen: the conditions from the device's samples.
+        environment: the environment of the runner.
         driver: the NVIDIA driver's version.
-        flags: that it ran under.
+        flags: the flags of the run.
     """
     if environment is None:
         return replace(seen, flags=flags)
@@ -88,13 +88,13 @@ def summarize_samples(
     pids: Sequence[int],
     run: tuple[float, float],
 ) -> Conditions:
-    """Return the conditions of a run.
+    """Summarize the samples taken during a run.
 
     Args:
-        samples: of the monitor, see :func:`sampled`.
-        devices: that worked for it.
-        pids: of the processes that ran it.
-        run: from its beginning to its end, Unix times: for the memory of its processes.
+        samples: samples of the monitor.
+        devices: the devices that worked for the run.
+        pids: the processes that ran it.
+        run: its start and end, Unix times, for the memory of its processes.
     """
     followed = {device.id: device for device in devices}
     rows = [row for sample in samples for row in sample if row.id in followed]
@@ -132,7 +132,7 @@ def summarize_samples(
 def _format_throttling(
     rows: Sequence[SampledDevice], devices: Sequence[MeasuredDevice]
 ) -> tuple[str, ...]:
-    """Return a line for each device that was slowed down, named where there are several."""
+    """Return a line for each throttled device, with its name if there are several devices."""
     lines = []
     for device in devices:
         reasons = {name for row in rows if row.id == device.id for name in row.throttle or ()}
@@ -161,13 +161,13 @@ def build_conditions(
     samples: Samples | None,
     pid: int | None,
 ) -> ConditionsSeen | None:
-    """Under which conditions a run or a comparison was measured; ``None``: nothing was.
+    """Return the conditions of a run or a comparison; ``None`` if nothing was measured.
 
     Args:
-        event: its end.
-        runs: the devices, the environment and the requests.
-        samples: what the monitor has kept of the devices; ``None`` where there is no monitor.
-        pid: of the worker that ran it.
+        event: the end of the run or comparison.
+        runs: state with the devices, the environment and the requests.
+        samples: the stored samples of the monitor; ``None`` without a monitor.
+        pid: process of the worker that ran it.
     """
     found: RunResult | Comparison
     if isinstance(event, messages.Compared):
@@ -178,7 +178,7 @@ def build_conditions(
         found, time = event.result, event.result.time
         spans = found.spans
         if time and not spans:
-            # Recordings may be older than the spans of a result.
+            # Old recordings have results without spans.
             spans = (MeasuredSpan(time.measured_from, time.measured_to, (found.device,)),)
     if not spans:
         return None
@@ -213,7 +213,7 @@ def _summarize_devices(
 def _find_measured_devices(
     spans: tuple[MeasuredSpan, ...], runs: RunsState
 ) -> list[MeasuredDevice]:
-    """Return the devices that worked, as far as the monitor sees them, each with its times."""
+    """Return the devices that worked and that the monitor sees, each with its times."""
     keys = {
         view.torch: view.key
         for view in runs.machine.devices

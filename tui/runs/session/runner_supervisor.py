@@ -1,4 +1,4 @@
-"""Keeps the runner running; what it says, and how it ends, becomes events."""
+"""Keeps the runner running, and turns its messages and its end into events."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from workloads.protocol.messages import Event
 from workloads.protocol.results import Ceiling
 
 SILENT_S = 5.0
-"""A child that has said nothing for so long is looked at."""
+"""Seconds of silence after which the supervisor inspects a child."""
 
 TORCH_S = 90.0
-"""For a runner to import torch and say what it sees."""
+"""Seconds for a runner to import torch and report its devices."""
 
 VARIABLES = {
     "PYTHONFAULTHANDLER": "1",
@@ -41,16 +41,16 @@ VARIABLES = {
     "TERM": "dumb",
     "NO_COLOR": "1",
 }
-"""Environment variables of the runner: stacks of crashes on stderr, NVML's order of devices, no
-colours."""
+"""Environment variables of the runner: crash stacks on stderr, NVML's order of devices, no
+colors."""
 
 
 def runner_command(python: str, files: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the command that starts the runner in a Python that has torch.
+    """Return the command that starts the runner with a Python that has torch.
 
     Args:
-        python: path of the Python.
-        files: of workloads that the user brings.
+        python: path of that Python.
+        files: the workload files of the user.
     """
     named = (word for file in files for word in ("--workloads", file))
     return (python, *START, "serve", *named)
@@ -60,11 +60,11 @@ class RunnerSupervisor(ChildSupervisor[Event]):
     """Keeps a runner running, as long as its Python can use torch.
 
     Args:
-        runs: to see what is pending.
+        runs: state with the pending requests.
         publish: receives each event.
         python: the Python that runs the workloads.
-        files: of workloads that the user brings.
-        variables: environment variables of the runner beside :data:`VARIABLES`.
+        files: the workload files of the user.
+        variables: environment variables of the runner, in addition to :data:`VARIABLES`.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         self._variables = {**(variables or {}), **VARIABLES}
         self._retry_asked = asyncio.Event()
         self._started = 0.0
-        """When it was started, on the monotonic clock."""
+        """Monotonic time of the runner's start."""
         self._heard = 0.0
-        """When it spoke last; 0 before its first word."""
+        """Monotonic time of its last message; 0 before the first."""
         self._worker_heard = 0.0
         self._looked: ProcessActivity | None = None
-        """The process that is silent, at the look before."""
+        """The silent process at the previous inspection."""
 
     def make_child(self) -> ChildProcess[Event]:
         self._heard = 0.0
@@ -112,7 +112,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         self._started = time.monotonic()
         known = self._known_ceilings()
         self.send(messages.KnownCeilings(known))
-        # What is applied is recorded too: nothing of other hosts that share the home folder.
+        # Applied events are recorded too, so omit hosts that share the home folder.
         here = tuple(one for one in known if one.under.get("host") == socket.gethostname())
         if here:
             self._publish(CeilingsRead(here))
@@ -139,7 +139,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             return
         self._report_end(reason)
         await asyncio.sleep(seconds)
-        # The reason stays on the screen until the new runner is ready.
+        # The screen shows the reason until the new runner is ready.
         self._publish(replace(self._runs.runner, status="starting"))
 
     def _note_event(self, event: Event | MalformedMessage) -> None:
@@ -153,10 +153,10 @@ class RunnerSupervisor(ChildSupervisor[Event]):
                 f"the runner speaks protocol {event.version}, this program {messages.VERSION}",
                 "install the same version of gpu-workbench in both environments",
             )
-            # Nothing else that it says is to be believed.
+            # Trust no further message of it.
             self.replace()
         if isinstance(event, messages.Hello) and self._runs.runner.status == "starting":
-            # What was said of its silence is over.
+            # The message on its silence is out of date.
             self._publish(RunnerStatus("starting"))
         if isinstance(event, messages.Ready):
             self.is_useful = True
@@ -181,29 +181,29 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             self._publish(LogLine("workbench", text, "warning"))
 
     def retry(self) -> None:
-        """Try again a Python whose torch could not be used."""
+        """Retry a Python whose torch was unusable."""
         self._retry_asked.set()
 
     def replace(self) -> None:
-        """End the runner, whatever it does; it starts anew."""
+        """Kill the runner in any state, and start a new one."""
         self._retry_asked.set()
         if self.child is not None and self.child.running:
             self.child.kill()
 
     def _is_idle_beat(self, event: Event | MalformedMessage) -> bool:
-        """Return whether an event is a heartbeat and the worker does what it did before."""
+        """Return whether an event is a heartbeat with unchanged activity of the worker."""
         if not isinstance(event, messages.Heartbeat):
             return False
         return event.busy_with == self._runs.busy_with
 
     async def watch_silence(self) -> None:
-        """Say within a second what is known of a child that has been silent; never returns.
+        """Report the state of a silent child within a second; never return.
 
-        The runner beats every second; its worker tells how a run goes.
+        The runner sends a heartbeat every second; its worker reports the progress of runs.
         """
         silent = 0.0
         while True:
-            # Not before it can have been silent for long enough.
+            # Wait until it can have been silent for long enough.
             await asyncio.sleep(max(1.0, SILENT_S - silent))
             now, runner = time.monotonic(), self._runs.runner
             who, pid, silent = self._most_silent(now)
@@ -225,13 +225,13 @@ class RunnerSupervisor(ChildSupervisor[Event]):
                 self._publish(RunnerStatus("ready", found.reason, found.advice))
 
     def _reads_files(self) -> bool:
-        """Return whether it has been started and may still import the user's files."""
+        """Return whether the runner has started and may still be importing the user's files."""
         running = self.child is not None and self.child.running
         starting = self._runs.runner.status == "starting"
         return bool(self._files) and running and starting and not self._heard
 
     def _most_silent(self, now: float) -> tuple[Who, int | None, float]:
-        """Return the runner where it is silent itself, else the worker while it is busy."""
+        """Return the runner if it is silent, else the busy worker."""
         silent = now - self._heard
         pid = self.child.pid if self.child is not None else None
         worker = self._runs.machine.worker_pid
@@ -246,7 +246,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         self._publish(RunnerStatus("restarting", text, "it is being restarted", path))
 
     def _save_report(self, reason: str) -> str | None:
-        """Save what the runner wrote to stderr; the path, or ``None`` with a line in the log."""
+        """Save the runner's stderr; return the path, or log the failure and return ``None``."""
         environment = self._runs.machine.environment
         facts = [
             ("python", self._python),
@@ -268,10 +268,10 @@ class RunnerSupervisor(ChildSupervisor[Event]):
 
 
 async def query_runner(python: str) -> messages.Ready | messages.Unusable:
-    """Return what a runner says of its torch; it is started for that.
+    """Start a runner and return its report on torch.
 
     Args:
-        python: that runs the workloads.
+        python: path of the Python that runs the workloads.
     """
     child: ChildProcess[Event] = ChildProcess(runner_command(python), messages.EVENTS, VARIABLES)
     kinds: tuple[type[messages.Ready | messages.Unusable], ...]

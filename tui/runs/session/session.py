@@ -1,6 +1,6 @@
-"""One session of the workbench: the children, the states, and what a front end can request.
+"""One session of the workbench: the children, the states, and the requests of front ends.
 
-The screens and the headless commands are thin over this; it knows neither.
+The screens and the headless commands are thin layers over a session, which imports neither.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from workloads.protocol.messages import Budget
 from workloads.protocol.results import Setting
 
 CANCEL_S = 1.5
-"""A runner that has not ended a cancelled run by then is replaced."""
+"""Seconds for a runner to end a cancelled run before it is replaced."""
 
 
 class Attachment(Protocol):
-    """Something that follows a session by its events, such as a recorder."""
+    """A subscriber to the events of a session, such as a recorder."""
 
     def attach(self, session: Session) -> None:
-        """Subscribe to the events of a session that has just been made."""
+        """Subscribe to the events of a new session."""
 
     def start(self) -> None:
-        """Begin what needs a running event loop; the session's children are started now."""
+        """Begin work that needs a running event loop; the session starts its children now."""
 
     async def detach(self) -> None:
-        """End; the session's children have ended."""
+        """End all work; the session's children have ended."""
 
 
 class Session(DeviceSession):
@@ -58,11 +58,11 @@ class Session(DeviceSession):
     Args:
         python: the Python that runs the workloads; it needs torch.
         interval: seconds between two samples of the monitor; ``None`` for no monitor.
-        files: of workloads that the user brings; the runner reads them.
-        attachments: follow the session's events, from the first on.
-        monitor: one of that interval that has been started already.
-        variables: environment variables of the runner, beside those that every runner has.
-        readonly: write nothing of its own.
+        files: the workload files of the user; the runner reads them.
+        attachments: subscribers to the session's events, from the first event on.
+        monitor: a started monitor with that interval.
+        variables: environment variables of the runner, in addition to those of every runner.
+        readonly: write no files.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class Session(DeviceSession):
         super().__init__(self.state.bus, self.state.machine, interval, monitor)
         self._numbers = itertools.count(1)
         self._early: list[tuple[str, bool, Budget]] = []
-        """Workload, whether for the demo, and budget of runs that were requested before the GPUs
-        were known: those on the CPU are queued, those on a GPU follow."""
+        """Workload, demo or not, and budget of runs requested before the GPUs were known: their CPU
+        runs are queued, and their GPU runs follow."""
         self._python = python
         self._files = tuple(files)
         self._variables = variables
@@ -100,9 +100,9 @@ class Session(DeviceSession):
     # ---- life ----
 
     async def start(self) -> None:
-        """Start the children; what they say arrives in the states.
+        """Start the children; their messages update the states.
 
-        What was requested before is done once the runner is there.
+        The runner executes earlier requests once it is ready.
         """
         self.watch()
         self._runner = RunnerSupervisor(
@@ -114,7 +114,7 @@ class Session(DeviceSession):
             attachment.start()
 
     async def stop(self) -> None:
-        """End the children and what they started, within two seconds or so."""
+        """End the children and their child processes, within about two seconds."""
         await super().stop()
         for attachment in self._attachments:
             await attachment.detach()
@@ -128,7 +128,7 @@ class Session(DeviceSession):
     # ---- events ----
 
     def _request_torch_memory(self, _sample: Sample) -> None:
-        """Read torch's memory right after NVML's: an account subtracts the one from the other."""
+        """Read torch's memory right after NVML's: the account subtracts one from the other."""
         if self.state.machine.torch_memory:
             self._send(messages.TellMemory())
 
@@ -146,7 +146,7 @@ class Session(DeviceSession):
         if found is not None:
             self.state.publish(found)
 
-    # ---- what a front end requests, as ``RunActions`` describes it ----
+    # ---- requests of front ends, see ``RunActions`` ----
 
     def set_parameters(self, workload: str, parameters: dict[str, Setting]) -> None:
         self.state.publish(ParametersSet(workload, parameters))
@@ -191,14 +191,14 @@ class Session(DeviceSession):
         wanted = [item for item in self._runs.pending() if run_id in ("", item)]
         heard = self._send(messages.Cancel(run_id))
         if not heard or self._runs.runner.status != "ready":
-            # A runner that imports torch hears it later, and finds the same order of things.
+            # A runner that is importing torch reads the request later, in the same order.
             self._forget_early(run_id)
             self._cancel_runs(wanted, "before it began")
         elif wanted:
             self.spawn(self._replace_unless_cancelled(wanted))
 
     def _forget_early(self, run_id: str) -> None:
-        """Queue nothing on a GPU for the workload of a cancelled run; ``""`` means all runs."""
+        """Drop the pending GPU runs of a cancelled run's workload; ``""`` means all runs."""
         run = self._runs.book.get(run_id)
         if not run_id:
             self._early.clear()
@@ -256,7 +256,7 @@ class Session(DeviceSession):
         pairs: int | None = None,
         budget: Budget = "normal",
     ) -> str:
-        """Queue a comparison; returns the id of its request."""
+        """Queue a comparison; return the id of its request."""
         if self._runner is not None:
             self._runner.retry()
         flags = self._runs.flags_for(device)

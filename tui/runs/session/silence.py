@@ -1,8 +1,7 @@
-"""What is known of a silent runner or worker.
+"""Messages about a silent runner or worker.
 
-A worker says nothing during one long call, so its silence alone tells little, and a long compute is
-not called dead. What the kernel says of it, its state and its processor time, tells a stopped
-process from one at work.
+A worker sends nothing during one long call, so silence alone does not mean that it is dead. The
+kernel's process state and processor time distinguish a stopped process from a busy one.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 AT_WORK = 0.05
-"""Cores: whoever takes more processor time than this is at work."""
+"""Cores; a process that uses more processor time than this is busy."""
 Who = Literal["runner", "worker"]
 
 
@@ -22,29 +21,29 @@ class ProcessActivity:
     """A process at one moment."""
 
     state: str
-    """The kernel's letter: R, S, D, T, t, Z, I (proc(5)); another word where there is none."""
+    """The kernel's letter: R, S, D, T, t, Z, I (proc(5)); another word on other systems."""
     cpu_s: float
-    """Of all its threads so far."""
+    """Processor time of all its threads so far, seconds."""
     at: float
     """Seconds since any fixed moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class SilenceMessage:
-    """What to tell: what is known, and what can be done."""
+    """A message: the known facts, and the possible actions."""
 
     reason: str = ""
     advice: str = ""
 
 
 def inspect_process(pid: int, at: float) -> ProcessActivity | None:
-    """Return the process as it is now; ``None`` where there is none or it may not be looked at.
+    """Return the present state of a process; ``None`` if it does not exist or access is denied.
 
     Args:
-        pid: its number.
-        at: the present moment, for :attr:`Seen.at`.
+        pid: number of the process.
+        at: the present moment, for :attr:`ProcessActivity.at`.
     """
-    # Only a silent process needs it: psutil takes longer to import than the rest of the session.
+    # Imported only for a silent process: psutil imports slower than the rest of the session.
     import psutil
 
     letters = {
@@ -71,11 +70,11 @@ def describe_silence(
     """Return the message on a process that has been silent for a while.
 
     Args:
-        who: which one it is.
-        pid: its number.
-        seconds: since its last word.
-        before: the process at an earlier look, if there was one.
-        now: the process at this look.
+        who: runner or worker.
+        pid: number of the process.
+        seconds: seconds since its last message.
+        before: its activity at an earlier inspection, if any.
+        now: its activity at this inspection.
     """
     head = f"no word from the {who} for {seconds:.0f} s"
     if now is None:
@@ -106,11 +105,11 @@ def describe_silence(
 
 
 def describe_file_import(files: Sequence[str], seconds: float) -> SilenceMessage:
-    """Return what to say of a runner that has not yet said what it can run.
+    """Return the message on a runner that has not yet sent its catalogue.
 
     Args:
-        files: of workloads that it imports first; at least one.
-        seconds: since it was started.
+        files: the workload files that it imports first; at least one.
+        seconds: seconds since its start.
     """
     names = ", ".join(Path(file).name for file in files)
     one = "the file" if len(files) == 1 else "one of these files"

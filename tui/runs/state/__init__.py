@@ -1,1 +1,1 @@
-"""Runs and comparisons that were asked for, and their parameters."""
+"""Requested runs and comparisons, and their parameters."""

@@ -1,4 +1,4 @@
-"""What changes the state of the runs beside what the runner says."""
+"""Events that change the state of the runs, in addition to the runner's messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workloads.protocol.results import Ceiling, Setting, WorkloadInfo
 
 @dataclass(frozen=True, slots=True)
 class CatalogueRead:
-    """The workloads as our own package declares them, before the runner says the same."""
+    """The workloads that our own package declares, before the runner reports them."""
 
     workloads: tuple[WorkloadInfo, ...]
 
@@ -48,7 +48,7 @@ class RunQueued:
 
     request: messages.Run
     demo: bool = False
-    """The demo requested it, not the user."""
+    """True if the demo requested the run, not the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class CompareQueued:
 
 @dataclass(frozen=True, slots=True)
 class ConditionsSeen:
-    """The conditions under which a run or a comparison was measured."""
+    """The conditions of a run or a comparison."""
 
     run_id: str
     conditions: Conditions
@@ -68,7 +68,7 @@ class ConditionsSeen:
 
 @dataclass(frozen=True, slots=True)
 class CeilingsRead:
-    """The ceilings of this host that earlier runners have measured."""
+    """The ceilings of this host that earlier runners measured."""
 
     ceilings: tuple[Ceiling, ...]
 
@@ -78,7 +78,7 @@ class EarlierRead:
     """The stored results of earlier sessions on this machine."""
 
     at: float
-    """Unix time at which it was read."""
+    """Unix time of reading."""
     results: tuple[EarlierResult, ...]
 
 

@@ -1,4 +1,4 @@
-"""Parameters and sweeps as people type them: text to checked values, or what is allowed.
+"""Parameters and sweeps as users type them: text becomes checked values or an error.
 
 A sweep: ``n=256..8192x2``, ``n=1..9+2``, ``n=256,1024``, ``dtype=*``.
 """
@@ -23,7 +23,7 @@ class Valid:
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """One line per bad parameter, by its name; each says what is allowed."""
+    """Invalid parameters by name, each with a line that lists the allowed values."""
 
     errors: dict[str, str]
 
@@ -40,20 +40,20 @@ def find_changed(info: WorkloadInfo, present: Mapping[str, Setting]) -> dict[str
 
 
 AUTO = "auto"
-"""What 0 is called where it leaves the number to the workload."""
+"""The name of 0 where it leaves the number to the workload."""
 
 
 def find_autos(info: WorkloadInfo) -> tuple[str, ...]:
-    """Return the parameters whose 0 is called :data:`AUTO`."""
+    """Return the parameters whose 0 is named :data:`AUTO`."""
     return tuple(parameter.name for parameter in info.parameters if parameter.auto)
 
 
 def format_value(value: Setting, *, auto: bool = False) -> str:
-    """Return a value as it is typed and shown: ``true`` and ``false`` for switches, ``auto`` for 0.
+    """Format a value for display and input: ``true``, ``false`` for switches, ``auto`` for 0.
 
     Args:
-        value: of a parameter.
-        auto: its 0 leaves the number to the workload (``ParameterInfo.auto``).
+        value: the value of a parameter.
+        auto: 0 leaves the number to the workload (``ParameterInfo.auto``).
     """
     if auto and value == 0 and not isinstance(value, (bool, str)):
         return AUTO
@@ -83,7 +83,7 @@ def parse_value(info: ParameterInfo, text: str) -> Setting:
     """Return the value that the text stands for.
 
     Raises:
-        ValueError: it is not allowed; the message names what is.
+        ValueError: the value is not allowed; the message lists the allowed ones.
     """
     typed = text.strip()
     if isinstance(info.default, bool):
@@ -124,7 +124,7 @@ def _escape(typed: str) -> str:
 def _parse_number(typed: str, *, whole: bool) -> int | float:
     if not typed.isascii():
         raise ValueError(typed)
-    # Groups of three as they are shown, 65 536 or 65_536, are taken back.
+    # Accept groups of three digits as displayed: 65 536 or 65_536.
     digits = typed.replace(" ", "").replace("_", "")
     if whole:
         return int(digits)
@@ -139,12 +139,12 @@ def validate(
     texts: Mapping[str, str],
     present: Mapping[str, Setting] | None = None,
 ) -> Valid | Invalid:
-    """All parameters of a workload from typed text.
+    """Parse all parameters of a workload from typed text.
 
     Args:
         info: the workload.
-        texts: typed values by parameter name; those not named keep their value.
-        present: the values to keep; the defaults where it is ``None`` or lacks one.
+        texts: typed values by parameter name; other parameters keep their value.
+        present: the values to keep; a default replaces each missing one.
     """
     values: dict[str, Setting] = {}
     errors: dict[str, str] = {}
@@ -163,11 +163,11 @@ def validate(
 
 
 def format_short(parameters: Mapping[str, Setting], auto: Collection[str] = ()) -> str:
-    """Return the parameters in a few cells; words speak for themselves, numbers get their name.
+    """Format the parameters in a few cells; words stand alone, numbers have their names.
 
     Args:
         parameters: values by name.
-        auto: those whose 0 is called :data:`AUTO`.
+        auto: the parameters whose 0 is named :data:`AUTO`.
     """
     return " ".join(
         value if isinstance(value, str) else f"{name}={format_value(value, auto=name in auto)}"
@@ -177,21 +177,21 @@ def format_short(parameters: Mapping[str, Setting], auto: Collection[str] = ()) 
 
 
 MOST_RUNS = 64
-"""Settings that one sweep may have; each is run on every device."""
+"""Most settings of one sweep; each runs on every device."""
 
 _RANGE = re.compile(r"(?P<low>.+?)\.\.(?P<high>.+?)(?P<sign>[x*+])(?P<step>.+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Settings of one workload's parameters that are run one after the other."""
+    """Settings of one workload's parameters that run one after the other."""
 
     texts: dict[str, str]
-    """The swept parameters as they were typed."""
+    """The swept parameters as typed."""
     points: tuple[dict[str, Setting], ...]
-    """All parameters of each run, checked."""
+    """All checked parameters of each run."""
     autos: tuple[str, ...] = ()
-    """Of the parameters, those whose 0 is called ``auto``."""
+    """The parameters whose 0 is named ``auto``."""
 
     def values(self, name: str) -> tuple[Setting, ...]:
         """Return the values of one parameter, in the order of the runs."""
@@ -201,12 +201,12 @@ class Sweep:
 def parse_sweep(
     info: WorkloadInfo, texts: Mapping[str, str], present: Mapping[str, Setting] | None = None
 ) -> Valid | Sweep | Invalid:
-    """Parameters of a workload from typed text, any of which may stand for several values.
+    """Parse the parameters of a workload from typed text; each may have several values.
 
     Args:
         info: the workload.
-        texts: typed values by parameter name; those not named keep their value.
-        present: the values to keep; the defaults where it is ``None`` or lacks one.
+        texts: typed values by parameter name; other parameters keep their value.
+        present: the values to keep; a default replaces each missing one.
     """
     known = {parameter.name: parameter for parameter in info.parameters}
     many: dict[str, tuple[Setting, ...]] = {}
@@ -243,11 +243,11 @@ def parse_sweep(
 
 
 def parse_values(info: ParameterInfo, text: str) -> tuple[Setting, ...]:
-    """Return the values that a text stands for, each once; a single one where it is no sweep.
+    """Return the distinct values of a text; a single value if it is no sweep.
 
     Raises:
-        ValueError: one of them is not allowed, the range cannot be read, or a range or list has
-            a single value: it is taken for a mistake, and would change the parameter for good.
+        ValueError: a value is not allowed, the range is malformed, or a range or list has a
+            single value: that is probably a mistake, and would change the parameter permanently.
     """
     try:
         return (parse_value(info, text),)
@@ -268,14 +268,14 @@ def parse_values(info: ParameterInfo, text: str) -> tuple[Setting, ...]:
 
 
 _EXAMPLE_BELOW = 64
-"""How many times the default an example of a sweep begins below it."""
+"""Divisor of the default that gives the start of a sweep's example."""
 
 
 def make_sweep_example(info: ParameterInfo) -> str:
-    """Return a range of the parameter that multiplies; empty where it is no number.
+    """Return an example of a multiplicative range; empty if the parameter is not numeric.
 
-    It is of powers of two from far below the default to above it: a GPU overtakes the CPU where a
-    call takes longer than its launch, which at the defaults it does.
+    The range has powers of two from far below the default to above it: a GPU overtakes the CPU
+    where a call takes longer than its launch, as it does at the defaults.
     """
     if isinstance(info.default, (bool, str)) or info.choices:
         return ""
@@ -291,7 +291,7 @@ def make_sweep_example(info: ParameterInfo) -> str:
 
 
 def describe_several(info: ParameterInfo) -> str:
-    """How several values are written."""
+    """Describe the syntax of several values."""
     found = make_sweep_example(info)
     return f"{found} multiplies, 1..9+2 adds, 256,1024 lists" if found else "commas between them"
 
@@ -354,10 +354,10 @@ def _parse_range(info: ParameterInfo, part: str) -> Iterator[int | float]:
 def replace_invalid(
     info: WorkloadInfo, wanted: dict[str, Setting]
 ) -> tuple[dict[str, Setting], tuple[str, ...]]:
-    """Return all parameters of a workload: those wanted where they are allowed, else the defaults.
+    """Return all parameters of a workload: the requested values if allowed, else the defaults.
 
     Returns:
-        The parameters, and a line for each of the wanted ones that is not allowed.
+        The parameters, and a line for each requested value that is not allowed.
     """
     texts = {name: format_value(value) for name, value in wanted.items()}
     outcome = validate(info, texts)

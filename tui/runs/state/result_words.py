@@ -1,4 +1,4 @@
-"""A result in words, one function for each fact: screens and commands say the same. Pure."""
+"""A result as text, one function for each fact, shared by screens and commands. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workloads.protocol.results import Limit, PeakMemory, Rates, RunResult
 
 
 class Timed(Protocol):
-    """What has a time: a measurement, or a stored result."""
+    """An object with a time: a measurement or a stored result."""
 
     @property
     def median_s(self) -> float | None: ...
@@ -19,7 +19,7 @@ class Timed(Protocol):
 
 
 def compute_half_width(time: Timed) -> float | None:
-    """Return half of the 95 % interval over the median; ``None`` without an interval."""
+    """Return half the 95 % interval divided by the median; ``None`` without an interval."""
     if time.ci95_s is None or not time.median_s:
         return None
     return (time.ci95_s[1] - time.ci95_s[0]) / 2 / time.median_s
@@ -37,7 +37,7 @@ def format_time(time: Timed) -> str:
 
 
 def list_rates(rates: Rates) -> list[tuple[float, str]]:
-    """Return the rates that are known, with their units: floating point, then bytes, then items."""
+    """Return the known rates with their units: floating point, then bytes, then items."""
     known = (
         (rates.flop_per_s, "FLOP/s"),
         (rates.byte_per_s, "byte/s"),
@@ -56,16 +56,16 @@ def format_rates(result: RunResult) -> list[str]:
 
 
 def describe_excess(limit: Limit) -> str:
-    """Return a word for a rate above its limit; empty for a rate that can be."""
+    """Return a word for a rate above its limit; empty for a possible rate."""
     if not limit.exceeded:
         return ""
     return "above its ceiling" if limit.basis == "measured" else "impossible rate"
 
 
 def format_limit_share(limit: Limit) -> str:
-    """Return the share of a limit: ``76% of float32 peak``; mark what cannot be.
+    """Return the share of a limit: ``76% of float32 peak``; mark an impossible share.
 
-    A ceiling was measured here, a peak is the hardware's.
+    A ceiling was measured on this machine; a peak is a specification of the hardware.
     """
     name = f"{limit.name} {'ceiling' if limit.basis == 'measured' else 'peak'}"
     words = f"{text.share(limit.fraction)} of {name}"
@@ -74,10 +74,10 @@ def format_limit_share(limit: Limit) -> str:
 
 
 def find_peak(memory: PeakMemory) -> int | None:
-    """Return the peak of the allocator, else of the process, bytes."""
+    """Return the peak of the allocator, else of the process, in bytes."""
     return memory.process_peak if memory.allocated_peak is None else memory.allocated_peak
 
 
 def format_end(status: str, reason: str | None) -> str:
-    """Return how a run ended, with the reason if there is one: ``failed: out of memory``."""
+    """Format the end of a run, with the reason if there is one: ``failed: out of memory``."""
     return f"{status}: {reason}" if reason else status

@@ -1,4 +1,4 @@
-"""What is kept of a run and of a comparison: state, conditions, what earlier sessions had."""
+"""Runs and comparisons: their state, their conditions, and results of earlier sessions."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ SEVERAL = "not followed over the processes of a comparison"
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What NVML said of the devices during a run or a comparison, and what else it depends on.
+    """NVML's figures during a run or a comparison, and its software settings.
 
-    Of several devices, the lowest and highest values are over all of them.
+    With several devices, the lowest and highest values are over all of them.
     """
 
     samples: int
@@ -48,32 +48,32 @@ class Conditions:
     threads: int | None = None
     """torch's threads on the CPU."""
     versions: dict[str, str] = field(default_factory=dict)
-    """Versions of the software by name; what is not there is left out."""
+    """Versions of the installed software, by name."""
     flags: dict[str, bool] = field(default_factory=dict)
-    """Backend flags it ran under; of a comparison those that both settings share."""
+    """Backend flags of the run; for a comparison, the flags that both settings share."""
     devices: tuple[str, ...] = ()
-    """torch's names of the devices that were sampled while they worked."""
+    """torch's names of the devices that were sampled at work."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierResult:
-    """The newest run of a workload with one setting on one device of this box."""
+    """The newest stored run of a workload with one setting on one device of this box."""
 
     workload: str
     gpu: str
-    """The UUID of the GPU, of several the first; empty of a run on the CPU."""
+    """UUID of the first GPU; empty for a run on the CPU."""
     asked: dict[str, Setting]
-    """The parameters as they were asked for."""
+    """The parameters as requested."""
     used: dict[str, Setting]
-    """As they were used: what was left to the workload is a number."""
+    """The parameters as used: a value left to the workload is a number here."""
     at: float
     """Unix time at which it ended."""
     median_s: float
     ci95_s: tuple[float, float] | None
     driver: str
-    """Its version; empty of a run on the CPU, and where it is not known."""
+    """Version of the driver; empty if unknown or for a run on the CPU."""
     torch: str
-    """Likewise."""
+    """Version of torch; empty if unknown."""
 
     def is_of(self, parameters: Mapping[str, Setting]) -> bool:
         """Return whether it was measured with these parameters."""
@@ -82,7 +82,7 @@ class EarlierResult:
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """A run, with those like it of this session, beside the earlier ones that it is held to."""
+    """A comparison of this session's runs of one setting with those of earlier sessions."""
 
     at: float
     """Unix time of the newest of the earlier runs."""
@@ -90,22 +90,22 @@ class Against:
     ratio: float
     """Time of the earlier runs over that of these: above 1, these are faster."""
     ci95: tuple[float, float] | None
-    """From session to session; ``None`` of too few sessions."""
+    """95 % interval over sessions; ``None`` with too few sessions."""
     runs: tuple[int, int]
-    """Earlier ones, and of this session."""
+    """Number of earlier runs, and of this session's runs."""
     varies: float | None
-    """Nineteen of twenty runs lie within ± this share where nothing differs; ``None`` where that
-    was not asked for or is not known."""
+    """Without any change, 19 of 20 runs lie within ± this share; ``None`` if unknown or not
+    requested."""
     differences: tuple[str, ...]
-    """What the environments differ in, as text; not causes."""
+    """Differences between the environments as text; not necessarily causes."""
 
 
 class EarlierResults:
     """Finds results of earlier sessions.
 
     Args:
-        results: in any order.
-        at: Unix time at which they were read.
+        results: earlier results in any order.
+        at: Unix time when they were read.
     """
 
     def __init__(self, results: Sequence[EarlierResult] = (), at: float = 0.0) -> None:
@@ -125,12 +125,12 @@ class EarlierResults:
     def find(
         self, workload: str, gpu: str, parameters: Mapping[str, Setting]
     ) -> EarlierResult | None:
-        """Return the newest of a workload with these parameters.
+        """Return the newest result of a workload with these parameters.
 
         Args:
-            workload: its name.
+            workload: name of the workload.
             gpu: UUID of the GPU; empty for the CPU.
-            parameters: as they would be asked for now.
+            parameters: the parameters of a request made now.
         """
         known = self._results.get((workload, gpu), ())
         return next((one for one in known if one.is_of(parameters)), None)
@@ -138,19 +138,19 @@ class EarlierResults:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """One requested run: queued, going on (``progress``) or ended (``result``)."""
+    """One requested run: queued, running (``progress``) or ended (``result``)."""
 
     request: messages.Run
     progress: messages.Progress | None = None
     so_far: RunResult | None = None
-    """Its time is taken; what its study has found grows."""
+    """The result so far: its time is final, and its study's findings still grow."""
     result: RunResult | None = None
     conditions: Conditions | None = None
-    """``None`` before it has ended, and where nothing was measured."""
+    """``None`` before the end, and if nothing was measured."""
     demo: bool = False
-    """Asked for by the demo, not by the user."""
+    """True if the demo requested the run, not the user."""
     against: Against | None = None
-    """How it compares with what was kept of earlier sessions; ``None`` where nothing was."""
+    """Comparison with earlier sessions; ``None`` if they stored nothing comparable."""
 
     @property
     def ended(self) -> bool:
@@ -163,18 +163,18 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class CompareState:
-    """One requested comparison with what it has found so far."""
+    """One requested comparison with its findings so far."""
 
     request: messages.Compare
     progress: messages.Progress | None = None
     comparison: Comparison | None = None
     done: bool = False
     conditions: Conditions | None = None
-    """``None`` before it has ended, and where nothing was measured."""
+    """``None`` before the end, and if nothing was measured."""
 
 
 def end_comparison(state: CompareState, ending: messages.Rejected) -> Comparison:
-    """Return a comparison that ended before it could say so itself; its pairs so far are kept."""
+    """Return a comparison whose runner ended without a result; include its pairs so far."""
     request = state.request
     so_far = state.comparison or Comparison(
         id=request.id,
@@ -204,25 +204,24 @@ def are_same_parameters(
 
 
 def select_standing(runs: Iterable[RunState]) -> RunState | None:
-    """Of runs of the same, the newest first, the one whose figures stand.
+    """Return the run whose figures are valid, from runs of one setting, newest first.
 
-    A run that was cancelled takes the place of no other: what was measured before is not lost by
-    asking for it again.
+    A cancelled run replaces no other, so a repeated request does not lose earlier figures.
     """
     known = list(runs)
     return next((run for run in known if not run.cancelled), known[0] if known else None)
 
 
 KEPT = 100
-"""Ended runs that stand no more, before the oldest of them is forgotten: who leaves the workbench
-running a demo for days keeps its memory."""
+"""Most superseded runs in memory. The oldest is forgotten first, so that a demo can run for days
+without growing."""
 
 _Key = tuple[str, str, tuple[tuple[str, Setting], ...]]
-"""Workload, torch's name of the device, parameters."""
+"""Workload, torch's name of the device, and parameters."""
 
 
 class RunBook(Mapping[str, RunState]):
-    """Runs by their id, the oldest first."""
+    """Runs by id, oldest first."""
 
     def __init__(self) -> None:
         self._runs: dict[str, RunState] = {}
@@ -242,12 +241,12 @@ class RunBook(Mapping[str, RunState]):
         return len(self._runs)
 
     def add(self, run: RunState) -> None:
-        """Take in a run that is asked for."""
+        """Add a requested run."""
         self._runs[run.request.id] = run
         self._alike.setdefault(_make_key(run), []).append(run.request.id)
 
     def change(self, run_id: str, **changes: Any) -> None:
-        """Replace fields of a run; of one that is not known, nothing."""
+        """Replace fields of a run; ignore an unknown run."""
         before = self._runs.get(run_id)
         if before is None:
             return
@@ -258,12 +257,12 @@ class RunBook(Mapping[str, RunState]):
     def newest_first(
         self, workload: str, device: str, parameters: Mapping[str, Setting]
     ) -> Iterator[RunState]:
-        """Return the runs of a workload with these parameters on a torch device."""
+        """Return the runs of a workload with these parameters on a torch device, newest first."""
         ids = self._alike.get((workload, device, are_same_parameters(parameters)), ())
         return (self._runs[run_id] for run_id in reversed(ids))
 
     def _supersede(self, newer: RunState) -> None:
-        """Note which runs do not stand, after one more has ended."""
+        """Record the runs that a newly ended run supersedes."""
         alike = [self._runs[run_id] for run_id in self._alike[_make_key(newer)]]
         ended = [run for run in alike if run.ended and run.demo == newer.demo]
         stands = select_standing(reversed(ended))
@@ -281,12 +280,12 @@ def _make_key(run: RunState) -> _Key:
 
 
 def get_timed_result(run: RunState | None) -> RunResult | None:
-    """Return a result that has a time."""
+    """Return the result of a run if it has a time."""
     return run.result if run and run.result and run.result.time else None
 
 
 def are_comparable(ours: RunResult, theirs: RunResult) -> bool:
-    """Return whether two times say which is faster: neither is wrong, and sizes agree."""
+    """Return whether two times can be compared: both results are correct, and sizes agree."""
     return may_claim(ours) and may_claim(theirs) and ours.chosen == theirs.chosen
 
 
@@ -297,16 +296,16 @@ def get_median(run: RunState | None) -> float | None:
 
 
 def find_rate(result: RunResult | None) -> tuple[float, str] | None:
-    """Return the rate that the workload is about: floating point, else bytes, else items."""
+    """Return the workload's main rate with its unit: floating point, else bytes, else items."""
     if result is None:
         return None
     return next(iter(list_rates(result.rates)), None)
 
 
 def find_limited_rate(result: RunResult) -> tuple[float, str] | None:
-    """Of the rates the one that the result's limit is of, with its unit.
+    """Return the rate that the result's limit applies to, with its unit.
 
-    A limit is of operations or of bytes; its fraction tells which of the rates it was taken of.
+    A limit is one of operations or of bytes; its fraction identifies the rate.
     """
     limit = result.limit
     if limit is None:

@@ -1,6 +1,6 @@
 """The state of the runs, and the state of the whole workbench with its event bus.
 
-Only events change the states; the front ends read them.
+Only events change the states; front ends read them.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _RUNNER = frozenset({Topic.RUNNER, Topic.WORKLOADS, Topic.BACKEND})
 
 
 class RunsState:
-    """Runs and comparisons of this session, and what they depend on.
+    """Runs and comparisons of this session, and the parameters and flags that they depend on.
 
     Args:
-        bus: whose events change it.
-        machine: that they run on.
-        log: where their failures are logged.
+        bus: the events that change the state.
+        machine: the machine that they run on.
+        log: the log for their failures.
     """
 
     def __init__(self, bus: EventBus, machine: MachineState, log: EventLog) -> None:
@@ -65,23 +65,23 @@ class RunsState:
         self.forget()
 
     def forget(self) -> None:
-        """Know nothing again; the state stays the one that the front ends have."""
+        """Clear the state in place, so that references of the front ends stay valid."""
         self.runner = RunnerStatus("starting")
         self.hello: messages.Hello | None = None
         self.busy_with: str | None = None
         self.catalogue: tuple[WorkloadInfo, ...] = ()
         self.parameters: dict[str, dict[str, Setting]] = {}
         self.sweeps: dict[str, Sweep] = {}
-        """Where several settings of a workload are wanted instead of the present one."""
+        """Sweeps by workload; a sweep replaces the present setting."""
         self.flags: dict[str, bool] = {}
         self.book = RunBook()
         self.requested: list[str] = []
-        """The ids of the runs that were requested since none waited last."""
+        """Ids of the runs that were requested since the queue was last empty."""
         self.earlier = EarlierResults()
         """Stored results of earlier sessions."""
         self.comparisons: dict[str, CompareState] = {}
         self.ceilings: tuple[Ceiling, ...] = ()
-        """Those of this host, under whichever conditions, in the order they came."""
+        """Ceilings of this host under any conditions, in the order of arrival."""
 
     # ---- queries ----
 
@@ -112,11 +112,11 @@ class RunsState:
         return next((name for name in devices if name.partition(":")[0] in kinds), None)
 
     def points(self, workload: str, *, by_default: bool = False) -> tuple[dict[str, Setting], ...]:
-        """Return the wanted settings of a workload's runs: its sweep's, or the present one.
+        """Return the requested settings of a workload: those of its sweep, or the present one.
 
         Args:
-            workload: its name.
-            by_default: those of the catalogue instead.
+            workload: name of the workload.
+            by_default: return the catalogue's settings instead.
         """
         if by_default:
             return tuple(get_defaults(info) for info in self.catalogue if info.name == workload)
@@ -126,8 +126,7 @@ class RunsState:
     def latest_run(self, workload: str, device: str) -> RunState | None:
         """Return the user's newest run of a workload with its present parameters on a torch device.
 
-        Where there is none, or none but cancelled ones, one of the demo's that came to its end
-        stands in for it.
+        If the user has none, or only cancelled ones, return a finished run of the demo.
         """
         runs = list(self.book.newest_first(workload, device, self.parameters.get(workload, {})))
         own = select_standing(run for run in runs if not run.demo)
@@ -149,19 +148,19 @@ class RunsState:
     def demo_run(self, info: WorkloadInfo, device: str) -> RunState | None:
         """Return the demo's newest run of a workload on a torch device, with the defaults.
 
-        Where there is none, the user's stands in for it: a demo that may not run shows those.
+        If it has none, return the user's: a demo that may not run anything shows those.
         """
         runs = list(self.book.newest_first(info.name, device, get_defaults(info)))
         return select_standing(run for run in runs if run.demo) or select_standing(runs)
 
     def pending_requests(self) -> tuple[messages.Run | messages.Compare, ...]:
-        """Return the runs, then the comparisons, that have not ended; oldest first."""
+        """Return the unfinished runs, then the unfinished comparisons, oldest first."""
         runs = [run.request for run in self.book.values() if not run.ended]
         comparisons = [item.request for item in self.comparisons.values() if not item.done]
         return (*runs, *comparisons)
 
     def pending(self) -> tuple[str, ...]:
-        """Return the ids of runs and comparisons that have not ended."""
+        """Return the ids of unfinished runs and comparisons."""
         return tuple(request.id for request in self.pending_requests())
 
     # ---- events ----
@@ -208,8 +207,8 @@ class RunsState:
         return self._on_runner_status(RunnerStatus("unusable", event.reason, event.advice))
 
     def _on_worker_ended(self, event: messages.WorkerEnded) -> Topics:
-        # Where another follows at once, as in a comparison of fresh processes, the figures of this
-        # one stand in for its own until it has some.
+        # If another runner follows at once, as in a comparison of fresh processes, this runner's
+        # figures are shown until that one has its own.
         if self.machine.worker_pid is None and not self.pending_requests():
             self.machine.moments.forget_torch()
         if not event.expected:
@@ -230,7 +229,7 @@ class RunsState:
             kept = self.parameters.get(info.name, {})
             self.parameters[info.name] = {name: kept.get(name, usual[name]) for name in usual}
             if kept and kept.keys() != usual.keys():
-                # Read anew, it takes other parameters than the sweep was made of.
+                # The reloaded workload may have other parameters than the sweep.
                 self.sweeps.pop(info.name, None)
         return frozenset({Topic.WORKLOADS})
 
@@ -251,7 +250,7 @@ class RunsState:
         return frozenset({Topic.WORKLOADS})
 
     def _on_finished(self, event: messages.Finished) -> Topics:
-        # A recording may have been made by a program that passed on what did not hold.
+        # A recording may come from a program that did not validate this.
         result = drop_invalid_claims(event.result)
         if result.id not in self.book:
             return frozenset()
@@ -357,7 +356,7 @@ class WorkbenchState:
     """State of the machine and of the runs, and the event bus that changes it.
 
     Args:
-        simulated: the GPUs are no hardware; a recording says so.
+        simulated: the GPUs are simulated, according to a recording.
     """
 
     def __init__(self, *, simulated: bool = False) -> None:
@@ -367,11 +366,11 @@ class WorkbenchState:
         self.runs = RunsState(self.bus, self.machine, self.log)
 
     def publish(self, event: object) -> Topics:
-        """Deliver an event to the states; returns the topics that it changed."""
+        """Deliver an event to the states; return the changed topics."""
         return self.bus.publish(event)
 
     def forget(self) -> None:
-        """Reset all states, so that a recording can be played from its beginning."""
+        """Reset all states, so that a recording can start again."""
         self.log.lines.clear()
         self.machine.forget()
         self.runs.forget()

@@ -1,1 +1,1 @@
-"""What the points of a sweep amount to."""
+"""Sweeps as curves, crossovers and tables, and rooflines."""

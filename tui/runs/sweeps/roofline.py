@@ -17,7 +17,7 @@ from workloads.limits.ceilings import newest
 from workloads.protocol.results import Basis, Ceiling, Environment, RunResult, Setting, TorchDevice
 
 PLAIN = "float32"
-"""The precision whose limit is drawn where no run names another."""
+"""The precision whose limit is drawn if no run names another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +30,21 @@ class Roof:
 
     @property
     def words(self) -> str:
-        """``float32 peak``, of a measured one ``float32 ceiling``."""
+        """The name of the limit: ``float32 peak``, or ``float32 ceiling`` if it was measured."""
         return f"{self.name} {'ceiling' if self.basis == 'measured' else 'peak'}"
 
 
 @dataclass(frozen=True, slots=True)
 class RooflinePoint:
-    """A run that tells both its operations and its bytes."""
+    """A run with known operations and known bytes."""
 
     workload: str
     parameters: dict[str, Setting]
     flop_per_byte: float
-    """Arithmetic intensity, by the bytes that a call must move at the least."""
+    """Arithmetic intensity, from the least bytes that a call must move."""
     flop_per_s: float
     limit: float | None
-    """FLOP/s that its precision is held against; ``None`` where the memory was the nearer one."""
+    """FLOP/s limit of its precision; ``None`` if the memory is the nearer limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ class Roofline:
 
     device: str
     compute: tuple[Roof, ...]
-    """FLOP/s, the highest first."""
+    """Limits in FLOP/s, highest first."""
     memory: Roof | None
-    """Byte/s."""
+    """The memory's limit in byte/s."""
     points: tuple[RooflinePoint, ...]
 
     def roof(self, point: RooflinePoint) -> float | None:
-        """FLOP/s that are possible for a point; ``None`` where a limit is not known."""
+        """Return the attainable FLOP/s of a point; ``None`` if a limit is unknown."""
         compute = point.limit or next((roof.value for roof in self.compute), None)
         if compute is None or self.memory is None:
             return None
@@ -89,7 +89,7 @@ def build_roofline(state: RunsState, device: str) -> Roofline:
 
 
 def _find_newest_results(runs: Iterable[RunState], device: str) -> dict[object, RunResult]:
-    """Return the newest right result of each workload with each setting."""
+    """Return the newest correct result of each workload with each setting."""
     found: dict[object, RunResult] = {}
     for run in runs:
         result = run.result
@@ -102,7 +102,7 @@ def _find_newest_results(runs: Iterable[RunState], device: str) -> dict[object, 
 
 
 def _find_known_limits(results: Iterable[RunResult]) -> dict[str, tuple[Roof, str]]:
-    """Return the limits that results were held against, by name, each with its unit."""
+    """Return the limits that results refer to, by name, each with its unit."""
     found: dict[str, tuple[Roof, str]] = {}
     for result in results:
         rate = find_limited_rate(result)
@@ -119,7 +119,7 @@ def _find_roof(
     device: TorchDevice | None,
     ceilings: dict[str, Ceiling],
 ) -> Roof | None:
-    """Of a run, else of the hardware, else as it was measured."""
+    """Return the limit that a run names, else the hardware's peak, else the measured ceiling."""
     if name in known:
         return known[name][0]
     limit = limits.hardware_limit(device, kind, 1.0) if device is not None else None

@@ -1,4 +1,4 @@
-"""What a sweep has found so far: curves, where devices overtake, a table, and gaps. Pure."""
+"""The findings of a sweep so far: curves, crossovers, a table, and gaps. Pure."""
 
 from __future__ import annotations
 
@@ -35,44 +35,44 @@ from workloads.protocol.results import (
 )
 
 Runs = Mapping[str, RunState | None]
-"""Of one point, by device."""
+"""The runs of one point, by device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
-    """Where one device overtakes another as the size grows."""
+    """The place where one device overtakes another as the size grows."""
 
     device: str
     over: str
     after: float
-    """The last place at which it is slower for certain."""
+    """The last place where it is certainly slower."""
     by: float
-    """The first place at which it is faster for certain."""
+    """The first place where it is certainly faster."""
     place: float
-    """Where the lines between the medians cross, by ratios: drawn, not measured."""
+    """Where the lines between the medians cross, by ratios: interpolated, not measured."""
     variant: str = ""
     """The other swept settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepLimit:
-    """What the rates of a device are held against."""
+    """A limit for the rates of a device."""
 
     device: str
     name: str
     value: float
     unit: str
-    """Of the rate: FLOP/s or byte/s."""
+    """Unit of the rate: FLOP/s or byte/s."""
     basis: Basis
 
     @property
     def words(self) -> str:
-        """``cuda:0 float32 peak``, of a measured one ``cpu float32 ceiling``."""
+        """The limit's name: ``cuda:0 float32 peak``, or ``cpu float32 ceiling`` if measured."""
         return f"{self.device} {self.name} {'ceiling' if self.basis == 'measured' else 'peak'}"
 
 
 def choose_axis(sweep: Sweep) -> str:
-    """Return the swept number with the most values; empty where none is a number."""
+    """Return the swept numeric parameter with the most values; empty if none is numeric."""
     numbers = [
         name
         for name in sweep.texts
@@ -99,10 +99,10 @@ def find_limits(runs: Iterable[RunState | None], unit: str) -> tuple[SweepLimit,
 
 
 def compute_speed_up(ours: RunState | None, theirs: RunState | None) -> float | None:
-    """Their time over ours.
+    """Return their time divided by ours.
 
     Returns:
-        ``None`` where one is lacking or wrong, or each had a size of its own.
+        The ratio; ``None`` if a result is missing or wrong, or if the sizes differ.
     """
     mine, other = get_timed_result(ours), get_timed_result(theirs)
     if mine is None or other is None or not are_comparable(mine, other):
@@ -123,7 +123,7 @@ def format_settings(sweep: Sweep, point: Mapping[str, Setting], without: str = "
 
 
 def compare_speed(ours: RunResult | None, theirs: RunResult | None) -> int | None:
-    """1 if ours is faster, -1 if slower, 0 where the intervals overlap; ``None`` if not known."""
+    """Return 1 if ours is faster, -1 if slower, 0 if intervals overlap, ``None`` if unknown."""
     if ours is None or theirs is None or ours.time is None or theirs.time is None:
         return None
     if not are_comparable(ours, theirs):
@@ -136,15 +136,15 @@ def compare_speed(ours: RunResult | None, theirs: RunResult | None) -> int | Non
 
 
 def describe_decided(axis: str, places: Sequence[float], decided: Mapping[float, int]) -> str:
-    """Say where a device is faster for certain, and where nothing is decided.
+    """Describe where a device is certainly faster, and where nothing is decided.
 
     Args:
-        axis: the name of what runs from left to right.
-        places: all that were compared, ascending.
-        decided: those with a verdict, all the same one; at least one.
+        axis: name of the horizontal axis.
+        places: all compared places, ascending.
+        decided: at least one place with a verdict; all verdicts are the same.
 
     Returns:
-        ``from n=128; undecided below``, or where what is decided is in pieces, each of them.
+        ``from n=128; undecided below``, or a list if the decided places are not contiguous.
     """
     first, last = min(decided), max(decided)
     inside = [place for place in places if first <= place <= last]
@@ -165,7 +165,7 @@ def describe_decided(axis: str, places: Sequence[float], decided: Mapping[float,
 
 
 class Curves:
-    """The points as curves: one for each device and each setting of what is not the axis."""
+    """The points as curves: one for each device and each setting of the other parameters."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class Curves:
             self._places.sort(key=lambda place: place if isinstance(place, float) else 0.0)
 
     def charts(self) -> tuple[tuple[Chart, ...], tuple[Crossover, ...]]:
-        """Time, rate and speed-up, and where one device overtakes the other."""
+        """Return the charts of time, rate and speed-up, and the crossovers of devices."""
         over = self._axis or "settings"
         times = [self._series(device, variant, get_median, "s") for device, variant in self._keys()]
         found = [self._chart("time", f"time over {over}", times)]
@@ -256,7 +256,7 @@ class Curves:
         )
 
     def _crossing(self, device: str, base: str, variant: str) -> tuple[list[Crossover], str]:
-        """Where the device begins to be faster, and the same in words."""
+        """Return the crossovers from which the device is faster, and their description."""
         signs: list[tuple[float, int]] = []
         for place in self._places:
             runs = self._runs.get((variant, place), {})
@@ -288,7 +288,7 @@ class Curves:
         return found, "; ".join(words)
 
     def _meeting(self, device: str, base: str, variant: str, after: float, by: float) -> float:
-        """Where the lines between the medians cross between two places, by ratios."""
+        """Return where the lines between the medians cross between two places, by ratios."""
         ratios: list[tuple[float, float]] = []
         for place in self._places:
             runs = self._runs.get((variant, place), {})
@@ -310,14 +310,14 @@ class SweepResult:
 
     workload: str
     axis: str
-    """The parameter that runs from left to right; empty where none is a number."""
+    """The parameter on the horizontal axis; empty if none is numeric."""
     devices: tuple[str, ...]
     points: tuple[tuple[dict[str, Setting], dict[str, RunState | None]], ...]
     charts: tuple[Chart, ...]
     table: Table
     crossovers: tuple[Crossover, ...]
     limits: tuple[SweepLimit, ...]
-    """What the rates are held against, in the unit of their chart."""
+    """Limits of the rates, in the unit of their chart."""
     unavailable: dict[str, str]
     done: int
     wanted: int
@@ -326,7 +326,7 @@ class SweepResult:
 
 
 def collect_sweep(state: RunsState, workload: str, devices: Sequence[str]) -> SweepResult | None:
-    """Return the present sweep of a workload on some torch devices; ``None`` where it has none."""
+    """Return the present sweep of a workload on some torch devices; ``None`` if it has none."""
     sweep = state.sweeps.get(workload)
     if sweep is None:
         return None
@@ -363,10 +363,9 @@ def collect_sweep(state: RunsState, workload: str, devices: Sequence[str]) -> Sw
 
 
 def choose_shown_point(found: SweepResult) -> tuple[dict[str, Setting], Runs] | None:
-    """Return the point that represents the sweep in one line; ``None`` before any has ended.
+    """Return the point that represents the sweep in one line; ``None`` before the first end.
 
-    Of the points with a time, the one that ended last on all devices, so that its figures can be
-    held against each other.
+    It is the timed point that ended last on all devices, so that its figures can be compared.
     """
     ended = [(point, runs) for point, runs in found.points if any(map(_get_result, runs.values()))]
     return max(reversed(ended), key=lambda item: _rank_runs(item[1]), default=None)
@@ -423,7 +422,7 @@ def _format_state(run: RunState | None) -> str:
 
 
 def _find_gaps(sweep: Sweep, points: Sequence[tuple[dict[str, Setting], Runs]]) -> dict[str, str]:
-    """Why points have no time, by device and setting."""
+    """Return the reasons for points without a time, by device and setting."""
     return {
         f"charts.time.{device} {format_settings(sweep, point)}": format_end(
             run.result.status, run.result.reason
@@ -435,7 +434,7 @@ def _find_gaps(sweep: Sweep, points: Sequence[tuple[dict[str, Setting], Runs]]) 
 
 
 def format_sweep_progress(found: SweepResult) -> str:
-    """How far it is: ``3 of 12 runs``, and what did not end well."""
+    """Format the progress of a sweep: ``3 of 12 runs``, and the runs that ended badly."""
     words = f"{found.done} of {quantity(float(found.wanted))} runs"
     states = [
         run.result.status

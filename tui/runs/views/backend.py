@@ -1,4 +1,4 @@
-"""What the backend pane says: switches, and what switching them did. Pure."""
+"""The text of the backend pane: switches, and the effect of each. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tui.runs.state.state import RunsState
 from workloads.protocol.results import Comparison, FlagInfo, Verdict
 
 INTERVAL_MOST = 80
-"""Cells of the line that a ratio is drawn on."""
+"""Most cells of the line that shows a ratio."""
 BACKENDS = {"cudnn": "cuDNN", "mkldnn": "oneDNN"}
-"""Backends by the first part of a flag's name, as they are written."""
+"""Spelling of the backends, by the first part of a flag's name."""
 
 STYLES: dict[Verdict, TextStyle] = {
     "faster": TextStyle.GOOD,
@@ -26,13 +26,13 @@ STYLES: dict[Verdict, TextStyle] = {
 
 
 def format_backend_name(flag: str) -> str:
-    """``cudnn.benchmark`` is a switch of cuDNN."""
+    """Return the name of a flag's backend: ``cudnn.benchmark`` belongs to cuDNN."""
     prefix = flag.partition(".")[0]
     return BACKENDS.get(prefix, prefix)
 
 
 def list_switches(state: RunsState) -> tuple[FlagInfo, ...]:
-    """Return the flags that have an effect here; those of the selected device's kind first."""
+    """Return the flags that have an effect here; those for the selected device's kind first."""
     if state.machine.environment is None:
         return ()
     kind = state.machine.selected_device.torch or ""
@@ -42,7 +42,7 @@ def list_switches(state: RunsState) -> tuple[FlagInfo, ...]:
 
 
 def list_newest(state: RunsState) -> tuple[CompareState, ...]:
-    """Return the newest comparison per flag, workload and device, the newest first."""
+    """Return the latest comparison per flag, workload and device, newest first."""
     found: dict[tuple[str, str, str], CompareState] = {}
     for compared in reversed(state.comparisons.values()):
         request = compared.request
@@ -55,7 +55,7 @@ def list_newest(state: RunsState) -> tuple[CompareState, ...]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The pane's lines, and which of them holds the switch under the cursor."""
+    """The pane's lines, and the number of the line with the switch under the cursor."""
 
     lines: list[Line]
     cursor_line: int = 0
@@ -64,14 +64,14 @@ class View:
 def build_view(
     state: RunsState, cursor: str | None, cells: int, *, focused: bool = True, rows: int = 0
 ) -> View:
-    """Everything the pane shows, or one line for each comparison.
+    """Build the pane's full text, or one line for each comparison.
 
     Args:
-        state: of the runs.
+        state: the state of the runs.
         cursor: name of the flag under the cursor.
         cells: width of a line.
-        focused: keys arrive here: the cursor is drawn, and what has no room can be scrolled to.
-        rows: of the pane, where they are few; zero for as many as it takes.
+        focused: the pane has the focus: it shows the cursor, and can scroll.
+        rows: rows of the pane, if they are limited; zero for no limit.
     """
     if state.machine.environment is None:
         return View([line(Span(explain_waiting(state), TextStyle.QUIET))])
@@ -98,9 +98,9 @@ def _build_view(
     more: int | None = None,
     drawn: int = 0,
 ) -> View:
-    """All of it, the first ``drawn`` comparisons with their interval as a picture.
+    """Build the text; draw the intervals of the first ``drawn`` comparisons.
 
-    With ``more`` it is a line for each comparison, and so many more for the first.
+    With ``more``, each comparison has one line, and the first has that many more.
     """
     groups: dict[str, list[FlagInfo]] = {}
     for flag in list_switches(state):
@@ -133,14 +133,14 @@ def _build_view(
 
 
 def explain_waiting(state: RunsState) -> str:
-    """Why there are no switches yet."""
+    """Explain why there are no switches yet."""
     if state.runner.status in ("unusable", "ended"):
         return "no switches: the runner is not usable"
     return "the switches are known when torch is imported"
 
 
 def _sort_comparisons(state: RunsState, cursor: str | None) -> list[CompareState]:
-    """Sort comparisons: running ones, then the flag under the cursor, then the newest."""
+    """Sort comparisons: running ones, then those of the flag under the cursor, then by age."""
     return sorted(
         list_newest(state),
         key=lambda compared: (
@@ -151,14 +151,14 @@ def _sort_comparisons(state: RunsState, cursor: str | None) -> list[CompareState
 
 
 def format_switch(flag: FlagInfo, state: RunsState, cursor: str | None) -> Line:
-    """Return a switch as it is drawn: ``[x] enabled``."""
+    """Draw a switch: ``[x] enabled``."""
     on = state.flags.get(flag.name, flag.default)
     style = TextStyle.CURSOR if flag.name == cursor else TextStyle.PLAIN
     return (Span(f"[{'x' if on else ' '}] {flag.title}", style),)
 
 
 def idle_lines(state: RunsState, cells: int) -> list[Line]:
-    """One line for each backend whose flags have no effect here, with the reason."""
+    """Return a line for each backend whose flags have no effect here, with the reason."""
     reasons: dict[str, dict[str, None]] = {}
     for flag in state.machine.environment.flags if state.machine.environment else ():
         if flag.unavailable is not None:
@@ -175,13 +175,13 @@ def idle_lines(state: RunsState, cells: int) -> list[Line]:
 def comparison_lines(
     state: RunsState, compared: CompareState, cells: int, *, drawn: bool = True
 ) -> list[Line]:
-    """One comparison: what was switched, what that did, what it cost.
+    """Return the lines of one comparison: the switched flag, its effect, and its cost.
 
     Args:
-        state: of the runs.
+        state: the state of the runs.
         compared: the comparison.
         cells: width of a line.
-        drawn: with the ratio's interval as a picture.
+        drawn: draw the interval of the ratio.
     """
     parts = [_format_subject(state, compared), *_format_outcome(compared)]
     comparison = compared.comparison
@@ -194,7 +194,7 @@ def comparison_lines(
 
 
 def _interval_lines(comparison: Comparison | None, cells: int) -> list[Line]:
-    """Return the ratio with its interval as a picture."""
+    """Draw the ratio and its interval."""
     if comparison is None or not comparison.ratio:
         return []
     room = min(cells - 2, INTERVAL_MOST)
@@ -203,10 +203,10 @@ def _interval_lines(comparison: Comparison | None, cells: int) -> list[Line]:
 
 
 def format_headline(state: RunsState, compared: CompareState, cells: int) -> Line:
-    """One comparison on one line: what was switched and what that did, as far as there is room."""
+    """Format one comparison as one line: the switched flag and its effect, as far as they fit."""
     what = _format_subject(state, compared)
     outcome = next(iter(_format_outcome(compared)), ())
-    # The interval goes before the words of the verdict are cut.
+    # Drop the interval before cutting the words of the verdict.
     for said in (outcome, outcome[:-1] or outcome):
         joined = (*what, Span("  "), *said)
         if width(joined) <= cells:
@@ -215,7 +215,7 @@ def format_headline(state: RunsState, compared: CompareState, cells: int) -> Lin
 
 
 def collect_warnings(compared: CompareState) -> tuple[str, ...]:
-    """Return the comparison's own warnings and the device's, such as throttling."""
+    """Return the warnings of the comparison and of the device, such as throttling."""
     own = compared.comparison.warnings if compared.comparison else ()
     return own + (compared.conditions.warnings if compared.conditions else ())
 
@@ -233,12 +233,12 @@ def _format_subject(state: RunsState, compared: CompareState) -> Line:
 
 
 def format_on_off(setting: bool) -> str:
-    """Return a switch's setting in a word."""
+    """Return the word for a switch's setting."""
     return "on" if setting else "off"
 
 
 def _format_outcome(compared: CompareState) -> list[Line]:
-    """Return the verdict or why there is none; of what goes on, how far it is."""
+    """Return the verdict, the reason for its absence, or the progress of a running comparison."""
     comparison, progress = compared.comparison, compared.progress
     if not compared.done and progress is None and comparison is None:
         return [(Span("queued", TextStyle.QUIET),)]
@@ -262,7 +262,7 @@ def _format_outcome(compared: CompareState) -> list[Line]:
 
 
 def format_unfinished(comparison: Comparison) -> list[Line]:
-    """How a comparison ended that did not come to its end, why, and what its pairs say so far."""
+    """Describe how and why a comparison ended early, and the result of its pairs so far."""
     words: str = comparison.status
     reason = comparison.reason or ""
     style = TextStyle.BAD if comparison.status == "failed" else TextStyle.NOTE
@@ -282,14 +282,14 @@ def _format_step(comparison: Comparison | None, phase: str) -> str:
 
 
 def format_verdict(comparison: Comparison, hint: str = "c runs more pairs") -> Line:
-    """``1.43x faster (1.40–1.47, 5 of 5 pairs)``, ``unclear: 1.02x the speed of off (…)``.
+    """Format the verdict: ``1.43x faster (1.40–1.47, 5 of 5 pairs)``.
 
-    Faster or slower is the second setting, by at least one time. Where it is neither, the ratio
-    is the second setting's speed over that of the first, which is named.
+    The second setting is faster or slower, by a ratio of at least 1. If it is neither, the ratio
+    is the second setting's speed over that of the first, and the text names the first.
 
     Args:
-        comparison: so far or done.
-        hint: what to do about an unclear one.
+        comparison: unfinished or done.
+        hint: advice after an unclear verdict.
     """
     times, interval = _format_times(comparison)
     if not times:
@@ -303,7 +303,7 @@ def format_verdict(comparison: Comparison, hint: str = "c runs more pairs") -> L
 
 
 def _format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
-    """``1.43x faster`` or ``1.02x the speed of off``, and the interval of that number."""
+    """Format the ratio, ``1.43x faster`` or ``1.02x the speed of off``; return its interval too."""
     ratio, interval, word = comparison.ratio, comparison.ci95, comparison.verdict
     if ratio is None or ratio <= 0:
         return "", None
@@ -317,7 +317,7 @@ def _format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | No
 
 
 def format_interval(low: float, high: float) -> str:
-    """Format an interval of ratios: ``1.40–1.47``, with digits that tell the ends apart."""
+    """Format an interval of ratios: ``1.40–1.47``, with digits enough to distinguish its ends."""
     if high >= 1e6 or low < 0.01 * high:
         return f"{low:.3g}{glyphs.GLYPHS.dash}{high:.3g}"
     decimals = 2 if high < 10 else 1 if high < 100 else 0
@@ -327,7 +327,7 @@ def format_interval(low: float, high: float) -> str:
 
 
 def _format_medians(comparison: Comparison) -> Line:
-    """Medians of both settings."""
+    """Format the medians of both settings."""
     if all(arm.median_s is None for arm in comparison.arms):
         return ()
     halves = [
@@ -337,7 +337,7 @@ def _format_medians(comparison: Comparison) -> Line:
 
 
 def _format_cost(comparison: Comparison, *, done: bool) -> list[Line]:
-    """Return the first calls, and the number of calls that pays for a dearer one."""
+    """Return the first calls' times, and the number of calls that repays the slower first call."""
     first_a, first_b = (arm.first_call_s for arm in comparison.arms)
     if first_a is None or first_b is None:
         return []
@@ -346,7 +346,7 @@ def _format_cost(comparison: Comparison, *, done: bool) -> list[Line]:
     if not done:
         return words
     if calls is not None:
-        # The faster setting has the dearer first call: with benchmark on, for its search.
+        # The faster setting has the slower first call: with benchmark on, it includes the search.
         what = "search costs" if comparison.flag == "cudnn.benchmark" else "first call costs"
         extra = text.seconds(abs(first_b - first_a))
         pays = text.count(max(1, round(calls)), "call")

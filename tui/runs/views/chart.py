@@ -1,4 +1,4 @@
-"""What a workload has found, as lines: its charts, the findings of a study, a sweep. Pure."""
+"""A workload's findings as lines: charts, a study's figures and tables, a sweep. Pure."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from workloads.protocol.results import Cell, Chart, DataColumn, Figure, RunResul
 MOST_LABEL = 28
 LEAST_BAR = 8
 BARS_FROM = 30
-"""Cells below which steps are a table."""
+"""Least cells for bars; narrower charts of steps are tables."""
 CHART_GAP = 3
 WIDE = 50
-"""Cells that each of two plots has at least where they stand side by side."""
+"""Least cells of each plot when two are side by side."""
 TOLD_ELSEWHERE = ("limit", "time.ci95_s")
-"""Absences that have a line of their own."""
+"""Paths of absent figures that other lines explain."""
 _FINDINGS = ("figures.", "tables.", "charts.")
-"""Where absences begin that stand beside the findings themselves."""
+"""Prefixes of paths whose absence is explained beside the findings."""
 _ABSENT = {
     "time.median_s": "median",
     "time.p95_s": "p95",
@@ -67,13 +67,13 @@ _ABSENT = {
     "memory.workspace": "cuBLAS workspace",
     "memory.process_peak": "process peak",
 }
-"""Words for what a run may lack, by the dotted path of ``unavailable``."""
+"""Names of figures that a run may lack, by the dotted path in ``unavailable``."""
 DRAWN = ("time", "rate")
-"""The charts that are drawn; the speed-up stands in the table, and its crossings in both."""
+"""The plotted charts; the table has the speed-up, and both have its crossovers."""
 
 
 def draw_bar(share: float, cells: int) -> str:
-    """Return a bar from the left; a share above zero is never drawn as none."""
+    """Draw a bar from the left; a share above zero is always visible."""
     steps = glyphs.GLYPHS.horizontal
     filled = max(0.0, min(1.0, share)) * cells * len(steps)
     whole, part = divmod(math.ceil(filled) if 0 < filled < 1 else round(filled), len(steps))
@@ -82,10 +82,10 @@ def draw_bar(share: float, cells: int) -> str:
 
 
 def bar_lines(chart: Chart, cells: int) -> list[Line]:
-    """Each series with a bar for each step; series of one unit are drawn to one scale.
+    """Draw each series with a bar for each step; series of one unit share a scale.
 
     Args:
-        chart: of steps that have labels.
+        chart: a chart of labeled steps.
         cells: width of a line.
     """
     rows: list[Line] = []
@@ -115,7 +115,7 @@ def _draw_bar_block(chart: Chart, series: Series, highest: float, cells: int) ->
     rows = [line(title, Span(scale, TextStyle.QUIET))]
     for name, words, value in zip(labels, texts, series.values, strict=True):
         share = 0.0 if value is None else value / full
-        # A label that has no room stands on a line of its own, whole.
+        # A label that does not fit gets its own line.
         if cell_len(name) > label_cells:
             rows += [line("    ", *row) for row in paragraph(name, max(1, cells - 4))]
             name = ""
@@ -135,14 +135,14 @@ def curve_lines(
     levels: tuple[Level, ...] = (),
     events: tuple[Event, ...] = (),
 ) -> list[Line]:
-    """Return the title, and one plot for each unit, its curves in their own marks.
+    """Return the title, and one plot for each unit, with different marks for its curves.
 
     Args:
-        chart: over places, at least one of them.
+        chart: a chart over at least one place.
         cells: width of a line; at least :data:`LEAST_CELLS`.
         height: rows between the edges of a plot.
-        levels: limits, in the unit of the first series.
-        events: what is marked on the axis.
+        levels: limits to draw, in the unit of the first series.
+        events: places to mark on the axis.
     """
     rows: list[Line] = []
     title = clean(chart.title or chart.name)
@@ -171,12 +171,12 @@ def curve_lines(
         scale = scale_for([*values, *(level.value for level in lines)], unit)
         plot = Plot(across, Axis("", unit, scale), curves, lines, events, title)
         rows += plot_lines(plot, cells, height)
-        title = ""  # of all panels, above the first
+        title = ""  # one title above the first panel serves all
     return rows
 
 
 def _filter_known(series: Series) -> list[float]:
-    """Return the values that there are."""
+    """Return the values that are known."""
     return [value for value in series.values if value is not None and math.isfinite(value)]
 
 
@@ -188,15 +188,15 @@ def chart_lines(
     levels: tuple[Level, ...] = (),
     events: tuple[Event, ...] = (),
 ) -> list[Line]:
-    """Return the chart under its title with marks, or a table of points where it is narrow.
+    """Return the chart with its title and marks, or a table of points if the width is small.
 
     Args:
-        chart: to show.
-        unavailable: reasons by dotted path; those of this chart are told below it.
+        chart: the chart to show.
+        unavailable: reasons by dotted path; this chart's reasons are listed below it.
         cells: width of a line.
         height: rows between the edges of a plot.
-        levels: limits, in the unit of the first series; bars have none.
-        events: what is marked on the axis; of steps nothing.
+        levels: limits, in the unit of the first series; bars ignore them.
+        events: places to mark on the axis; charts of steps ignore them.
     """
     rows = paragraph(chart.title or chart.name, cells, TextStyle.STRONG)
     if not chart.places:
@@ -214,11 +214,11 @@ def chart_lines(
 
 
 def draw_beside(draw: Callable[[int, int], list[Line]], count: int, cells: int) -> list[Line]:
-    """Pictures side by side where each has :data:`WIDE` cells, else one below the other.
+    """Draw pictures side by side if each gets :data:`WIDE` cells, else one below the other.
 
     Args:
-        draw: makes one, from its number and its width.
-        count: how many there are.
+        draw: draws a picture from its number and its width.
+        count: number of pictures.
         cells: width of a line.
     """
     across = max(1, min(count, (cells + CHART_GAP) // (WIDE + CHART_GAP)))
@@ -241,7 +241,7 @@ def _points_as_table(chart: Chart, cells: int) -> list[Line]:
 
 
 def mark_lines(chart: Chart, cells: int) -> list[Line]:
-    """Return the notable marks of a chart."""
+    """List the marks of a chart."""
     return [
         line("  ", *row)
         for mark in chart.marks
@@ -252,7 +252,7 @@ def mark_lines(chart: Chart, cells: int) -> list[Line]:
 
 
 def build_point_table(chart: Chart) -> Table:
-    """Return the points of a chart as a table: a row for each place, a column for each series."""
+    """Tabulate the points of a chart: a row for each place, a column for each series."""
     columns = (DataColumn(chart.axis), *(DataColumn(item.name, item.unit) for item in chart.series))
     rows: list[tuple[Cell, ...]] = []
     for number, value in enumerate(chart.places):
@@ -265,12 +265,12 @@ def build_point_table(chart: Chart) -> Table:
 
 
 def finding_lines(result: RunResult, cells: int, *, drawn: bool = True) -> list[Line]:
-    """Figures, charts, tables and the log of a result.
+    """Return the figures, charts, tables and log of a result.
 
     Args:
-        result: finished or so far.
+        result: a finished or unfinished result.
         cells: width of a line.
-        drawn: charts as pictures; else as tables of their points.
+        drawn: plot the charts; if false, list their points in tables.
     """
     rows: list[Line] = []
     for name, figure in result.figures.items():
@@ -291,7 +291,7 @@ def finding_lines(result: RunResult, cells: int, *, drawn: bool = True) -> list[
 
 def _chart_as_points(chart: Chart, result: RunResult, cells: int) -> list[Line]:
     if _is_shown_in_table(chart, result.tables):
-        # A staircase is both; once in numbers is enough.
+        # A staircase is both a chart and a table; its numbers appear once.
         return mark_lines(chart, cells)
     rows = table_lines(build_point_table(chart), {}, cells)
     return rows + mark_lines(chart, cells)
@@ -306,7 +306,7 @@ def _is_shown_in_table(chart: Chart, tables: tuple[Table, ...]) -> bool:
 
 
 def figure_lines(name: str, figure: Figure, unavailable: dict[str, str], cells: int) -> list[Line]:
-    """Return a further figure of the workload, with what it is."""
+    """Return an additional figure of the workload, with its description."""
     if figure.value is None:
         reason = unavailable.get(f"figures.{name}", "not measured")
         about = f" ({figure.about})" if figure.about else ""
@@ -318,14 +318,14 @@ def figure_lines(name: str, figure: Figure, unavailable: dict[str, str], cells: 
 
 
 def format_absent_path(path: str) -> str:
-    """Return a dotted path of ``unavailable`` as words: ``time.p95_s`` is "p95"."""
+    """Return the name of a dotted path in ``unavailable``: "p95" for ``time.p95_s``."""
     if path in _ABSENT:
         return _ABSENT[path]
     return label(path.rpartition(".")[2], "s").replace(" per s", "/s")
 
 
 def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:
-    """Why figures are missing: what shares a reason shares a line."""
+    """Return the reasons for missing figures; figures with one reason share a line."""
     names: dict[str, list[str]] = {}
     for path, reason in unavailable.items():
         if path not in TOLD_ELSEWHERE and not path.startswith(_FINDINGS):
@@ -341,11 +341,11 @@ def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:
 
 
 def sweep_lines(found: SweepResult, sweep: Sweep, cells: int, height: int = HEIGHT) -> list[Line]:
-    """How far the sweep is, what came of it in words, its plots, its gaps and its table.
+    """Return a sweep's progress, its findings as text, its plots, its gaps and its table.
 
     Args:
         found: the sweep with its runs.
-        sweep: what was asked for.
+        sweep: the requested settings.
         cells: width of a line.
         height: rows of a plot.
     """
@@ -363,17 +363,17 @@ def sweep_lines(found: SweepResult, sweep: Sweep, cells: int, height: int = HEIG
 
 
 def crossing_lines(found: SweepResult, cells: int) -> list[Line]:
-    """Where one device overtakes the other, or that none does."""
+    """Return where one device overtakes the other, or that none does."""
     return [row for chart in found.charts for row in mark_lines(chart, cells)]
 
 
 def gap_lines(found: SweepResult, cells: int) -> list[Line]:
-    """Why points have no time."""
+    """Return the reasons for points without a time."""
     return reason_lines("charts.time", found.unavailable, cells)
 
 
 def plot_rows(found: SweepResult, cells: int, height: int = HEIGHT) -> list[Line]:
-    """Time and rate, side by side where there is room."""
+    """Plot time and rate, side by side if they fit."""
     charts = [chart for chart in found.charts if chart.name in DRAWN]
     return draw_beside(
         lambda number, room: _draw_sweep_chart(found, charts[number], room, height),

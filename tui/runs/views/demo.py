@@ -1,4 +1,4 @@
-"""A page of the demo: what a workload shows, its code, how its run goes, what came out. Pure."""
+"""A page of the demo: a workload's purpose, code, progress and findings. Pure."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 DEVICE_CELLS = 8
 LEAST_BAR = 12
-"""Cells below which a bar tells nothing."""
+"""Least cells of a readable bar."""
 SENTENCES = 2
-"""Of what to look for, before the code; the rest stands after it."""
+"""Sentences on what to look for before the code; the rest follow the code."""
 SPINNER = {False: "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", True: "|/-\\"}
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 
 
 def list_pages(state: RunsState, group: str) -> list[WorkloadInfo]:
-    """Return the workloads of a group, a page each."""
+    """Return the workloads of a group; each has a page."""
     return [info for info in state.catalogue if info.group == group]
 
 
 def explain_no_group(state: RunsState, group: str, cells: int) -> list[Line]:
-    """Which groups there are."""
+    """List the groups that exist."""
     names = ", ".join(dict.fromkeys(info.group for info in state.catalogue))
     return paragraph(f"There is no group {group}; there are {names}.", cells, TextStyle.BAD)
 
 
 def title_line(state: RunsState, group: str, number: int, cells: int) -> Line:
-    """Group, page and the workload's title."""
+    """Return the group, the page number and the workload's title."""
     found = list_pages(state, group)
     if not found:
         return line(Span(left(f" {group}", cells), TextStyle.CURSOR))
@@ -66,15 +66,15 @@ def headline_lines(
     tick: int = 0,
     large: bool = False,
 ) -> list[Line]:
-    """Return the running workload, and each device's time as a bar or what it waits for.
+    """Return the running workload, and for each device its time as a bar or its reason to wait.
 
     Args:
-        state: of the runs.
+        state: the state of the runs.
         info: the page's workload.
         cells: width of a line.
-        note: what else is to be said, last.
-        tick: counts on while something is waited for.
-        large: the page's number stands above in large digits.
+        note: a further remark, shown last.
+        tick: counter of the spinner, which advances while a run is pending.
+        large: large digits above already show the page's number.
     """
     rows = settings_lines(state, info, cells)
     heads = len(rows)
@@ -94,9 +94,9 @@ def headline_lines(
 
 
 def format_number(state: RunsState, info: WorkloadInfo) -> tuple[str, str]:
-    """Return the page's one number, in what digits can be drawn of, and what it is of.
+    """Return the page's main number, in characters that have large digits, and its label.
 
-    The speed-up where two devices have a time, else the one time; empty where there is none.
+    It is the speed-up if two devices have a time, else the only time; empty if there is none.
     """
     times = _find_times(_find_runs(state, info))
     if len(times) > 1:
@@ -114,7 +114,7 @@ def is_waiting(state: RunsState, info: WorkloadInfo) -> bool:
 
 
 def _find_runs(state: RunsState, info: WorkloadInfo) -> dict[str, RunState | None]:
-    """By device: the run that the page shows; of the devices that the workload is made for."""
+    """Return the shown runs by device, for the devices that the workload supports."""
     return {
         device: state.demo_run(info, device)
         for device in list_devices(state)
@@ -123,7 +123,7 @@ def _find_runs(state: RunsState, info: WorkloadInfo) -> dict[str, RunState | Non
 
 
 def _find_times(runs: dict[str, RunState | None]) -> dict[str, float]:
-    """Seconds of a call by device, where a run has ended with a time."""
+    """Return the seconds per call by device, for runs that ended with a time."""
     return {
         device: run.result.time.median_s
         for device, run in runs.items()
@@ -134,7 +134,7 @@ def _find_times(runs: dict[str, RunState | None]) -> dict[str, float]:
 def _device_lines(
     state: RunsState, info: WorkloadInfo, runs: dict[str, RunState | None], cells: int, tick: int
 ) -> list[Line]:
-    """Return a row for each device: its time as a bar to the longest, or its run's state."""
+    """Return a row for each device: its time as a bar scaled to the longest, or its run's state."""
     times = _find_times(runs)
     said = {device: _format_status(state, info, run, tick) for device, run in runs.items()}
     room = cells - DEVICE_CELLS - 2 - max((width(said[device]) for device in times), default=0)
@@ -151,7 +151,7 @@ def _device_lines(
 
 
 def settings_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
-    """Return the workload's parameters by name and value, and the user's other settings."""
+    """Return the workload's parameters, and the settings of the user that differ."""
     settings = parameters.get_defaults(info)
     named: list[Line] = [line(_format_setting(info, *each)) for each in settings.items()]
     default = Span("(the defaults)" if named else "no parameters", TextStyle.QUIET)
@@ -228,7 +228,7 @@ def _format_figures(result: RunResult) -> list[Span]:
 
 
 def page_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
-    """Explanation and code, then what each device's study has found."""
+    """Return the explanation and the code, then the findings on each device."""
     sentences = _SENTENCE.split(info.look_for)
     first, rest = " ".join(sentences[:SENTENCES]), " ".join(sentences[SENTENCES:])
     rows = [*paragraph(first, cells, label="Look for: "), ()]
@@ -269,7 +269,7 @@ _KIND = "kind"
 
 
 def code_lines(source: str, cells: int) -> list[Line]:
-    """Return the source as it stands; a line that is too long is wrapped, and plain."""
+    """Return the source unchanged, except that long lines are wrapped and not colored."""
     rows: list[Line] = []
     for plain, drawn in zip(source.splitlines(), _highlight(source), strict=True):
         fits = width(drawn) <= cells
@@ -278,7 +278,7 @@ def code_lines(source: str, cells: int) -> list[Line]:
 
 
 class TokenKinds(SyntaxTheme):
-    """Mark each token with its kind instead of a colour, which the screen chooses."""
+    """A theme that marks each token with its kind; the screen chooses the color."""
 
     def get_style_for_token(self, token_type: tuple[str, ...]) -> Style:
         for kind, style in _KINDS:

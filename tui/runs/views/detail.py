@@ -1,4 +1,4 @@
-"""Everything that is known of one workload: what it is, and each device's figures. Pure."""
+"""All facts on one workload: its description, and its figures on each device. Pure."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _INTERVAL_CELLS = 70
 
 
 def detail_lines(state: RunsState, workload: str | None, cells: int, height: int = 9) -> list[Line]:
-    """All of it: what came of it, its plots, what to look for, what it is, and every figure.
+    """Return the whole detail: outcome, plots, what to look for, description and every figure.
 
     Args:
-        state: of the runs.
-        workload: its name.
+        state: the state of the runs.
+        workload: name of the workload.
         cells: width of a line.
         height: rows of a plot.
     """
@@ -48,12 +48,12 @@ def detail_lines(state: RunsState, workload: str | None, cells: int, height: int
     rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
     skipped = skipped_lines(state, info, cells)
     if found is not None and not skipped:
-        # How far the sweep is stands beside the title: rows are dear above a plot.
+        # The sweep's progress is beside the title, to save rows above the plot.
         rows[-1:] = flow([rows[-1], came.pop(0)], cells, gap="   ")
     rows += skipped
     about = [*paragraph(info.about, cells), ()]
     look_for = [*paragraph(info.look_for, cells, label="Look for: "), ()]
-    # Before a run one has to know what it is; after it, what its figures tell.
+    # Before a run, users need the description first; after it, the meaning of the figures.
     rows += [*came, *look_for, *about] if came else [*about, *look_for]
     if info.needs:
         rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
@@ -66,7 +66,7 @@ def detail_lines(state: RunsState, workload: str | None, cells: int, height: int
 def _outcome_lines(
     state: RunsState, info: WorkloadInfo, found: SweepResult | None, cells: int, height: int
 ) -> list[Line]:
-    """Return the results at a glance and their plots, or those of the sweep, and a blank line."""
+    """Return the results' summary and plots, or the sweep's, and a blank line."""
     if found is not None:
         return [*sweep_lines(found, state.sweeps[info.name], cells, height), ()]
     runs = {device: state.latest_run(info.name, device) for device in list_devices(state)}
@@ -88,7 +88,7 @@ def _outcome_lines(
 
 
 def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
-    """Why a run leaves the selected GPU out, where torch does not see it."""
+    """Explain why a run leaves out the selected GPU, if torch does not see it."""
     gpu = state.machine.gpu_column
     if gpu is None or gpu.torch or not gpu.unpaired or "cuda" not in info.devices:
         return []
@@ -97,7 +97,7 @@ def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line
 
 
 def get_present_settings(state: RunsState, info: WorkloadInfo) -> dict[str, Setting]:
-    """Return the table's settings of the workload; swept parameters as they were typed."""
+    """Return the workload's settings in the table; swept parameters as typed."""
     sweep = state.sweeps.get(info.name)
     if sweep is not None:
         return {**sweep.points[0], **sweep.texts}
@@ -105,7 +105,7 @@ def get_present_settings(state: RunsState, info: WorkloadInfo) -> dict[str, Sett
 
 
 def parameter_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
-    """Each parameter with its value, what it is and what it may be set to."""
+    """Describe each parameter: its value, its meaning and its allowed values."""
     if not info.parameters:
         return [line(Span("no parameters", TextStyle.QUIET)), ()]
     present = get_present_settings(state, info)
@@ -127,7 +127,7 @@ def parameter_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Li
 
 
 def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
-    """Return the lines that are timed, as they stand in the source."""
+    """Return the source lines that are timed."""
     rows = [line(Span("What is timed", TextStyle.STRONG))]
     for source in info.code.splitlines():
         rows += verbatim(source, cells, TextStyle.KEY)
@@ -137,7 +137,7 @@ def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
 def device_lines(
     state: RunsState, info: WorkloadInfo, device: str, cells: int, found: SweepResult | None = None
 ) -> list[Line]:
-    """Return the run on one device, whatever its state; of a sweep the one that ended last."""
+    """Return the run on one device in any state; for a sweep, the run that ended last."""
     if found is not None:
         run = find_latest(found, device)
         sweep = state.sweeps[info.name]
@@ -168,7 +168,7 @@ def device_lines(
 
 
 def _run_lines(state: RunsState, run: RunState, cells: int, *, told: bool) -> list[Line]:
-    """Every figure of a run; its warnings too, unless they are told above."""
+    """Return every figure of a run, and its warnings unless they are shown above."""
     if run.result is None:
         if run.so_far is None:
             words = format_state(run)
@@ -186,7 +186,7 @@ def _run_lines(state: RunsState, run: RunState, cells: int, *, told: bool) -> li
 
 
 def format_earlier(state: RunsState, one: EarlierResult) -> str:
-    """``2.71 ms ±0.4%, 2 d ago with driver 580.65, torch 2.13.0``."""
+    """Format an earlier result: ``2.71 ms ±0.4%, 2 d ago with driver 580.65, torch 2.13.0``."""
     now = state.machine.sample.at if state.machine.sample else state.earlier.at
     software = [f"driver {one.driver}"] if one.driver else []
     software += [f"torch {one.torch}"] if one.torch else []
@@ -195,7 +195,7 @@ def format_earlier(state: RunsState, one: EarlierResult) -> str:
 
 
 def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
-    """How it compares with earlier sessions, drawn where an interval is known."""
+    """Compare a run with earlier sessions, with a picture if the interval is known."""
     found = run.against
     if found is None:
         return []
@@ -220,7 +220,7 @@ def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
 
 
 def flag_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
-    """Return the flags it ran under, where they are not the present ones."""
+    """Return the flags of the run that differ from the present ones."""
     changed = find_changed_flags(state, run)
     if not changed:
         return []
@@ -231,13 +231,13 @@ def flag_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
 
 
 def format_for_clipboard(state: RunsState, workload: str | None, cells: int = 100) -> str:
-    """Return the detail as plain text for the clipboard, with what the figures depend on."""
+    """Return the detail as plain text for the clipboard, with the conditions of the figures."""
     rows = ["".join(span.text for span in row) for row in detail_lines(state, workload, cells)]
     return "\n".join([*rows, "", *format_conditions(state, cells)]) + "\n"
 
 
 def format_conditions(state: RunsState, cells: int) -> list[str]:
-    """Host, driver, torch and threads in words."""
+    """Return host, driver, torch and threads as text."""
     known: list[tuple[str, object]] = [("GPU", SIMULATED)] if state.machine.simulated else []
     if state.machine.sample:
         known += [

@@ -1,4 +1,4 @@
-"""What the detail pane plots of several workloads: a group's bars, a device's roofline. Pure."""
+"""Plots of several workloads in the detail pane: a group's bars, a device's roofline. Pure."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ TIME_CELLS = 8
 
 
 def group_lines(state: RunsState, group: str, names: Sequence[str], cells: int) -> list[Line]:
-    """Bars of the time of a call for each workload of a group that has been timed.
+    """Draw bars of the time per call for each timed workload of a group.
 
-    Each workload has a scale of its own: its slowest device's bar is full.
+    Each workload has its own scale: the bar of its slowest device is full.
 
     Args:
-        state: of the runs.
-        group: its name.
-        names: its workloads.
+        state: the state of the runs.
+        group: name of the group.
+        names: names of its workloads.
         cells: width of a line.
     """
     where = list_devices(state)
@@ -80,7 +80,7 @@ def group_lines(state: RunsState, group: str, names: Sequence[str], cells: int) 
 def _draw_bars(
     name: str, runs: dict[str, RunState | None], cells: int, label_cells: int
 ) -> list[Line]:
-    """Return the workload with its speed-up, and below it a bar for each device that has a time."""
+    """Return the workload with its speed-up, and below it a bar for each timed device."""
     times = {device: time for device, run in runs.items() if (time := get_median(run))}
     full = max(times.values())
     base = choose_base_device(list(times))
@@ -104,7 +104,7 @@ def _draw_bars(
 
 
 def choose_roofline_device(state: RunsState) -> str:
-    """Return the device of the shown roofline: the selected one, else the GPU column's."""
+    """Return the device of the shown roofline: the selected device, else the GPU column's."""
     gpu = state.machine.gpu_column
     return state.machine.selected_device.torch or (gpu.torch if gpu else None) or "cpu"
 
@@ -112,12 +112,12 @@ def choose_roofline_device(state: RunsState) -> str:
 def roofline_lines(
     state: RunsState, device: str, selected: str | None, cells: int, height: int = HEIGHT
 ) -> list[Line]:
-    """Return the plot, the limits with where they are from, and every point in figures.
+    """Return the plot, the limits with their sources, and the figures of every point.
 
     Args:
-        state: of the runs.
-        device: torch's name of it.
-        selected: the workload whose points are told apart.
+        state: the state of the runs.
+        device: torch's name of the device.
+        selected: the workload whose points are highlighted.
         cells: width of a line.
         height: rows of the plot.
     """
@@ -148,7 +148,7 @@ def _build_roofline_plot(found: Roofline, selected: str | None) -> Plot:
     top = max([roof.value for roof in found.compute] + values)
     upright = Scale(below(min(values) / 2), above(top * 1.01), True)
     names = dict.fromkeys(point.workload for point in found.points)
-    # The selected one first: it has the first mark, and stands first in the legend.
+    # The selected workload first: it gets the first mark, and leads the legend.
     order = sorted(names, key=lambda name: name != selected)
     curves = [_make_curve(name, number, found) for number, name in enumerate(order)]
     levels = [
@@ -185,7 +185,7 @@ def _format_roof(roof: Roof, unit: str) -> str:
 
 
 def _limit_lines(found: Roofline, cells: int) -> list[Line]:
-    """Return the slope and the flat parts in figures, or why they are not drawn."""
+    """Return the figures of the slope and the flat parts, or the reason for their absence."""
     rows: list[Line] = []
     if found.memory is None:
         words = (

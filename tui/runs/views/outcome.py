@@ -1,4 +1,4 @@
-"""What came of a run: at a glance, as the detail begins, and every figure of one result. Pure."""
+"""The outcome of a run: a summary at the top of the detail, and every figure below. Pure."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from workloads.protocol.results import Check, Limit, RunResult, Timing
 DEVICE_CELLS = 8
 TIME_CELLS, RATE_CELLS = 8, 16
 SPREAD = "<0.1%"
-"""The longest spread of a measurement to be kept, after its sign."""
+"""The longest text of a spread, without its sign."""
 BAR_CELLS = (10, 40)
-"""Least and most cells of the bar of a share."""
+"""Least and most cells of a bar that shows a share."""
 BLOCKS_FROM = 3
 BLOCKS_HEIGHT, BLOCKS_MOST = 4, 100
-"""Rows of the plot of the blocks, and its most cells."""
+"""Rows and most cells of the plot of the blocks."""
 STATUS_STYLES = {
     "ok": TextStyle.GOOD,
     "failed": TextStyle.BAD,
@@ -63,15 +63,15 @@ STATUS_STYLES = {
 
 
 def outcome_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]:
-    """Each device's result in a few lines, and how the devices compare.
+    """Summarize each device's result in a few lines, and compare the devices.
 
     Args:
-        runs: by device, of one workload; those that there are not are left out.
+        runs: runs of one workload by device; ``None`` values are skipped.
         cells: width of a line.
     """
     results = [(run.result or run.so_far) for run in runs.values() if run is not None]
     limits = [result.limit for result in results if result is not None and result.limit]
-    # Bars of one length: they are read beside each other.
+    # All bars have one length, because users compare them.
     words = max((cell_len(format_limit_share(limit)) for limit in limits), default=0)
     rows: list[Line] = []
     for device, run in runs.items():
@@ -100,7 +100,7 @@ def _device_lines(device: str, run: RunState, cells: int, limit_cells: int) -> l
 
 
 def format_state(run: RunState) -> Span:
-    """Return the progress, or how it ended where that is not well; empty when done."""
+    """Return the progress of a run, or its bad end; empty after a good end."""
     if run.result is None:
         if run.progress is None:
             return Span("queued", TextStyle.QUIET)
@@ -143,7 +143,7 @@ def _figure_lines(
 
 
 def _limit_rows(limit: Limit | None, indent: int, cells: int, limit_cells: int) -> list[Line]:
-    """Return the share as a bar and in words; without the bar where it has no room."""
+    """Return the share as a bar and as text; omit the bar if it does not fit."""
     if limit is None:
         return []
     style = TextStyle.BAD if limit.exceeded else TextStyle.PLAIN
@@ -151,13 +151,13 @@ def _limit_rows(limit: Limit | None, indent: int, cells: int, limit_cells: int) 
     room = min(BAR_CELLS[1], cells - indent - limit_cells - 2)
     if room < BAR_CELLS[0]:
         return flow([(told,)], cells, indent="  ")
-    # Beside the figures the line has its indent already.
+    # Beside the figures, the line is already indented.
     lead = " " if indent > DEVICE_CELLS + 4 else " " * indent
     return [line(lead, *draw_share_bar(limit, room), "  ", told)]
 
 
 def draw_share_bar(limit: Limit, cells: int) -> Line:
-    """Return the share of the limit, which is the whole bar."""
+    """Draw the share of the limit as a bar; the full bar is the limit."""
     drawn = draw_bar(limit.fraction, cells)
     track = glyphs.GLYPHS.zero * (cells - cell_len(drawn))
     style = TextStyle.BAD if limit.exceeded else TextStyle.ALLOCATED
@@ -165,7 +165,7 @@ def draw_share_bar(limit: Limit, cells: int) -> Line:
 
 
 def format_check(check: Check) -> list[Line]:
-    """Return the verdict on the result's own values."""
+    """Return the verdict on the computed values."""
     indent = " " * (DEVICE_CELLS + 1)
     if check.passed:
         return [line(indent, Span("check passed", TextStyle.GOOD))]
@@ -173,7 +173,7 @@ def format_check(check: Check) -> list[Line]:
 
 
 def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]:
-    """How many times faster a device is, where each has a result and none of them is wrong."""
+    """Return the speed-up between devices if each has a correct result."""
     results = {device: get_timed_result(run) for device, run in runs.items()}
     timed = [device for device, one in results.items() if one and one.status == "ok"]
     if len(timed) < 2:
@@ -200,13 +200,13 @@ def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line
 def result_lines(
     result: RunResult, warnings: tuple[str, ...], cells: int, doing: str = ""
 ) -> list[Line]:
-    """All figures of a result but its charts, with the warnings that go with it.
+    """Return all figures of a result except its charts, and its warnings.
 
     Args:
-        result: finished, or so far.
-        warnings: those that stand nowhere above.
+        result: a finished or unfinished result.
+        warnings: the warnings not shown above.
         cells: width of a line.
-        doing: what goes on, of a run that is not finished.
+        doing: the current activity of an unfinished run.
     """
     words = doing or format_end(result.status, result.reason)
     style = TextStyle.KEY if doing else STATUS_STYLES[result.status]
@@ -233,7 +233,7 @@ def result_lines(
 
 
 def _pair_lines(pairs: list[tuple[str, str]], cells: int) -> list[Line]:
-    """Label and value, as many to a line as fit."""
+    """Return labels with values, as many per line as fit."""
     return flow(
         [line(Span(f"{label} ", TextStyle.QUIET), value) for label, value in pairs],
         cells,
@@ -242,7 +242,7 @@ def _pair_lines(pairs: list[tuple[str, str]], cells: int) -> list[Line]:
 
 
 def time_pairs(time: Timing, unavailable: dict[str, str]) -> list[tuple[str, str]]:
-    """Return the time's statistics; the median carries the digits that its interval supports."""
+    """Return the statistics of the time; the interval sets the digits of the median."""
     width = compute_half_width(time)
     pairs = [("median", f"{format_median(time)} by the {time.clock} clock")]
     if time.ci95_s is not None:
@@ -273,7 +273,7 @@ def time_pairs(time: Timing, unavailable: dict[str, str]) -> list[tuple[str, str
 
 
 def block_lines(time: Timing, cells: int) -> list[Line]:
-    """Draw the blocks of a measurement in order: drift and outliers show, a median hides."""
+    """Plot the blocks of a measurement in order, to show drift and outliers that a median hides."""
     known = time.block_times_s
     if len(known) < BLOCKS_FROM or cells < LEAST_CELLS:
         return []
@@ -307,7 +307,7 @@ def limit_lines(result: RunResult, cells: int) -> list[Line]:
 
 
 def memory_pairs(result: RunResult) -> list[tuple[str, str]]:
-    """Return the peaks that are known."""
+    """Return the known memory peaks."""
     memory = result.memory
     known = (
         ("allocated peak", memory.allocated_peak),
@@ -319,7 +319,7 @@ def memory_pairs(result: RunResult) -> list[tuple[str, str]]:
 
 
 def check_lines(result: RunResult, cells: int) -> list[Line]:
-    """Return the error against a reference."""
+    """Return the error relative to a reference."""
     check = result.check
     if check is None:
         return []
@@ -331,7 +331,7 @@ def check_lines(result: RunResult, cells: int) -> list[Line]:
 
 
 def chosen_lines(result: RunResult, cells: int) -> list[Line]:
-    """Return the parameters that were left to the kind of the device."""
+    """Return the parameters whose values the workload chose for the device."""
     chosen = {
         name: value for name, value in result.chosen.items() if result.parameters.get(name) != value
     }
@@ -340,7 +340,7 @@ def chosen_lines(result: RunResult, cells: int) -> list[Line]:
 
 
 def flags_lines(result: RunResult, cells: int) -> list[Line]:
-    """Return the flags of this device's kind that it ran under."""
+    """Return the run's flags for this kind of device."""
     backend = "mkldnn." if result.device == "cpu" else "cudnn."
     words = [
         f"{name} {'on' if value else 'off'}"
@@ -351,7 +351,7 @@ def flags_lines(result: RunResult, cells: int) -> list[Line]:
 
 
 def condition_lines(seen: Conditions | None, cells: int) -> list[Line]:
-    """Return NVML's figures of the device during the run."""
+    """Return NVML's figures for the device during the run."""
     if seen is None:
         return []
     software = under_lines(seen, cells)
@@ -378,7 +378,7 @@ def condition_lines(seen: Conditions | None, cells: int) -> list[Line]:
 
 
 def under_lines(seen: Conditions, cells: int) -> list[Line]:
-    """Threads and versions that the figures depend on."""
+    """Return the threads and versions that the figures depend on."""
     words = [] if seen.threads is None else [text.count(seen.threads, "thread")]
     words += [f"{name} {version}" for name, version in seen.versions.items()]
     return paragraph(f"under: {', '.join(words)}", cells, TextStyle.QUIET, "  ") if words else []

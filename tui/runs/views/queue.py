@@ -1,4 +1,4 @@
-"""The runs that wait: how far they are, how long the rest may take, what is asked first. Pure."""
+"""The queue of runs: progress, estimated time left, and questions before a start. Pure."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from tui.runs.views.workload_table import list_devices
 from workloads.protocol.messages import Budget, Progress, Run
 
 USUAL_S: dict[Budget, float] = {"quick": 4.0, "normal": 8.0, "careful": 60.0}
-"""Seconds that a run takes on average, as long as nothing here tells better: of the whole catalogue
-on the CPU (docs/measurements.md), of which a normal run takes twice the time of a quick one; of
-careful runs, what they may be timed at most."""
+"""Average seconds of a run, used until this session has a better estimate. Quick and normal: the
+whole catalogue on the CPU (docs/measurements.md), where a normal run takes twice as long as a quick
+one. Careful: the most that such a run may be timed."""
 LEAST_BAR, MOST_BAR = 8, 60
-"""Cells of the bar; where there is no room for the least, there is none."""
+"""Least and most cells of the bar; with less room there is no bar."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """How long some runs may take."""
+    """An estimate of how long some runs take."""
 
     seconds: float
     runs: int
     known: int
-    """Of them, those that ran before on the same device: they are taken to last as long again."""
+    """Runs that ran before on the same device; the estimate repeats their duration."""
     each_s: float | None
-    """Seconds that each of the others is taken to last; ``None`` where there are no others."""
+    """Estimated seconds of each other run; ``None`` if there are no others."""
     measured: bool
-    """Those seconds are the mean of the runs so far, and not what is usual elsewhere."""
+    """True if those seconds are the mean of this session's runs; false for :data:`USUAL_S`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The runs that were asked for since nothing waited last."""
+    """The runs that were requested since the queue was last empty."""
 
     done: int
     wanted: int
@@ -48,10 +48,10 @@ class Queue:
 
 
 class RunDurations:
-    """How long the runs of a session took.
+    """The durations of a session's runs.
 
     Args:
-        runs: those that are known, the oldest first.
+        runs: the known runs, oldest first.
     """
 
     def __init__(self, runs: Iterable[RunState]) -> None:
@@ -65,16 +65,16 @@ class RunDurations:
                 self._alike[_get_kind(request.device), request.budget].append(seconds)
 
     def same(self, run: Run) -> float | None:
-        """Seconds that the newest run of the workload took on the device; ``None`` before one."""
+        """Return the seconds of the workload's newest run on the device; ``None`` if none."""
         return self._same.get((run.workload, run.device, run.budget))
 
     def mean(self, run: Run) -> float | None:
-        """Seconds that a run took on such a device on average; ``None`` before one."""
+        """Return the mean seconds of runs on such a device; ``None`` if none."""
         known = self._alike.get((_get_kind(run.device), run.budget))
         return _compute_mean(known) if known else None
 
     def expected(self, run: Run) -> float:
-        """Seconds that a run may take."""
+        """Estimate the seconds of a run."""
         seconds = self.same(run)
         if seconds is None:
             seconds = self.mean(run)
@@ -82,7 +82,7 @@ class RunDurations:
 
 
 def compute_duration(run: RunState) -> float | None:
-    """Seconds from the run's begin to its end; ``None`` where it was not run to its end."""
+    """Return the seconds from a run's start to its end; ``None`` if it did not finish."""
     result = run.result
     if result is None or run.cancelled or result.started_at is None or result.ended_at is None:
         return None
@@ -90,11 +90,11 @@ def compute_duration(run: RunState) -> float | None:
 
 
 def estimate_runs(state: RunsState, runs: Iterable[Run]) -> RunEstimate:
-    """How long runs may take that are done one after the other.
+    """Estimate how long runs take one after the other.
 
     Args:
-        state: of the runs.
-        runs: those that are asked for.
+        state: the state of the runs.
+        runs: the requested runs.
     """
     spans = RunDurations(state.book.values())
     asked = list(runs)
@@ -111,7 +111,7 @@ def estimate_runs(state: RunsState, runs: Iterable[Run]) -> RunEstimate:
 
 
 def build_queue(state: RunsState) -> Queue | None:
-    """How far the runs are; ``None`` where none waits or goes on."""
+    """Return the progress of the queue; ``None`` if no run is queued or active."""
     known = [state.book[run_id] for run_id in state.requested if run_id in state.book]
     waiting = [run for run in known if not run.ended]
     if not waiting:
@@ -122,7 +122,7 @@ def build_queue(state: RunsState) -> Queue | None:
         passed = run.progress.elapsed_s if run.progress else 0.0
         left += max(0.0, spans.expected(run.request) - passed)
     return Queue(
-        # One that is known no more has ended: others have superseded it.
+        # A forgotten run has ended: later runs superseded it.
         done=len(state.requested) - len(waiting),
         wanted=len(state.requested),
         failed=sum(run.result is not None and run.result.status == "failed" for run in known),
@@ -131,7 +131,7 @@ def build_queue(state: RunsState) -> Queue | None:
 
 
 def _compute_mean(values: Sequence[float]) -> float:
-    # The standard library's brings fractions and decimals into a start.
+    # statistics.mean would import fractions and decimals at startup.
     return sum(values) / len(values)
 
 
@@ -139,16 +139,16 @@ def _get_kind(device: str) -> str:
     return device.partition(":")[0]
 
 
-# ---- in words ------------------------------------------------------------------------------------
+# ---- as text ------------------------------------------------------------------------------------
 
 
 def queue_line(found: Queue, cells: int, now: str = "") -> Line:
-    """How far the runs are: ``3 of 52 runs ███····· about 4 min left``.
+    """Format the progress of the queue: ``3 of 52 runs ███····· about 4 min left``.
 
     Args:
-        found: of the state.
-        cells: that there are.
-        now: what goes on, said at the end where there is room.
+        found: the queue.
+        cells: width of the line.
+        now: the current activity, appended if it fits.
     """
     head = f" {found.done} of {text.count(found.wanted, 'run')}"
     failed = Span(f", {found.failed} failed", TextStyle.BAD) if found.failed else Span("")
@@ -170,7 +170,7 @@ def queue_line(found: Queue, cells: int, now: str = "") -> Line:
 
 
 def make_runs(state: RunsState, names: Sequence[str]) -> list[Run]:
-    """Return the runs of some workloads: each setting on each device of the table."""
+    """Return the runs of some workloads: every setting on every device of the table."""
     return [
         Run(id="", workload=name, device=device, parameters=dict(point), flags={})
         for name in names
@@ -180,11 +180,11 @@ def make_runs(state: RunsState, names: Sequence[str]) -> list[Run]:
 
 
 def format_run_all_question(state: RunsState, names: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the question before everything that the table lists is run, and what is to be known.
+    """Return the question to confirm before a run of all listed workloads, and its details.
 
     Args:
-        state: of the runs.
-        names: of the workloads.
+        state: the state of the runs.
+        names: names of the workloads.
     """
     runs = make_runs(state, names)
     found = estimate_runs(state, runs)
@@ -216,10 +216,10 @@ def _describe_basis(found: RunEstimate) -> str:
 
 
 def format_quit_warning(state: RunsState) -> list[str]:
-    """Return the loss if the program ends while something runs.
+    """Describe the loss if the program ends during a run.
 
     Args:
-        state: of the runs.
+        state: the state of the runs.
     """
     waiting = len(state.pending())
     doing = format_current_run(state)
@@ -236,7 +236,7 @@ def format_quit_warning(state: RunsState) -> list[str]:
 
 
 def format_current_run(state: RunsState) -> list[str]:
-    """Return the current measurement and its progress, ever shorter; empty for none."""
+    """Return the current measurement and its progress in ever shorter forms; empty if none."""
     for run in state.book.values():
         if run.progress and not run.ended:
             where = f"on {run.request.device}"

@@ -1,4 +1,4 @@
-"""Results, sweeps and comparisons as ``run`` and ``compare`` print them: as text, and as JSON."""
+"""Text and JSON of results, sweeps and comparisons, as ``run`` and ``compare`` print them."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from workloads.protocol.results import Comparison, Environment, RunResult
 
 INDENT = "    "
 RATIO_CELLS = 72
-"""Of the line that a ratio is drawn on."""
+"""Cells of the line that shows a ratio."""
 
 
 def format_results(state: RunsState, states: Sequence[RunState]) -> str:
-    """Return a line for each result and below it what there is to say about it, then the sweeps."""
+    """Return a line for each result with its notes below it, then the sweeps."""
     return "".join(format_run(state, entry) for entry in states) + format_sweeps(state, states)
 
 
 def format_run(state: RunsState, entry: RunState) -> str:
-    """Return a line for a result, and below it what there is to say about it."""
+    """Return a line for a result, with its notes below it."""
     result = entry.result
     if result is None:
         return rows_of_text([f"{entry.request.workload} on {entry.request.device}: not run"])
@@ -57,7 +57,7 @@ def format_run(state: RunsState, entry: RunState) -> str:
 
 
 def format_sweeps(state: RunsState, states: Sequence[RunState]) -> str:
-    """Return the sweeps that were run."""
+    """Format the sweeps that ran."""
     lines: list[str] = []
     for found in find_sweeps(state, states):
         lines += ["", *_format_sweep(found, width())]
@@ -69,7 +69,7 @@ def _make_plain(rows: Sequence[Line]) -> list[str]:
 
 
 def format_summary(result: RunResult) -> str:
-    """Median, interval, rates, share of a limit and peak; or why there are none."""
+    """Format median, interval, rates, share of a limit and peak, or why they are absent."""
     if result.time is None:
         return format_end(result.status, result.reason)
     parts = [format_time(result.time), *format_rates(result)]
@@ -84,14 +84,14 @@ def format_summary(result: RunResult) -> str:
 
 
 def _format_notes(entry: RunState, result: RunResult, cells: int) -> list[str]:
-    """Check, warnings, figures, points of charts with their marks, tables and the log."""
+    """Format check, warnings, figures, chart points with their marks, tables and the log."""
     rows = [row.strip() for row in _make_plain(check_lines(result, cells))]
     rows += [f"warning: {warning}" for warning in collect_warnings(entry)]
     return rows + _make_plain(finding_lines(result, cells, drawn=False))
 
 
 def encode_results(state: RunsState, states: Sequence[RunState]) -> dict[str, Any]:
-    """Return the shape of ``run --json``: what was measured, where and under which conditions."""
+    """Return the object that ``run --json`` prints: results, machine and conditions."""
     environment = state.machine.environment
     found: dict[str, Any] = {
         "environment": wire.to_plain(environment) if environment else None,
@@ -129,7 +129,7 @@ def _encode_result(entry: RunState) -> dict[str, Any]:
 
 
 def add_process_peak(result: RunResult, entry: RunState) -> RunResult:
-    """Return the result with NVML's figure for the process put in, where the monitor saw one."""
+    """Return the result with NVML's figure for the process, if the monitor sampled one."""
     path = "memory.process_peak"
     if entry.conditions is None or entry.conditions.process_peak is None:
         return result
@@ -142,7 +142,7 @@ def add_process_peak(result: RunResult, entry: RunState) -> RunResult:
 
 
 def find_sweeps(state: RunsState, states: Sequence[RunState]) -> list[SweepResult]:
-    """Return the sweeps that were run, with the devices they ran on."""
+    """Return the sweeps that ran, on the devices that they ran on."""
     found = []
     for name in dict.fromkeys(entry.request.workload for entry in states):
         devices = [entry.request.device for entry in states if entry.request.workload == name]
@@ -161,7 +161,7 @@ def _format_sweep(found: SweepResult, cells: int) -> list[str]:
 
 
 def encode_sweep(sweep: Sweep, found: SweepResult) -> dict[str, Any]:
-    """Return a sweep as plain data: its charts, the crossovers, and why points are missing."""
+    """Return a sweep as plain data: charts, crossovers, and the reasons for missing points."""
     charts = {chart.name: wire.to_plain(chart) for chart in found.charts}
     return {
         "workload": found.workload,
@@ -186,7 +186,7 @@ def encode_sweep(sweep: Sweep, found: SweepResult) -> dict[str, Any]:
 
 
 def format_comparison_progress(entry: CompareState) -> str:
-    """Return what a comparison has found so far, or its present step."""
+    """Return the findings of a comparison so far, or its current step."""
     if entry.comparison is not None and entry.comparison.pairs:
         return format_comparison_line(entry.comparison)
     phase = entry.progress.phase if entry.progress else "waiting"
@@ -194,7 +194,7 @@ def format_comparison_progress(entry: CompareState) -> str:
 
 
 def encode_comparison(environment: Environment | None, entry: CompareState) -> dict[str, Any]:
-    """Return the shape of ``compare --json``: what was found, where and under which conditions."""
+    """Return the object that ``compare --json`` prints: findings, machine and conditions."""
     plain: dict[str, Any] = wire.to_plain(entry.comparison)
     del plain["id"]
     del plain["measured"]
@@ -206,7 +206,7 @@ def encode_comparison(environment: Environment | None, entry: CompareState) -> d
 
 
 def format_comparison(entry: CompareState) -> str:
-    """Return the verdict in a line, and below it what there is to say about it."""
+    """Return the verdict in a line, with its notes below it."""
     assert entry.comparison is not None
     seen = entry.conditions
     warnings = [*entry.comparison.warnings, *(seen.warnings if seen else ())]

@@ -13,7 +13,7 @@ LOG_STYLES = {"info": TextStyle.PLAIN, "warning": TextStyle.NOTE, "error": TextS
 
 
 def runner_notes(state: RunsState, cells: int) -> list[Line]:
-    """Lines for the top of the workloads pane; none while all is well."""
+    """Return the lines for the top of the workloads pane; none if there is no problem."""
     runner = state.runner
     rows: list[Line] = []
     if runner.status == "unusable":
@@ -34,13 +34,13 @@ def runner_notes(state: RunsState, cells: int) -> list[Line]:
 
 
 def log_lines(entries: Collection[LogLine], cells: int) -> list[Line]:
-    """Return the lines of the log, oldest first."""
+    """Format the lines of the log, oldest first."""
     if not entries:
         return [line(Span("nothing was logged", TextStyle.QUIET))]
     return [row for entry in entries for row in entry_lines(entry, cells)]
 
 
 def entry_lines(entry: LogLine, cells: int) -> list[Line]:
-    """One entry; a level other than info is named."""
+    """Format one entry; include its level unless that is info."""
     label = f"{entry.source} " + ("" if entry.level == "info" else f"{entry.level}: ")
     return paragraph(entry.text, cells, LOG_STYLES[entry.level], indent="  ", label=label)

@@ -1,4 +1,4 @@
-"""The columns of the table of workloads, as wide as the line allows, and its lines. Pure."""
+"""The columns of the workload table, fitted to the line's width, and its lines. Pure."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from tui.runs.views.workload_table import (
 )
 
 _Shown = tuple[WorkloadRow, bool]
-"""A workload, and that it is under the cursor."""
+"""A workload, and true if it is under the cursor."""
 
 LEAD = 2
-"""Cells for the cursor and for the glyph of a group."""
+"""Cells for the cursor and the glyph of a group."""
 NAME_CELLS = (20, 40)
-"""Of a name: at least, and those that no figure is kept for."""
+"""Least cells of a name, and the cells that it gets before any figure is dropped."""
 NAME_GROWS = (26, 40, 60, 1000)
 STATE_LEAST, STATE_GROWS = 10, (14, 28, 60, REST)
-"""Names and states grow in turns: the name tells two runs apart by its parameters, and the state
+"""Names and states grow in turns: a name distinguishes two runs by its parameters, and a state
 can be a sentence."""
 TIME_CELLS = 8
 CELLS = {SPEED_UP: 8, RATE: 12, LIMIT: 12, PEAK: 11}
-"""At least; a rate and a share of a limit have as many as the longest of them takes."""
+"""Least cells; columns of rates and of shares of a limit are as wide as their longest entry."""
 WIDEST = 18
-"""That one of them can make its column."""
+"""Most cells of such a column."""
 DROPPED_FIRST = (PEAK, RATE, LIMIT, SPEED_UP)
-"""Left out in this order where there is no room; the detail pane has all of them."""
+"""Columns in the order in which a narrow table drops them; the detail pane shows all of them."""
 
 
 def choose_columns(
@@ -57,8 +57,8 @@ def choose_columns(
         labels: headings of the timing columns, by torch device.
         longest: cells of the longest workload name with its parameters.
         room: cells of a line.
-        shortest: cells of the names that figures are not left out for.
-        texts: cells of the longest text in a column.
+        shortest: cells of the names that no figure is dropped for.
+        texts: cells of the longest text in each column.
     """
     cells = {name: max(TIME_CELLS, len(name)) for name in labels} | CELLS
     for name, size in (texts or {}).items():
@@ -87,7 +87,7 @@ def _make_figure_column(name: str, label: str, cells: int) -> Column[_Shown]:
 
 
 def fit_workload_columns(state: RunsState, found: Sequence[Entry], room: int) -> Layout[_Shown]:
-    """Return the columns for these entries; a device has its name of the rest of the screen."""
+    """Return the columns for these entries; devices have the names used on the whole screen."""
     rows = [entry for entry in found if isinstance(entry, WorkloadRow)]
     longest = max((row.name.width for row in rows), default=0)
     shortest = max((row.least for row in rows), default=0)
@@ -102,7 +102,7 @@ def fit_workload_columns(state: RunsState, found: Sequence[Entry], room: int) ->
 
 
 def list_hidden_columns(state: RunsState, layout: Layout[_Shown]) -> tuple[str, ...]:
-    """Return the names of the columns that there is no room for, in the order they went."""
+    """Return the names of the hidden columns, in the order in which they were dropped."""
     shown = {placed.column.name for placed in layout}
     compares = len(list_devices(state)) > 1
     return tuple(
@@ -111,7 +111,7 @@ def list_hidden_columns(state: RunsState, layout: Layout[_Shown]) -> tuple[str, 
 
 
 def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> Line:
-    """Return a line of the table; a state that is too long takes the empty cells before it."""
+    """Return a line of the table; a long state extends over the empty cells before it."""
     if isinstance(entry, Group):
         sign = glyphs.GLYPHS.folded if entry.folded else glyphs.GLYPHS.unfolded
         size = f" ({text.count(entry.size, 'workload')})" if entry.folded else ""
@@ -128,5 +128,5 @@ def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> L
 
 
 def _is_empty(placed: PlacedColumn[_Shown], shown: _Shown) -> bool:
-    """Return whether a column is one of figures, without a figure of this row."""
+    """Return whether a column of figures has none in this row."""
     return placed.column.align == "right" and not plain(row_line((placed,), shown)).strip()

@@ -1,4 +1,4 @@
-"""How a run is: the words of the table's last column, and what keeps a result from being plain."""
+"""The state of a run: the text of the table's last column, and the doubts about a result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AGAINST_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD}
 
 
 def format_run_progress(progress: Progress) -> str:
-    """How far a run is: ``block 7 ±1.1%, ≤3 s left``."""
+    """Format the progress of a run: ``block 7 ±1.1%, ≤3 s left``."""
     if progress.phase != "measuring":
         return progress.phase
     words = f"block {progress.blocks}"
@@ -36,7 +36,7 @@ def format_run_progress(progress: Progress) -> str:
 def find_acting_flags(state: RunsState, workload: str, device: str) -> tuple[FlagInfo, ...]:
     """Return the flags that may change a workload's figures on a device.
 
-    cuDNN is asked for convolutions alone; oneDNN does other operations too.
+    torch uses cuDNN for convolutions alone, and oneDNN for other operations too.
     """
     kind = device.partition(":")[0]
     groups = {info.name: info.group for info in state.catalogue}
@@ -51,7 +51,7 @@ def find_acting_flags(state: RunsState, workload: str, device: str) -> tuple[Fla
 
 
 def find_changed_flags(state: RunsState, run: RunState) -> tuple[str, ...]:
-    """Return the flags that may have changed the run's figures and are set otherwise now."""
+    """Return the flags that may affect the run's figures and have changed since."""
     request = run.request
     return tuple(
         flag.name
@@ -61,9 +61,9 @@ def find_changed_flags(state: RunsState, run: RunState) -> tuple[str, ...]:
 
 
 def format_state(state: RunsState, runs: dict[str, RunState | None]) -> tuple[Span, ...]:
-    """One phrase per device; the device is named unless there is only one or all say the same.
+    """Format one phrase per device; omit the device's name if it is alone or all agree.
 
-    That a run is queued stands in its device's column, and is not said again.
+    A queued run is marked in its device's column, and not repeated here.
     """
     known = [run for run in runs.values() if run is not None]
     if not known:
@@ -75,12 +75,12 @@ def format_state(state: RunsState, runs: dict[str, RunState | None]) -> tuple[Sp
         for device, run in runs.items()
         if run and not _is_queued(run)
     }
-    if len(runs) == 1:  # no GPU: the only column says whose state it is
+    if len(runs) == 1:  # no GPU: the only column names the device
         return next(iter(said.values()), ())
     spans: list[Span] = []
-    # A time stands in its column: that it is well says nothing more beside what is not.
+    # Success is visible as a time in its column. Omit it beside a problem.
     said = {name: phrase for name, phrase in said.items() if phrase[0].style is not TextStyle.GOOD}
-    # What goes on or went wrong is read first.
+    # Progress and failures come first.
     for device, phrase in sorted(said.items(), key=lambda item: _rank_urgency(runs[item[0]])):
         spans.extend((Span("; " if spans else ""), Span(f"{device} "), *phrase))
     return tuple(spans)
@@ -119,16 +119,16 @@ def _format_ok(state: RunsState, runs: list[RunState]) -> tuple[Span, ...]:
     known = [width for width in widths if width is not None]
     spread = f" {text.spread(max(known))}" if known else ""
     marks = _format_marks(state, runs, before=", ")
-    # First, so that it is not what there is no room for.
+    # First, so that a narrow table does not cut it off.
     doubt = (Span(f"{glyphs.GLYPHS.warning} ", TextStyle.NOTE),) if _is_doubtful(runs) else ()
     beside = format_earlier_comparison(
         runs, state.machine.sample.at if state.machine.sample else state.earlier.at
     )
     ok = (Span("ok", TextStyle.GOOD), Span(spread))
     if _is_different(runs):
-        # First, as above: what is faster or slower is what one looks for.
+        # First, as above: users look for what is faster or slower.
         return (*doubt, *beside, Span(", "), *ok, *marks)
-    # Before the number of warnings, which a narrow table has no room for.
+    # Before the number of warnings, which a narrow table cuts off.
     return (*doubt, *ok, *((Span(", "), *beside) if beside else ()), *marks)
 
 
@@ -137,9 +137,9 @@ def _is_different(runs: list[RunState]) -> bool:
 
 
 def format_earlier_comparison(runs: list[RunState], now: float) -> tuple[Span, ...]:
-    """How they compare with earlier sessions: ``1.10x slower than 2 d ago``.
+    """Compare runs with earlier sessions: ``1.10x slower than 2 d ago``.
 
-    Of two devices the GPU is told, or the CPU where that alone is faster or slower.
+    With two devices, describe the GPU, or the CPU if only that is faster or slower.
     """
     held = [(run.request.device, run.against) for run in runs if run.against is not None]
     if not held:
@@ -154,7 +154,7 @@ def format_earlier_comparison(runs: list[RunState], now: float) -> tuple[Span, .
 
 
 def format_verdict(verdict: Verdict, ratio: float) -> str:
-    """``1.04x faster``, ``1.10x slower``, ``same: 1.00x``, ``unclear: 1.02x``."""
+    """Format a verdict: ``1.04x faster``, ``same: 1.00x``, ``unclear: 1.02x``."""
     if verdict == "faster":
         return f"{text.ratio(ratio)} {verdict}"
     if verdict == "slower":
@@ -167,26 +167,26 @@ def _is_doubtful(runs: list[RunState]) -> bool:
 
 
 def collect_warnings(run: RunState) -> tuple[str, ...]:
-    """Return the run's own warnings and those of the device while it ran."""
+    """Return the warnings of the run, and of the device during the run."""
     own = run.result.warnings if run.result else ()
     return own + (run.conditions.warnings if run.conditions else ())
 
 
 def describe_excess_of(run: RunState) -> str:
-    """Return a word for a rate that lies above its limit; none where it does not."""
+    """Return a word for a rate above its limit; an empty string for any other."""
     limit = run.result.limit if run.result else None
     return "" if limit is None else describe_excess(limit)
 
 
 def was_throttled(run: RunState) -> bool:
-    """Return whether heat or a fault held the device back while it ran."""
+    """Return whether heat or a fault slowed the device down during the run."""
     return run.conditions is not None and bool(set(run.conditions.throttle) & set(HARMFUL_REASONS))
 
 
 def _format_marks(
     state: RunsState, runs: list[RunState], before: str | None = None
 ) -> tuple[Span, ...]:
-    """Return the doubts about a result, each with a mark before it."""
+    """Return the doubts about a result, each after its mark."""
     marks = []
     before = before or f" {glyphs.GLYPHS.warning} "
     above = [word for word in map(describe_excess_of, runs) if word]
@@ -195,7 +195,7 @@ def _format_marks(
     hot = [run for run in runs if was_throttled(run)]
     if hot:
         marks.append(Span(f"{before}throttled", TextStyle.NOTE))
-    # Each of those named has a warning of its own; the others are counted.
+    # The doubts named here have warnings of their own; the other warnings are counted.
     warnings = sum(len(collect_warnings(run)) for run in runs) - len(above) - len(hot)
     if warnings > 0:
         marks.append(Span(f"{before}{text.count(warnings, 'warning')}", TextStyle.NOTE))
@@ -204,17 +204,17 @@ def _format_marks(
     return tuple(marks)
 
 
-# ---- of a sweep ----------------------------------------------------------------------------------
+# ---- sweeps --------------------------------------------------------------------------------------
 
 
 def find_running(found: SweepResult) -> RunState | None:
-    """Return the run of the sweep that goes on."""
+    """Return the current run of the sweep."""
     states = (run for _, runs in found.points for run in runs.values())
     return next((run for run in states if run and run.progress and not run.ended), None)
 
 
 def format_sweep_state(found: SweepResult, sweep: Sweep) -> tuple[Span, ...]:
-    """Return the table's last column: points done of all, and the one that runs or ended last."""
+    """Return the table's last column: points done of all, and the current or latest run."""
     if not found.done and find_running(found) is None:
         return (Span(f"sweep of {found.wanted} runs", TextStyle.QUIET),)
     spans = [Span(f"{found.done}/{found.wanted}", TextStyle.STRONG)]
@@ -233,13 +233,13 @@ def format_sweep_state(found: SweepResult, sweep: Sweep) -> tuple[Span, ...]:
 
 
 def format_sweep_name(sweep: Sweep, rest: Mapping[str, Setting]) -> str:
-    """Return the parameters in short, the swept ones as they were typed and first."""
+    """Return the parameters in short; swept ones first, as typed."""
     swept = " ".join(f"{name}={text}" for name, text in sweep.texts.items())
     return f"{swept} {parameters.format_short(rest, sweep.autos)}".strip()
 
 
 def find_latest(found: SweepResult, device: str) -> RunState | None:
-    """Return the run of the sweep on a device that ended last."""
+    """Return the run of the sweep that ended last on a device."""
     ended = [runs[device] for _, runs in found.points if runs.get(device)]
     states = [run for run in reversed(ended) if run is not None and run.result is not None]
     return max(

@@ -1,4 +1,4 @@
-"""The rows of the table of workloads: what each run says, by device, and their order. Pure."""
+"""The rows of the workload table: each run's figures by device, and the order of rows. Pure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRow:
-    """One workload; the cells are ready text, the state is everything that is no figure."""
+    """One workload; its cells are formatted text, and its state is everything but the figures."""
 
     workload: str
     name: Span
     cells: dict[str, Span] = field(default_factory=dict)
     state: tuple[Span, ...] = ()
     least: int = 0
-    """Cells of the name without which it is not said what the figures are of."""
+    """Cells of the name that are needed to identify the workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Group:
 
     @property
     def key(self) -> str:
-        """Tells it from a workload of the same name."""
+        """A key that differs from the key of a workload of the same name."""
         return f"group {self.name}"
 
 
@@ -58,25 +58,25 @@ NAME, SPEED_UP, RATE, LIMIT, PEAK, STATE = (
 )
 Order = Literal["catalogue", "time", "speed-up", "of limit", "peak memory", "name"]
 ORDERS: tuple[Order, ...] = ("catalogue", "time", "speed-up", "of limit", "peak memory", "name")
-"""In the order in which a key goes through them."""
+"""The sort orders, in the order in which a key cycles through them."""
 NOT_RUN = (Span("not run", TextStyle.QUIET),)
 CHANGED = "*"
-"""Marks a workload, and in the detail a parameter, that is not as the catalogue has it."""
+"""Marks a workload, or a parameter in the detail, that differs from the catalogue."""
 
 
 def get_entry_key(entry: Entry) -> str:
-    """Return the key that the cursor stays on."""
+    """Return the key of an entry, by which the cursor stays on it."""
     return entry.key if isinstance(entry, Group) else entry.workload
 
 
 def list_devices(state: RunsState) -> tuple[str, ...]:
-    """Torch names of the timing columns: the CPU and, where there is one, the selected GPU."""
+    """Return torch's names for the timing columns: the CPU and the selected GPU, if any."""
     gpu = state.machine.gpu_column
     return (CPU, gpu.torch) if gpu and gpu.torch else (CPU,)
 
 
 def matches(info: WorkloadInfo, pattern: str) -> bool:
-    """Every word of the pattern stands in the workload's name, group or title."""
+    """Return whether each word of the pattern is in the workload's name, group or title."""
     haystack = f"{info.name} {info.group} {info.title}".lower()
     return all(word in haystack for word in pattern.lower().split())
 
@@ -87,8 +87,8 @@ def build_entries(
     """Group the workloads, the groups in the order of their first appearance.
 
     Args:
-        state: of the runs.
-        pattern: words that a workload must match; a match is shown even in a folded group.
+        state: the state of the runs.
+        pattern: words that a workload must match; matches are shown even in a folded group.
         folded: names of groups whose workloads are hidden.
     """
     groups: dict[str, list[WorkloadInfo]] = {}
@@ -105,7 +105,7 @@ def build_entries(
 
 
 def explain_no_match(pattern: str, cells: int) -> list[Line]:
-    """Return the text in place of a table that a filter leaves empty."""
+    """Return the text that replaces a table without matches."""
     words = (
         f"No workload matches {pattern.strip()}: each word has to be in its name, group or title. "
         "Escape drops the filter."
@@ -114,7 +114,7 @@ def explain_no_match(pattern: str, cells: int) -> list[Line]:
 
 
 def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
-    """One workload with its present parameters on the devices of the timing columns."""
+    """Build the row of a workload with its present parameters on the timing columns' devices."""
     names = list_devices(state)
     if info.name in state.sweeps:
         return _build_sweep_row(state, info, names)
@@ -137,7 +137,7 @@ def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
 def find_earlier(
     state: RunsState, info: WorkloadInfo, runs: Mapping[str, RunState | None]
 ) -> dict[str, EarlierResult]:
-    """Return the earlier results of the devices without a run in this session."""
+    """Return the earlier results on the devices that have no run in this session."""
     found = {
         name: state.earlier_result(info, name)
         for name, run in runs.items()
@@ -147,12 +147,12 @@ def find_earlier(
 
 
 def format_old_time(one: EarlierResult) -> Span:
-    """Return a time in parentheses: not a figure of this session, without colours either."""
+    """Return a time in parentheses and without color, as it is not from this session."""
     return Span(f"({text.seconds(one.median_s, compute_half_width(one))})", TextStyle.QUIET)
 
 
 def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str:
-    """``2 d ago, driver 580``; where the devices' ages differ, each with its own."""
+    """Format the age of earlier results: ``2 d ago, driver 580``; per device if ages differ."""
     now = state.machine.sample.at if state.machine.sample else state.earlier.at
     ages = {name: text.old(now - one.at) for name, one in earlier.items()}
     main = list(earlier.values())[-1]
@@ -168,7 +168,7 @@ def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> st
 def find_shown_runs(
     state: RunsState, workload: str, names: tuple[str, ...]
 ) -> dict[str, RunState | None]:
-    """Return the runs behind the workload's row by device; of a sweep those of one point."""
+    """Return the runs in the workload's row by device; for a sweep, the runs of one point."""
     if workload in state.sweeps:
         found = collect_sweep(state, workload, names)
         shown = choose_shown_point(found) if found else None
@@ -177,9 +177,9 @@ def find_shown_runs(
 
 
 def mark_name(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
-    """Return the workload's name, with a mark where its parameters are not the defaults.
+    """Return the workload's name, with a mark if its parameters differ from the defaults.
 
-    The mark stands at the name, as there may be no room for the parameters.
+    The mark follows the name, because the parameters may not fit.
     """
     return f"{info.name}{CHANGED}" if parameters.find_changed(info, present) else info.name
 
@@ -203,7 +203,7 @@ def _build_sweep_row(state: RunsState, info: WorkloadInfo, names: tuple[str, ...
 
 
 def _build_cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dict[str, Span]:
-    """Return the figures of the newest runs; those without a device are the last one's."""
+    """Return the figures of the newest runs; columns without a device show the last device."""
     cells = {name: _format_time_cell(info, name, run) for name, run in runs.items()}
     main = _get_result(list(runs.values())[-1])
     cells[SPEED_UP] = _format_speed_up([_get_result(run) for run in runs.values()])
@@ -215,7 +215,7 @@ def _build_cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dic
 
 
 def explain_not_run(state: RunsState, info: WorkloadInfo) -> tuple[Span, ...]:
-    """Why it cannot be run here, as far as that is known before it is tried."""
+    """Explain why a workload cannot run here, as far as that is known without a run."""
     if state.machine.environment is not None:
         types = [device.id.partition(":")[0] for device in state.machine.environment.devices]
         if not set(info.devices) & set(types):
@@ -230,7 +230,7 @@ def explain_not_run(state: RunsState, info: WorkloadInfo) -> tuple[Span, ...]:
 
 
 def _format_settings(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
-    """Return the parameters in short; changed ones come first, as the end may have no room."""
+    """Return the parameters in short; changed ones come first, because the end may be cut off."""
     settings = {**parameters.find_changed(info, present), **present}
     return parameters.format_short(settings, parameters.find_autos(info))
 
@@ -255,7 +255,7 @@ def _format_time_cell(info: WorkloadInfo, device: str, run: RunState | None) -> 
     if known is not None and known.time is not None:
         return Span(format_median(known.time), TextStyle.PLAIN if run.result else TextStyle.KEY)
     if run.result is not None:
-        return Span(glyphs.GLYPHS.dash, TextStyle.QUIET)  # the state column says why
+        return Span(glyphs.GLYPHS.dash, TextStyle.QUIET)  # the state column gives the reason
     if run.progress is None:
         return Span("queued", TextStyle.QUIET)
     if run.progress.estimate_s is None:
@@ -271,7 +271,7 @@ def _format_speed_up(results: list[RunResult | None]) -> Span:
     if len(times) < 2 or not times[1].median_s:
         return Span("")
     if not are_comparable(timed[0], timed[1]):
-        return Span(text.NA, TextStyle.QUIET)  # the detail names the sizes, or the failed check
+        return Span(text.NA, TextStyle.QUIET)  # the detail gives the sizes or the failed check
     widths = [compute_half_width(time) for time in times]
     # Relative errors of independent medians add in quadrature.
     known = None if None in widths else sum((width or 0.0) ** 2 for width in widths) ** 0.5
@@ -279,20 +279,20 @@ def _format_speed_up(results: list[RunResult | None]) -> Span:
 
 
 def format_rate(result: RunResult | None) -> str:
-    """Return the rate that the workload is about: floating point, else bytes, else items."""
+    """Format the workload's main rate: floating point, else bytes, else items."""
     if result is None or result.time is None:
         return ""
     return next(iter(format_rates(result)), text.NA)
 
 
 def format_limit(result: RunResult | None) -> str:
-    """Return the share of the limit with its short name: ``76% float32``, or impossible."""
+    """Format the share of the limit with its short name: ``76% float32``, or impossible."""
     if result is None or result.time is None:
         return ""
     if result.limit is None:
         return text.NA
     mark = glyphs.GLYPHS.warning if result.limit.exceeded else ""
-    # Of the memory; the link to the host is called PCIe.
+    # The limit of the memory; the link to the host is named PCIe.
     name = result.limit.name.removeprefix("memory ").partition(" (")[0]
     return f"{mark}{text.share(result.limit.fraction)} {name}"
 
@@ -307,18 +307,18 @@ def _format_peak(result: RunResult | None) -> str:
 
 
 def get_next_order(order: Order) -> Order:
-    """Return the next one, round the end."""
+    """Return the next order; the first follows the last."""
     return ORDERS[(ORDERS.index(order) + 1) % len(ORDERS)]
 
 
 def sort_entries(state: RunsState, found: Sequence[Entry], order: Order) -> list[Entry]:
-    """Return the entries in an order.
+    """Sort the entries.
 
     Args:
-        state: of the runs.
-        found: groups with their workloads, as the catalogue has them.
-        order: ``catalogue`` leaves all as it is. In any other the headings of the groups are left
-            out; the largest value comes first, and what has no value last, as it was.
+        state: the state of the runs.
+        found: groups with their workloads, in the order of the catalogue.
+        order: ``catalogue`` changes nothing. Every other order drops the group headings and puts
+            the largest value first; entries without a value come last, in their old order.
     """
     if order == "catalogue":
         return list(found)
@@ -333,7 +333,7 @@ def sort_entries(state: RunsState, found: Sequence[Entry], order: Order) -> list
 
 
 _Results = tuple[RunResult | None, ...]
-"""Of the timing columns, in their order: the CPU's, and the GPU's where there is one."""
+"""Results of the timing columns in their order: the CPU, and the GPU if there is one."""
 
 
 def _find_results(state: RunsState, workload: str, names: tuple[str, ...]) -> _Results:
@@ -346,7 +346,7 @@ def _get_median(result: RunResult | None) -> float | None:
 
 
 def _get_time(results: _Results) -> float | None:
-    """Of the GPU where it has one, else of the CPU, seconds."""
+    """Return the time on the GPU, else on the CPU, in seconds."""
     return next((time for time in map(_get_median, reversed(results)) if time is not None), None)
 
 
