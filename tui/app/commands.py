@@ -1,4 +1,4 @@
-"""All commands: the registry that footer, palette, help and docs/keys.md come from."""
+"""The registry of all commands: the source of footer, palette, help and docs/keys.md."""
 
 from __future__ import annotations
 

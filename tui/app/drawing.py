@@ -1,6 +1,6 @@
-"""When the screen is drawn: link and eye need no more than this.
+"""When the screen is drawn: as rarely as the eye and the link allow.
 
-A timer that looks for changes all the time would cost the box.
+A timer that polls for changes all the time would cost processor time.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tui.devices.state.history import stale_after
 from tui.runs.state.state import WorkbenchState
 
 LOOK_S = 1.0
-"""How often it is looked at whether figures have grown old."""
+"""Seconds between two checks whether figures have grown old."""
 GROWS_OLD = frozenset({Topic.DEVICES, Topic.MEMORY})
 
 
 class Drawing:
-    """Has what changed drawn together, and no more often than eye and link need.
+    """Draws changes together, and no more often than the eye and the link need.
 
     Args:
-        app: whose timers are used.
-        draw: is called with the topics whose time has come.
+        app: the app whose timers are used.
+        draw: called with the topics that are due.
     """
 
     def __init__(self, app: App[Any], draw: Callable[[Topics], None]) -> None:
@@ -37,20 +37,20 @@ class Drawing:
         self._ended = False
 
     def changed(self, parts: Topics) -> None:
-        """Draw topics when their time has come."""
+        """Draw topics when they are due."""
         self._coalescer.add(parts)
         self._wait()
 
     def now(self) -> None:
-        """Draw at once what has changed."""
+        """Draw everything that changed at once."""
         self._draw(self._coalescer.all(time.monotonic()))
 
     def watch_age(self, state: WorkbenchState, clock: Callable[[], float]) -> None:
-        """Look from now on at whether figures have grown old."""
+        """Check from now on whether figures have grown old."""
         self._app.set_interval(LOOK_S, lambda: self._look(state, clock))
 
     def end(self) -> None:
-        """Draw no more: the session still tells of its children's end when the screens are gone."""
+        """Stop drawing: the session still reports its children's end after the screens are gone."""
         self._ended = True
         if self._timer is not None:
             self._timer.stop()
@@ -67,16 +67,16 @@ class Drawing:
         self._wait()
 
     def _look(self, state: WorkbenchState, clock: Callable[[], float]) -> None:
-        """Figures grow old where nothing new comes, and only then are drawn for it."""
+        """Redraw figures that have grown old, which happens only while nothing new arrives."""
         sample = state.machine.sample
         if sample and clock() - sample.at > stale_after(sample):
             self.changed(GROWS_OLD)
 
 
 GATHER_S = 0.03
-"""What else changes within this time of a first change is drawn with it."""
+"""Seconds in which further changes join the drawing of a first one."""
 PAUSE_S = 0.25
-"""Least time between two drawings that no key has asked for."""
+"""Least seconds between two drawings that no key asked for."""
 PERIOD_S = {
     Topic.DEVICES: 0.9,
     Topic.MEMORY: 0.9,
@@ -85,13 +85,13 @@ PERIOD_S = {
     Topic.BACKEND: 0.5,
     Topic.LOG: 0.5,
 }
-"""Least time between two drawings of a part, where that is longer."""
+"""Least seconds between two drawings of a topic, where that is longer."""
 
 
 class Coalescer:
-    """Collects the parts that changed and gives them out no more often than they may be drawn.
+    """Collects changed topics and releases them no more often than they may be drawn.
 
-    Times are seconds of a clock that never goes back.
+    Times are in seconds, of a monotonic clock.
     """
 
     def __init__(self) -> None:
@@ -104,20 +104,20 @@ class Coalescer:
         self._waiting |= parts
 
     def due_in(self, now: float) -> float | None:
-        """In how many seconds to ask for what is due; ``None`` while nothing has changed."""
+        """Return the seconds until a topic is due; ``None`` while nothing has changed."""
         if not self._waiting:
             return None
         return max(GATHER_S, min(map(self._time_of, self._waiting)) - now)
 
     def due(self, now: float) -> Topics:
-        """Return the changed topics whose time has come, or is too near to wait for."""
+        """Return the changed topics that are due, or nearly so."""
         found = {part for part in self._waiting if self._time_of(part) <= now + GATHER_S}
         if found:
             self._last = now
         return self._take(found, now)
 
     def all(self, now: float) -> Topics:
-        """Everything that changed: for what a key has just asked for."""
+        """Return everything that changed: a key has just asked for it."""
         return self._take(set(self._waiting), now)
 
     def _time_of(self, part: Topic) -> float:

@@ -1,4 +1,4 @@
-"""The header of the screens: what is measured on, what the runner does, and the tabs. Pure."""
+"""The header of the screens: the machine, the runner's state, and the tabs. Pure."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from tui.runs.state.state import RunsState
 from tui.runs.views.queue import format_current_run
 
 LONG_FROM, SHORT_FROM, KEYS_BELOW, CLOSE_BELOW = 140, 80, 54, 40
-"""Cells of the header from which all tabs have their titles, and their short titles; below that
-only the open one has a short title, and below the next it too has only its key; below the last the
-keys stand close. What the header says beside them changes, and they keep their place."""
+"""Widths of the header in cells. From the first on all tabs have titles, from the second on short
+titles. Below the second only the open tab has a short title; below the third it has only its key
+too; below the fourth the keys stand close together. The text beside them changes, and the tabs
+keep their place."""
 NAMED_FROM = 100
-"""Cells from which the program is named while something runs."""
+"""Least width in cells at which the program's name is shown while something runs."""
 GOING_ON = 44
-"""Cells that the words of what goes on are given before the facts."""
+"""Cells reserved for the words about current work before the facts."""
 PROGRAM = "gpu-workbench"
 
 
 def runner_words(runs: RunsState, cells: int = 10_000) -> Span:
-    """Return the runner's state in a few words; the workloads pane has its problems.
+    """Return the runner's state in a few words; the workloads pane shows its problems.
 
     Args:
         runs: the runner and its runs.
-        cells: that there are; what is still to do goes first, then on what the workload runs.
+        cells: available width; pending work is dropped first, then the workload's device.
     """
     runner: RunnerStatus = runs.runner
     if runner.status == "ready":
@@ -45,7 +46,7 @@ def runner_words(runs: RunsState, cells: int = 10_000) -> Span:
 
 
 def facts(machine: MachineState) -> list[Line]:
-    """Return the facts that figures depend on, the most telling first."""
+    """Return the facts that figures depend on, the most important first."""
     found: list[Line] = []
     if machine.sample:
         found.append(line(machine.sample.host.name))
@@ -74,8 +75,8 @@ def tabs_line(tab: str, cells: int) -> Line:
     """Return the tabs with the keys that open them; the open one is marked.
 
     Args:
-        tab: the open one.
-        cells: of the whole header: where it is narrow, titles are short, or only their keys left.
+        tab: the open tab.
+        cells: width of the whole header; where it is narrow, titles are short or only keys remain.
     """
     return tuple(
         Span(_tab(each, cells, chosen=each.id == tab), _tab_style(each.id == tab)) for each in TABS
@@ -97,12 +98,12 @@ def _tab_style(chosen: bool) -> TextStyle:
 
 
 def tabs_shown(machine: MachineState, tab: str, cells: int) -> Line:
-    """Return the tabs, in the room that what must always be said leaves."""
+    """Return the tabs, in the room beside the words that are always shown."""
     return tabs_line(tab, cells - (len(SIMULATED) if machine.simulated else 0))
 
 
 def tab_at(machine: MachineState, x: int, cells: int, tab: str) -> str | None:
-    """Return the tab under a column of a header ``cells`` wide, on which ``tab`` is open."""
+    """Return the tab under a column of a header ``cells`` wide in which ``tab`` is open."""
     spans = tabs_shown(machine, tab, cells)
     start = cells - width(spans)
     for each, span in zip(TABS, spans, strict=True):
@@ -116,10 +117,10 @@ def tab_at(machine: MachineState, x: int, cells: int, tab: str) -> str | None:
 def header_line(
     runs: RunsState, tab: str, cells: int, *, readonly: bool = False, note: str = ""
 ) -> Line:
-    """Return the runner's state and the tabs always, as many facts as there is room for.
+    """Return the runner's state, the tabs, and as many facts as there is room for.
 
-    While something runs, a narrow header says that and not what the program is called. That the
-    GPUs are simulated comes before all else.
+    While something runs, a narrow header shows that instead of the program's name. A note that
+    the GPUs are simulated comes first.
     """
     machine = runs.machine
     tabs = tabs_shown(machine, tab, cells)
@@ -133,7 +134,7 @@ def header_line(
         left = (*left, Span("  " if left else " "), Span(note or "read only", TextStyle.NOTE))
     gap = "  " if left else " "
     words = runner_words(runs, room - width(left) - len(gap) - 1)
-    # What goes on is told anew several times a second: the facts do not come and go with it.
+    # The words change several times a second: the facts must not come and go with them.
     kept = max(words.width, GOING_ON) if busy else words.width
     for fact in facts(machine):
         more = (Span("  " if left else " "), *fact)

@@ -8,7 +8,7 @@ from tui.snapshots.options import parse_memory
 
 
 def add_workbench(parser: Parser) -> None:
-    """Of the workbench: how it looks, what it may do and what it begins with."""
+    """Add the options of the workbench: how it looks, what it may do, what it opens first."""
     add_settings(parser)
     parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")
     parser.add_argument(

@@ -1,7 +1,7 @@
-"""The settings that one run of the workbench goes by, and what its user changes. No Textual.
+"""The settings of one run of the workbench, and the user's changes to them. No Textual.
 
-What is written back is what was changed in the workbench and nothing else: a value that came from
-the command line or the environment holds for one start and is not made to stay.
+Only settings that were changed in the workbench are written back: a value from the command line
+or the environment applies to one start and does not become permanent.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ class Preferences:
 
     Args:
         chosen: the settings.
-        problems: what is wrong with their sources, a line each.
-        keep: write back what the user changes.
+        problems: errors in their sources, one line each.
+        keep: write the user's changes back.
     """
 
     def __init__(
         self, chosen: settings.Settings, problems: Sequence[str] = (), *, keep: bool = True
     ) -> None:
         self.problems = list(problems)
-        """Grows with what turns out later; told in the log, and on stderr after the end."""
+        """Problems, including those found later; shown in the log, and on stderr after the end."""
         self.theme = str(chosen.value("theme"))
         self.refresh = float(chosen.value("refresh"))
         self._chosen = chosen
         self._keep = keep
         self._began_with: dict[str, dict[str, Setting]] = {}
-        """Parameters of the workloads after those of the settings file were applied."""
+        """Parameters of the workloads after the settings file was applied."""
         self._device_seen = False
 
     # ---- at the start ----
 
     def attach(self, state: WorkbenchState) -> None:
-        """Apply the settings to the state of a session; what is wrong is logged there."""
+        """Apply the settings to the state of a session, and log problems there."""
         self._state = state
         state.machine.wanted_device = str(self._chosen.value("device") or "")
         for problem in self.problems:
@@ -50,7 +50,7 @@ class Preferences:
         state.bus.on_change(self._follow)
 
     def _follow(self, parts: Topics) -> None:
-        """Workloads that the user brings are known later, and so are the devices."""
+        """Apply settings of workloads and devices that become known after the start."""
         if Topic.WORKLOADS in parts and len(self._began_with) < len(self._state.runs.catalogue):
             self._apply_parameters()
         if Topic.DEVICES in parts and not self._device_seen:
@@ -73,7 +73,7 @@ class Preferences:
                     self._complain(f"{self._chosen.file.path}: [{table}] {error}; it is left out")
 
     def _check_device(self) -> None:
-        """Say so where the wanted device is not here, once all that there are are known."""
+        """Report a wanted device that is missing, once all devices are known."""
         machine = self._state.machine
         wanted = self._chosen.chosen["device"]
         if machine.environment is None or machine.sample is None:
@@ -88,12 +88,12 @@ class Preferences:
     def changes(
         self, state: WorkbenchState, theme: str, refresh: float
     ) -> tuple[dict[str, settings.Value], dict[str, dict[str, Setting]]]:
-        """Return the settings that differ from those that the run began with.
+        """Return the settings that differ from those at the start of the run.
 
         Args:
-            state: with the parameters and the selected device.
-            theme: the present one.
-            refresh: present seconds between two samples.
+            state: holds the parameters and the selected device.
+            theme: the current theme.
+            refresh: the current seconds between two samples.
 
         Returns:
             Values by name; and, by workload, the parameters that differ from their defaults.
@@ -115,7 +115,7 @@ class Preferences:
         return values, parameters
 
     def remember(self, state: WorkbenchState, theme: str, refresh: float) -> None:
-        """Write what was changed into the file; where that fails, ``problems`` has a line more."""
+        """Write the changes into the file; if that fails, add a line to ``problems``."""
         values, parameters = self.changes(state, theme, refresh)
         if not self._keep or not (values or parameters):
             return

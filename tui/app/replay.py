@@ -1,4 +1,4 @@
-"""The workbench over a recording: the same screens, and nothing that can be asked for."""
+"""The workbench over a recording: the same screens, without commands that need a runner."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class ReplayApp(WorkbenchApp):
     """Plays a recording on the workbench's screens.
 
     Args:
-        session: it plays; what is on the screen is as old as it was then.
-        theme: to draw with.
-        snapshot: that the snapshot tab has open.
+        session: plays the recording; ages on the screen are those of the recorded time.
+        theme: the theme to draw with.
+        snapshot: the file that the snapshot tab had open.
     """
 
     replay = True
@@ -34,14 +34,14 @@ class ReplayApp(WorkbenchApp):
         self._shown_snapshot = snapshot
 
     def create_tab(self, tab: str) -> Screen[None]:
-        """Create the screen of a tab; that of snapshots opens the one that the recording has."""
+        """Create the screen of a tab; the snapshot tab opens the recording's file."""
         screen = super().create_tab(tab)
         if screen is self.snapshot and self._shown_snapshot is not None:
             self.snapshot.session.open(str(self._shown_snapshot), self._replay.out_of_memory())
         return screen
 
     def on_key(self, event: events.Key) -> None:
-        """Say why a key does nothing that does something where there is a runner."""
+        """Explain why a key does nothing here that needs a runner."""
         if self.front is None:
             return
         now = self.front.situation()

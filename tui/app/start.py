@@ -1,4 +1,4 @@
-"""Start the workbench: the session, the screens, and what is said after the end."""
+"""Start the workbench: the session, the screens, and the lines printed after the end."""
 
 from __future__ import annotations
 
@@ -27,56 +27,56 @@ if TYPE_CHECKING:
     from tui.watch.runs.runs import StartedRun
 
 DUMB = ("dumb", "unknown")
-"""What TERM is where text cannot be placed; the screen would come as a stream of escape codes."""
+"""Values of TERM for terminals that cannot place text: they would show escape codes instead."""
 SWITCH_S = 0.001
-"""A frame is written by a thread, which waits for so long where the loop goes on working. Python's
-own 5 ms can be felt: they are a fifth of what a key takes to be answered."""
+"""Python's switch interval in seconds. A thread writes each frame and waits this long while the
+loop is busy; Python's own 5 ms would be a fifth of the time in which a key is answered."""
 WITHOUT_SCREEN = "devices, list, run, compare, snapshot or doctor"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkbenchOptions:
-    """What can be asked for before a command, and is of use without one."""
+    """Options that are accepted before a command and also work without one."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
     """Settings, by the names of ``tui.core.settings``."""
     files: Sequence[str] = ()
-    """Of workloads that the user brings; absolute paths."""
+    """Files of the user's own workloads; absolute paths."""
     readonly: bool = False
     demo: str = ""
-    """The group to step through from the start."""
+    """The group of workloads to step through from the start."""
     snapshot: str = ""
     """A snapshot file to open."""
     oom_text: str = ""
-    """File with the text of exceptions; empty for none."""
+    """A file with the text of exceptions; empty for none."""
     memory: int | None = None
-    """Bytes that reading a snapshot may take; ``None`` for a quarter of what is available."""
+    """Bytes of memory for reading a snapshot; ``None`` for a quarter of the available memory."""
     record: str = ""
-    """File that what the children say is written to."""
+    """The file to record the children's messages in."""
     redact: bool = False
     storing: bool = True
-    """Keep what is measured for later."""
+    """Store the measured results."""
     run: Callable[[], StartedRun] | None = None
-    """Starts or finds the run under the watch that is shown first, once all else is ready."""
+    """Starts or finds the watched run to show first; called once everything else is ready."""
 
 
 def open_workbench(options: WorkbenchOptions) -> int:
     """Run the workbench on the terminal; returns the exit code.
 
     Raises:
-        UsageError: there is no terminal to draw on, or it cannot place text.
-        Failure: the run that it is to show cannot be started.
+        UsageError: there is no terminal, or it cannot place text.
+        Failure: the run to show cannot be started.
     """
     check_terminal()
-    # Until the app hears signals itself there is nothing to clean up: the children end with it.
+    # Until the app handles signals there is nothing to clean up: the children end with it.
     interrupt.end_at_once()
     text = _oom_text(options)
     chosen, problems = resolve(options.given)
     python = python_of(chosen)
-    # Before all that takes time: it asks the driver while the screens are imported.
+    # First, because it queries the driver while the screens are imported.
     monitor = _monitor(chosen)
     prepare_screen(chosen)
-    # The door to the screens: what they read when they are imported is set by now.
+    # Imported here: importing the screens reads settings that are in place by now.
     from tui.app.preferences import Preferences
     from tui.app.workbench import WorkbenchApp
     from tui.results.store.recorder import ResultHistory, ResultRecorder
@@ -119,10 +119,10 @@ def open_workbench(options: WorkbenchOptions) -> int:
 
 
 def _print_runs_left(*seen: StartedRun | None) -> None:
-    """Print where each run is that goes on or was started here, and how to come back to it."""
-    # By their folders: of one that was opened twice there is more than one record.
+    """Print the folder of each run that goes on or was started here, and how to come back to it."""
+    # Keyed by folder: a run that was opened twice has several records.
     for run in {run.folder: run for run in seen if run is not None}.values():
-        # The door to runs, of which a start that opens none reads nothing.
+        # Imported here: a start that opens no run does not need it.
         from tui.watch.runs import start
         from tui.watch.runs.run_words import run_left_words
 
@@ -131,16 +131,16 @@ def _print_runs_left(*seen: StartedRun | None) -> None:
 
 
 def check_terminal(instead: str = f"use {WITHOUT_SCREEN}") -> None:
-    """See that there is something to draw on.
+    """Check that there is a terminal to draw on.
 
     Args:
-        instead: what to do where there is nothing.
+        instead: advice for the error message.
 
     Raises:
         UsageError: there is no terminal, or it cannot place text.
     """
     if "TEXTUAL_DRIVER" in os.environ:
-        return  # it draws elsewhere, as in a browser
+        return  # the screen is drawn elsewhere, as in a browser
     # Keys come from standard input, and the screen is drawn on standard error.
     if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         raise UsageError(f"the workbench needs a terminal; without one {instead}")
@@ -153,7 +153,7 @@ def check_terminal(instead: str = f"use {WITHOUT_SCREEN}") -> None:
 
 
 def _monitor(chosen: Settings) -> Launched | None:
-    """Start a monitor; return ``None`` where it cannot start: the session tries again."""
+    """Start a monitor; return ``None`` if it cannot start: the session tries again."""
     try:
         return launch(serve_command(chosen.value("refresh")), folder=FOLDER)
     except OSError:
@@ -161,26 +161,26 @@ def _monitor(chosen: Settings) -> Launched | None:
 
 
 def prepare_screen(chosen: Settings) -> None:
-    """Set what is read when the screens are imported."""
+    """Set the variables that the screens read when they are imported."""
     if chosen.value("ascii"):
         glyphs.use_ascii()
     terminal.prepare_textual()
-    # What is imported stays; the app collects again once it has painted.
+    # Imported objects stay alive; the app collects again after its first paint.
     gc.disable()
     sys.setswitchinterval(SWITCH_S)
 
 
 def _recorder(options: WorkbenchOptions) -> Recorder | None:
-    """Return the recorder that was asked for.
+    """Return the recorder if one was requested.
 
     Raises:
-        UsageError: the file is there already, or cannot be made.
+        UsageError: the file exists already, or cannot be created.
     """
     if not options.record:
         if options.redact:
             raise UsageError("--redact belongs to a recording: give --record FILE too")
         return None
-    # The door to recordings, of which a start without one reads nothing.
+    # Imported here: a start without a recording does not need it.
     from tui.recordings.recorder import Recorder, Redaction
 
     path = Path(options.record)
@@ -193,10 +193,10 @@ def _recorder(options: WorkbenchOptions) -> Recorder | None:
 
 
 def _oom_text(options: WorkbenchOptions) -> str:
-    """Return the text of exceptions that belongs to the snapshot to be opened.
+    """Return the text of the exceptions that belong to the snapshot to open.
 
     Raises:
-        UsageError: it cannot be read, or there is no snapshot.
+        UsageError: the text cannot be read, or there is no snapshot.
     """
     if not options.oom_text:
         return ""

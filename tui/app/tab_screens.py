@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 def create_snapshot_tab(app: TabbedApp) -> Screen[None]:
-    """Create the tab of snapshots, and make it the app's."""
+    """Create the tab of snapshots, and store it in the app."""
     app.snapshot = SnapshotTab(app, app.snapshot_memory, known_of_snapshot)
     return app.snapshot
 
 
 def create_watch_tab(app: TabbedApp) -> Screen[None]:
-    """Create the tab of watched runs, make it the app's, and pass it the newest sample."""
+    """Create the tab of watched runs, store it in the app, and pass it the newest sample."""
     app.watched = WatchTab(app, app.create_run_session() or WatchedRunSession())
     app.devices_changed(frozenset({Topic.DEVICES}))
     return app.watched
@@ -44,5 +44,5 @@ FACTORIES: Mapping[str, Callable[[TabbedApp], Screen[None]]] = {
     "watch": create_watch_tab,
     "results": ResultsTab,
 }
-"""The function that creates each tab's screen, by the tab's id. Defined last: once it is there, the
+"""The function that creates each tab's screen, by the tab's id. Defined last: if it exists, the
 module is complete."""

@@ -1,7 +1,7 @@
-"""The tabs of the app: how they are made, what is opened in them, and how they end.
+"""The tabs of the app: how they are created, what opens in them, and how they end.
 
-A tab is created when it is first opened. The modules of the tabs are imported in a thread after the
-first paint.
+A tab is created when it is first opened. Its modules are imported in a thread after the first
+paint.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ TAB_SCREENS = "tui.app.tab_screens"
 
 
 class TabbedApp(textual_private.HookedApp):
-    """An app of which each tab is a mode, but for the first until it is painted.
+    """An app in which each tab is a mode; the first becomes one after it is painted.
 
     Args:
-        state: what the tabs show.
-        actions: what they can ask for.
-        readonly: offer nothing that asks the runner for something.
-        clock: Unix time now, to tell how old a figure is.
+        state: the state that the tabs show.
+        actions: the requests that the tabs can make.
+        readonly: offer no command that sends a request to the runner.
+        clock: returns the current Unix time, from which ages are computed.
     """
 
     DEFAULT_MODE = WorkbenchScreen.TAB
@@ -68,33 +68,33 @@ class TabbedApp(textual_private.HookedApp):
         self.clock = clock
         self.header_note: Callable[[], str] = str
         self.keeps_results = True
-        """What is measured is put into the store of results."""
+        """Whether measured results are added to the store."""
         self.snapshot_memory: int | None = None
-        """Bytes that reading a snapshot may take; ``None`` for a quarter of what is available."""
+        """Bytes of memory for reading a snapshot; ``None`` for a quarter of what is available."""
         self.snapshot: SnapshotTab | None = None
-        """Made when its tab is first opened."""
+        """The snapshot tab, created when it is first opened."""
         self.watched: WatchTab | None = None
-        """Made when its tab is first opened."""
+        """The watch tab, created when it is first opened."""
         self.run_left: StartedRun | None = None
-        """The run under the watch that was open at the end."""
+        """The watched run that was open at the end."""
         self._torch_is_looked_at = False
         self._opened_first: list[Callable[[], None]] = []
-        """What is opened once the app runs."""
+        """Functions that open something once the app runs."""
         for tab in TABS:
             if tab.id != self.DEFAULT_MODE:
                 self.add_mode(tab.id, partial(self.create_tab, tab.id))
 
     def draw_now(self) -> None:
-        """Show at once what a key has changed."""
+        """Draw at once what a key has changed."""
         raise NotImplementedError
 
     def watch_allocators(self, wanted: bool) -> None:
-        """Have the allocators of other processes read while they are on the screen."""
+        """Read the allocators of other processes while they are on the screen."""
         if wanted != self._torch_is_looked_at:
             self._torch_is_looked_at = wanted
             self.actions.watch_torch(wanted)
 
-    # ---- what a screen asks of the app ----
+    # ---- for the screens ----
 
     def header_line(self, tab: str, cells: int) -> Line:
         """Return the header of a tab's screen."""
@@ -120,7 +120,7 @@ class TabbedApp(textual_private.HookedApp):
             replay=self.replay,
         )
 
-    # ---- the commands of several tabs ----
+    # ---- commands that several tabs share ----
 
     def action_next_device(self) -> None:
         """Select the next device."""
@@ -136,11 +136,11 @@ class TabbedApp(textual_private.HookedApp):
         self.actions.empty_cache(self.machine.selected)
 
     def action_reset_peaks(self) -> None:
-        """Start the selected device's peaks anew."""
+        """Reset the selected device's peaks."""
         self.actions.reset_peaks(self.machine.selected)
 
     def action_cancel_all(self) -> None:
-        """Cancel everything that runs or waits."""
+        """Cancel all running and waiting workloads."""
         self.actions.cancel("")
         self.draw_now()
 
@@ -148,7 +148,7 @@ class TabbedApp(textual_private.HookedApp):
 
     @property
     def front(self) -> CommandScreen | None:
-        """The screen that is looked at, if under a dialog; ``None`` once the screens are gone."""
+        """The visible screen, even if a dialog covers it; ``None`` once the screens are gone."""
         return front_of(self)
 
     def get_default_screen(self) -> Screen[None]:
@@ -156,17 +156,17 @@ class TabbedApp(textual_private.HookedApp):
         return WorkbenchScreen(self)
 
     async def import_tabs(self) -> None:
-        """Import the screens of the other tabs in a thread, unless that is done.
+        """Import the screens of the other tabs in a thread, unless they are imported already.
 
         Raises:
             ImportError: a file of the program is missing or damaged.
         """
-        # A module that another thread imports is in sys.modules before it is complete.
+        # While another thread imports a module, it is in sys.modules before it is complete.
         if not hasattr(sys.modules.get(TAB_SCREENS), "FACTORIES"):
             await asyncio.to_thread(import_module, TAB_SCREENS)
 
     async def action_switch_mode(self, mode: str) -> None:
-        """Open a tab, once its screen is imported."""
+        """Open a tab as soon as its screen is imported."""
         try:
             await self.import_tabs()
         except ImportError as error:
@@ -186,49 +186,49 @@ class TabbedApp(textual_private.HookedApp):
         return None
 
     def devices_changed(self, parts: Topics) -> None:
-        """NVML tells where the processes of a run are, and what they hold there."""
+        """Pass on NVML's sample, which shows where a run's processes are and their memory there."""
         if self.watched is not None and Topic.DEVICES in parts and self.machine.sample is not None:
             self.watched.session.apply_devices(self.machine.sample)
 
-    # ---- what is opened in them ----
+    # ---- opening things in the tabs ----
 
     def open_snapshot(self, path: str, oom_text: str = "", text_source: str = "") -> None:
         """Read a file and show it in its tab.
 
         Args:
-            path: of the file.
-            oom_text: messages of exceptions that belong to it.
-            text_source: where they come from, if they were not given by hand.
+            path: path of the file.
+            oom_text: messages of the exceptions that belong to it.
+            text_source: source of the messages, unless the user gave them.
         """
         self.switch_mode("snapshot")
         if self.snapshot is not None:
             self.snapshot.session.open(path, oom_text, text_source)
 
     def compare_snapshots(self, earlier: str, later: str) -> None:
-        """Show in the snapshot tab what has grown from one file to another."""
+        """Show in the snapshot tab what grew from one file to another."""
         self.open_snapshot(earlier)
         if self.snapshot is not None:
             self.snapshot.session.compare_with(later)
             self.snapshot.session.show("difference")
 
     def open_run(self, run: StartedRun) -> None:
-        """Show a run that goes on or has ended in its tab."""
+        """Show a run, whether it goes on or has ended, in the watch tab."""
         self.switch_mode("watch")
         if self.watched is not None:
             self.watched.open_run(run)
 
     def open_at_start(self, path: str, oom_text: str = "") -> None:
-        """Have :meth:`open_snapshot` done once the app runs."""
+        """Call :meth:`open_snapshot` once the app runs."""
         self._opened_first.append(lambda: self.open_snapshot(path, oom_text))
 
     def open_run_at_start(self, run: StartedRun) -> None:
-        """Have :meth:`open_run` done once the app runs."""
+        """Call :meth:`open_run` once the app runs."""
         self._opened_first.append(lambda: self.open_run(run))
 
     async def open_first(self) -> None:
         """Open what the command line names, once the first screen is painted."""
-        # The first screen is a mode from now on, so that one can go back to it. As a mode from the
-        # beginning it would be painted later.
+        # From now on the first screen is a mode, so that the user can return to it. As a mode from
+        # # the beginning it would be painted later.
         self.add_mode(self.DEFAULT_MODE, self.get_default_screen)
         if self._opened_first:
             await self.import_tabs()
@@ -236,7 +236,7 @@ class TabbedApp(textual_private.HookedApp):
             open_it()
 
     async def end_tabs(self) -> None:
-        """End what they have started."""
+        """End the children and sessions that the tabs started."""
         if self.snapshot is not None:
             await self.snapshot.session.stop()
         if self.watched is not None:
@@ -246,6 +246,6 @@ class TabbedApp(textual_private.HookedApp):
 
 
 def command_of(action: str, parameters: tuple[object, ...]) -> Command | None:
-    """Return the command whose action it is; ``None`` of the framework's own actions."""
+    """Return the command with this action; ``None`` for the framework's own actions."""
     name = f"tab_{parameters[0]}" if action == SWITCH and parameters else action
     return REGISTRY.by_id.get(name)

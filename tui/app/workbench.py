@@ -1,7 +1,7 @@
-"""The wiring: a session's states on screens, keys to actions, signals to an orderly end.
+"""The wiring: states of a session to screens, keys to actions, signals to an orderly end.
 
-The tabs that open later are imported after the first paint, see :mod:`tui.app.tabs`: a start is
-measured against an empty app, and each module costs half a millisecond of it.
+The tabs that open later are imported after the first paint, see :mod:`tui.app.tabs`: the start
+is measured against an empty app, and each module adds half a millisecond.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 AT_ONCE_S = 0.05
-"""So long the first paint waits for figures that may be there already: it would be done anew."""
+"""Seconds that the first paint waits for figures that are nearly there: else it would be redone."""
 STOP_S = 4.0
-"""A session that takes longer to stop is left to the death of its parent."""
+"""Seconds to stop a session; a slower one ends when its parent process dies."""
 TUI = Path(__file__).parents[1]
 FRAMEWORK = TUI / "kit" / "framework.tcss"
-"""Styles of what is on no screen before the first paint."""
+"""Styles of widgets that are on no screen before the first paint."""
 DEFAULT_THEME = replace(BUILTIN_THEMES[THEME], primary="ansi_cyan")
-"""The framework's, but for rules and bars: blue is hardly to be seen on black."""
+"""The framework's theme, with another color for rules and bars: blue is hard to see on black."""
 NO_COLOR = NoColor()
 DEFAULT_REFRESH_S = 1.0
 REFRESH_STEPS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
-"""Seconds between two samples that can be gone through."""
+"""The choices of seconds between two samples."""
 LEAST_S, LETTERS_A_SECOND = 3.0, 20
-"""How long a message stays: long enough to be read."""
+"""Seconds that a message stays at least, and how many letters of it are read in a second."""
 LEVELS: dict[SeverityLevel, Literal["info", "warning", "error"]] = {
     "information": "info",
     "warning": "warning",
@@ -77,30 +77,30 @@ LEVELS: dict[SeverityLevel, Literal["info", "warning", "error"]] = {
 
 
 class SessionLike(RunActions, Protocol):
-    """What the app needs of a session."""
+    """The parts of a session that the app uses."""
 
     @property
     def state(self) -> WorkbenchState:
-        """What is known now."""
+        """The current state."""
 
     def watch(self) -> None:
-        """Start looking at the devices."""
+        """Start reading the devices."""
 
     async def looked(self, patience: float = ...) -> None:
-        """Wait for a first look at the devices, ``patience`` seconds at most."""
+        """Wait for the first reading of the devices, ``patience`` seconds at most."""
 
     async def start(self) -> None:
-        """Start the children that are not started yet."""
+        """Start the children that are not running yet."""
 
     async def stop(self) -> None:
         """End the children."""
 
     def on_error(self, handler: Callable[[BaseException], None]) -> None:
-        """Have a function called with an error of the session's own."""
+        """Register a function to call with an error of the session's own."""
 
 
 def _selected(screen: Screen[object]) -> str:
-    """Return the text that is selected, in the field that is typed into or else anywhere."""
+    """Return the selected text: of the focused field, else of the screen."""
     field = screen.focused
     selected = field.selected_text if isinstance(field, Input) else ""
     return selected or screen.get_selected_text() or ""
@@ -111,15 +111,15 @@ class WorkbenchApp(TabbedApp):
 
     Args:
         session: the children, the states and the actions; the app starts and stops it.
-        readonly: offer nothing that asks the runner for something.
+        readonly: offer no command that sends a request to the runner.
         demo: a group of workloads to step through from the start.
-        preferences: the settings to go by, which it writes back at its end; ``None`` for the
-            defaults, and nothing written.
-        clock: Unix time now, to tell how old a figure is.
+        preferences: the settings to apply, written back at the end; ``None`` for the defaults, with
+            nothing written.
+        clock: returns the current Unix time, from which ages are computed.
     """
 
     TITLE = "gpu-workbench"
-    # What the first screen needs; the others bring their own when they are opened.
+    # Styles of the first screen; the others bring their own when they open.
     CSS_PATH: ClassVar[list[str | PurePath]] = [
         TUI / "devices" / "screens" / "device_panes.tcss",
         TUI / "kit" / "pane.tcss",
@@ -132,7 +132,7 @@ class WorkbenchApp(TabbedApp):
     COMMANDS: ClassVar = {WorkbenchCommands}
     MOST_NOTIFICATIONS = 2
     hears_signals = False
-    """Signals and the terminal's hang-up end it; where it is alone in its process."""
+    """Signals and the terminal's hang-up end the app; true where it has a process to itself."""
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings_of(each for each in REGISTRY.commands if each.target == "app"),
         Binding("ctrl+c", "interrupt", show=False, priority=True, system=True),
@@ -162,23 +162,23 @@ class WorkbenchApp(TabbedApp):
             self.add_class("-ascii")
             ScrollBar.renderer = AsciiScrollBar
 
-    # ---- how it looks ----
+    # ---- appearance ----
 
     def watch_theme(self, _name: str) -> None:
-        """Draw with the styles that can be read in it."""
+        """Use the text styles that are readable in the new theme."""
         styles.use(native=self.native_ansi_color, dark=self.current_theme.dark)
 
     def refresh_css(self, animate: bool = True) -> None:
-        """Take over another theme; before the first screen there is nothing to be styled anew."""
+        """Apply another theme; before the first screen there is nothing to restyle."""
         if self.screen_stack:
             super().refresh_css(animate)
         else:
             self.stylesheet.set_variables(self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """As the framework has them, but without colours there are none, not greys.
+        """Return the framework's line filters, except that without colors not even grays are used.
 
-        A terminal with fewer colours than a theme asks for gets those that it has.
+        On a terminal with fewer colors than the theme uses, the nearest available ones are drawn.
         """
         filters = super().get_line_filters()
         system = self.console.color_system
@@ -189,18 +189,18 @@ class WorkbenchApp(TabbedApp):
         return [NO_COLOR if isinstance(each, Monochrome) else each for each in filters]
 
     def on_resize(self, event: events.Resize) -> None:
-        """Draw everything anew for a terminal that has the old size again.
+        """Redraw everything even if the terminal has its old size again.
 
-        It shrank and grew while the program did something else, and has lost what it showed;
-        Textual draws only what differs from what it drew last.
+        If it shrank and grew while the program was busy, it has lost its contents; Textual redraws
+        only the difference from what it drew last.
         """
         if self.screen.size == event.size:
             self.screen.refresh()
 
-    # ---- life ----
+    # ---- start and end ----
 
     async def on_load(self) -> None:
-        """Take the first look at the devices before there is a screen: the first paint shows it."""
+        """Read the devices once before there is a screen, so that the first paint shows them."""
         if self.hears_signals:
             self._upkeep.loaded(self)
         self._session.on_error(self._session_failed)
@@ -210,23 +210,23 @@ class WorkbenchApp(TabbedApp):
         self.state.bus.on_change(self.devices_changed)
 
     def on_mount(self) -> None:
-        """Set up what needs a screen."""
+        """Set up the parts that need a screen."""
         self._upkeep.mounted(self)
         self.call_after_refresh(self._finish_start)
 
     async def _finish_start(self) -> None:
-        """Do what the first paint did not wait for."""
+        """Finish the parts of the start that the first paint did not wait for."""
         self._upkeep.painted()
         self.stylesheet.read(FRAMEWORK)
         self._drawing.watch_age(self.state, self.clock)
-        # The function and not its coroutine: where the end comes first, nothing is left unawaited.
+        # A function, not a coroutine: if the app ends first, no coroutine is left unawaited.
         _: Worker[None] = self.run_worker(self._start_session, name="session", group="session")
         if self._first_demo and isinstance(self.screen, WorkbenchScreen):
             self.screen.open_demo(self._first_demo)
         await self.open_first()
 
     async def _start_session(self) -> None:
-        """Start the runner once the devices are drawn: torch's import would fight with them."""
+        """Start the runner after the devices are drawn: torch's import would delay the drawing."""
         await self._session.looked()
         self._drawing.now()
         drawn = asyncio.Event()
@@ -237,7 +237,7 @@ class WorkbenchApp(TabbedApp):
             await self.import_tabs()
 
     async def on_unmount(self) -> None:
-        """End the session; what does not end in time ends with this process."""
+        """End the session; children that do not end in time end with this process."""
         self._drawing.end()
         self._upkeep.end()
         if self._preferences is not None:
@@ -249,7 +249,7 @@ class WorkbenchApp(TabbedApp):
             self.log.warning("the session did not stop in time")
 
     def _session_failed(self, error: BaseException) -> None:
-        # A screen that goes on over a session that has stopped would show old figures as new ones.
+        # With a stopped session, a screen that stays would show old figures as new ones.
         self.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
     def format_error(self, error: BaseException | None) -> Text:
@@ -259,7 +259,7 @@ class WorkbenchApp(TabbedApp):
     # ---- drawing ----
 
     def draw_now(self) -> None:
-        """Show at once what a key has changed."""
+        """Draw at once what a key has changed."""
         self._drawing.now()
 
     def _draw(self, parts: Topics) -> None:
@@ -279,14 +279,14 @@ class WorkbenchApp(TabbedApp):
         """Show a message for as long as it takes to read, and log it."""
         if timeout is None:
             timeout = max(LEAST_S, len(message) / LETTERS_A_SECOND)
-        # Not by way of the bus: a recording has what happened, not what was shown.
+        # Not published on the bus: a recording has the events, not the messages shown for them.
         self._draw(self.event_log.append(LogLine("workbench", message, LEVELS[severity])))
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     # ---- the program's own commands ----
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Commands by the registry, the framework's own actions always."""
+        """Check commands with the registry; always allow the framework's own actions."""
         command = command_of(action, parameters)
         if command is None or command.target != "app":
             return super().check_action(action, parameters)
@@ -296,7 +296,7 @@ class WorkbenchApp(TabbedApp):
         self.push_screen(Palette(placeholder="words of a command", id="--command-palette"))
 
     def search_themes(self) -> None:
-        """Choose a theme, as the framework does, in this program's words."""
+        """Open the framework's list of themes, with this program's wording."""
         self.push_screen(Palette([ThemeProvider], placeholder="words of a theme"))
 
     def action_show_help(self) -> None:
@@ -306,7 +306,7 @@ class WorkbenchApp(TabbedApp):
             self.push_screen(HelpScreen(REGISTRY, pane, now))
 
     async def action_quit(self) -> None:
-        """End; where something runs or waits, after asking. A run under the watch goes on."""
+        """End the program, after asking if anything runs or waits. A watched run goes on."""
         left = self.watched.left_words() if self.watched is not None else ""
         if self.readonly or not self.runs.pending():
             self.exit()
@@ -336,10 +336,10 @@ class WorkbenchApp(TabbedApp):
         self.actions.restart_runner()
 
     def action_interrupt(self) -> None:
-        """End as Ctrl-C ends a program; where text is selected, copy it.
+        """End as Ctrl-C ends a program; if text is selected, copy it.
 
-        Where the run that is open goes on, ask first: Ctrl-C may be meant for either. Pressed again
-        instead of an answer, it leaves the run alone.
+        If the open run is still running, ask first: Ctrl-C may be meant for either. A second Ctrl-C
+        in place of an answer leaves the run alone.
         """
         if selected := _selected(self.screen):
             fallbacks.copy(self, "selection", selected)
@@ -350,14 +350,14 @@ class WorkbenchApp(TabbedApp):
 
 
 class ProcessHooks:
-    """Keeps a process well and has it end in good order. Made before the terminal is changed."""
+    """Process-wide settings and the orderly end. Created before the terminal is changed."""
 
     def __init__(self) -> None:
         self._hangup_watch: HangupWatch | None = None
         self._forced_exit = ending.forced_exit_of_screen()
 
     def loaded(self, app: App[Any]) -> None:
-        """Listen to signals and to the terminal's hang-up, now that the app's loop runs."""
+        """Handle signals and the terminal's hang-up, now that the app's loop runs."""
         terminal = sys.__stdin__.fileno() if sys.__stdin__ and sys.__stdin__.isatty() else None
         self._hangup_watch = HangupWatch(
             lambda code: app.exit(return_code=code), terminal, self._forced_exit
@@ -365,17 +365,17 @@ class ProcessHooks:
         self._hangup_watch.install()
 
     def mounted(self, app: App[Any]) -> None:
-        """Install our signal handlers again: Textual's driver for a browser has replaced them."""
+        """Install the signal handlers again: Textual's driver for a browser has replaced them."""
         if self._hangup_watch is not None:
             self._hangup_watch.install()
         app.set_interval(FORGET_S, forget_caches)
 
     def painted(self) -> None:
-        """Freeze what stays after the first paint, so that later collections skip it."""
+        """Freeze the objects that outlive the first paint, so that later collections skip them."""
         gc.freeze()
         gc.enable()
 
     def end(self) -> None:
-        """Leave all of it as it was found."""
+        """Restore the original settings of the process."""
         if self._hangup_watch is not None:
             self._hangup_watch.remove()

@@ -1,5 +1,5 @@
-"""The command line: the table of commands, and those that belong to no feature.
+"""The command line: the table of commands, and the commands that belong to no feature.
 
-Nothing here imports Textual, torch or NVML where it begins: what a command draws with is imported
-where its work begins.
+No module here imports Textual, torch or NVML at its top: a command imports what it draws with when
+it starts to work.
 """

@@ -1,4 +1,4 @@
-"""``gpu-workbench completion``: what a shell needs to complete the program's arguments."""
+"""``gpu-workbench completion``: shell code that completes the program's arguments."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SHELLS = ("bash", "zsh", "fish")
 
 @dataclass(frozen=True, slots=True)
 class CompletionOptions:
-    """For which shell."""
+    """The shell to print code for."""
 
     names: Sequence[str] = ()
 
 
 def add_options(parser: Parser) -> None:
-    """Add the shell."""
+    """Add the argument that names the shell."""
     parser.add_argument("names", nargs="*", metavar="SHELL", help=", ".join(SHELLS))
 
 
@@ -45,17 +45,17 @@ def values() -> Mapping[str, Sequence[str]]:
 
 
 def completion(options: CompletionOptions) -> int:
-    """Print the shell's code; returns the exit code.
+    """Print the shell's completion code; returns the exit code.
 
     Raises:
-        UsageError: no shell is named, or one for which there is none.
+        UsageError: no shell is named, or an unsupported one.
     """
     if len(options.names) != 1:
         raise UsageError(f"completion: name your shell, {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")
     (shell,) = options.names
     if shell not in SHELLS:
         raise UsageError(f"completion: {not_known('shell', shell, SHELLS)}")
-    # With all commands, and the options of the one that takes them only where it stands first.
+    # All commands, with the options of a command that takes them only where it stands first.
     program = parser(command_names(), first="serve")
     known = values()
     for each in (program, *program.commands.values()):

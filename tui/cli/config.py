@@ -1,4 +1,4 @@
-"""``gpu-workbench config``: the settings, each with where it comes from."""
+"""``gpu-workbench config``: the settings, each with its source."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ BROUGHT = "of no workload of the catalogue; used where --workloads brings it"
 
 @dataclass(frozen=True, slots=True)
 class ConfigOptions:
-    """What the command line itself sets, and how the settings are printed."""
+    """Settings from the command line itself, and the output format."""
 
     given: Mapping[str, settings.Value] = field(default_factory=dict)
     json: bool = False
     path_only: bool = False
-    """Print only where the file is."""
+    """Print only the path of the file."""
 
 
 def add_options(parser: Parser) -> None:
@@ -43,10 +43,10 @@ def add_options(parser: Parser) -> None:
 
 
 def config(options: ConfigOptions) -> int:
-    """Print the settings; returns the exit code, which is 1 where a source of theirs is wrong.
+    """Print the settings; returns the exit code, 1 if one of their sources has an error.
 
     Raises:
-        UsageError: the command line names a theme that there is not.
+        UsageError: the command line names an unknown theme.
     """
     if options.path_only:
         print_line(str(settings.path()))
@@ -71,7 +71,7 @@ def _bad_parameters(chosen: settings.Settings) -> Iterator[str]:
 
 
 def _not_set(name: str) -> str:
-    """Return the value of a setting that is not set."""
+    """Return the text for a setting that is not set."""
     if name == "python":
         python = unnamed()
         return f"not set: {python.path}, {python.why}"

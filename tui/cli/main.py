@@ -15,7 +15,7 @@ from tui.kit.command_line.output import Failure, OutputClosedError, UsageError
 def main() -> int:
     """Run the program; returns its exit code.
 
-    0: success. 1: a failure, or a check that found something wrong. 2: wrong usage. 130: ended by
+    0: success. 1: a failure, or a check that found a problem. 2: wrong usage. 130: ended by
     Ctrl-C.
     """
     output.prepare()
@@ -33,7 +33,7 @@ def main() -> int:
         return 1
     except Exception as error:  # noqa: BLE001 (an error of our own, printed with a report)
         words = too_many_files(error) if isinstance(error, OSError) else None
-        # The error's text may contain text of strangers, and a traceback does not help the reader.
+        # The error may quote untrusted text, and a traceback does not help the reader.
         output.say(words or reports.describe_failure(error))
         return 1
 

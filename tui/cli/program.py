@@ -1,4 +1,4 @@
-"""The whole program's arguments. Only the commands that they name are imported."""
+"""The arguments of the whole program. Only the commands that they name are imported."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ MODULES = {
     "snapshot": "tui.snapshots.cli.snapshot",
     "watch": "tui.watch.cli.watch",
 }
-"""The module of each command, which has its ``SUBCOMMAND``."""
+"""The module of each command, which defines its ``SUBCOMMAND``."""
 REST = "rest"
-"""The name of what a command that stands first does not know."""
+"""The name under which a command that stands first gets the arguments that it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What was asked for."""
+    """The parsed arguments."""
 
     name: str
-    """The command's; empty for the workbench."""
+    """Name of the command; empty for the workbench."""
     subcommand: Subcommand[Any]
     found: dict[str, Any]
-    """What was given, by the names of options; ``given`` has those that are settings."""
+    """Values by the names of options; ``given`` has those that are settings."""
 
     def carry_out(self) -> int:
-        """Do it; returns the exit code.
+        """Carry out the command; returns the exit code.
 
         Raises:
             UsageError: the arguments cannot be carried out.
@@ -67,11 +67,11 @@ class Invocation:
 
 
 def parse(argv: Sequence[str]) -> Invocation:
-    """Read the arguments. Of the commands, only what they name is imported.
+    """Parse the arguments. Only the commands that they name are imported.
 
     Raises:
-        UsageError: arguments that cannot be carried out.
-        SystemExit: argparse's own end, for ``--help``.
+        UsageError: the arguments cannot be carried out.
+        SystemExit: argparse ends the program, for ``--help``.
     """
     names = command_names()
     try:
@@ -86,14 +86,14 @@ def command_names() -> list[str]:
 
 
 class _IncompleteError(Exception):
-    """What is to be said may name the commands that there are, and not all are imported."""
+    """An error message that may list all commands, while not all are imported."""
 
 
 class _Program(Parser):
     """The parser of the arguments up to the command.
 
     Args:
-        complete: it has all commands, and can say which there are.
+        complete: it has all commands, so that messages may list them.
     """
 
     def __init__(self, *, complete: bool) -> None:
@@ -101,29 +101,29 @@ class _Program(Parser):
         super().__init__(prog="gpu-workbench", description=WORKBENCH.about)
 
     def error(self, message: str) -> NoReturn:
-        """Raise the error, as argparse calls it.
+        """Raise the error; argparse calls this.
 
         Raises:
-            UsageError: always, where it is complete.
+            UsageError: always, if the parser is complete.
         """
         if not self._complete:
             raise _IncompleteError
         super().error(message)
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help, as argparse calls it for ``--help``."""
+        """Print the help; argparse calls this for ``--help``."""
         if not self._complete:
             raise _IncompleteError
         super().print_help(file)
 
 
 def parser(names: Iterable[str], *, first: str = "", complete: bool = True) -> Parser:
-    """Return the parser of the program.
+    """Return the program's parser.
 
     Args:
-        names: of the commands that it has.
-        first: the word that the arguments begin with.
-        complete: these are all commands.
+        names: names of the commands to include.
+        first: the first word of the arguments.
+        complete: whether these are all commands.
     """
     program = _Program(complete=complete)
     add_python_and_files(program)
@@ -139,7 +139,7 @@ def parser(names: Iterable[str], *, first: str = "", complete: bool = True) -> P
     commands = program.add_subparsers(metavar="COMMAND", parser_class=Parser)
     found = {name: import_module(MODULES[name]).SUBCOMMAND for name in names}
     for name, one in sorted(found.items(), key=lambda item: item[1].place):
-        # One that has to stand first and does not knows no options.
+        # A command that must stand first, and does not, accepts no options.
         knows = not one.usage_when_first or first == name
         text = one.description or one.about
         child = commands.add_parser(name, help=one.about, description=text, add_help=knows)
@@ -164,17 +164,17 @@ def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Invoc
         program.commands.get(name, program).unknown(rest, flags_in(program.format_help()))
     if name in program.commands and not one.usage_when_first:
         _check_options_before(program, program.commands[name], found)
-    # argparse takes them out, and a command may be told from a name by them.
+    # argparse removes them, and they distinguish a command from the name of a run.
     found["dashes"] = "--" in argv
     found["given"] = {known.name: found[known.name] for known in KNOWN if known.name in found}
     return Invocation(name, one, found)
 
 
 def _check_options(program: Parser, argv: Sequence[str]) -> None:
-    """Refuse an option that is wrong before the command: argparse takes its value for one.
+    """Refuse an unknown option before the command: argparse would take its value for the command.
 
     Raises:
-        UsageError: there is one.
+        UsageError: there is such an option.
     """
     known = flags_in(program.format_help())
     for word in argv:
@@ -186,7 +186,7 @@ def _check_options(program: Parser, argv: Sequence[str]) -> None:
 
 
 def _check_options_before(program: Parser, command: Parser, found: dict[str, Any]) -> None:
-    """Refuse what the workbench takes and the command does not: it would change nothing.
+    """Refuse options of the workbench that the command does not take: they would have no effect.
 
     Raises:
         UsageError: there is such an option.
@@ -204,11 +204,11 @@ def _check_options_before(program: Parser, command: Parser, found: dict[str, Any
 
 @dataclass(frozen=True, slots=True)
 class NoOptions:
-    """A command that takes none."""
+    """The options of a command that takes none."""
 
 
 def _show_version(_options: NoOptions) -> int:
-    # The door to the packages' metadata, which no other command pays for.
+    # Imported here: no other command needs the packages' metadata.
     from importlib.metadata import version
 
     print_line(f"gpu-workbench {version('gpu-workbench')}")

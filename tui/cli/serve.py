@@ -27,16 +27,16 @@ SHOWN = ("", "replay")
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Where it listens, and what it shows."""
+    """The port to listen on, and the arguments of the workbench."""
 
     port: int = 8000
-    """0 for any that is free."""
+    """The port; 0 for any free one."""
     rest: Sequence[str] = ()
     """The arguments of the workbench that is shown."""
 
 
 def add_options(parser: Parser) -> None:
-    """Its own; every other one is the workbench's."""
+    """Add the options of ``serve``; all others belong to the workbench."""
     parser.add_argument("--host", type=own_address, help=argparse.SUPPRESS)
     parser.add_argument(
         "--port", type=port, metavar="N", help="port to listen on; 0 for any free one"
@@ -44,10 +44,10 @@ def add_options(parser: Parser) -> None:
 
 
 def own_address(text: str) -> str:
-    """Return the only address that it listens on, by one of its names.
+    """Return the only address that it listens on, given by one of its names.
 
     Raises:
-        UsageError: it is another.
+        UsageError: the text names another address.
     """
     if text not in ("127.0.0.1", "localhost"):
         raise UsageError(
@@ -58,10 +58,10 @@ def own_address(text: str) -> str:
 
 
 def port(text: str) -> int:
-    """Return the number of a port.
+    """Parse the number of a port.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is no port number.
     """
     if not (text.isdecimal() and int(text) < 2**16):
         raise UsageError(f"--port {text}: give a number up to 65535, 0 for any that is free")
@@ -72,11 +72,11 @@ def serve(options: ServeOptions) -> int:
     """Serve until a signal ends it; returns the exit code.
 
     Raises:
-        UsageError: it cannot show what is asked for, textual-serve is not installed, or the port
-            cannot be had.
+        UsageError: it cannot show what the arguments ask for, textual-serve is not installed, or
+            the port is not available.
     """
     _check_shown(options.rest)
-    # The door to the server, for which an extra of the package has to be installed.
+    # Imported here: the server needs an extra of the package to be installed.
     try:
         from tui.cli.site import WebSite
     except ModuleNotFoundError as error:
@@ -89,10 +89,10 @@ def serve(options: ServeOptions) -> int:
 
 
 def _check_shown(arguments: Sequence[str]) -> None:
-    """See that a visit could show what these arguments of the workbench ask for.
+    """Check that a visit can show what these arguments of the workbench ask for.
 
     Raises:
-        UsageError: it could not.
+        UsageError: it cannot.
     """
     asked = parse(arguments)
     if asked.name not in SHOWN:
@@ -110,7 +110,7 @@ async def _serve(site: WebSite) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
-            continue  # as nohup wants it
+            continue  # keep the signal ignored, as nohup requires
         asyncio.get_running_loop().add_signal_handler(number, end, number)
     try:
         listening = await site.start()
@@ -128,8 +128,8 @@ def how_to_get_there(port: int, path: str) -> str:
     """Return the commands to type on the machine with the browser, and the address to open.
 
     Args:
-        port: that is listened on.
-        path: of the page.
+        port: the port that the server listens on.
+        path: path of the page.
     """
     login = f"{getpass.getuser()}@{socket.gethostname()}"
     return (

@@ -1,11 +1,11 @@
-"""The workbench in a browser: its page, its websocket, who may have them, and the visits.
+"""The workbench in a browser: its page, its websocket, access checks, and the visits.
 
-Whoever has the page can do what the workbench can: run workloads, read files, end processes. The
-loopback address is open to every user of this machine, and any page in a browser can send requests
-to it. So the page's address holds a key that nobody can guess; a request must call this host
-``localhost`` or by its address, for other names may have been made to point here (DNS rebinding);
-and a websocket that another page opens is refused. It does not keep out root, other programs of the
-same user, or whoever is shown the address.
+Whoever has the page can do everything the workbench can: run workloads, read files, end
+processes. Every user of this machine can reach the loopback address, and any page in a browser
+can send requests to it. So the page's address contains a key that nobody can guess; a request must
+call this host ``localhost`` or by its address, because other names may have been made to point
+here (DNS rebinding); and a websocket that another page opens is refused. None of this keeps out
+root, other programs of the same user, or anyone who is shown the address.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ADDRESS = "127.0.0.1"
 KEY_BYTES = 16
 MOST_VISITS = 8
-"""At a time: each is a process with children of its own."""
+"""Visits at a time: each is a process with children of its own."""
 
 _HERE = re.compile(r"(?:localhost|127\.0\.0\.1)(?::\d{1,5})?", re.IGNORECASE)
 _HEADERS = {
@@ -46,17 +46,17 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-"""Nothing from elsewhere, in no frame of another page, and the key is told to nobody."""
+"""Headers: load nothing from elsewhere, allow no frame in another page, send the key to nobody."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class WebSite(Server):
-    """Serves a program to whoever knows the key.
+    """Serves a program to whoever has the key.
 
     Args:
         argv: program and arguments.
-        port: of :data:`ADDRESS`; 0 for any that is free.
+        port: port of :data:`ADDRESS`; 0 for any free one.
     """
 
     def __init__(self, argv: Sequence[str], port: int) -> None:
@@ -68,14 +68,14 @@ class WebSite(Server):
 
     @property
     def path(self) -> str:
-        """The path of the page, which holds the secret."""
+        """The path of the page, which contains the key."""
         return f"/{self.key}/"
 
     async def start(self) -> int:
-        """Listen; the port.
+        """Start listening; returns the port.
 
         Raises:
-            OSError: the port cannot be had.
+            OSError: the port is not available.
         """
         self._runner = web.AppRunner(await self._make_app(), access_log=None)
         await self._runner.setup()
@@ -89,7 +89,7 @@ class WebSite(Server):
         return port
 
     async def stop(self) -> None:
-        """End all visits, and listen no more."""
+        """End all visits, and stop listening."""
         await asyncio.gather(*(visit.stop() for visit in list(self._visits)))
         if self._runner is not None:
             await self._runner.cleanup()
@@ -108,7 +108,7 @@ class WebSite(Server):
         return app
 
     async def handle_index(self, request: web.Request) -> web.Response:
-        """Return the page; its parts have the address that the browser called it by."""
+        """Return the page; its parts have the address that the browser used for it."""
         context = {
             "font_size": to_int(request.query.get("fontsize", "16"), 16),
             "app_websocket_url": f"ws://{request.host}{self.path}ws",
@@ -118,7 +118,7 @@ class WebSite(Server):
         return aiohttp_jinja2.render_template("app_index.html", request, context)
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Run a workbench for as long as the connection stands."""
+        """Run a workbench for as long as the connection lasts."""
         if len(self._visits) >= MOST_VISITS:
             raise web.HTTPServiceUnavailable(text=f"{MOST_VISITS} pages are open; close one\n")
         socket = web.WebSocketResponse(heartbeat=15)
@@ -143,7 +143,7 @@ class WebSite(Server):
 
 
 async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse who calls this host by another name, and websockets of other pages."""
+    """Refuse requests that call this host by another name, and websockets of other pages."""
     if not _HERE.fullmatch(request.host):
         raise web.HTTPForbidden(text="this page is at localhost and has no other name\n")
     origin = request.headers.get("Origin")
@@ -156,7 +156,7 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 PATIENCE_S = 5.0
-"""For an orderly end: the workbench gives its own children four seconds."""
+"""Seconds for an orderly end: the workbench gives its own children four seconds."""
 
 
 class Visit(AppService):
@@ -164,10 +164,10 @@ class Visit(AppService):
 
     Args:
         argv: program and arguments.
-        write_bytes: sends to the page.
-        write_str: likewise.
+        write_bytes: sends bytes to the page.
+        write_str: sends text to the page.
         close: closes the page's connection.
-        download_manager: of the server.
+        download_manager: the server's download manager.
     """
 
     def __init__(
@@ -188,14 +188,14 @@ class Visit(AppService):
         self._argv = argv
 
     def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
-        # Behind a tunnel each frame costs bytes; it asks for 60 a second.
+        # Behind a tunnel each frame costs bytes; without this, it asks for 60 a second.
         return {
             **super()._build_environment(width, height),
             "TEXTUAL_FPS": terminal.FPS_SSH,
         }
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
-        # A session of its own: Ctrl-C in the server's terminal is the server's.
+        # A session of its own: Ctrl-C in the server's terminal must not reach it.
         self._process = await asyncio.create_subprocess_exec(
             *self._argv,
             stdin=asyncio.subprocess.PIPE,
@@ -208,12 +208,12 @@ class Visit(AppService):
         return self._process
 
     async def run(self) -> None:
-        """Pass on what the workbench draws until it ends, then close the page's connection."""
+        """Pass on the workbench's frames until it ends, then close the page's connection."""
         await super().run()
         await self.remote_close()
 
     async def stop(self) -> None:
-        """Ask it to end, and see to it that it does."""
+        """Ask the workbench to end, and make sure that it does."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -232,4 +232,4 @@ class Visit(AppService):
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
-            return  # it has ended just now
+            return  # the process ended just now

@@ -12,8 +12,8 @@ from workloads.protocol.process import die_with_parent
 def main() -> int:
     """Run the workbench; returns its exit code.
 
-    The first argument is the pid of the server, with which this process ends, whatever ends that;
-    the others are the workbench's.
+    The first argument is the server's pid: this process ends when the server does, however that
+    ends. The other arguments are the workbench's.
     """
     die_with_parent(int(sys.argv.pop(1)), signal.SIGTERM)
     return program.main()

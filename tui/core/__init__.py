@@ -1,1 +1,1 @@
-"""What every part stands on: child processes, settings, reports, text. No Textual."""
+"""Foundations of every part: child processes, settings, reports, text. No Textual."""

@@ -1,7 +1,7 @@
-"""The event bus: what happens in a session is published once, and delivered to who subscribed.
+"""The event bus: publishes what happens in a session and delivers it to the subscribers.
 
-Each feature has a state of its own, which changes by events alone and says which topics they
-changed. A recording is what was published, written down.
+Each feature has a state of its own, which only events change; its handlers return the changed
+topics. A recording is a file of the published events.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Topic(enum.Enum):
     BACKEND = "backend"
     RUNNER = "runner"
     ALLOCATORS = "allocators"
-    """Those of other processes."""
+    """Allocators of other processes."""
     LOG = "log"
 
 
 Topics = frozenset[Topic]
-"""Those that one event changed."""
+"""The topics that one event changed."""
 NO_TOPICS: Topics = frozenset()
 E = TypeVar("E")
 Handler = Callable[[E], "Topics | None"]
-"""Applies an event; returns the topics that it changed, or ``None`` where it keeps no state."""
+"""Applies an event; returns the topics that it changed, or ``None`` if it has no state."""
 Publish = Callable[[object], object]
 
 
@@ -47,21 +47,21 @@ class EventBus:
         self._listeners: list[Callable[[Topics], None]] = []
 
     def observe(self, observer: Callable[[object], None]) -> None:
-        """Have a function called with every event, before it is delivered to the handlers."""
+        """Register a function to call with every event, before the handlers get it."""
         self._observers.append(observer)
 
     def subscribe(self, kind: type[E], handler: Handler[E]) -> None:
-        """Have a handler called with each event of a type, after those that subscribed before."""
+        """Register a handler for one type of event; handlers run in the order of registration."""
         self._handlers.setdefault(kind, []).append(handler)
 
     def on_change(self, listener: Callable[[Topics], None]) -> None:
-        """Have a function called with the topics that an event changed, if there are any."""
+        """Register a function to call with the topics that an event changed, if there are any."""
         self._listeners.append(listener)
 
     def publish(self, event: object) -> Topics:
         """Deliver an event; returns the topics that it changed.
 
-        A handler may publish in its turn: that event is delivered before this one goes on.
+        A handler may publish too: its event is delivered before this one goes on.
         """
         for observer in self._observers:
             observer(event)
@@ -72,7 +72,7 @@ class EventBus:
         return changed
 
     def announce(self, topics: Topics) -> None:
-        """Call the listeners with topics that changed, none for no topic."""
+        """Call the listeners with the changed topics, unless there are none."""
         for listener in self._listeners if topics else ():
             listener(topics)
 
@@ -90,7 +90,7 @@ class EventLog:
     """The newest lines of the log, oldest first.
 
     Args:
-        bus: whose log lines are appended.
+        bus: the bus whose log lines are appended.
     """
 
     def __init__(self, bus: EventBus) -> None:
@@ -105,7 +105,7 @@ class EventLog:
 
 @dataclass(frozen=True, slots=True)
 class RequestSent:
-    """A request that a child was sent."""
+    """A request that was sent to a child."""
 
     child: Literal["monitor", "runner", "watch"]
     request: object
@@ -116,7 +116,7 @@ ChildStatus = Literal["starting", "importing torch", "ready", "unusable", "resta
 
 @dataclass(frozen=True, slots=True)
 class RunnerStatus:
-    """The runner as a process: what it is doing and, where it is not well, why and what to do."""
+    """The runner's process: its activity and, if something is wrong, why and what to do."""
 
     status: ChildStatus
     reason: str = ""
@@ -126,13 +126,13 @@ class RunnerStatus:
 
     @property
     def silence(self) -> str:
-        """How long the runner or its worker has been silent; empty unless it is ready."""
+        """Return how long the runner or its worker has been silent; empty unless it is ready."""
         return self.reason.partition(":")[0] if self.status == "ready" else ""
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorStatus:
-    """The monitor as a process."""
+    """The state of the monitor's process."""
 
     status: ChildStatus
     reason: str = ""
@@ -140,7 +140,7 @@ class MonitorStatus:
 
 @dataclass(frozen=True, slots=True)
 class WatchStatus:
-    """The watch as a process."""
+    """The state of the watch's process."""
 
     status: ChildStatus
     reason: str = ""

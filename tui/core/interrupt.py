@@ -1,7 +1,7 @@
 """Ctrl-C while the program starts. An entry module imports this first, so it imports little itself.
 
-Python answers SIGINT with an exception wherever it is: amid imports that is a traceback of some
-module. Nothing is under way then that would have to be cleaned up.
+Python answers SIGINT with an exception wherever it is: during imports that gives a traceback from
+some module. Nothing is in progress then that would need cleanup.
 """
 
 import os
@@ -9,26 +9,26 @@ import signal
 from types import FrameType
 
 INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C has ended: 128 and the number of SIGINT."""
+"""Exit code of a program that Ctrl-C ended: 128 plus the number of SIGINT."""
 
 
 def end_at_once() -> None:
-    """Have Ctrl-C end the process without a word, from now on."""
+    """Make Ctrl-C end the process silently from now on."""
     _install(_exit)
 
 
 def raise_in_main() -> None:
-    """Have Ctrl-C raise :class:`KeyboardInterrupt`, for who cleans up after it."""
+    """Make Ctrl-C raise :class:`KeyboardInterrupt`, for callers that clean up after it."""
     _install(signal.default_int_handler)
 
 
 def ignore() -> None:
-    """Have Ctrl-C do nothing: the work is done, and Python ends."""
+    """Make Ctrl-C do nothing: the work is done, and Python is ending."""
     _install(signal.SIG_IGN)
 
 
 def _install(handler: "signal._HANDLER") -> None:
-    # Who starts it in the background, as a shell does, wants it ignored.
+    # A program that starts it in the background, such as a shell, wants SIGINT ignored.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, handler)
 

@@ -19,20 +19,20 @@ KEPT = 20
 
 
 def folder() -> Path:
-    """Where reports are kept: ``$GPU_WORKBENCH_STATE`` or the platform's state folder."""
+    """Return the reports' folder: ``$GPU_WORKBENCH_STATE`` or the platform's state folder."""
     if chosen := os.environ.get("GPU_WORKBENCH_STATE"):
         return Path(chosen)
     return user_state_path("gpu-workbench")
 
 
 def make_private_folder(path: Path) -> None:
-    """Make a folder that its owner alone can enter, and so all of its parents that are missing.
+    """Create a folder that only its owner can enter, and its missing parents likewise.
 
     ``Path.mkdir(parents=True)`` applies a mode to the last folder only: under a umask of 002 the
     others would be open to the group.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the folder cannot be created.
     """
     missing = list(itertools.takewhile(lambda each: not each.exists(), (path, *path.parents)))
     for each in reversed(missing):
@@ -43,12 +43,12 @@ def make_private_folder(path: Path) -> None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone can read, whole or not at all.
+    """Write a file that only its owner can read, completely or not at all.
 
-    Folders that are missing are made, for the owner alone too.
+    Missing folders are created, also for the owner alone.
 
     Raises:
-        OSError: it cannot be written, for one because the disk is full; what was there stays.
+        OSError: the file cannot be written, for example on a full disk; old contents stay.
     """
     make_private_folder(path.parent)
     draft = path.with_name(f".{path.name}.{os.getpid()}-{time.monotonic_ns()}")
@@ -64,14 +64,14 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def keep(name: str, text: str) -> Path:
-    """Save what could not be printed; nothing deletes it.
+    """Save text that could not be printed; nothing deletes the file.
 
     Args:
         name: the end of the file's name.
-        text: the whole of it.
+        text: the whole text.
 
     Raises:
-        OSError: it cannot be written, for one because the disk is full.
+        OSError: the file cannot be written, for example on a full disk.
     """
     path = folder() / "results" / f"{_stamp()}-{name}"
     write_private(path, text.encode("utf-8", errors="replace"))
@@ -96,7 +96,7 @@ def save(title: str, facts: Sequence[tuple[str, str]], stderr: Sequence[str]) ->
     """Write a report, its likely secrets masked, and drop the oldest beyond :data:`KEPT`.
 
     Raises:
-        OSError: it cannot be written, for one because the disk is full.
+        OSError: the report cannot be written, for example on a full disk.
     """
     place = folder() / "reports"
     path = place / f"{_stamp()}.txt"

@@ -1,8 +1,8 @@
-"""What is remembered from one start to the next, and where each value comes from. No Textual.
+"""Settings that persist from one start to the next, and the source of each value. No Textual.
 
-A value is taken from the first of these that gives it: the command line, the environment, the file,
-the default. The file is TOML at the platform's place; what the program changes in it leaves
-comments and order as they are. A file that cannot be read is never written over.
+A value comes from the first of these sources that sets it: the command line, the environment, the
+file, the default. The file is TOML at the platform's place; changes by the program preserve its
+comments and order. A file that cannot be read is never overwritten.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workloads.protocol.results import Setting
 
 FILE_VARIABLE = "GPU_WORKBENCH_CONFIG"
 THEME = "ansi-dark"
-"""The terminal's own sixteen colours: the fewest bytes, and the colours that its user chose."""
+"""The terminal's own sixteen colors: the fewest bytes, and the colors that its user chose."""
 SHORTEST_REFRESH_S, LONGEST_REFRESH_S = 0.2, 60.0
 MOST_RUNS = 100_000
 LEAST_SIZE = 1 << 20
@@ -36,21 +36,21 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class SettingSpec:
-    """One thing that can be set."""
+    """Specification of one setting."""
 
     name: str
     default: Value
     variable: str
-    """Of the environment."""
+    """Name of the environment variable."""
     flag: str
-    """Of the command line; empty where it has none."""
+    """Option on the command line; empty if there is none."""
     about: str
-    """What it may be, for a value that it may not."""
+    """Description of the allowed values, for an error message."""
     parse: Callable[[object], Value]
     """Turns a TOML value, or the text of a variable, into the value.
 
     Raises:
-        ValueError: it may not be that.
+        ValueError: the value is not allowed.
     """
 
 
@@ -89,7 +89,7 @@ def _count(value: object) -> int:
 
 
 def _size(value: object) -> int:
-    """``5368709120``, ``512M`` or ``5 GiB`` in bytes."""
+    """Convert ``5368709120``, ``512M`` or ``5 GiB`` to bytes."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError
     found = re.fullmatch(r"\s*(\d{1,15})\s*(?:([KMGT])(?:i?B)?|B)?\s*", str(value), re.IGNORECASE)
@@ -181,12 +181,12 @@ KNOWN = (
 )
 BY_NAME = {item.name: item for item in KNOWN}
 PARAMETERS = "parameters"
-"""The table of the file that holds a table of parameters for each workload."""
+"""The table in the file that contains a table of parameters for each workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenSetting:
-    """A value and where it comes from."""
+    """A value and its source."""
 
     name: str
     value: Value
@@ -196,38 +196,38 @@ class ChosenSetting:
 
 @dataclass(frozen=True, slots=True)
 class FromFile:
-    """What a file says: values by name with their lines, and what is wrong with it."""
+    """Contents of a settings file: values by name with their lines, and its errors."""
 
     path: Path
     values: dict[str, tuple[Value, int]]
     parameters: dict[str, dict[str, Setting]]
     problems: tuple[str, ...]
-    """One line each: what, where, what is done instead."""
+    """Errors, one line each: what, where, and what the program does instead."""
     writable: bool
-    """It can be changed without losing what is in it."""
+    """Whether the file can be changed without losing its contents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that is set, each with its source."""
+    """All settings, each with its source."""
 
     file: FromFile
     chosen: dict[str, ChosenSetting]
 
     def value(self, name: str) -> Any:
-        """Return a value by its name."""
+        """Return a setting's value by its name."""
         return self.chosen[name].value
 
 
 def path() -> Path:
-    """Where the file is: ``$GPU_WORKBENCH_CONFIG`` or the platform's place."""
+    """Return the path of the file: ``$GPU_WORKBENCH_CONFIG`` or the platform's place."""
     if given := os.environ.get(FILE_VARIABLE):
         return Path(given)
     return user_config_path("gpu-workbench") / "config.toml"
 
 
 def read(place: Path) -> FromFile:
-    """Read the file; a missing one says nothing, a broken one what is wrong and where."""
+    """Read the file; a missing one has no values, a broken one yields problems with their lines."""
     try:
         text = place.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -267,7 +267,7 @@ def _checked(place: Path, text: str, found: Mapping[str, object]) -> FromFile:
 def _parameters(
     place: Path, text: str, found: object, problems: list[str]
 ) -> dict[str, dict[str, Setting]]:
-    """Return the tables of the workloads; whether the values are allowed, the workload says."""
+    """Return the tables of the workloads; each workload checks its values itself."""
     if not isinstance(found, Mapping):
         problems.append(f"{place}:{_line_of(text, PARAMETERS)}: {PARAMETERS} is not a table")
         return {}
@@ -286,7 +286,7 @@ def _parameters(
 
 
 def _line_of(text: str, name: str) -> int:
-    """Return the first line that sets a key or opens that table; 1 where there is none."""
+    """Return the first line that sets a key or opens that table; 1 if there is none."""
     word = re.escape(name)
     pattern = re.compile(rf'^\s*(?:"?{word}"?\s*[=.]|\[\s*(?:[^\]]*\.)?"?{word}"?)')
     lines = text.splitlines()
@@ -296,12 +296,12 @@ def _line_of(text: str, name: str) -> int:
 def choose(
     file: FromFile, environment: Mapping[str, str], flags: Mapping[str, Value]
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Put together what the sources give.
+    """Combine the values of all sources.
 
     Args:
-        file: what the file says.
+        file: contents of the settings file.
         environment: variables by name; an empty one counts as not set.
-        flags: what was given on the command line, by name; what was not is not in it.
+        flags: values from the command line by name, without options that were not given.
 
     Returns:
         The settings, and a line for each variable that could not be used.
@@ -329,17 +329,17 @@ def remember(
     values: Mapping[str, Value],
     parameters: Mapping[str, Mapping[str, Setting]],
 ) -> None:
-    """Write what changed into the file, which keeps its comments and its order.
+    """Write changes into the file, preserving its comments and order.
 
     Args:
-        place: of the file; it and its folder are made, readable by the user alone.
-        values: new values by name; ``None`` takes one out.
+        place: path of the file; it and its folder are created readable by the user alone.
+        values: new values by name; ``None`` removes one.
         parameters: by workload, the parameters that differ from their defaults; an empty table
-            takes the workload out.
+            removes the workload.
 
     Raises:
-        OSError: it cannot be written.
-        ValueError: the file is broken, and is left as it is.
+        OSError: the file cannot be written.
+        ValueError: the file is broken, and stays unchanged.
     """
     # Deferred: only a session that changed a setting needs it, at its end (5 ms).
     import tomlkit

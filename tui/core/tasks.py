@@ -1,4 +1,4 @@
-"""Tasks that go on beside the event loop's other work until they are stopped together."""
+"""Background tasks of the event loop that are stopped together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 STOP_S = 1.0
-"""A task that has not ended so long after it was cancelled is not waited for."""
+"""Seconds to wait for a task after its cancellation."""
 
 
 def _tell_loop(error: BaseException) -> None:
@@ -17,15 +17,15 @@ def _tell_loop(error: BaseException) -> None:
 
 
 class Tasks:
-    """Those of one session; an error in one is told, and the others go on."""
+    """The tasks of one session; an error in one is reported, and the others go on."""
 
     def __init__(self) -> None:
         self.on_error: Callable[[BaseException], None] = _tell_loop
-        """Called with an error of our own, with which a task has ended."""
+        """Called with an error of our own that ended a task."""
         self._going_on: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin one more."""
+        """Start another task."""
         task = asyncio.create_task(work)
         self._going_on.add(task)
         task.add_done_callback(self._on_end)
@@ -37,11 +37,11 @@ class Tasks:
             self.on_error(error)
 
     def cancel(self) -> None:
-        """Ask all to end."""
+        """Cancel all tasks."""
         for task in self._going_on:
             task.cancel()
 
     async def ended(self) -> None:
-        """Wait until all have ended, what they do at their end included."""
+        """Wait until all tasks have ended, including their cleanup."""
         if self._going_on:
             await asyncio.wait(self._going_on, timeout=STOP_S)

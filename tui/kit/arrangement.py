@@ -46,17 +46,17 @@ def pane_order(lower: str) -> tuple[str, ...]:
 
 
 def history_rows(rows: int) -> int:
-    """Rows of each history of the devices pane, on a screen of so many."""
+    """Return the rows of each history of the devices pane, on a screen of this height."""
     return 2 if rows >= TALL_ROWS else 1
 
 
 def notice_rows(rows: int, devices: int) -> int:
-    """Rows that the devices pane has for what is wrong, of a screen and beside so many devices."""
+    """Return the rows that the devices pane has for problems, beside this many devices."""
     return NOTICE_ROWS if rows >= ROOMY or (devices <= 1 and rows >= STACK_ROWS) else 1
 
 
 def rows_for_devices(rows: int, *, memory: bool, lower: bool) -> int:
-    """How many rows of a stack the devices pane can have.
+    """Return how many rows of a stack the devices pane can have.
 
     Args:
         rows: height of the screen.
@@ -68,7 +68,7 @@ def rows_for_devices(rows: int, *, memory: bool, lower: bool) -> int:
 
 
 def devices_height(rows: int, bare: int, whole: int, *, memory: bool, lower: bool) -> int:
-    """Rows of the devices pane in a stack: what it needs, as far as there are any.
+    """Return the rows of the devices pane in a stack: as many as it needs and are available.
 
     Args:
         rows: height of the screen.
@@ -84,7 +84,7 @@ def devices_height(rows: int, bare: int, whole: int, *, memory: bool, lower: boo
 
 
 def top_height(rows: int, bare: int, whole: int) -> int:
-    """Rows of devices and memory side by side; arguments as of :func:`devices_height`."""
+    """Return the rows of devices and memory side by side; see :func:`devices_height`."""
     most = rows * 2 // 5
     return max(TOP_ROWS, whole if whole <= most else min(bare, most))
 

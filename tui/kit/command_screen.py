@@ -21,7 +21,7 @@ from tui.kit.pane import HeaderBar, LineBar, Pane, pane_of
 
 
 class Program(Protocol):
-    """What a screen needs of the app that it belongs to."""
+    """The parts of the app that a screen uses."""
 
     clock: Callable[[], float]
     """Unix time now, to tell how old a figure is."""
@@ -49,7 +49,7 @@ class Program(Protocol):
         """Show at once what a key has changed."""
 
     def watch_allocators(self, wanted: bool) -> None:
-        """Return whether the screen that is looked at shows the allocators of other processes."""
+        """Read the allocators of other processes while they are on the screen."""
 
 
 class CommandScreen(Screen[None]):
@@ -86,7 +86,7 @@ class CommandScreen(Screen[None]):
         )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Commands by the registry, the framework's own actions always."""
+        """Check commands with the registry; always allow the framework's own actions."""
         command = self.program.commands.by_id.get(action)
         if command is None or command.target != "screen":
             return super().check_action(action, parameters)

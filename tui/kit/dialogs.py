@@ -168,7 +168,7 @@ class HelpScreen(Dialog[None]):
 
 
 class ConfirmScreen(BesideCursor[bool]):
-    """Only ``y`` says yes; enter does not, because it is pressed without thinking.
+    """A question that only ``y`` confirms; Enter does not, because it is pressed without thinking.
 
     Args:
         question: the title.
@@ -216,7 +216,7 @@ class WorkbenchCommands(Provider):
         return found if now.tab == "snapshot" else [*found, registry.by_id["snapshot_open"]]
 
     async def discover(self) -> Hits:
-        """All that are valid, before anything is typed."""
+        """Yield all valid commands before anything is typed."""
         for command in self._valid():
             yield DiscoveryHit(command_title(command), self._run(command), help=command.help)
 
@@ -245,7 +245,7 @@ class WorkbenchCommands(Provider):
 
 
 def command_title(command: Command) -> str:
-    """Its name in words, with the key that does the same."""
+    """Return the command's name in words, with its key."""
     words = command.id.replace("_", " ")
     keys = keys_text(command)
     return f"{words} ({keys})" if keys else words

@@ -40,7 +40,7 @@ MOVES = (
 
 
 def chosen_commands(commands: Sequence[Command], cells: int) -> list[Command]:
-    """Help and the way out, and of the others from the first on those for which there is room."""
+    """Return help and the way out, and as many of the other commands as fit, in order."""
     kept = [command for command in commands if command.id in KEPT_COMMANDS]
     room = cells - sum(_command_cells(command) for command in kept)
     for command in commands:
@@ -89,7 +89,7 @@ def command_at(x: int, commands: Sequence[Command], cells: int) -> Command | Non
 def help_lines(
     registry: CommandRegistry, title: str, about: str, cells: int, now: Situation = ANYWHERE
 ) -> list[Line]:
-    """All of the help: the keys that do something here, what the pane shows, the other keys.
+    """Return the whole help: the keys that work here, what the pane shows, the other keys.
 
     Args:
         registry: of all commands.
@@ -145,12 +145,12 @@ def _everywhere(command: Command) -> bool:
 
 
 def keys_of(command: Command) -> str:
-    """Its keys, or where it is found without one."""
+    """Return a command's keys, or where it is found without one."""
     return keys_text(command) or "palette"
 
 
 def key_lines(keys: str, help_text: str, cells: int) -> list[Line]:
-    """Keys in a column, the sentence beside it."""
+    """Return the keys in a column, with the sentence beside it."""
     sentence = wrap(help_text, max(10, cells - KEY_CELLS - 1))
     first = line(Span(left(keys, KEY_CELLS), TextStyle.KEY), f" {sentence[0]}")
     return [first, *(line(" " * (KEY_CELLS + 1) + row) for row in sentence[1:])]

@@ -1,7 +1,7 @@
-"""Lines of text with styles: what the pure views give and what :class:`LinesView` draws.
+"""Lines of styled text: returned by the pure views, drawn by :class:`LinesView`.
 
-A view says what a piece of text *is* (bad, quiet, strong), the widget decides how that looks. Text
-that is data can hold anything, so every span is made harmless where it is built.
+A view marks what a piece of text *is* (bad, quiet, strong); the widget decides how that looks.
+Data can contain any characters, so every span is made harmless when it is built.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tui.core.text.glyphs import clean
 
 
 def cell_len(text: str) -> int:
-    """Cells of a terminal's row that a text takes.
+    """Return the number of terminal cells that a text takes.
 
     What is plain is counted here: the library keeps the 4096 texts that it measured last, and the
     pieces of a paragraph that is being wrapped do not come again.
@@ -32,7 +32,7 @@ def cell_len(text: str) -> int:
 
 
 class TextStyle(enum.Enum):
-    """What a span is; never the only bearer of a meaning."""
+    """The role of a span; never the only carrier of a meaning."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -78,7 +78,7 @@ LAYERS = (
     TextStyle.LAYER_E,
     TextStyle.LAYER_F,
 )
-"""Of the areas of a stacked chart, from the first layer on."""
+"""Styles of the areas of a stacked chart, from the first layer on."""
 FULL_LAYERS = (
     TextStyle.FULL_LAYER_A,
     TextStyle.FULL_LAYER_B,
@@ -87,7 +87,7 @@ FULL_LAYERS = (
     TextStyle.FULL_LAYER_E,
     TextStyle.FULL_LAYER_F,
 )
-"""Of cells that a layer fills."""
+"""Styles of cells that a layer fills."""
 ON_LAYERS = (
     TextStyle.ON_LAYER_A,
     TextStyle.ON_LAYER_B,
@@ -96,7 +96,7 @@ ON_LAYERS = (
     TextStyle.ON_LAYER_E,
     TextStyle.ON_LAYER_F,
 )
-"""Of letters on a layer's area."""
+"""Styles of letters on a layer's area."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Span:
 
     @property
     def width(self) -> int:
-        """Cells that it takes."""
+        """The number of cells that the span takes."""
         return cell_len(self.text)
 
 
@@ -119,11 +119,11 @@ Line = tuple[Span, ...]
 
 
 class LinesOnDemand(Sequence[Line]):
-    """Lines that are made when they are looked at: of a long table few are in view.
+    """Lines that are made when they are read: only few lines of a long table are in view.
 
     Args:
-        count: how many there are.
-        make: makes one, from its place.
+        count: number of lines.
+        make: makes a line from its index.
     """
 
     def __init__(self, count: int, make: Callable[[int], Line]) -> None:
@@ -155,12 +155,12 @@ def plain(spans: Line) -> str:
 
 
 def width(spans: Line) -> int:
-    """Cells that the line takes."""
+    """Return the number of cells that the line takes."""
     return sum(span.width for span in spans)
 
 
 def fit(text: str, cells: int) -> str:
-    """Cut to ``cells`` and say so with an ellipsis; wide characters count as two."""
+    """Cut a text to ``cells``, ending in an ellipsis; wide characters count as two."""
     text = clean(text)
     if cell_len(text) <= cells:
         return text
@@ -171,12 +171,12 @@ def fit(text: str, cells: int) -> str:
 
 
 def left(text: str, cells: int) -> str:
-    """Cut or fill on the right to exactly ``cells``."""
+    """Cut a text or pad it on the right to exactly ``cells``."""
     return set_cell_size(fit(text, cells), max(0, cells))
 
 
 def right(text: str, cells: int) -> str:
-    """Cut or fill on the left to exactly ``cells``."""
+    """Cut a text or pad it on the left to exactly ``cells``."""
     fitted = fit(text, cells)
     return " " * (cells - cell_len(fitted)) + fitted
 
@@ -197,7 +197,7 @@ def fit_line(spans: Line, cells: int) -> Line:
 
 
 def wrap(text: str, cells: int, indent: str = "") -> list[str]:
-    """Break at blanks, and inside words that are longer than a line.
+    """Break a paragraph at blanks, and inside words that are longer than a line.
 
     Args:
         text: one paragraph.
@@ -227,7 +227,7 @@ def wrap(text: str, cells: int, indent: str = "") -> list[str]:
 
 
 def _head(text: str, cells: int) -> str:
-    """As much of the beginning as fits."""
+    """Return as much of the beginning as fits."""
     taken = 0
     for index, character in enumerate(text):
         taken += cell_len(character)

@@ -1,6 +1,6 @@
-"""Lists: lines of which one is under a cursor, which holds on to a row by its number or its key.
+"""Lists with a cursor, which stays on a row by its number or its key.
 
-Beside them the line by which a list is narrowed.
+Also the line in which the user types words that narrow a list.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CursorView(LinesView):
 
     @property
     def count(self) -> int:
-        """Lines that the cursor can stand on."""
+        """Number of lines that the cursor can stand on."""
         return len(self._lines)
 
     @property
@@ -58,7 +58,7 @@ class CursorView(LinesView):
         raise NotImplementedError
 
     def put_cursor(self, index: int) -> None:
-        """Have the cursor stand on another line."""
+        """Put the cursor on another line."""
         raise NotImplementedError
 
     def above(self, index: int) -> int:
@@ -86,7 +86,7 @@ class CursorView(LinesView):
         self.post_message(message.set_sender(self))
 
     def choose(self) -> None:
-        """Say that the line under the cursor was chosen."""
+        """Post that the line under the cursor was chosen."""
         self.say(self.Chosen())
 
     def action_choose(self) -> None:
@@ -173,7 +173,7 @@ class NumberedList(CursorView):
         return min(self.index, self.count - 1) if self.count else None
 
     def put_cursor(self, index: int) -> None:
-        """Have the cursor stand on another line."""
+        """Put the cursor on another line."""
         if index != self.index:
             self.index = index
             self.say(self.Moved())
@@ -212,18 +212,18 @@ class KeyedList(CursorView):
         return self._held
 
     def hold(self, key: str) -> None:
-        """Have the cursor hold on to something else."""
+        """Attach the cursor to another key."""
         self._held = key
 
     def otherwise(self) -> int | None:
-        """Where the cursor stands if there is no row of what it holds on to; there are others."""
+        """Return the cursor's place if its key has no row; called only if there are other rows."""
         return 0
 
     # ---- the cursor ----
 
     @property
     def count(self) -> int:
-        """Rows that the cursor can stand on."""
+        """Number of rows that the cursor can stand on."""
         return len(self._keys)
 
     @property
@@ -241,12 +241,12 @@ class KeyedList(CursorView):
         return None if at is None else self._keys[at]
 
     def put_cursor(self, index: int) -> None:
-        """Have the cursor hold on to the row in a place."""
+        """Attach the cursor to the row in a place."""
         self.hold(self._keys[index])
         self._tell()
 
     def read_keys(self) -> None:
-        """Take over which rows there are now."""
+        """Read the keys of the present rows."""
         self._keys = self.row_keys()
 
     def _rows(self, cells: int) -> Sequence[Line]:

@@ -134,7 +134,7 @@ def switch_classes(node: Widget, classes: dict[str, bool]) -> bool:
 
 
 def set_height(widget: Widget, rows: int | None) -> None:
-    """Give it so many rows; ``None`` leaves its height to the style sheet."""
+    """Set a widget's height in rows; ``None`` leaves the height to the style sheet."""
     if rows is None:
         widget.styles.clear_rule("height")
     else:
@@ -295,7 +295,7 @@ class LinesView(ScrollView, can_focus=True):
         return strip_of(spans, self.size.width, self._base, self.line_style(index))
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Lines depend on the width."""
+        """Rebuild the lines for the new width."""
         self.rebuild()
 
     def on_mount(self) -> None:

@@ -32,7 +32,7 @@ class Scale:
     """Its round values are powers of two: sizes that are doubled from one to the next."""
 
     def share(self, value: float) -> float:
-        """How far along the value stands: 0.0 at the low end, 1.0 at the high one."""
+        """Return how far along the value stands: 0.0 at the low end, 1.0 at the high one."""
         if self.high == self.low:
             return 0.5
         if self.logarithmic:
@@ -47,7 +47,7 @@ class Scale:
         return self.low * (1 - _NEAR) <= value <= self.high * (1 + _NEAR)
 
     def ticks(self, most: int, unit: float = 1.0) -> tuple[float, ...]:
-        """Round values in the range, evenly apart, the lowest first; at least one.
+        """Return round values in the range, evenly spaced, lowest first; at least one.
 
         Args:
             most: how many at the most; at least two are tried for.
@@ -172,7 +172,7 @@ class Labels:
 
     @property
     def cells(self) -> int:
-        """Of the longest number."""
+        """Cells of the longest number."""
         return max(len(text) for _, text in self.ticks)
 
 

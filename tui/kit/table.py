@@ -25,17 +25,17 @@ REST = sys.maxsize
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """One column of a table: another figure of a row is another of these."""
+    """One column of a table: it shows one figure of each row."""
 
     name: str
     """Its heading."""
     width: int
-    """Cells that it takes at least."""
+    """Least width in cells."""
     render: Callable[[Row], CellText] = lambda _row: ""
     """The row's text; blank where a list draws its rows itself."""
     align: Literal["left", "right"] = "right"
     gap: int = 2
-    """Blank cells before it."""
+    """Blank cells before the column."""
     drop_order: int | None = None
     """Place among the columns that are dropped where there is no room, the first at the lowest;
     ``None`` for a column that stays."""
@@ -61,7 +61,7 @@ class PlacedColumn(Generic[Row]):
 
     @property
     def end(self) -> int:
-        """First cell behind it."""
+        """First cell after the column."""
         return self.start + self.width
 
 

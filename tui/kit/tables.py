@@ -50,7 +50,7 @@ def table_lines(table: Table, unavailable: Mapping[str, str], cells: int) -> lis
 
 
 def reason_lines(path: str, unavailable: Mapping[str, str], cells: int) -> list[Line]:
-    """Why values of a table or a chart are missing, one paragraph per reason.
+    """Return why values of a table or a chart are missing, one paragraph per reason.
 
     Args:
         path: of the table or the chart; reasons stand under it and below it.
@@ -107,7 +107,7 @@ def _is_numeric(table: Table, place: int) -> bool:
 def _widths(
     names: list[str], texts: list[list[str]], numeric: list[bool], room: int
 ) -> list[int] | None:
-    """Cells of each column: headings in one line if possible, then in several, then texts too."""
+    """Return each column's cells: headings in one line if possible, then in several, then texts."""
     room -= GAP * (len(names) - 1)
     content = [max(cell_len(row[place]) for row in texts) for place in range(len(names))]
     whole = [max(pair) for pair in zip(content, map(cell_len, names), strict=True)]
@@ -144,7 +144,7 @@ def _row(parts: list[str], widths: list[int], numeric: list[bool], style: TextSt
 
 
 def _row_by_row(table: Table, texts: list[list[str]], cells: int) -> list[Line]:
-    """Each row as its first cell and, below it, the others by name."""
+    """Return each row as its first cell with the others below it, by name."""
     rows: list[Line] = []
     names = [clean(column.name) for column in table.columns]
     for first, *others in texts:

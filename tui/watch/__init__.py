@@ -1,1 +1,1 @@
-"""Commands run under the watch, and what they leave."""
+"""Commands run under the watch, and the files they leave behind."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tui.kit.commands.command import WATCH, Command, Situation
 
 KEPT_RUNS = "kept-runs"
-"""The pane that lists the runs; any other of the tab is of the run that is open."""
+"""The pane that lists the runs; every other pane of the tab shows the open run."""
 
 
 def _run_is_open(now: Situation) -> bool:

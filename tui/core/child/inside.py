@@ -1,4 +1,4 @@
-"""What a child has around it: pipes to its parent, the end with it, its cgroup's limits."""
+"""A child's surroundings: pipes to its parent, an end tied to its parent's, cgroup limits."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class ParentChannel:
 
 
 def interval_s(text: str) -> float:
-    """Seconds between two readings, as an option of a child's command gives them.
+    """Parse the seconds between two readings from an option of a child's command.
 
     Raises:
         argparse.ArgumentTypeError: too short for a child to keep to.
@@ -182,7 +182,7 @@ class Cgroup:
                 self._memory = _upward(_controller(mount, "memory", controllers), path)
 
     def cpus(self) -> float | None:
-        """How many CPUs' worth of time the quota allows; ``None`` where there is none."""
+        """Return how many CPUs' worth of time the quota allows; ``None`` if there is no quota."""
         texts = [_text(group / "cpu.max").strip().partition(" ")[::2] for group in self._v2]
         texts += [
             (_text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us"))
@@ -206,14 +206,14 @@ class Cgroup:
         return min(limits, key=lambda limit: limit.total, default=None)
 
     def oom_kills(self) -> int | None:
-        """How many processes of this group the kernel's OOM killer has ended so far.
+        """Return how many processes of this group the kernel's OOM killer has ended so far.
 
         It counts those of the groups below, too, whichever limit was reached: ``memory.events`` of
         version 2, ``memory.oom_control`` of version 1 (kernel documentation, cgroup-v2, "Memory
         Interface Files").
 
         Returns:
-            ``None`` where no group that is to be seen tells.
+            The count; ``None`` if no visible group provides it.
         """
         found = (_oom_kills_in(file) for file in self._oom_files())
         return next((kills for kills in found if kills is not None), None)
@@ -236,7 +236,7 @@ def _oom_kills_in(file: Path) -> int | None:
 
 
 def _controller(mount: Path, name: str, together: str) -> Path:
-    """Where a version 1 controller is mounted: by its name, or with those it is joined to."""
+    """Return where a version 1 controller is mounted: by its name, or joined with others."""
     alone = mount / name
     return alone if alone.is_dir() else mount / together
 

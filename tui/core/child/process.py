@@ -44,7 +44,7 @@ def _in_session(leader: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class MalformedMessage:
-    """A line on the protocol channel that is no message we know."""
+    """A line on the protocol channel that is no known message."""
 
     reason: str
     line: str
@@ -76,13 +76,13 @@ class ChildProcess(Generic[E]):
 
     Args:
         argv: program and arguments.
-        kinds: the messages that it may send.
+        kinds: the messages that the child may send.
         variables: environment variables on top of ours.
-        folder: where it runs; ``None`` for where we are.
-        inherit: descriptors that it gets under their own numbers.
-        sent: is called with each message that was sent to it.
-        launched: the process of that program, where it has been started already.
-        preamble: bytes that it reads before the first message.
+        folder: working directory; ``None`` for the present one.
+        inherit: descriptors that the child gets under their own numbers.
+        sent: called with each message that was sent to the child.
+        launched: the process, if it has been started already.
+        preamble: bytes that the child reads before the first message.
     """
 
     def __init__(
@@ -121,10 +121,10 @@ class ChildProcess(Generic[E]):
         return self._process is not None and self._process.poll() is None
 
     async def start(self) -> None:
-        """Start it, where it has not been started already, and listen to it.
+        """Start the child, unless it is running already, and listen to it.
 
         Raises:
-            OSError: it cannot be started; the text says why.
+            OSError: the child cannot be started; the text is the reason.
         """
         if self._process is None:
             self._process = launch(self._argv, self._variables, self._folder, self._inherit)
@@ -150,7 +150,7 @@ class ChildProcess(Generic[E]):
         return reader
 
     def send(self, message: object) -> bool:
-        """Send one message; ``False`` if nobody is there to read it."""
+        """Send one message; returns ``False`` if no child is there to read it."""
         if not self.running:
             return False
         if self._requests is None or self._requests.is_closing():
@@ -178,7 +178,7 @@ class ChildProcess(Generic[E]):
                 yield MalformedMessage(str(error), line[:200].decode(errors="replace").rstrip())
 
     async def stop(self) -> str:
-        """End it: close its stdin, then SIGTERM, then SIGKILL to its group; says how it ended.
+        """End the child by closed stdin, then SIGTERM, then SIGKILL; returns how it ended.
 
         Never waits unbounded: a process in an uninterruptible system call is left to the kernel.
         """
@@ -198,7 +198,7 @@ class ChildProcess(Generic[E]):
         return self.exit_in_words()
 
     async def ended(self) -> str:
-        """How the child ended, after its channel was closed; ends it if it goes on living."""
+        """Return how the child ended after its channel closed; ends it if it is still running."""
         if self._process is None:
             return NEVER_STARTED
         if await self._ended_within(DRAIN_S):
@@ -214,7 +214,7 @@ class ChildProcess(Generic[E]):
             self._signal_group(signal.SIGKILL)
 
     def exit_in_words(self) -> str:
-        """How the process ended: its exit status, or the signal and what usually sends it."""
+        """Return how the process ended: its exit status, or the signal and its usual sender."""
         code = self._process.poll() if self._process else None
         if code is None:
             return "does not end: it may be stuck in the driver"
@@ -228,9 +228,9 @@ class ChildProcess(Generic[E]):
             return  # nobody is left in the group
 
     def _end_what_it_left(self) -> None:
-        """SIGKILL to all that is left of its group and of its session.
+        """Send SIGKILL to all remaining processes of the child's group and session.
 
-        The number of a session is not given to a new process while one is in it.
+        The kernel does not reuse the number of a session while a process is in it.
         """
         assert self._process is not None
         self._signal_group(signal.SIGKILL)

@@ -21,7 +21,7 @@ COERCED = "C.UTF-8"
 
 @dataclass(frozen=True, slots=True)
 class IntervalGlyphs:
-    """Of an interval on a line around one."""
+    """Glyphs for an interval on a line around one."""
 
     line: str
     one: str
@@ -162,14 +162,14 @@ ASCII = Glyphs(
 
 
 def choose(environ: Mapping[str, str], encoding: str | None) -> Glyphs:
-    """ASCII where it was asked for, or where the terminal's encoding is not UTF-8.
+    """Choose ASCII if it was requested, or if the terminal's encoding is not UTF-8.
 
-    A locale that is named C or POSIX asks for it too, although Python itself then writes UTF-8
-    (PEP 538, PEP 540). Where none is named at all, as in most containers, the terminal is modern.
+    A locale named C or POSIX requests it too, although Python itself then writes UTF-8
+    (PEP 538, PEP 540). If no locale is named, as in most containers, the terminal is modern.
 
     Args:
         environ: the process's environment.
-        encoding: of the stream that the screen is drawn on, which is standard error.
+        encoding: encoding of the stream that the screen is drawn on, which is standard error.
     """
     asked = environ.get(VARIABLE, "").strip().lower() not in ("", "0", "no", "false")
     return ASCII if asked or _plain_locale(environ) or not _is_utf8(encoding) else UNICODE

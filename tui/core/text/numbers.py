@@ -1,4 +1,4 @@
-"""The one place where numbers become text: digits, units, and a figure's name as words.
+"""All conversion of numbers to text: digits, units, and a figure's name as words.
 
 ``None`` becomes "n/a" everywhere. A number that is not zero is never printed as zero, a sign is
 never lost, and where a confidence interval is known no digit is printed that it does not support
@@ -17,7 +17,7 @@ NA = "n/a"
 
 
 def significant(value: float, half_width: float | None, most: int = 3) -> Decimal:
-    """Round to the digits that are supported, at least one and at most ``most``.
+    """Round to the supported digits, at least one and at most ``most``.
 
     Args:
         value: finite and not zero.
@@ -38,7 +38,7 @@ def significant(value: float, half_width: float | None, most: int = 3) -> Decima
 
 
 def plain(number: Decimal) -> str:
-    """Without an exponent, whole numbers in groups."""
+    """Format without an exponent, whole numbers in groups."""
     power = number.as_tuple().exponent
     if not isinstance(power, int):
         raise TypeError(f"{number} has no digits")
@@ -100,7 +100,7 @@ _SYMBOLS = frozenset({"FLOP/s", "B/s", "FLOP", "B", "Hz"})
 
 
 def count(value: int | None, noun: str = "", plural: str | None = None) -> str:
-    """``3 040 calls``, ``1 call``; the plural adds an s unless given."""
+    """Format ``3 040 calls``, ``1 call``; the plural adds an s unless given."""
     if value is None:
         return NA
     if not noun:
@@ -112,7 +112,7 @@ def count(value: int | None, noun: str = "", plural: str | None = None) -> str:
 
 
 def _binary(value: int) -> tuple[str, str]:
-    """Digits and unit; rolls over before a fourth whole digit is needed."""
+    """Return digits and unit; rolls over before a fourth whole digit is needed."""
     sign, rest = ("-", -value) if value < 0 else ("", value)
     if rest < 1000:
         return f"{sign}{rest}", "B"
@@ -130,14 +130,14 @@ def _binary(value: int) -> tuple[str, str]:
 
 
 def size(value: int | None) -> str:
-    """Bytes in binary units: ``12.3 GiB``, ``201 MiB``, ``0 B``; at most :data:`SIZE_WIDTH`."""
+    """Format bytes in binary units: ``12.3 GiB``, ``201 MiB``; at most :data:`SIZE_WIDTH`."""
     if value is None:
         return NA
     return " ".join(_binary(value))
 
 
 def size_short(value: int | None) -> str:
-    """Bytes where cells are dear, as ``free -h`` writes them: ``12.3G``, ``201M``, ``0B``."""
+    """Format bytes in few cells, as ``free -h`` does: ``12.3G``, ``201M``, ``0B``."""
     if value is None:
         return NA
     digits, unit = _binary(value)
@@ -145,7 +145,7 @@ def size_short(value: int | None) -> str:
 
 
 def size_pair(used: int | None, total: int | None, between: str = "/") -> str:
-    """Both in the unit of the total: ``20.7/139.8 GiB``, ``<0.1/139.8 GiB``."""
+    """Format both sizes in the unit of the total: ``20.7/139.8 GiB``, ``<0.1/139.8 GiB``."""
     if used is None:
         return NA if total is None else f"{NA} of {size(total)}"
     if total is None:
@@ -207,7 +207,7 @@ def about(value: float) -> str:
 
 
 def age(value: float | None) -> str:
-    """How long ago, in one unit: ``12 s ago``."""
+    """Format how long ago something was, in one unit: ``12 s ago``."""
     return NA if value is None else f"{old(value)} ago"
 
 
@@ -224,7 +224,7 @@ def old(value: float) -> str:
 
 
 def rate(value: float | None, unit: str, half_width: float | None = None) -> str:
-    """Per second, with decimal prefixes: ``50.7 TFLOP/s``, ``26.0 GB/s``, ``90 k samples/s``.
+    """Format a rate with decimal prefixes: ``50.7 TFLOP/s``, ``26.0 GB/s``, ``90 k samples/s``.
 
     The number is never below one unless its unit has no prefix: rates are read beside others.
 
@@ -244,7 +244,7 @@ def rate(value: float | None, unit: str, half_width: float | None = None) -> str
 
 
 def ratio(value: float | None, half_width: float | None = None) -> str:
-    """How many times: ``152x``, ``1.43x``, ``0.0123x``."""
+    """Format a ratio: ``152x``, ``1.43x``, ``0.0123x``."""
     if value is None or not math.isfinite(value):
         return NA
     if value == 0:
@@ -284,7 +284,7 @@ def share(value: float | None) -> str:
 
 
 def spread(half_width: float | None) -> str:
-    """Half of an interval relative to its centre: ``±1.1%``, ``±12%``, ``±<0.1%``."""
+    """Format half of an interval relative to its center: ``±1.1%``, ``±12%``, ``±<0.1%``."""
     if half_width is None or not math.isfinite(half_width):
         return NA
     value = 100 * abs(half_width)
@@ -298,12 +298,12 @@ def spread(half_width: float | None) -> str:
 
 
 def temperature(value: float | None) -> str:
-    """Degrees Celsius: ``45°C``."""
+    """Format degrees Celsius: ``45°C``."""
     return NA if value is None else f"{round(value)}{glyphs.GLYPHS.degree}C"
 
 
 def watts(value: float | None) -> str:
-    """``310 W``; below ten watts with one decimal, which idle laptops need."""
+    """Format ``310 W``; below ten watts with one decimal, which idle laptops need."""
     if value is None:
         return NA
     return f"{_watts(value)} W"
@@ -314,14 +314,14 @@ def _watts(value: float) -> str:
 
 
 def power(value: float | None, limit: float | None) -> str:
-    """Drawn and allowed: ``310/700 W``."""
+    """Format drawn and allowed power: ``310/700 W``."""
     if value is None:
         return NA if limit is None else f"{NA} of {watts(limit)}"
     return watts(value) if limit is None else f"{_watts(value)}/{limit:.0f} W"
 
 
 def megahertz(value: float | None) -> str:
-    """``1980 MHz``: clocks are compared digit by digit, so no prefix is chosen."""
+    """Format ``1980 MHz``: clocks are compared digit by digit, so no prefix is chosen."""
     return NA if value is None else f"{round(value)} MHz"
 
 

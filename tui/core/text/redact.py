@@ -1,4 +1,4 @@
-"""Names of users taken out of what is shown or handed on.
+"""Removal of user names from text that is shown or handed on.
 
 The same text always gives the same result. In a path the name of the user becomes ``user``;
 ``/root`` names nobody and stays. Names that stood in a home directory are also replaced wherever
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
 
 NAME = "user"
-"""What stands for the name of a user."""
+"""Replacement for the name of a user."""
 HOST = "host"
-"""What stands for the name of a host."""
+"""Replacement for the name of a host."""
 T = TypeVar("T")
 
 _HOMES = re.compile(
@@ -59,7 +59,7 @@ class Redactor:
         return text if self._names is None else self._names.sub(NAME, text)
 
     def all_of(self, value: T) -> T:
-        """Every text within a value, the keys of dicts included: see :func:`with_texts`."""
+        """Redact every text within a value, including the keys of dicts: see :func:`with_texts`."""
         return with_texts(value, self, keys=True)
 
 

@@ -1,7 +1,7 @@
-"""Where text leaves the program, cleaned: lines, JSON, how far it is, and why it cannot.
+"""All output besides the screens, cleaned: lines, JSON, progress and error messages.
 
-The screens draw by themselves; whatever else is printed goes through here. A plain start imports
-this, so it is light.
+The screens draw by themselves; everything else is printed through this module. A plain start
+imports it, so it is light.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ WIDTH = 100
 
 
 class UsageError(Exception):
-    """Arguments that cannot be carried out: one line that says what, why and what to do."""
+    """Arguments that cannot be carried out: one line with what, why and what to do."""
 
 
 class Failure(Exception):  # noqa: N818 (it ends a command with exit code 1)
-    """Something that keeps a command from doing its work: one line for stderr."""
+    """A failure that keeps a command from doing its work: one line for stderr."""
 
 
 class OutputClosedError(Exception):
-    """Who reads what is printed has gone, as ``| head`` does: exit code 1 without a word."""
+    """The reader of the output has gone, as with ``| head``: exit code 1 without a message."""
 
 
 PROGRAM = "gpu-workbench"
@@ -111,10 +111,10 @@ class Rows:
             self._error = _put_on_stdout(text)
 
     def end(self) -> None:
-        """No more lines come.
+        """End the output.
 
         Raises:
-            Failure: they could not be written; says where all of them are saved.
+            Failure: lines could not be written; the message names the file with all of them.
         """
         if self._error is not None:
             raise Failure(
@@ -127,7 +127,7 @@ def _cleaned(text: str) -> str:
 
 
 def _put_on_stdout(text: str) -> OSError | None:
-    """Write; what keeps it from being written."""
+    """Write to stdout; returns the error if that fails."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -143,9 +143,9 @@ def print_line(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Say something in one line on standard error, the program's name first.
+    """Print one line on standard error, starting with the program's name.
 
-    Where that cannot be written there is nobody to tell; the exit code remains.
+    If it cannot be written, only the exit code remains.
     """
     put_on_stderr(rows_of_text([f"{PROGRAM}: {text}"]))
 
@@ -177,7 +177,7 @@ def _cannot(error: OSError) -> str:
 
 
 def _kept(text: str, name: str) -> str:
-    """Save what was measured; says where it is."""
+    """Save measured results; returns where they are."""
     try:
         place = reports.keep(name, text)
     except OSError as error:
@@ -191,7 +191,7 @@ SCHEMA = 1
 
 
 def print_json(value: dict[str, Any], kept_as: str = "") -> None:
-    """One object, with the schema's number first.
+    """Print one object, with the schema's number first.
 
     Args:
         value: plain data, or records.
@@ -240,5 +240,5 @@ def flags_in(text: str) -> list[str]:
 
 
 def width() -> int:
-    """Cells of a line: the terminal's, or a fixed number where there is none."""
+    """Return the cells of a line: the terminal's width, or a fixed number without one."""
     return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH

@@ -1,4 +1,4 @@
-"""A registry of commands: what footer, palette, help and docs/keys.md come from.
+"""A registry of commands: the source of footer, palette, help and docs/keys.md.
 
 A command names the action and what has its method: the screens of its tabs, or the app.
 """
@@ -23,12 +23,12 @@ KEY_WORDS = {
 
 
 def key_text(key: str) -> str:
-    """How a key is written for people."""
+    """Return a key's name as shown to users."""
     return KEY_WORDS.get(key, key)
 
 
 def keys_text(command: Command) -> str:
-    """All keys of a command."""
+    """Return all keys of a command as shown to users."""
     return ", ".join(key_text(key) for key in command.keys)
 
 
@@ -36,7 +36,7 @@ class CommandRegistry:
     """Commands in the order in which help and documentation list them.
 
     Args:
-        commands: of all features, each id once.
+        commands: commands of all features, each id once.
     """
 
     def __init__(self, commands: Sequence[Command]) -> None:

@@ -143,7 +143,7 @@ class HangupWatch:
 
 
 def hung_up(terminal: int) -> bool:
-    """Return the other side of the terminal is gone."""
+    """Return whether the other side of the terminal is gone."""
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()
@@ -154,7 +154,7 @@ def hung_up(terminal: int) -> bool:
 
 
 def stalled(terminal: int) -> bool:
-    """Return the terminal has no room for a byte: its other side does not read, or is gone."""
+    """Return whether the terminal has no room for a byte: its other side is stuck, or is gone."""
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()
@@ -181,7 +181,7 @@ class ForcedExit:
             self._modes = termios.tcgetattr(terminal)
 
     def arm(self, code: int, patience: float) -> None:
-        """From now on the process may have to be ended; called in the main thread.
+        """Prepare to force the end of the process; called in the main thread.
 
         An end that is under way while the terminal takes what is written is left alone, however
         long it takes.
@@ -256,6 +256,6 @@ def _write_over(terminal: int, data: bytes) -> None:
 
 
 def forced_exit_of_screen() -> ForcedExit | None:
-    """For the stream that the screen is drawn on; ``None`` where that is no terminal."""
+    """Return one for the stream that the screen is drawn on; ``None`` if that is no terminal."""
     stream = sys.__stderr__
     return ForcedExit(stream.fileno()) if stream is not None and stream.isatty() else None

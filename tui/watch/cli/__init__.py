@@ -1,1 +1,1 @@
-"""The command watch."""
+"""The command ``watch``."""

@@ -1,4 +1,4 @@
-"""A command under the watch without a screen: its output, its samples, what became of it."""
+"""A command run under the watch without a screen: its output, its samples, its result."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from tui.watch.session.sampler import Looked, RunFolder, Sampler
 from tui.watch.state.processes import RunProcesses
 
 DEVICES_S = 1.0
-"""Between two samples of the devices."""
+"""Seconds between two samples of the devices."""
 LOOK_S = 0.05
-"""Between two looks at whether the command has written something, or ended."""
+"""Seconds between two checks for new output or the end of the command."""
 _PASSED_ON = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -49,36 +49,36 @@ _PASSED_ON = (
     signal.SIGWINCH,
 )
 _LEAVES = (signal.SIGHUP, signal.SIGQUIT)
-"""The run goes on after these."""
+"""Signals after which the run goes on."""
 _CHUNK = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """What a run was, from its first sample to its last."""
+    """The result of a run, from its first sample to its last."""
 
     run: StartedRun
     processes: RunProcesses
     why_no_samples: str = ""
     troubles: tuple[str, ...] = ()
-    """Why there is no agent in some process."""
+    """Why some processes have no agent."""
     skipped: tuple[str, ...] = ()
-    """What in the run's folder could not be read, a line each."""
+    """Files in the run's folder that could not be read, one line each."""
 
     @property
     def rows(self) -> list[WatchedProcessRow]:
-        """The last that was known of each process that was seen from outside."""
+        """The last figures of each process that was sampled from outside."""
         seen = self.processes.seen.values()
         return [_row(each) for each in seen if each.description.start is not None or each.devices]
 
     @property
     def left(self) -> list[ProcessLog]:
-        """What the agents have left, and for those that were killed the last that was heard."""
+        """The agents' logs and, for killed processes, the last answers of their agents."""
         return judged_by_exit(self.run, self.processes.completed_left())
 
     @property
     def tracks(self) -> list[tuple[int, str, Track]]:
-        """Pid and device of each device that was seen, and what was seen of it."""
+        """Pid, device name and track of each sampled device."""
         return [
             (process.description.pid, name, device.track)
             for process in self.processes.seen.values()
@@ -87,11 +87,11 @@ class RunOutcome:
 
 
 class LeftError(Exception):
-    """This program was told to end, and the run goes on.
+    """This program was asked to end, and the run goes on.
 
     Args:
-        run: which one.
-        number: of the signal.
+        run: the run that goes on.
+        number: number of the signal.
     """
 
     def __init__(self, run: StartedRun, number: signal.Signals) -> None:
@@ -110,13 +110,13 @@ class RunWithoutScreen:
         shows_output: bool,
         on_oom: str | None = None,
     ) -> None:
-        """Start nothing yet.
+        """Store what to run; starts nothing yet.
 
         Args:
             command: program and arguments.
-            entries: of torch's memory history; ``None`` for no history.
-            shows_output: on standard output and standard error, as it comes.
-            on_oom: a shell command for the first OOM.
+            entries: entries of torch's memory history; ``None`` for no history.
+            shows_output: pass its output on to standard output and standard error as it arrives.
+            on_oom: a shell command to start at the first OOM.
         """
         self._command = tuple(command)
         self._entries = entries
@@ -126,11 +126,11 @@ class RunWithoutScreen:
         self._processes = RunProcesses()
 
     async def work(self) -> RunOutcome:
-        """Run it to its end.
+        """Run the command to its end.
 
         Raises:
-            Failure: it cannot be started.
-            LeftError: SIGHUP or SIGQUIT has come, and it goes on.
+            Failure: the command cannot be started.
+            LeftError: SIGHUP or SIGQUIT arrived, and the run goes on.
         """
         try:
             run, process = start.begin(
@@ -173,7 +173,7 @@ class RunWithoutScreen:
         return RunOutcome(run, self._processes, why, looked.troubles, looked.skipped)
 
     async def _until_it_ends(self, process: Supervised, run: StartedRun) -> None:
-        """Wait for the command, and until what it has written was shown."""
+        """Wait for the command to end and for all of its output to be shown."""
         shown = [
             asyncio.create_task(_pass_through(file, number))
             for number, file in enumerate(process.outputs, start=1)
@@ -213,7 +213,7 @@ NO_CODE = "its exit code is not known: the process that waits for it was killed"
 
 
 def with_code(run: StartedRun, code: int) -> StartedRun:
-    """Return the run with the end of its command, as ``Popen.returncode`` tells it."""
+    """Return the run with the end of its command, encoded as ``Popen.returncode``."""
     found = runs.read_again(run)
     return replace(
         found,
@@ -226,15 +226,15 @@ def with_code(run: StartedRun, code: int) -> StartedRun:
 def _answer(
     loop: asyncio.AbstractEventLoop, number: signal.Signals, do: Callable[[], None]
 ) -> None:
-    """Have a signal answered, unless this program was told to ignore it, as by nohup."""
+    """Handle a signal, unless this program was started with it ignored, as by nohup."""
     if signal.getsignal(number) is not signal.SIG_IGN:
         loop.add_signal_handler(number, do)
 
 
 async def _pass_through(file: int, to: int) -> None:
-    """Write the user's own output of the user's own command: as it is, to the byte.
+    """Copy the output of the user's command byte for byte.
 
-    In a thread that nobody waits for: whoever reads it may be slow, or stopped.
+    Runs in a thread that nothing waits for: the reader may be slow, or stopped.
     """
     loop = asyncio.get_running_loop()
     done = loop.create_future()
@@ -254,7 +254,7 @@ async def _pass_through(file: int, to: int) -> None:
                 say(f"its output cannot be shown: {why}; it goes on, into its log")
         finally:
             os.close(file)
-            with contextlib.suppress(RuntimeError):  # the program has ended meanwhile
+            with contextlib.suppress(RuntimeError):  # the program ended meanwhile
                 loop.call_soon_threadsafe(finish)
 
     threading.Thread(target=copy, daemon=True).start()
@@ -274,7 +274,7 @@ _WHY_NOT_TOLD = {
 
 
 def judged_by_exit(run: StartedRun, left: Sequence[ProcessLog]) -> list[ProcessLog]:
-    """Return what the agents have left, judged by the exit code of the run's own process."""
+    """Return the agents' logs, judged by the exit code of the run's own process."""
     return [
         with_exit_code(each, run.code) if each.pid == run.pid and not each.replaced else each
         for each in left
@@ -285,7 +285,7 @@ def judged_by_exit(run: StartedRun, left: Sequence[ProcessLog]) -> list[ProcessL
 
 
 async def as_text(outcome: RunOutcome) -> list[str]:
-    """Lines that follow the run's own output."""
+    """Return the lines that follow the run's own output."""
     left = outcome.left
     told = await explained(outcome.run, outcome.processes, left, "text")
     lines = ["", *(each.explanation.line for each in told[:1]), *_first_failure(outcome)]
@@ -301,7 +301,7 @@ async def as_text(outcome: RunOutcome) -> list[str]:
         for found in track.findings(ended=True)
     ]
     for number, one in enumerate(told[:MOST_VERDICTS]):
-        # The first of them stands above all else.
+        # The explanation of the first one goes above everything else.
         lines += ["", *([one.explanation.line, ""] if number else [])]
         lines += oom_lines(one.left, one.oom)
         lines += ["", *(one.lines or _explanation_lines(one.explanation))]
@@ -314,7 +314,7 @@ async def as_text(outcome: RunOutcome) -> list[str]:
 
 
 async def as_markdown(outcome: RunOutcome) -> list[str]:
-    """Return the same for an issue: the newest OOM that ended something, and its report."""
+    """Return Markdown for an issue: the newest OOM that ended a process, and its report."""
     left = outcome.left
     told = await explained(outcome.run, outcome.processes, left, "markdown")
     lines = [f"**{each.explanation.line}**" for each in told[:1]]
@@ -331,8 +331,8 @@ async def as_markdown(outcome: RunOutcome) -> list[str]:
 
 
 def _explanation_lines(explanation: Explanation) -> list[str]:
-    """Return the account and the advice, where there is no snapshot to read."""
-    # The door to the views, which nothing else here needs.
+    """Return the account and the advice for an OOM without a readable snapshot."""
+    # Imported here: it brings in the views, which nothing else here needs.
     from tui.kit.lines import plain
     from tui.snapshots.views.explained import account_lines, advice_lines
 
@@ -352,7 +352,7 @@ def _oom_killer(run: StartedRun) -> list[str]:
 
 
 def process_line(left: ProcessLog) -> str:
-    """One process: its steps, its OOMs, how it ended."""
+    """Describe one process in a line: its steps, its OOMs, how it ended."""
     rank = "" if left.rank is None else f" rank {left.rank}"
     steps = "steps not known" if left.steps is None else fmt.count(left.steps, "step")
     ooms = fmt.count(left.oom_count, "OOM")
@@ -366,7 +366,7 @@ def process_line(left: ProcessLog) -> str:
 
 
 def oom_lines(left: ProcessLog, oom: Oom) -> list[str]:
-    """One OOM by the numbers of the observer, and the exception's text with its source."""
+    """Return one OOM's numbers from the observer, and the exception's text with its source."""
     rank = "" if left.rank is None else f", rank {left.rank}"
     went_on = {True: "the program went on", False: "it ended the process", None: oom.why_not_known}
     where = f" at {oom.where}" if oom.where else ""
@@ -387,7 +387,7 @@ def oom_lines(left: ProcessLog, oom: Oom) -> list[str]:
 
 
 async def as_explained_object(outcome: RunOutcome) -> dict[str, Any]:
-    """:func:`as_object` with the explanation of the newest OOM of each process."""
+    """Return :func:`as_object` with the explanation of the newest OOM of each process."""
     told = await explained(outcome.run, outcome.processes, outcome.left, "none")
     found = {(each.left.pid, each.oom.number): each.explanation for each in told}
     return as_object(outcome, found)
@@ -396,11 +396,11 @@ async def as_explained_object(outcome: RunOutcome) -> dict[str, Any]:
 def as_object(
     outcome: RunOutcome, explanations: Mapping[tuple[int, int], Explanation] | None = None
 ) -> dict[str, Any]:
-    """As ``watch --json`` has it of a process, with the command, its end, steps and OOMs.
+    """Return the fields of ``watch --json``, with the command, its end, its steps and its OOMs.
 
     Args:
-        outcome: of the run.
-        explanations: by pid and number of the OOM.
+        outcome: result of the run.
+        explanations: the explanations, by pid and number of the OOM.
     """
     run = outcome.run
     plain = as_plain(outcome.rows)
@@ -493,7 +493,7 @@ def _add_log(
 
 
 def _explanation(found: Explanation | None) -> dict[str, Any] | None:
-    # The door to the analysis, which a run without an OOM does not need.
+    # Imported here: it brings in the analysis, which a run without an OOM does not need.
     from tui.snapshots.analysis.report import explanation_report
 
     return None if found is None else explanation_report(found)
@@ -502,7 +502,7 @@ def _explanation(found: Explanation | None) -> dict[str, Any] | None:
 def _growth(
     pid: int, outcome: RunOutcome, unavailable: dict[str, str]
 ) -> dict[str, dict[str, float | str]] | None:
-    """Bytes a step or a second, and the bounds of its 95 % interval, by device."""
+    """Return bytes per step or per second with the bounds of the 95 % interval, by device."""
     found: dict[str, dict[str, float | str]] = {}
     for of, device, track in outcome.tracks:
         grows = track.growth()

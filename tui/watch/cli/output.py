@@ -1,4 +1,4 @@
-"""What ``watch`` prints of processes and of the runs that are kept, as plain data and as text."""
+"""Output of ``watch`` about processes and stored runs, as plain data and as text."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ FIGURES = (
 
 @dataclass(frozen=True, slots=True)
 class WatchedProcessRow:
-    """A process, its devices, and where each of them is."""
+    """A process, its devices, and what NVML reports for each of them."""
 
     process: TorchProcess
     figures: tuple[TorchMemory, ...]
     placed: Mapping[str, Placed]
     listed: Mapping[str, tuple[int | None, str]]
-    """What NVML says that it holds, by the device's id."""
+    """Memory that NVML reports for the process, by the device's id."""
     silent: Mapping[str, str]
-    """Why there are no figures of a device now, by its name."""
+    """Why a device has no figures now, by its name."""
     host_rss: int | None = None
-    """Bytes of the host's memory that it has resident."""
+    """Resident bytes of host memory."""
 
 
 def rows_of(
     processes: Sequence[TorchProcess], figures: ProcessFigures, devices: Sequence[Device]
 ) -> list[WatchedProcessRow]:
-    """Join what the watch says with what NVML says."""
+    """Join the watch's figures with NVML's."""
     rows = []
     for process in processes:
         own = tuple(each for each in figures.devices if each.pid == process.pid)
@@ -160,7 +160,7 @@ def _of_nvml(
 
 
 def reasons(rows: Sequence[WatchedProcessRow]) -> list[str]:
-    """Why there are no figures, and what would help, a line each."""
+    """Return why figures are missing and what would help, one line each."""
     return [line for row in rows for line in _why_not(row)]
 
 
@@ -174,9 +174,9 @@ def _why_not(row: WatchedProcessRow) -> list[str]:
 
 
 def stored_run_lines() -> list[str]:
-    """Return a line for each run that is kept, the newest first; nothing where there is none.
+    """Return a line for each stored run, newest first; an empty list if there are none.
 
-    What is beyond the limits by now is dropped first.
+    Runs beyond the limits are dropped first.
     """
     runs.prune()
     found = runs.kept()
@@ -206,7 +206,7 @@ def _end(run: StartedRun) -> str:
 
 
 def stored_runs_as_plain() -> list[dict[str, Any]]:
-    """Return the same as plain data."""
+    """Return the stored runs as plain data."""
     return [
         {
             "folder": str(run.folder),

@@ -1,4 +1,4 @@
-"""Torch's processes as a table of text: a line for each device of each process."""
+"""A table of torch's processes as text: one line for each device of each process."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tui.watch.cli.output import WatchedProcessRow
 from workloads.protocol.messages import TorchMemory
 
 _LEAST_COMMAND = 16
-"""Cells that the command keeps before another column does."""
+"""Fewest cells of the command's column before another column is dropped."""
 
 _Row = tuple[WatchedProcessRow, TorchMemory | None]
-"""A process and its figures on one device; ``None`` where none were read."""
+"""A process and its figures on one device; ``None`` if none were read."""
 _Say = Callable[[_Row], str]
 
 
 def table(rows: Sequence[WatchedProcessRow], room: int = REST) -> list[str]:
-    """Return a line for each device of each process, headings first; nothing where there is none.
+    """Return a line for each device of each process under the headings; empty without processes.
 
     Args:
-        rows: what is shown.
-        room: cells of a line; columns that have none are left out.
+        rows: the processes to show.
+        room: cells of a line; columns that do not fit are left out.
     """
     shown: list[_Row] = [(row, each) for row in rows for each in row.figures or (None,)]
     if not shown:
@@ -84,7 +84,7 @@ def _figure(pick: Callable[[TorchMemory], int], say: Callable[[int], str] = fmt.
 
 
 def _process(row: _Row) -> str:
-    """Return what NVML says: of the device, or of all devices where torch is not read."""
+    """Return NVML's figure: for the device, or for all devices if torch is not read."""
     process, figures = row
     if figures is not None:
         return fmt.size(process.placed[figures.device].process)

@@ -1,4 +1,4 @@
-"""``watch`` over processes that run already: what they hold, for a time; the agent put in."""
+"""``watch`` over running processes: their memory over time, and injection of the agent."""
 
 from __future__ import annotations
 
@@ -46,19 +46,20 @@ if TYPE_CHECKING:
     from tui.core.settings import Value
 
 SAMPLE_S = 0.1
-"""Between two readings, while something is watched for a time."""
+"""Seconds between two readings while processes are watched for a time."""
 SETTLE_S = 1.0
-"""That one look waits for a process whose figures change while they are read."""
+"""Seconds that one reading waits for a process whose figures change while they are read."""
 NOTHING = "no process of yours has loaded a CUDA build of torch"
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_S = 5.0
-"""For the main thread to come to Python: beyond, it is told what the agent waits for."""
+"""Seconds for the main thread to reach Python code; after that, the user learns what the agent
+waits for."""
 _LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """Which processes, how long, and how they are printed."""
+    """The processes to watch, for how long, and the output format."""
 
     pid: int | None = None
     no_children: bool = False
@@ -72,39 +73,38 @@ class WatchOptions:
     env: bool = False
     markdown: bool = False
     on_oom: str | None = None
-    """A shell command for the first OOM of the command."""
+    """A shell command to start at the first OOM of the command."""
     stacks: bool = False
     """Print where each rank of a run is now."""
     inject: bool = False
-    """Whether the agent is put into the process."""
+    """Inject the agent into the process."""
     command: Sequence[str] = ()
-    """What is to be run, or the name of a kept run; without it, processes that run already are
-    watched."""
+    """The command to run, or the name of a stored run; if empty, running processes are watched."""
     dashes: bool = False
-    """Two dashes stand before it: it is a command."""
+    """Two dashes precede the command, so it is not the name of a run."""
     given: Mapping[str, Value] = field(default_factory=dict)
     """Settings of the screen."""
 
     @property
     def prints(self) -> bool:
-        """Whether something is asked for that the screen does not do."""
+        """Whether an option asks for output that the screen does not give."""
         asked = self.starts_otherwise or self.json or self.lasts or self.pid is not None
         return asked or self.no_children or self.every is not None
 
     @property
     def draws(self) -> bool:
-        """Whether it is under the screen."""
+        """Whether the command runs under the screen."""
         return bool(self.command) and not (self.no_screen or self.here or self.env or self.stacks)
 
     @property
     def starts_otherwise(self) -> bool:
-        """Whether it is asked for that a command be run in some way."""
+        """Whether an option changes how the command is run."""
         how = self.no_screen or self.here or self.env or self.markdown
         return how or (self.entries is not None and not self.inject)
 
     @property
     def lasts(self) -> bool:
-        """Whether it goes on after the first look."""
+        """Whether watching goes on after the first reading."""
         follows = self.pid is not None and self.every is not None
         return self.jsonl or follows or self.seconds is not None
 
@@ -117,13 +117,13 @@ class ProcessReport:
         self._processes = RunProcesses()
         """All processes since the start."""
         self._figures: ProcessFigures | None = None
-        """The newest."""
+        """The newest figures."""
         self._devices: tuple[Device, ...] = ()
         self._signalled: signal.Signals | None = None
         self._began = self._due = 0.0
 
     async def run(self) -> int:
-        """Print until it is enough; returns the exit code.
+        """Print until the requested time or sample is reached; returns the exit code.
 
         Raises:
             Failure: a child has failed.
@@ -144,7 +144,7 @@ class ProcessReport:
         self._print_source()
         for number in _ENDS:
             if signal.getsignal(number) is signal.SIG_IGN:
-                continue  # as nohup wants it
+                continue  # keep the signal ignored, as nohup requires
             loop.add_signal_handler(number, self._apply_signal, number)
         self._began = self._due = time.monotonic()
         try:
@@ -164,7 +164,7 @@ class ProcessReport:
 
     def _apply_monitor_status(self, status: MonitorStatus) -> None:
         if status.status == "restarting":
-            self._devices = ()  # what it reported last may no longer be so
+            self._devices = ()  # its last report may be out of date
 
     def _apply_figures(self, figures: ProcessFigures) -> None:
         if self._enough.done():
@@ -195,14 +195,14 @@ class ProcessReport:
 
     def _print_source(self) -> None:
         if self._options.jsonl:
-            say(WHAT_IS_READ)  # a stream of objects has no room for a sentence
+            say(WHAT_IS_READ)  # a stream of objects has no place for a sentence
         elif not self._options.json:
             print_text(rows_of_text(_wrapped([WHAT_IS_READ])))
 
     def _is_enough(self, lasted: float) -> bool:
         options = self._options
         if not options.lasts:
-            # One whose figures change while they are read is read again.
+            # A process whose figures change while they are read is read again.
             changing = self._figures is not None and self._figures.unavailable
             return not changing or lasted >= SETTLE_S
         if options.seconds is not None and lasted >= options.seconds:
@@ -214,7 +214,7 @@ class ProcessReport:
         return rows_of(self._processes.processes, figures, self._devices)
 
     def _gives_nothing(self) -> bool:
-        """Return whether there are no figures of what was asked for, or none may be read."""
+        """Return whether the requested figures do not exist or may not be read."""
         if self._processes.allocators():
             return False
         known = self._processes.processes
@@ -255,8 +255,8 @@ class ProcessReport:
 
 
 def _fitted(rows: Sequence[WatchedProcessRow]) -> list[str]:
-    """Return the table as wide as the terminal; whole where it is not for one."""
-    # Here, because it measures with rich, which --help has no use for.
+    """Return the table fitted to the terminal's width; in full if the output is no terminal."""
+    # Imported here: it measures with rich, which --help does not need.
     from tui.watch.cli.process_table import table
 
     if not sys.stdout.isatty():
@@ -265,7 +265,7 @@ def _fitted(rows: Sequence[WatchedProcessRow]) -> list[str]:
 
 
 def _wrapped(sentences: Sequence[str]) -> list[str]:
-    """Sentences as wide as the terminal, between words; a line each where they are not for one."""
+    """Wrap sentences to the terminal's width; one line each if the output is no terminal."""
     if not sys.stdout.isatty():
         return list(sentences)
     columns = shutil.get_terminal_size().columns
@@ -277,14 +277,14 @@ def _wrapped(sentences: Sequence[str]) -> list[str]:
 
 
 def put_agent_in(pid: int, entries: int) -> None:
-    """Put it in, and tell on stderr what has become of it.
+    """Inject the agent into a process, and print the result on stderr.
 
     Args:
-        pid: of the process.
-        entries: of torch's memory history, from then on; 0 for no history.
+        pid: pid of the process.
+        entries: entries of torch's memory history, from then on; 0 for no history.
 
     Raises:
-        Failure: it cannot be put in.
+        Failure: the agent cannot be injected.
     """
     agents = Agents()
     try:

@@ -1,4 +1,4 @@
-"""``watch RUN --stacks``: where each rank of a run is now, printed."""
+"""``watch RUN --stacks``: prints the current stack of each rank of a run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def print_stacks(name: str, *, as_json: bool) -> int:
     """Print the stacks of a run's processes.
 
     Args:
-        name: of its folder, or the beginning of that; empty for the newest that goes on.
-        as_json: one object instead of lines.
+        name: name of its folder or a unique prefix; empty for the newest run that goes on.
+        as_json: print one object instead of lines.
 
     Returns:
-        The exit code: 1 where there is no process to ask, or one does not answer.
+        The exit code: 1 if there is no process to ask, or if one does not answer.
 
     Raises:
         UsageError: there is no such run.
@@ -32,7 +32,7 @@ def print_stacks(name: str, *, as_json: bool) -> int:
         plain = {"folder": str(run.folder), "processes": ranks, "unavailable": unavailable}
         print_json(plain)
     else:
-        # The door to the views, which a command without them does not read.
+        # Imported here: it brings in the views, which commands without them do not need.
         from tui.kit.lines import plain as text_of
         from tui.watch.views.rank_stacks import rank_stack_lines
 

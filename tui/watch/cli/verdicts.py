@@ -1,4 +1,4 @@
-"""Why the processes of a watched run ran out: by their snapshots, or by what their agents left."""
+"""Why processes of a watched run ran out of memory: from their snapshots or their agents' files."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from tui.watch.state.explained import circumstances, explain_without_snapshot, s
 from tui.watch.state.processes import RunProcesses
 
 MOST_VERDICTS = 3
-"""Processes whose verdict is printed: ranks run out for the same reason."""
+"""Most processes with a printed verdict: ranks usually run out for the same reason."""
 TOP = 10
 Form = Literal["text", "markdown", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class ToldOom:
-    """The newest OOM of one process, explained."""
+    """The newest OOM of one process with its explanation."""
 
     left: ProcessLog
     oom: Oom
     explanation: Explanation
     lines: tuple[str, ...] = ()
-    """What the reader makes of the snapshot."""
+    """The reader's explanation of the snapshot."""
 
 
 def newest_ooms(left: Sequence[ProcessLog]) -> list[tuple[ProcessLog, Oom]]:
-    """Return the newest OOM of each process, those first that ended one or may have."""
+    """Return the newest OOM of each process, first those that ended or may have ended a process."""
     found = [(each, each.ooms[-1]) for each in left if each.ooms]
     return sorted(found, key=lambda pair: (pair[1].handled is True, pair[1].at))
 
@@ -47,13 +47,13 @@ def newest_ooms(left: Sequence[ProcessLog]) -> list[tuple[ProcessLog, Oom]]:
 async def explained(
     run: StartedRun, processes: RunProcesses, left: Sequence[ProcessLog], form: Form
 ) -> list[ToldOom]:
-    """Return the newest OOM of each process with its explanation, those first that ended one.
+    """Return the newest OOM of each process with its explanation, first those that ended one.
 
     Args:
-        run: that is over.
-        processes: what was seen of it.
-        left: what the agents have left.
-        form: of the lines of the first few; ``none`` for no lines.
+        run: the run, which has ended.
+        processes: the processes that were sampled.
+        left: the logs that the agents wrote.
+        form: format of the lines of the first few OOMs; ``none`` for no lines.
     """
     found = []
     for number, (each, oom) in enumerate(newest_ooms(left)):
@@ -70,12 +70,12 @@ async def explained(
 async def _by_snapshot(
     snapshot: Path, device: int, oom_text: str, known: Circumstances, form: Form
 ) -> tuple[Explanation | None, tuple[str, ...]]:
-    """Return the reader's explanation of a snapshot, or why it has none."""
+    """Return the reader's explanation of a snapshot, or why there is none."""
     path = str(snapshot)
     try:
         async with reading((path,)) as child:
             child.load(Load(0, (path,), oom_text=oom_text, top=TOP, circumstances=known))
-            # The door to the views, which are imported while the reader reads.
+            # Imported here: this brings in the views, which load while the reader reads.
             from tui.snapshots.cli.output import snapshot_text
             from tui.snapshots.model.calls import (
                 REPORT,

@@ -1,4 +1,4 @@
-"""``gpu-workbench watch``: PyTorch allocator memory of processes, and commands run under it."""
+"""``gpu-workbench watch``: PyTorch allocator memory of processes, and commands under the watch."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def watch(options: WatchOptions) -> int:
-    """Print the processes; returns the exit code, 1 where what was asked for may not be read.
+    """Carry out ``watch``; returns the exit code, 1 if the requested figures may not be read.
 
     Raises:
-        UsageError: options that do not go together.
-        Failure: the agent cannot be put into the process.
+        UsageError: the options contradict each other.
+        Failure: the agent cannot be injected into the process.
     """
     _check(options)
     if options.on_oom is not None:
@@ -46,10 +46,10 @@ def watch(options: WatchOptions) -> int:
 
 
 def _check(options: WatchOptions) -> None:
-    """Check that the options go together.
+    """Check that the options do not contradict each other.
 
     Raises:
-        UsageError: they do not.
+        UsageError: they contradict each other.
     """
     if options.dashes and not options.command:
         raise UsageError("--: give a command after it, as in -- python train.py")
@@ -85,7 +85,7 @@ def _print_stacks(options: WatchOptions) -> int:
         raise UsageError(
             "--stacks: give the name of one run, or none, and no other option than --json"
         )
-    # The door to what asks the agents.
+    # Imported here: it brings in the code that asks the agents.
     from tui.watch.cli.stacks import print_stacks
 
     return print_stacks("".join(options.command), as_json=options.json)
@@ -102,14 +102,14 @@ def _show(options: WatchOptions) -> int:
 
 
 _VERBS = ("rm", "keep")
-"""The name of a run begins with a digit."""
+"""Verbs before a run's name, which always begins with a digit."""
 
 
 def _change_run(verb: str, name: str) -> int:
-    """Remove a run, or keep it for good.
+    """Remove a run, or mark it to be stored for good.
 
     Raises:
-        UsageError: there is no such run, or it goes on.
+        UsageError: there is no such run, or it is still running.
         Failure: its folder cannot be changed.
     """
     try:
@@ -253,11 +253,11 @@ SUBCOMMAND = Subcommand(
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """How a command is run."""
+    """The options for running a command."""
 
     command: tuple[str, ...] = ()
     entries: int | None = None
-    """Of torch's memory history; ``None`` for no history."""
+    """Entries of torch's memory history; ``None`` for no history."""
     no_screen: bool = False
     here: bool = False
     env: bool = False
@@ -266,13 +266,13 @@ class LaunchOptions:
     given: Mapping[str, Value] = field(default_factory=dict)
     """Settings of the workbench, for a command under the screen."""
     on_oom: str | None = None
-    """A shell command for the first OOM of the command."""
+    """A shell command to start at the first OOM of the command."""
 
     def check(self) -> None:
-        """Check that the options go together.
+        """Check that the options do not contradict each other.
 
         Raises:
-            UsageError: they do not.
+            UsageError: they contradict each other.
         """
         if self.env and (self.command or self.here or self.no_screen):
             raise UsageError("--env prints variables to export and takes no command")
@@ -298,7 +298,7 @@ class LaunchOptions:
 
 
 def as_exports(run: Path, entries: int | None) -> list[str]:
-    """Return the variables of a run's command, as lines of a shell."""
+    """Return the environment variables of a run's command as shell ``export`` lines."""
     lines = []
     for name, value in start.variables(run, entries, {}).items():
         more = "${PYTHONPATH:+:$PYTHONPATH}" if name == "PYTHONPATH" else ""
@@ -310,12 +310,12 @@ def carry_out(options: LaunchOptions) -> int:
     """Run the command.
 
     Returns:
-        Its exit code, and 128 and its number where a signal ended it; under the screen, which it
-        may outlive, that of the screen.
+        Its exit code, or 128 plus the signal's number if a signal ended it; under the screen,
+        which the command may outlive, the screen's exit code.
 
     Raises:
-        UsageError: options that do not go together.
-        Failure: it cannot be started.
+        UsageError: the options contradict each other.
+        Failure: the command cannot be started.
     """
     options.check()
     if options.env:
@@ -329,7 +329,7 @@ def carry_out(options: LaunchOptions) -> int:
 
 
 def _under_the_screen(options: LaunchOptions) -> int:
-    # The screen sets variables of its own, which are not the command's.
+    # The screen sets variables of its own, which the command must not get.
     environment = dict(os.environ)
 
     def begin() -> StartedRun:
@@ -345,10 +345,10 @@ def _under_the_screen(options: LaunchOptions) -> int:
 
 
 def show(name: str, given: Mapping[str, Value]) -> int:
-    """Open a kept run on the screen; returns the screen's exit code.
+    """Open a stored run on the screen; returns the screen's exit code.
 
     Args:
-        name: of its folder, or the beginning of that where no other begins so.
+        name: name of its folder, or a prefix of it that fits no other run.
         given: settings of the workbench.
 
     Raises:
@@ -362,7 +362,7 @@ def show(name: str, given: Mapping[str, Value]) -> int:
 
 
 def _on_screen(run: Callable[[], StartedRun], instead: str, given: Mapping[str, Value]) -> int:
-    # The door to the screens, of which a command without one reads nothing.
+    # Imported here: it brings in the screens, which a command without a screen does not need.
     from tui.app.start import WorkbenchOptions, check_terminal, open_workbench
 
     check_terminal(instead)
@@ -395,7 +395,7 @@ def _in_place(options: LaunchOptions) -> int:
 
 
 async def _without_a_screen(options: LaunchOptions) -> int:
-    # The doors to what samples and reads, which --here and --env do without.
+    # Imported here: it brings in sampling and reading, which --here and --env do not need.
     from tui.watch.cli import launch as watch_command
     from tui.watch.runs.run_words import run_left_words
 
@@ -421,10 +421,10 @@ async def _without_a_screen(options: LaunchOptions) -> int:
 
 
 def entries_of(given: str) -> int:
-    """Return the number of ``--record=ENTRIES``.
+    """Return the number given with ``--record=ENTRIES``.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is not a valid number.
     """
     if not (given.isascii() and given.isdigit() and 0 < len(given) <= 8 and int(given) > 0):
         raise UsageError(f"--record={given}: give a number of entries, such as {ENTRIES}")

@@ -1,1 +1,1 @@
-"""Folders of watched runs: how they start, what is written into them, how they end."""
+"""Folders of watched runs: how runs start, what is written into their folders, how they end."""

@@ -1,4 +1,4 @@
-"""The lines that an agent writes into its run's folder; anybody may have written them."""
+"""The lines that an agent writes into its run's folder; they are untrusted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SnapshotEvent:
     oom: int | None
     name: str
     step: int = 0
-    """Of one that was asked for."""
+    """The step at which a requested snapshot was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +98,10 @@ _EVENTS: dict[str, type[Any]] = {
 
 
 def parse_event(line: bytes) -> Any:
-    """Parse one line; ``None`` for an event of a later version.
+    """Parse one line; returns ``None`` for an event of a later version.
 
     Raises:
-        UntrustedError: it is none of an agent's.
+        UntrustedError: the line is not an agent's.
     """
     data = parse_object(line)
     kind = data.get("event")

@@ -1,10 +1,10 @@
-"""The agents of running processes: put into one, found by their sockets, asked for state.
+"""The agents of running processes: injecting one, finding their sockets, asking for their state.
 
-An agent is put in by ``sys.remote_exec`` (PEP 768), where the process runs Python 3.14 or later:
-its main thread executes a script between two bytecodes.
+``sys.remote_exec`` (PEP 768) injects an agent into a process that runs Python 3.14 or later: its
+main thread executes a script between two bytecodes.
 
-A socket is believed where its folder is this user's alone and its other end is the process after
-which it is named: a fork may hold it open when that process is gone.
+A socket is trusted if only this user can write to its folder and its other end is the process
+that its name says: a fork may hold it open after that process has ended.
 """
 
 from __future__ import annotations
@@ -55,29 +55,29 @@ except BaseException as error:
         file.write("%r\\\\n" % (error,))
 """, {{"__name__": "gpu_workbench_start"}})
 '''
-"""Leaves no name in the process's ``__main__``, in which it is executed."""
+"""Script for the target's ``__main__``, in which it leaves no name."""
 
 
 class CannotInjectError(Exception):
-    """Why the agent cannot be put into a process, and what to do: one line."""
+    """An agent that cannot be injected; the text is why and what to do, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class InjectionTarget:
-    """A Python process that the agent may be put into."""
+    """A Python process that the agent may be injected into."""
 
     pid: int
     program: str
-    """The file of its interpreter."""
+    """Path of its interpreter."""
     version: tuple[int, int]
     command: tuple[str, ...]
 
 
 def target_of(pid: int) -> InjectionTarget:
-    """Look at a process from outside; its interpreter's file is run once for its version.
+    """Inspect a process from outside; its interpreter is run once to learn its version.
 
     Raises:
-        CannotInjectError: it is none that code may be put into.
+        CannotInjectError: code cannot be injected into the process.
     """
     try:
         files = ProcessFiles(pid)
@@ -105,17 +105,17 @@ def target_of(pid: int) -> InjectionTarget:
         raise CannotInjectError(f"process {pid} has ended") from error
     finally:
         files.close()
-    # No other program is run with -c.
+    # Only a Python interpreter is run with -c.
     if _PYTHON.fullmatch(Path(program).name) is None or not Path(program).exists():
         raise CannotInjectError(f"process {pid} runs {program}, which is no Python interpreter")
     return InjectionTarget(pid, program, version_of(program), tuple(words))
 
 
 def version_of(program: str) -> tuple[int, int]:
-    """Of a Python interpreter, by its own word.
+    """Return the version of a Python interpreter, as it reports itself.
 
     Raises:
-        CannotInjectError: it does not say.
+        CannotInjectError: it does not report one.
     """
     code = "import sys; print('%d %d' % sys.version_info[:2])"
     command = [program, "-I", "-S", "-c", code]
@@ -130,7 +130,7 @@ def version_of(program: str) -> tuple[int, int]:
 
 
 def check_injection(target: InjectionTarget) -> None:
-    """Check that a process can be given code.
+    """Check that code can be injected into a process.
 
     Raises:
         CannotInjectError: it cannot.
@@ -146,13 +146,13 @@ def check_injection(target: InjectionTarget) -> None:
 
 
 def injected_script(run: Path, entries: int) -> str:
-    """Return the script that the process is to execute.
+    """Return the script for the process to execute.
 
     Args:
-        run: the folder of the run.
-        entries: of torch's memory history; 0 for no history.
+        run: folder of the run.
+        entries: entries of torch's memory history; 0 for no history.
     """
-    # Quoted twice: as JSON, whose strings are Python's, within a string of Python's.
+    # Quoted twice: as JSON, whose strings are valid in Python, inside a Python string.
     quoted = {
         name: json.dumps(str(path)).replace("\\", "\\\\")
         for name, path in (
@@ -165,16 +165,16 @@ def injected_script(run: Path, entries: int) -> str:
 
 
 def remote_exec_command(target: InjectionTarget, path: Path) -> list[str]:
-    """Asks the process for it, in its own interpreter: another version of Python would not do."""
+    """Return the command that injects the script; its Python must have the target's version."""
     code = "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])"
     return [target.program, "-I", "-S", "-c", code, str(target.pid), str(path)]
 
 
 def put_in(target: InjectionTarget, run: Path, entries: int) -> None:
-    """Hand the script over; the process executes it when its main thread comes to it.
+    """Inject the agent's script; the process executes it when its main thread reaches it.
 
     Raises:
-        CannotInjectError: it was not taken.
+        CannotInjectError: the process did not accept it.
         OSError: the run's folder cannot be written to.
     """
     path = run / "inject.py"
@@ -190,7 +190,7 @@ def _carry_out(command: Sequence[str], seconds: float) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        start_new_session=True,  # Ctrl-C is this program's, and leaves no half-made request
+        start_new_session=True,  # Ctrl-C is for this program, and must leave no half-made request
     )
     name = Path(command[0]).name
     try:
@@ -205,55 +205,55 @@ def _carry_out(command: Sequence[str], seconds: float) -> None:
 
 
 PATIENCE_S = 1.0
-"""For an answer: the agent's thread needs the interpreter, which an extension may hold."""
+"""Seconds to wait for an answer: the agent's thread needs the GIL, which an extension may hold."""
 Ask = Literal["state", "snapshot", "record", "record no more"]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """What an agent says of its process."""
+    """An agent's report on its process."""
 
     identity: str
     pid: int
     run: str
-    """The folder of the run."""
+    """Folder of the run."""
     steps: int
     ooms: int
     snapshots: int
-    """That were asked for and begun."""
+    """Requested snapshots that were begun."""
     recording: bool
-    """Torch's memory history, switched on by the agent."""
+    """Whether the agent has switched torch's memory history on."""
     waiting: int
     """Requests that the next step carries out."""
     program: int = 1
-    """Which of the programs that its process has executed one after the other."""
+    """Number of the program among those that the process executed one after another."""
 
 
 class Agents:
     """Connections to all agents of this user on this machine.
 
-    While one is open, its process may be read by this one and by what this one has started, also
-    where Yama lets a process be read by its ancestors alone.
+    While a connection is open, this process and its children may read the agent's process, even
+    where Yama restricts reading to ancestors.
     """
 
     def __init__(self) -> None:
         self._open: dict[str, socket.socket] = {}
         self._closed = False
         self._runs: dict[str, str] = {}
-        """The run of each, by its identity."""
+        """The run of each agent, by its identity."""
 
     def close(self) -> None:
-        """Leave; the processes go on. A question that another thread asks meanwhile is the last."""
+        """Disconnect; the processes go on. A request that another thread is making is the last."""
         self._closed = True
         for each in list(self._open.values()):
             each.close()
         self._open.clear()
 
     def states(self, run: str = "") -> list[AgentState]:
-        """Of all agents that answer, or of those of one run.
+        """Return the states of all agents that answer, or of one run's agents.
 
         Args:
-            run: its folder; empty for all.
+            run: folder of the run; empty for all.
         """
         self._find()
         found = []
@@ -269,14 +269,14 @@ class Agents:
         return [state for state in found if run in ("", state.run)]
 
     def ask(self, name: str, what: Ask) -> AgentState | None:
-        """Ask one agent for something, which its process does at its next step.
+        """Send a request to one agent; its process carries it out at its next step.
 
         Args:
-            name: its identity.
+            name: identity of the agent.
             what: the request.
 
         Returns:
-            Its state then; ``None`` where it has gone.
+            Its state afterwards; ``None`` if it has ended.
         """
         connection = self._open.get(name)
         if connection is None:
@@ -289,13 +289,13 @@ class Agents:
             return None
 
     def stacks(self, names: Sequence[str]) -> dict[str, ProcessStacks]:
-        """Ask agents where their threads are; all of them first, then each is waited for.
+        """Ask agents where their threads are: send all requests first, then wait for each answer.
 
         Args:
-            names: their identities.
+            names: identities of the agents.
 
         Returns:
-            By identity; those that have gone, or do not answer in :data:`PATIENCE_S`, are absent.
+            The stacks by identity; agents that ended or exceeded :data:`PATIENCE_S` are absent.
         """
         self._find()
         asked = []
@@ -320,7 +320,7 @@ class Agents:
         try:
             folder = open_socket_folder(place())
         except OSError:
-            return  # no agent has been here, or the folder is not to be trusted
+            return  # no agent was ever here, or the folder cannot be trusted
         try:
             for file in os.listdir(folder):  # noqa: PTH208 (a descriptor)
                 name, ends, _ = file.partition(".sock")
@@ -332,10 +332,10 @@ class Agents:
     def _connect(self, folder: int, file: str, name: str) -> None:
         pid = name.split("-")[-2] if name.count("-") >= 2 else ""
         if name.rsplit("-", 2)[0] != identity().rsplit("-", 2)[0]:
-            return  # of another container with the same folder
+            return  # an agent of another container with the same folder
         if not _is(pid, name):
             with contextlib.suppress(OSError):
-                os.unlink(file, dir_fd=folder)  # its process was killed
+                os.unlink(file, dir_fd=folder)  # the process of the socket was killed
             return
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(PATIENCE_S)
@@ -357,8 +357,8 @@ def _receive(connection: socket.socket) -> Any:
     """Receive one answer.
 
     Raises:
-        OSError: the agent has gone, or does not answer.
-        ValueError: it is no JSON.
+        OSError: the agent has ended, or does not answer.
+        ValueError: the answer is no JSON.
     """
     data = b""
     while not data.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""A run's output on disk: two files of bounded size, and what a full disk did not take."""
+"""A run's output on disk: two files of bounded size, and a note of what a full disk lost."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from collections.abc import Callable
 from pathlib import Path
 
 DEFAULT_LIMIT = 256 << 20
-"""Bytes of output that are kept, in both files together."""
+"""Bytes of output that are stored, in both files together."""
 SMALLEST_LIMIT = 1 << 20
 NAME = "output.log"
 OLDER = "output.1.log"
 RETRY_S = 1.0
-"""Between two tries to write after one that failed."""
+"""Seconds between two attempts to write after one that failed."""
 
 
 def in_words(size: int) -> str:
-    """Return a size in the unit that fits, for a line in the log."""
+    """Return a size in a fitting unit, for a line in the log."""
     if size < 1 << 20:
         return f"{size / 1024:.1f} KiB" if size >= 1024 else f"{size} B"
     return f"{size / (1 << 20):.1f} MiB"
 
 
 class BoundedLog:
-    """Appends to ``output.log``, and keeps the newest part of what was appended.
+    """Appends to ``output.log``, and stores the newest part of the output.
 
-    At half of the limit the file becomes ``output.1.log``, in the place of the one before it. A
-    write that fails is no error: what it lacked is counted and told in the log when it can be
-    written again.
+    At half of the limit the file becomes ``output.1.log`` and replaces the older one. A write
+    that fails raises no error: the missing bytes are counted, and a line in the log reports them
+    as soon as it can be written again.
 
     A place in the log is the number of bytes that were written before it.
 
     Args:
-        folder: of the run.
-        limit: bytes of both files.
-        tell: is called once with the first reason why the log could not be written.
-        clock: seconds that only grow.
+        folder: folder of the run.
+        limit: most bytes of both files.
+        tell: called once with the first reason why the log could not be written.
+        clock: returns seconds of a monotonic clock.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class BoundedLog:
         """Write some output.
 
         Returns:
-            The place where it begins; ``None`` where not all of it could be written.
+            The place where it begins; ``None`` if it could not be written completely.
         """
         if self._why and self._clock() < self._next_try:
             self._lacking += len(data)
@@ -101,7 +101,7 @@ class BoundedLog:
         return place
 
     def read(self, place: int, most: int) -> bytes:
-        """Read from a place on; empty where it was dropped or cannot be read."""
+        """Read from a place in the log; empty if that part was dropped or cannot be read."""
         if place >= self._start:
             file, at = self._file, place - self._start
         else:
@@ -120,7 +120,7 @@ class BoundedLog:
         self._size = os.fstat(self._file).st_size
 
     def _rotate(self) -> None:
-        """Begin a new file; the one before it is kept, that before is dropped."""
+        """Begin a new file; the current one replaces the older one."""
         file, size = self._file, self._size
         dropped = self._older_size
         self._path.replace(self._older)

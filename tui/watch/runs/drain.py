@@ -1,4 +1,4 @@
-"""Reads a command's output all the time: keeps it in the log, and hands it on to a reader."""
+"""Continuous reading of a command's output, into the log and on to a reader."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tui.watch.runs.forwarding import CHUNK, Forward
 
 
 class Drain:
-    """Reads pipes until nobody can write to them any more.
+    """Reads pipes until no process can write to them any more.
 
     Args:
         readers: non-blocking read ends of the command's output.
-        forwards: where each of them is handed on to; none for the log alone.
-        log: keeps all of it.
-        control: a byte comes here when the command has ended, while others may hold the pipes.
-        ended: it has ended already.
+        forwards: forwards for each of them; none to write only to the log.
+        log: stores all of the output.
+        control: receives a byte when the command has ended, while others may hold the pipes.
+        ended: whether the command has ended already.
     """
 
     def __init__(
@@ -39,16 +39,16 @@ class Drain:
         self._log = log
         self._control: int | None = control
         self._last: dict[int, int] | None = None
-        """Bytes that were in each pipe when the command ended, and are to be read yet."""
+        """Bytes in each pipe when the command ended that are still to be read."""
         if ended:
             self._note_end()
 
     def work(self) -> None:
-        """Read to the end, and until the readers have got it or are gone."""
+        """Read to the end, and until the readers have got everything or are gone."""
         while self._sources or any(each.waiting for each in self._forwards.values()):
             ready = self._wait()
             if self._control in ready:
-                if os.read(self._control, 1):  # nothing where the parent was killed
+                if os.read(self._control, 1):  # empty if the parent was killed
                     self._note_end()
                 self._control = None
             for file in [each for each in self._sources if each in ready]:
@@ -67,7 +67,7 @@ class Drain:
             poll.register(self._control, select.POLLIN)
         for each in self._forwards.values():
             if each.open:
-                # With no event asked for, a reader that has gone is told all the same.
+                # Even with no event requested, poll reports a reader that is gone.
                 poll.register(each.file, select.POLLOUT if each.waiting else 0)
         return dict(poll.poll())
 
@@ -90,9 +90,9 @@ class Drain:
         self._last = {file: _size_in(file) for file in self._sources}
 
     def _close_what_is_done(self) -> None:
-        """Close each stream that has all that the command wrote.
+        """Close each stream that has received everything that the command wrote.
 
-        What the command leaves behind may hold the pipe for long and write to it: into the log.
+        Processes left by the command may hold the pipe for long; their output goes to the log only.
         """
         if self._last is None:
             return
@@ -104,7 +104,7 @@ class Drain:
 
 
 def _size_in(pipe: int) -> int:
-    """Bytes that a pipe holds."""
+    """Return the number of bytes in a pipe."""
     size = array.array("i", [0])
     fcntl.ioctl(pipe, termios.FIONREAD, size)
     return size[0]

@@ -1,4 +1,4 @@
-"""Which rank of several has failed first, and which ones its launcher then ended."""
+"""The rank that failed first, and the ranks that its launcher then ended."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ LAUNCHERS = {
     "mpirun": "mpirun",
     "srun": "srun",
 }
-"""What a launcher is called, by a word of the command."""
+"""Names of launchers, by a word of the command."""
 
 
 def first_failure(left: Sequence[ProcessLog], command: Sequence[str]) -> str:
-    """Say which rank ran out of memory first, and which were ended after it.
+    """Describe which rank ran out of memory first, and which were ended after it.
 
     Args:
-        left: what the agents of a run have written, a process each.
-        command: of the run, which names the launcher.
+        left: logs of the run's agents, one per process.
+        command: command of the run, which names the launcher.
 
     Returns:
-        ``rank 1 ran out of memory; torchrun ended rank 0``; empty with fewer than two ranks, and
-        where no rank was ended by an OOM.
+        ``rank 1 ran out of memory; torchrun ended rank 0``; empty with fewer than two ranks, or if
+        no rank was ended by an OOM.
     """
     ranks = [each for each in left if each.rank is not None]
     failed = sorted(
@@ -42,7 +42,7 @@ def first_failure(left: Sequence[ProcessLog], command: Sequence[str]) -> str:
     if later:
         words += f" first, {_named(later)} after it"
     out = {each.rank for _, each in failed}
-    # An agent that was not there at the end was ended from outside, or left by os._exit.
+    # An agent that wrote no end was killed from outside, or left by os._exit.
     ended = [each for each in ranks if each.rank not in out and not each.ended]
     if ended:
         words += f"; {_launcher(command)} ended {_named(ended)}"

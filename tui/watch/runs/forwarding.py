@@ -1,4 +1,4 @@
-"""Passes a run's output on to whoever started it, without ever waiting for that program."""
+"""Forwarding of a run's output to the program that started it, without waiting for that program."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tui.watch.runs.bounded_log import BoundedLog, in_words
 
 CHUNK = 64 << 10
 MOST_HELD = 4 << 20
-"""Bytes in memory for a slow reader, of what the log could not take."""
+"""Most bytes in memory for a slow reader, of output that the log could not take."""
 MOST_PARTS = 20_000
 
 
 class Forward:
-    """One stream to a reader that may be slow or gone.
+    """Forwards one stream to a reader that may be slow or gone.
 
-    What a slow reader has not taken stays in the log and is read from there.
+    Output that a slow reader has not read yet stays in the log and is read from there.
 
     Args:
-        file: the write end of a pipe; it is made non-blocking.
-        log: has the output.
+        file: write end of a pipe; it is made non-blocking.
+        log: the log that contains the output.
     """
 
     def __init__(self, file: int, log: BoundedLog) -> None:
@@ -29,21 +29,21 @@ class Forward:
         self.open = True
         self._log = log
         self._parts: deque[bytes | tuple[int, int]] = deque()
-        """What is to be written: itself, or its place in the log and its length."""
+        """Output still to be written: its bytes, or its place in the log and its length."""
         self._held = 0
         self._left_out = 0
 
     @property
     def waiting(self) -> bool:
-        """Whether something is to be written yet."""
+        """Whether some output is still to be written."""
         return self.open and bool(self._parts or self._left_out)
 
     def send(self, data: bytes, place: int | None) -> None:
-        """Write what can be written now, and remember the rest.
+        """Write as much as possible now, and queue the rest.
 
         Args:
             data: some output.
-            place: of it in the log; ``None`` where it is not there.
+            place: its place in the log; ``None`` if it is not there.
         """
         if not self.open:
             return
@@ -68,7 +68,7 @@ class Forward:
             self._left_out += self._drop_first()
 
     def flush(self) -> None:
-        """Write on, as far as the reader takes it."""
+        """Continue writing, as far as the reader accepts it."""
         while self.open and self._parts:
             first = self._parts.popleft()
             if isinstance(first, bytes):
@@ -96,7 +96,7 @@ class Forward:
                 self._left_out = 0
 
     def close(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         if self.open:
             self.open = False
             self._parts.clear()
@@ -110,11 +110,11 @@ class Forward:
         return first[1]
 
     def _write(self, data: bytes) -> int:
-        """Write what the pipe takes; returns how much."""
+        """Write as much as the pipe takes; returns the number of bytes."""
         try:
             return os.write(self.file, data)
         except BlockingIOError:
             return 0
-        except OSError:  # the reader is gone
+        except OSError:  # the reader has ended
             self.close()
             return len(data)

@@ -1,4 +1,4 @@
-"""What a run's output says of its OOMs, and a line of the program's source. Reads files."""
+"""OOM messages in a run's output, and lines of the program's source. Reads files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tui.watch.runs.process_logs import ProcessLog, process_logs_in
 from tui.watch.runs.runs import StartedRun
 
 LONGEST_LOG = 1 << 20
-"""Bytes of the end of a run's output that are looked through."""
+"""Bytes at the end of a run's output that are searched."""
 MOST_LINES = 20
-"""That are taken of it, the last."""
+"""Most matching lines that are returned, the last ones."""
 LOGGED = b"memory allocation failed with OOM on device"
-"""What torch 2.13 writes to standard error where the driver refuses memory."""
+"""Message that torch 2.13 writes to standard error if the driver refuses memory."""
 LONGEST_SOURCE = 4 << 20
 LONGEST_LINE = 400
 
@@ -33,14 +33,14 @@ def logged_in(run: StartedRun) -> str:
 
 
 def texts_of(run: StartedRun, oom: Oom) -> str:
-    """All that is written of one OOM: torch's lines in the output, then the exception's text."""
+    """Return all texts about one OOM: torch's lines in the output, then the exception's text."""
     return "\n".join(filter(None, [logged_in(run), oom.text]))
 
 
 def oom_of_snapshot(path: Path) -> tuple[ProcessLog, Oom] | None:
-    """Return the process and the OOM that a snapshot in a run's folder was written at.
+    """Return the process and the OOM at which a snapshot in a run's folder was written.
 
-    ``None`` where the file lies in no run's folder, or was written on demand.
+    ``None`` if the file lies in no run's folder, or was written on demand.
     """
     if not (path.parent / "run.json").is_file():
         return None
@@ -52,9 +52,9 @@ def oom_of_snapshot(path: Path) -> tuple[ProcessLog, Oom] | None:
 
 
 def source_line(filename: str, line: int) -> str:
-    """One line of a source file; empty where it cannot be read.
+    """Return one line of a source file; empty if it cannot be read.
 
-    Only for a program that ran here: a snapshot of a stranger may name any file.
+    Only for a program that ran here: an untrusted snapshot may name any file.
     """
     try:
         with Path(filename).open("rb") as file:

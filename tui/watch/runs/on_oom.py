@@ -1,7 +1,7 @@
 """The command that a run's supervisor starts at its first out-of-memory error: ``watch --on-oom``.
 
-The supervisor is there even where the screen was left, so it reads what the agents have written,
-and nothing else of the run waits for the command.
+The supervisor runs even after the screen was left, so it reads the agents' files; no other part of
+the run waits for the command.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import subprocess
 from pathlib import Path
 
 LOG = "on-oom.log"
-"""Holds the command's output, in the run's folder."""
+"""File in the run's folder with the command's output."""
 RUN_NAME = "GPU_WORKBENCH_RUN_NAME"
-"""The variable in which the command finds the run's name, besides ``$1``."""
+"""Variable that gives the command the run's name, in addition to ``$1``."""
 _OF_THE_AGENT = ("GPU_WORKBENCH_RUN", "GPU_WORKBENCH_RECORD")
-"""Without these a Python that the command starts has no agent."""
+"""Variables of the agent; without them, a Python that the command starts has no agent."""
 _EVENT = b'{"event": "oom"'
-"""How an agent begins the line of an OOM, whose snapshot is written by then."""
+"""The start of an agent's line about an OOM, whose snapshot is complete by then."""
 _MOST_BYTES = 1 << 20
-"""Read of one file at a time."""
+"""Most bytes that are read of one file at a time."""
 
 
 _SHELL = """
@@ -30,15 +30,15 @@ sh -c "$1" on-oom "$2"
 code=$?
 [ $code = 0 ] || echo "gpu-workbench: the command of --on-oom ended with exit code $code"
 """
-"""It outlives the supervisor, so the shell itself writes down how the command failed."""
+"""Wrapper script; it outlives the supervisor, so the shell itself records a failed command."""
 
 
 class OnOom:
-    """A shell command that is started once.
+    """Starts a shell command once.
 
     Args:
-        folder: of the run.
-        command: for ``sh -c``.
+        folder: folder of the run.
+        command: the text for ``sh -c``.
     """
 
     def __init__(self, folder: Path, command: str) -> None:
@@ -50,16 +50,16 @@ class OnOom:
         self._is_done = False
 
     def poll(self) -> None:
-        """Start the command if an agent has written an OOM since the last call."""
+        """Start the command if an agent has recorded an OOM since the last call."""
         if not self._is_done and any(map(self._has_oom, self._folder.glob("*.jsonl"))):
             self._is_done = True
-            # A full disk, or no shell: the run is not to suffer from it.
+            # The disk is full, or there is no shell: the run must not suffer from it.
             with contextlib.suppress(OSError):
                 self._start()
 
     @property
     def pid(self) -> int | None:
-        """The shell's; ``None`` before it is started."""
+        """Pid of the shell; ``None`` before it is started."""
         return None if self._process is None else self._process.pid
 
     def _has_oom(self, path: Path) -> bool:
@@ -77,7 +77,7 @@ class OnOom:
         finally:
             os.close(file)
         whole = data.rfind(b"\n") + 1
-        # A longer line than that is no agent's.
+        # A longer line is not an agent's.
         self._read[path] = begin + (whole or (len(data) if len(data) == _MOST_BYTES else 0))
         return data.startswith(_EVENT) or b"\n" + _EVENT in data
 
@@ -101,5 +101,5 @@ class OnOom:
 
 
 def _unblock_signals() -> None:
-    """Undo in the child what the supervisor has blocked."""
+    """Unblock, in the child, the signals that the supervisor has blocked."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

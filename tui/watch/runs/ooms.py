@@ -1,4 +1,4 @@
-"""One OOM of a process, as its agent has left it, and the words for it."""
+"""One OOM of a process as its agent recorded it, and its description."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BY_DRIVER = (
     "the driver refused it with its own error, which states neither the requested nor the free "
     "memory"
 )
-"""Why an OOM has no such figures: CUDA's "out of memory", which torch's observer is not told."""
+"""Why an OOM has no such figures: torch's observer does not see CUDA's own "out of memory"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +29,19 @@ class Oom:
     device: int
     """As the process counts them."""
     asked: int | None
-    """Bytes of the request; ``None`` for :data:`BY_DRIVER`."""
+    """Requested bytes; ``None`` for :data:`BY_DRIVER`."""
     free: int | None
-    """Bytes of the device, as the driver said; ``None`` for :data:`BY_DRIVER`."""
+    """Free bytes of the device, as the driver reported; ``None`` for :data:`BY_DRIVER`."""
     limit: int | None
-    """Bytes of the device in all, or what torch was allowed of it; ``None`` for
+    """Bytes of the whole device, or torch's allowed share of it; ``None`` for
     :data:`BY_DRIVER`."""
     allocated: int
-    """Bytes of the blocks that tensors had, each rounded up as torch's allocator does."""
+    """Bytes of allocated blocks, each rounded up as torch's allocator does."""
     reserved: int
     thread: str | None
     """``main``, a name, or ``None`` for one of torch's own, such as autograd's."""
     where: str | None = None
-    """File and line of the Python that asked."""
+    """File and line of the Python code that made the request."""
     handled: bool | None = None
     """Whether the program went on: a step or another OOM of the process followed."""
     why_not_known: str = ""
@@ -50,18 +50,17 @@ class Oom:
     snapshot: Path | None = None
     why_no_snapshot: str = ""
     requested: int | None = None
-    """Bytes that the program had asked for, not rounded up; ``None`` where the agent did not tell
-    it."""
+    """Requested bytes of live tensors, not rounded up; ``None`` if the agent gave none."""
     stack: tuple[CodeLine, ...] = ()
-    """Of the thread that asked, innermost first, where the exception alone tells of the OOM."""
+    """Stack of the requesting thread, innermost first, if only the exception reports the OOM."""
     inventory: Inventory | None = None
-    """What the process held; ``None`` where the agent took none, which it says why."""
+    """Live memory of the process; ``None`` if the agent took no inventory."""
 
 
 def rebuilt_text(oom: Oom) -> str:
-    """Return the exception's text as far as the observer's numbers tell it, in torch's words.
+    """Return the exception's text as far as the observer's numbers allow, in torch's words.
 
-    Empty for an OOM of which the observer was told nothing.
+    Empty for an OOM that the observer did not see.
     """
     if oom.asked is None or oom.free is None or oom.limit is None:
         return ""
@@ -80,7 +79,7 @@ def request_words(asked: int) -> str:
 
 
 def size_words(oom: Oom) -> str:
-    """Return the requested size and device, and the free memory of it."""
+    """Return the requested size, the device, and its free memory."""
     device = f"cuda:{oom.device}"
     if oom.asked is None or oom.free is None or oom.limit is None:
         return f"the driver had no memory left on {device} (bytes asked for and free not known)"
@@ -97,7 +96,7 @@ def live_words(oom: Oom) -> str:
 
 
 def _size(size: int) -> str:
-    """As ``format_size`` of torch's ``CUDACachingAllocator.cpp`` words it."""
+    """Format a size as ``format_size`` of torch's ``CUDACachingAllocator.cpp`` does."""
     if size <= 1024:
         return f"{size} bytes"
     for power, unit in ((1, "KiB"), (2, "MiB")):

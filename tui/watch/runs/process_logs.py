@@ -1,8 +1,8 @@
-"""The logs of a run's processes: what the agents have left in its folder, read and checked.
+"""The logs of a run's processes: the agents' files in its folder, read and checked.
 
-Each process appends JSON lines to a file of its own, ``HOST-PID-START.jsonl``; one that executes
-another program, to another, ``HOST-PID-START.2.jsonl``. Anybody may have written what lies in the
-folder: each line is checked, what fits is returned, and what was skipped is said.
+Each process appends JSON lines to a file of its own, ``HOST-PID-START.jsonl``; after it executes
+another program, to a further one, ``HOST-PID-START.2.jsonl``. The folder is untrusted: each line is
+checked, valid lines are returned, and skipped ones are reported.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from tui.watch.runs.untrusted import (
 from workloads.protocol import wire
 
 MOST_LEFT_BYTES = 64 << 20
-"""Of a process's file; what is beyond is not read."""
+"""Most bytes of a process's file that are read."""
 MOST_FOLDER_BYTES = 256 << 20
-"""Of all processes' files together."""
+"""Most bytes of all processes' files together."""
 _MOST = f"{MOST_FOLDER_BYTES >> 20} MiB"
 MOST_ENTRIES = 10_000
-"""Of a run's folder that are looked at."""
+"""Most entries of a run's folder that are examined."""
 MOST_OOMS = 5000
-"""Of a process that have a record each; its agent writes a thousand, and those with snapshots."""
+"""Most OOM records of a process; its agent writes a thousand, and those with snapshots."""
 MOST_SNAPSHOTS = 1000
 MOST_TROUBLES = 50
 MOST_REASONS = 3
-"""Of a file's lines that were skipped and are explained one by one."""
+"""Most skipped lines of a file that are explained one by one."""
 _LONGEST_TROUBLE = 500
 LEAVES_WITHIN_S = 30.0
-"""From an OOM to ``sys.exit``: beyond, the program has done something else in between."""
+"""Seconds from an OOM to ``sys.exit``: after longer, the program did something in between."""
 SAMPLES = "samples.jsonl"
 _NOT_SEEN = "it was killed, or left by os._exit: nothing tells whether it went on"
 _REPLACED = "the process executed another program: nothing tells whether this one went on"
@@ -63,7 +63,7 @@ _REPLACED = "the process executed another program: nothing tells whether this on
 
 @dataclass(frozen=True, slots=True)
 class RequestedSnapshot:
-    """A snapshot that was asked for."""
+    """A snapshot that was requested."""
 
     at: float
     """Unix time at which it was written."""
@@ -76,55 +76,55 @@ class ProcessLog:
     """One program of one process."""
 
     identity: str
-    """``HOST-PID-START``, and ``.2`` and so on for the later programs of a process."""
+    """``HOST-PID-START``, with ``.2`` and so on for the later programs of a process."""
     pid: int
     host: str
     rank: str | None
     torch: str
     began: float
-    """When it first used CUDA."""
+    """Unix time at which it first used CUDA."""
     steps: int | None = None
-    """Optimizer steps; ``None`` where it has not said: it goes on, or was killed."""
+    """Optimizer steps; ``None`` if it has not reported them: it is running, or was killed."""
     ended: bool = False
-    """Whether the interpreter came to its end."""
+    """Whether the interpreter reached its regular end."""
     ended_at: float | None = None
-    """Unix time of that."""
+    """Unix time of that end."""
     text: str = ""
-    """Of the exception that ended it."""
+    """Text of the exception that ended it."""
     kind: str = ""
-    """Its class."""
+    """Class of that exception."""
     records: bool = False
-    """Whether the agent has switched torch's memory history on at some time."""
+    """Whether the agent ever switched torch's memory history on."""
     ooms: tuple[Oom, ...] = ()
     oom_count: int = 0
-    """More than have a record each, where there were very many."""
+    """OOMs in all; larger than the number of records if there were very many."""
     snapshots: tuple[RequestedSnapshot, ...] = ()
-    """Those that were asked for and are there."""
+    """Requested snapshots that still exist."""
     troubles: tuple[str, ...] = ()
-    """What the agent could not do."""
+    """Operations that the agent could not carry out."""
     program: int = 1
-    """Which of the programs that its process has executed one after the other."""
+    """Number of the program among those that the process executed one after another."""
     replaced: bool = False
-    """The process has executed another program since."""
+    """Whether the process has executed another program since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What the agents of a run have left, and what of it could not be read."""
+    """The logs that a run's agents left, and the parts that could not be read."""
 
     left: tuple[ProcessLog, ...]
-    """In the order in which they began."""
+    """The logs, in the order in which the programs began."""
     skipped: tuple[str, ...]
-    """A line each: which file, what of it, and why."""
+    """One line each: the file, the part of it, and why."""
 
 
 def process_logs_in(folder: Path) -> list[ProcessLog]:
-    """Return what each process has left, in the order in which they began."""
+    """Return the log of each process, in the order in which they began."""
     return list(read_folder(folder).left)
 
 
 def read_folder(folder: Path) -> Contents:
-    """Read what the agents of a run have left; of what cannot be read, say why."""
+    """Read the logs that a run's agents left, with reasons for what cannot be read."""
     found: list[ProcessLog] = []
     skipped: list[str] = []
     budget = MOST_FOLDER_BYTES
@@ -155,12 +155,12 @@ def read_folder(folder: Path) -> Contents:
 
 
 def agent_files(folder: Path) -> list[Path]:
-    """Return the places of all processes' files, by name; what lies there may be no file."""
+    """Return the paths of all processes' files, by name; a path may not be a regular file."""
     return [path for path in _entries(folder, ".jsonl") if path.name != SAMPLES]
 
 
 def snapshots_in(folder: Path) -> dict[Path, tuple[int, int]]:
-    """Return time of change (ns) and bytes of the snapshots, which are regular files."""
+    """Return change time (ns) and size in bytes of the snapshots, which are regular files."""
     found = {}
     for path in _entries(folder, ".pickle"):
         if regular_size(path) is not None:
@@ -184,7 +184,7 @@ def process_of(identity: str) -> str:
 
 
 def troubles_in(folder: Path) -> list[str]:
-    """Return why there is no agent in some process, a line each."""
+    """Return why processes have no agent, one line each."""
     path = folder / "agent-errors.log"
     try:
         text = read_start(path, 8 * _LONGEST_TROUBLE).decode("utf-8", "replace")
@@ -196,10 +196,10 @@ def troubles_in(folder: Path) -> list[str]:
 
 
 class _FileReading:
-    """One process's file: its programs, and what was skipped.
+    """Reading of one process's file: its programs, and the skipped lines.
 
     Raises:
-        OSError: it is no regular file, or may not be read.
+        OSError: the file is not regular, or may not be read.
     """
 
     def __init__(self, folder: Path, path: Path) -> None:
@@ -229,7 +229,7 @@ class _FileReading:
                     self.skipped.append(f"{self._path.name}: what is beyond {most} is not read")
                     return
                 if not line.endswith(b"\n") and len(line) < LONGEST_LINE:
-                    return  # it is being written, or its process was killed at that
+                    return  # the line is being written, or its process was killed while writing
                 if line != b"\n":
                     yield line
 
@@ -248,7 +248,7 @@ class _FileReading:
     def _begun(self, event: BeginEvent) -> ProcessLog:
         """Return a program at its first line.
 
-        Agents that knew no later programs of a process have written all of them to one file.
+        Older agents wrote all programs of a process to one file.
         """
         before = self.found[-1].program if self.found else 0
         program = max(event.program, before + 1)
@@ -271,24 +271,24 @@ class _FileReading:
 
 
 class _Reading:
-    """The events of one program, one after the other."""
+    """The events of one program, applied one after another."""
 
     def __init__(self, folder: Path, left: ProcessLog) -> None:
         self.beyond: list[str] = []
-        """What there was too much of."""
+        """Names of limits that the file exceeded."""
         self._left = left
         self._folder = folder
         self._ooms: dict[int, Oom] = {}
         self._snapshots: list[RequestedSnapshot] = []
         self._troubles: list[str] = []
         self._ran_out = False
-        """The process was ended by an OOM."""
+        """Whether an OOM ended the process."""
 
     def apply(self, event: Any) -> None:
         """Apply one event.
 
         Raises:
-            UntrustedError: it names what cannot be.
+            UntrustedError: the event contains impossible values.
         """
         if isinstance(event, OomEvent):
             self._add(self._ooms, MOST_OOMS, "OOMs", event.oom, _oom(event))
@@ -342,7 +342,7 @@ class _Reading:
             self.beyond.append(f"{name} beyond the first {fmt.count(most)} are skipped")
 
     def result(self) -> ProcessLog:
-        """Return the program, once all events were applied."""
+        """Return the program's log, once all events were applied."""
         ooms = tuple(_judged(oom, self._left, self._ran_out) for oom in self._ooms.values())
         return replace(
             self._left,
@@ -357,7 +357,7 @@ def _inventory(event: InventoryEvent) -> Inventory:
     """Return the inventory of an event.
 
     Raises:
-        UntrustedError: it does not fit.
+        UntrustedError: the event is inconsistent.
     """
     try:
         return parse_inventory(event.inventory)
@@ -384,10 +384,10 @@ def _oom(event: OomEvent) -> Oom:
 
 
 def _judged(oom: Oom, left: ProcessLog, of_last: bool) -> Oom:
-    """Return an OOM that no step or OOM followed as the one that ended the process, or say why not.
+    """Judge an OOM that no step or OOM followed: it ended the process, or why that is unknown.
 
-    A program that catches it and leaves by ``sys.exit(1)`` leaves no exception; what its exit code
-    tells is added by :func:`with_exit_code`.
+    A program that catches the OOM and leaves by ``sys.exit(1)`` leaves no exception; the
+    evidence of its exit code is added by :func:`with_exit_code`.
     """
     if oom.handled or not left.ended:
         return oom
@@ -401,17 +401,17 @@ def _judged(oom: Oom, left: ProcessLog, of_last: bool) -> Oom:
 
 
 def with_exit_code(left: ProcessLog, code: int | None) -> ProcessLog:
-    """Return a program with what its process's exit code tells of its last OOM.
+    """Return a program with its last OOM judged by its process's exit code.
 
     Args:
-        left: the program, the last that its process has executed.
-        code: of its process; ``None`` where a signal ended it, or nobody knows.
+        left: the last program that the process executed.
+        code: exit code of the process; ``None`` if a signal ended it, or if it is unknown.
     """
     if not (code and left.ooms and left.ended_at is not None) or left.kind:
         return left
     last = left.ooms[-1]
-    # Another thread may be refused and end without the program. One without an optimizer makes no
-    # steps, and may have worked for long.
+    # Another thread may be refused memory and end without the program. A program without an
+    # optimizer makes no steps, and may have worked for long.
     if last.handled is not None or last.thread not in ("main", None):
         return left
     if left.ended_at - last.at > LEAVES_WITHIN_S:
@@ -421,7 +421,7 @@ def with_exit_code(left: ProcessLog, code: int | None) -> ProcessLog:
 
 
 def _as_replaced(left: ProcessLog) -> ProcessLog:
-    """Return a program after which its process has executed another."""
+    """Return a program's log with the mark that its process then executed another program."""
     ooms = tuple(
         each if each.handled is not None else replace(each, why_not_known=_REPLACED)
         for each in left.ooms
@@ -430,10 +430,10 @@ def _as_replaced(left: ProcessLog) -> ProcessLog:
 
 
 def joined(programs: Sequence[ProcessLog]) -> ProcessLog:
-    """Return the programs that one process has executed as one; OOMs are numbered through.
+    """Return the programs of one process as a single log; OOMs are numbered consecutively.
 
     Args:
-        programs: in their order, at least one.
+        programs: at least one, in their order.
     """
     if len(programs) == 1:
         return programs[0]

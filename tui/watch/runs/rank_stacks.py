@@ -1,4 +1,4 @@
-"""Where each rank of a run is now: the live Python stacks of its processes, by their agents."""
+"""The live Python stacks of a run's processes, by rank, from their agents."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ NO_PROCESS = (
 
 @dataclass(frozen=True, slots=True)
 class RankStacks:
-    """One process of a run and its stacks, or why there are none."""
+    """One process of a run with its stacks, or with the reason why there are none."""
 
     pid: int
     rank: str | None
-    """As its launcher set ``RANK``; ``None`` without a launcher."""
+    """``RANK`` as its launcher set it; ``None`` without a launcher."""
     stacks: ProcessStacks | None
     why_none: str = ""
 
 
 def where_ranks_are(folder: Path) -> tuple[RankStacks, ...]:
-    """Ask all processes of a run that go on for their stacks, by rank and pid.
+    """Ask all running processes of a run for their stacks; sorted by rank and pid.
 
-    Nothing in them is stopped: the agent's own thread answers, which needs the interpreter for a
-    moment, so that also a rank that waits in a call of C++ can be asked.
+    This stops nothing in them: the agent's own thread answers, which needs the GIL for a moment,
+    so that even a rank that waits in a C++ call can answer.
 
     Args:
-        folder: of the run.
+        folder: folder of the run.
     """
     there = set(processes_of(folder))
     left = [each for each in process_logs_in(folder) if each.pid in there and not each.ended]
@@ -57,7 +57,7 @@ def where_ranks_are(folder: Path) -> tuple[RankStacks, ...]:
 
 
 def why_no_ranks(run: StartedRun) -> str:
-    """Return why a run has no process that could be asked, in one line."""
+    """Return why a run has no process to ask, in one line."""
     if not run.is_of_this_machine:
         return f"it is a run of {run.host}: ask there"
     return NO_PROCESS

@@ -1,7 +1,7 @@
-"""The end of a run that nobody waited for: of ``--here``, which becomes the command, or ``--env``.
+"""The end of a run without a waiting parent: ``--here``, which becomes the command, or ``--env``.
 
-The agent of a process writes an event at the interpreter's end. A process that was killed, or that
-never imported torch, writes none: then the newest of its files is the last sign of it.
+The agent of a process writes an event at the interpreter's end. A process that was killed, or
+that never imported torch, writes none: then the newest of its files is its last sign.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from pathlib import Path
 from tui.watch.runs.untrusted import UntrustedError, check_time, parse_object
 
 _TAIL_BYTES = 64 << 10
-"""Of an agent's file; its last event is shorter, for it holds one exception."""
+"""Bytes at the end of an agent's file; its last event is shorter: it contains one exception."""
 _NO_SIGN = frozenset({"run.json", "kept-for-good"})
 """Files that other programs write after the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastSign:
-    """The last that a run left of itself."""
+    """The last sign of life that a run left."""
 
     at: float
     """Unix time."""
     is_end: bool
-    """Its first process wrote that it ends; its exit code is not in that."""
+    """Whether the first process recorded its own end, which does not include the exit code."""
 
 
 def last_sign(folder: Path, pid: int | None, start_ticks: int | None) -> LastSign | None:
     """Find the last sign of a run that has ended.
 
     Args:
-        folder: of the run.
-        pid: its first process; ``None`` where that is not known.
-        start_ticks: when that started, as the kernel counts.
+        folder: folder of the run.
+        pid: its first process; ``None`` if unknown.
+        start_ticks: start time of that process, in the kernel's ticks.
 
     Returns:
-        ``None`` where the folder holds nothing of the run.
+        The sign; ``None`` if the folder contains nothing of the run.
     """
     if pid is not None and start_ticks is not None:
         ends = [_end_in(path) for path in folder.glob(f"*-{pid}-{start_ticks}*.jsonl")]
@@ -56,7 +56,7 @@ def last_sign(folder: Path, pid: int | None, start_ticks: int | None) -> LastSig
 
 
 def _end_in(path: Path) -> float | None:
-    """Return the Unix time of the end that an agent wrote; ``None`` where it wrote none."""
+    """Return the Unix time of the end that an agent recorded; ``None`` if it recorded none."""
     try:
         if path.is_symlink() or not path.is_file():
             return None
@@ -73,7 +73,7 @@ def _end_in(path: Path) -> float | None:
 
 
 def unseen_end_words(sign: LastSign | None) -> str:
-    """Say how a run ended that nobody waited for."""
+    """Describe how a run ended whose end no program waited for."""
     if sign is None:
         return "its end was not seen"
     if sign.is_end:

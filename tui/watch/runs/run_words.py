@@ -1,4 +1,4 @@
-"""What became of a run, in a line: what commands print and the screen leaves behind."""
+"""The end of a run in one line, for commands and for the terminal after the screen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_left_words(run: StartedRun) -> str:
 
 
 def end_in_words(run: StartedRun) -> str:
-    """How it ended, how long it took, and where it is kept."""
+    """Describe how a run ended, how long it took, and where it is stored."""
     lasted = fmt.duration((run.ended or run.began) - run.began)
     if run.signal is not None:
         how = f"was ended by {signal_name(run.signal)}"
@@ -35,7 +35,7 @@ def end_in_words(run: StartedRun) -> str:
 
 
 def signal_name(number: int) -> str:
-    """Return the name of a signal; some, such as those between threads, have none."""
+    """Return the name of a signal, or its number: some, such as threads' own, have no name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -43,5 +43,5 @@ def signal_name(number: int) -> str:
 
 
 def name_of(run: StartedRun) -> str:
-    """Return the first two words of its command."""
+    """Return the first two words of a run's command."""
     return " ".join(run.command[:2]) or "what --env has started"

@@ -1,4 +1,4 @@
-"""The runs: a folder for each, what is written into it, which of them stay, which go on."""
+"""The stored runs: their folders, the files in them, which are dropped, and which still run."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from workloads.protocol.wire import field_values
 
 _SCHEMA = 1
 HEARTBEAT = "heartbeat"
-"""A file that the supervisor touches while the run goes on: all that another machine sees of it."""
+"""A file that the supervisor touches while the run goes on: the only sign for other machines."""
 KEPT_FOR_GOOD = "kept-for-good"
-"""A file in the folder of a run that is never dropped by itself."""
+"""A file that marks the folder of a run that is never dropped automatically."""
 STALE_S = 3600.0
-"""After which a heartbeat has stopped; the clocks of two machines may differ."""
+"""Age in seconds at which a heartbeat counts as stopped; two machines' clocks may differ."""
 _STARTING_S = 60.0
-"""That a run is given to write down its process."""
+"""Seconds that a run has to write down its process."""
 UNHEARD_S = 30 * 86_400.0
-"""After which a run of another machine has ended that never had one, by its newest file."""
+"""Age in seconds of its newest file at which another machine's run without heartbeat has ended."""
 _NOT_SAVED = ("folder", "problem", "last_sign")
 _LAST_PID = (1 << 22) - 1
 _LAST_SIGNAL = signal.NSIG - 1
 _MOST_RUN_BYTES = 4 << 20
-"""Of ``run.json``; a command and its environment are 2 MiB at most."""
+"""Most bytes of ``run.json``; a command and its environment are 2 MiB at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,83 +54,83 @@ class StartedRun:
 
     folder: Path
     command: tuple[str, ...]
-    """What is shown and written of it, its likely secrets masked
-    (:mod:`tui.core.text.secrets`); empty for what ``--env`` has started."""
+    """The command as shown and stored, with likely secrets masked
+    (:mod:`tui.core.text.secrets`); empty for a run of ``--env``."""
     cwd: str
     began: float
     """Unix time."""
     pid: int | None = None
     start_ticks: int | None = None
-    """When the process started, as the kernel counts: with the pid, its identity."""
+    """Start time of the process in the kernel's ticks: with the pid, its identity."""
     ended: float | None = None
     code: int | None = None
-    """Its exit code; ``None`` where nobody has seen the end."""
+    """Exit code; ``None`` if no program observed the end."""
     signal: int | None = None
-    """What has ended it."""
+    """The signal that ended it."""
     host: str = ""
-    """The machine that it was started on; empty where that was not written down."""
+    """The machine that it was started on; empty if that was not recorded."""
     boot: str = ""
-    """The kernel's id of that machine's start; empty where that was not written down."""
+    """The kernel's id of that machine's boot; empty if that was not recorded."""
     supervisor: int | None = None
-    """The pid of the process that waits for its end; see :mod:`tui.watch.runs.supervisor`."""
+    """Pid of the process that waits for its end; see :mod:`tui.watch.runs.supervisor`."""
     supervisor_ticks: int | None = None
     problem: str = ""
-    """Why its ``run.json`` cannot be used; empty where it can, or is not there."""
+    """Why its ``run.json`` cannot be used; empty if it can, or does not exist."""
     oom_kills: int | None = None
-    """Processes of its cgroup that the kernel's OOM killer ended meanwhile; ``None`` where nobody
-    has counted."""
+    """Processes of its cgroup that the kernel's OOM killer ended meanwhile; ``None`` if no
+    supervisor counted them."""
 
     last_sign: LastSign | None = None
-    """The last of a run that has ended and whose end nobody waited for; not written down."""
+    """The last sign of a run whose end no program waited for; not written to ``run.json``."""
 
     @property
     def log(self) -> Path:
-        """Its output."""
+        """The file with its output."""
         return self.folder / "output.log"
 
     @property
     def is_kept_for_good(self) -> bool:
-        """Whether ``watch keep`` has marked it: no limit applies to it."""
+        """Whether ``watch keep`` has marked it, which exempts it from all limits."""
         return (self.folder / KEPT_FOR_GOOD).exists()
 
     @property
     def samples(self) -> Path:
-        """What was seen of it: see :mod:`tui.watch.runs.samples`."""
+        """The file with its samples: see :mod:`tui.watch.runs.samples`."""
         return self.folder / "samples.jsonl"
 
     @property
     def goes_on(self) -> bool:
-        """Whether its first process is there, or any that this one or ``--env`` has started.
+        """Whether its first process runs, or any that this program or ``--env`` has started.
 
-        Of another machine's nobody here can tell: no.
+        False for another machine's run, which cannot be checked from here.
         """
         if not self.is_of_this_machine or self.ended is not None:
             return False
         if self.pid is None:
             return bool(processes_of(self.folder))
-        # The supervisor stays until the last process has ended, for one a daemon.
+        # The supervisor stays until the last process has ended, such as a daemon.
         is_here = self.boot in ("", boot_id())
         return self.first_goes_on or (is_here and _is_there(self.supervisor, self.supervisor_ticks))
 
     @property
     def first_goes_on(self) -> bool:
-        """Whether its first process is there."""
+        """Whether its first process is running."""
         is_here = self.is_of_this_machine and self.boot in ("", boot_id())
         return is_here and _is_there(self.pid, self.start_ticks)
 
     @property
     def is_of_this_machine(self) -> bool:
-        """Whether its processes were, or are, of this machine."""
+        """Whether its processes run, or ran, on this machine."""
         return self.host in ("", os.uname().nodename)
 
 
 def folder() -> Path:
-    """Where runs are kept."""
+    """Return the folder that contains the runs' folders."""
     return reports.folder() / "runs"
 
 
 def new_folder() -> Path:
-    """Return a name for the next run's folder, which is not made, of this second and process."""
+    """Return a name for a new run's folder, from the second and the pid; creates nothing."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     others = (f"{name}-{number}" for number in itertools.count(2))
     places = (folder() / each for each in itertools.chain([name], others))
@@ -138,10 +138,10 @@ def new_folder() -> Path:
 
 
 def new_run(command: Sequence[str]) -> StartedRun:
-    """Make a run's folder, and drop the oldest.
+    """Create a run's folder, and drop the oldest runs.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the folder cannot be created.
     """
     place = new_folder()
     reports.make_private_folder(folder())
@@ -158,14 +158,14 @@ def new_run(command: Sequence[str]) -> StartedRun:
     try:
         save(run)
     except OSError:
-        drop(run)  # an empty folder would be taken for a run of --env
+        drop(run)  # an empty folder would look like a run of --env
         raise
     prune(keep=place)
     return run
 
 
 def no_folder_words(error: OSError) -> str:
-    """Why no run can be begun, and what helps."""
+    """Return why no run can be started, and what helps."""
     return (
         f"no folder for the run in {folder()}: {error.strerror or error}; set GPU_WORKBENCH_STATE "
         "to a folder with room that may be written to"
@@ -173,12 +173,12 @@ def no_folder_words(error: OSError) -> str:
 
 
 def drop(run: StartedRun) -> None:
-    """Forget a run whose command could not be started."""
+    """Remove a run whose command could not be started."""
     shutil.rmtree(run.folder, ignore_errors=True)
 
 
 def of_process(run: StartedRun, pid: int) -> StartedRun:
-    """Return the run with its process, which is to be saved."""
+    """Return the run with its process, for the caller to save."""
     ticks = None
     with contextlib.suppress(OSError):
         ticks = int(identity(pid).rpartition("-")[2])
@@ -186,10 +186,10 @@ def of_process(run: StartedRun, pid: int) -> StartedRun:
 
 
 def started(run: StartedRun, pid: int) -> StartedRun:
-    """Note which process it is.
+    """Record a run's process in its folder.
 
     Raises:
-        OSError: it cannot be written down.
+        OSError: ``run.json`` cannot be written.
     """
     run = of_process(run, pid)
     save(run)
@@ -197,11 +197,11 @@ def started(run: StartedRun, pid: int) -> StartedRun:
 
 
 def ended(run: StartedRun, code: int) -> StartedRun:
-    """Note how it has ended, where that can be written down.
+    """Record how a run ended, if that can be written.
 
     Args:
-        run: which one.
-        code: as ``Popen.returncode`` tells it: below 0 the signal that has ended it.
+        run: the run that ended.
+        code: as ``Popen.returncode``: below 0 it is the signal that ended the command.
     """
     run = replace(
         run,
@@ -209,14 +209,14 @@ def ended(run: StartedRun, code: int) -> StartedRun:
         code=code if code >= 0 else None,
         signal=-code if code < 0 else None,
     )
-    if run.folder.is_dir():  # somebody may have dropped it: it is not made anew
+    if run.folder.is_dir():  # another program may have dropped the run: its folder is not recreated
         with contextlib.suppress(OSError):  # the disk is full
             save(run)
     return run
 
 
 def oom_killer_words(run: StartedRun) -> str:
-    """Return what the kernel's OOM killer did to a run, in one line; empty for nothing."""
+    """Return a line about processes that the kernel's OOM killer ended; empty for none."""
     if not run.oom_kills:
         return ""
     killed = run.signal == signal.SIGKILL or run.code == 128 + signal.SIGKILL
@@ -232,7 +232,7 @@ def save(run: StartedRun) -> None:
     """Write ``run.json``.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     facts = {name: value for name, value in field_values(run).items() if name not in _NOT_SAVED}
     text = json.dumps({"schema": _SCHEMA, **facts}, indent=2)
@@ -240,7 +240,7 @@ def save(run: StartedRun) -> None:
 
 
 def kept() -> list[StartedRun]:
-    """All runs that are kept, the newest first."""
+    """Return all stored runs, newest first."""
     found = []
     with contextlib.suppress(OSError):
         for place in folder().iterdir():
@@ -251,15 +251,15 @@ def kept() -> list[StartedRun]:
 
 
 def read_again(run: StartedRun) -> StartedRun:
-    """Read a run again: whoever started it may have added to it."""
+    """Read a run again: the program that started it may have updated it."""
     return _read(run.folder) or run
 
 
 def named(name: str) -> StartedRun:
-    """Return the kept run of that folder name, or of the only one that begins so.
+    """Return the stored run with this folder name, or the only one whose name starts with it.
 
     Raises:
-        LookupError: there is none, or several; in one line.
+        LookupError: there is none, or several; the message is one line.
     """
     found = kept()
     exact = [run for run in found if run.folder.name == name]
@@ -274,10 +274,10 @@ def named(name: str) -> StartedRun:
 
 
 def _read(place: Path) -> StartedRun | None:
-    """Read a run's ``run.json``, which anybody may have written.
+    """Read a run's ``run.json``, which is untrusted.
 
     Returns:
-        With :attr:`Run.problem` where it cannot be used; ``None`` where there is no folder.
+        The run, with a ``problem`` if the file cannot be used; ``None`` without a folder.
     """
     began = 0.0
     try:
@@ -293,12 +293,12 @@ def _read(place: Path) -> StartedRun | None:
         for pid in (run.pid, run.supervisor):
             if pid is not None and not 0 < pid <= _LAST_PID:
                 raise UntrustedError(f"there is no process {pid}")
-        # An older program wrote it as it was given.
+        # An older version stored the command unmasked.
         return _with_last_sign(replace(run, command=secrets.command_line(run.command)))
     except FileNotFoundError:
         return (
             _with_last_sign(StartedRun(place, (), "", began)) if place.is_dir() else None
-        )  # of --env
+        )  # a run of --env
     except UntrustedError as error:
         return StartedRun(place, (), "", began, problem=f"run.json cannot be used: {error}")
     except OSError as error:
@@ -314,16 +314,16 @@ def _with_last_sign(run: StartedRun) -> StartedRun:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is kept of runs."""
+    """Limits on the stored runs."""
 
     runs: int
     runs_bytes: int
     log_bytes: int
-    """Of the output of one run."""
+    """Most bytes of one run's output."""
 
 
 def limits() -> Limits:
-    """Return the limits that the settings' file and the environment set."""
+    """Return the limits from the settings' file and the environment."""
     chosen, _ = settings.choose(settings.read(settings.path()), os.environ, {})
     names = ("runs_kept", "runs_size", "log_size")
     return Limits(*(int(chosen.value(name)) for name in names))
@@ -332,10 +332,10 @@ def limits() -> Limits:
 def prune(keep: Path | None = None) -> None:
     """Drop the oldest runs beyond the limits.
 
-    None that goes on, here or elsewhere. Those that are kept for good do not count.
+    Runs that go on, here or elsewhere, stay. Runs that are stored for good do not count.
 
     Args:
-        keep: the folder of a run that stays, for it is about to begin.
+        keep: folder of a run that is about to begin and stays.
     """
     total, most = 0, limits()
     for number, run in enumerate(run for run in kept() if not run.is_kept_for_good):
@@ -347,16 +347,16 @@ def prune(keep: Path | None = None) -> None:
 
 
 def _is_starting(run: StartedRun) -> bool:
-    """Return whether it has just begun and its process is not written down yet."""
+    """Return whether a run has just begun and its process is not recorded yet."""
     is_new = 0 <= time.time() - run.began < _STARTING_S
     return is_new and run.pid is None and run.ended is None
 
 
 def keep_for_good(run: StartedRun) -> None:
-    """Mark a run that no limit applies to.
+    """Mark a run as exempt from all limits.
 
     Raises:
-        OSError: it cannot be marked.
+        OSError: the mark cannot be written.
     """
     (run.folder / KEPT_FOR_GOOD).touch(mode=0o600)
 
@@ -365,8 +365,8 @@ def remove(run: StartedRun) -> None:
     """Remove a run with all its files.
 
     Raises:
-        LookupError: it goes on, or may go on where nobody here can see it.
-        OSError: not all of it can be removed.
+        LookupError: the run goes on, or may go on out of reach.
+        OSError: some files cannot be removed.
     """
     if may_go_on(run):
         where = "" if run.is_of_this_machine else f" on {run.host}"
@@ -375,7 +375,7 @@ def remove(run: StartedRun) -> None:
 
 
 def size_of(place: Path) -> int:
-    """Bytes of a run's files."""
+    """Return the total size of a run's files in bytes."""
     total = 0
     with contextlib.suppress(OSError):
         for entry in os.scandir(place):
@@ -384,7 +384,7 @@ def size_of(place: Path) -> int:
 
 
 def processes_of(place: Path) -> list[int]:
-    """Return the processes of a run that are there, by the files that their agents have left."""
+    """Return the running processes of a run, as listed by their agents' files."""
     found = []
     for path in place.glob("*.jsonl"):
         pid = path.stem.split("-")[-2:-1]
@@ -395,7 +395,7 @@ def processes_of(place: Path) -> list[int]:
 
 
 def may_go_on(run: StartedRun) -> bool:
-    """Return whether a process of a run is there, or may be, on this machine or another."""
+    """Return whether a process of a run is running, or may be, on this machine or another."""
     if run.goes_on or processes_of(run.folder):
         return True
     if run.ended is not None:
@@ -411,9 +411,9 @@ def may_go_on(run: StartedRun) -> bool:
 
 
 def is_locked(run: StartedRun) -> bool:
-    """Return whether a supervisor has locked its heartbeat, here or on a shared disk.
+    """Return whether a supervisor has locked the run's heartbeat, here or on a shared disk.
 
-    That it is not locked proves nothing: not every file system has locks, or shares them.
+    An unlocked heartbeat proves nothing: not every file system has locks, or shares them.
     """
     try:
         file = os.open(run.folder / HEARTBEAT, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -431,14 +431,14 @@ def is_locked(run: StartedRun) -> bool:
 
 
 def _has_agents_elsewhere(place: Path) -> bool:
-    """Return whether an agent of another machine wrote a file: ``--env`` may run anywhere."""
+    """Return whether another machine's agent wrote a file: ``--env`` may run anywhere."""
     own = f"{identity().rsplit('-', 2)[0]}-"
     agents = [path for path in place.glob("*.jsonl") if path.name != "samples.jsonl"]
     return any(not path.name.startswith(own) for path in agents)
 
 
 def _newest(place: Path) -> float:
-    """When something in a folder was last written, in Unix time."""
+    """Return the Unix time of the last change to a file in a folder."""
     newest = 0.0
     for path in (place, *place.glob("*")):
         with contextlib.suppress(OSError):
@@ -448,7 +448,7 @@ def _newest(place: Path) -> float:
 
 @functools.cache
 def boot_id() -> str:
-    """Return the kernel's id of this machine's start; empty where it does not tell."""
+    """Return the kernel's id of this machine's boot; empty if it is not available."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -1,7 +1,7 @@
-"""What was seen of a run, kept as ``samples.jsonl`` in its folder and read again.
+"""The samples of a run, stored as ``samples.jsonl`` in its folder and read again.
 
-Each line is a message of :mod:`workloads.protocol.wire`. Of several programs that watch a run, the
-one that holds the file's lock writes; where it ends, however that is, another takes over.
+Each line is a message of :mod:`workloads.protocol.wire`. Of several programs that watch a run,
+the one that holds the file's lock writes; when it ends, in whatever way, another takes over.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ from tui.watch.runs.untrusted import (
 from workloads.protocol import wire
 
 SPARSER = 2000
-"""A sample is kept where the last is older than the run's age by this: thousands a day."""
+"""A sample is stored if the last is older than the run's age divided by this: thousands a day."""
 MOST_SAMPLE_BYTES = 64 << 20
-"""Of the file; of a longer one its end is read."""
+"""Most bytes of the file that are read; of a longer one only the end is read."""
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
-"""A file system, or a mount of one, that has none."""
+"""Errors of a file system, or of a mount, without locks."""
 
 
 class SamplesFile:
-    """Writes what is seen of a run, unless another program does."""
+    """Writes the samples of a run, unless another program does."""
 
     def __init__(self, run: StartedRun, *, starter: bool) -> None:
-        """Open nothing yet.
+        """Store the arguments; opens no file yet.
 
         Args:
-            run: whose samples they are.
-            starter: this program has started it: it writes where files cannot be locked.
+            run: the run that is sampled.
+            starter: this program has started the run: it writes if files cannot be locked.
         """
         self.problem = ""
-        """Why nothing is kept; empty where it is, or another program keeps it."""
+        """Why no samples are stored; empty if they are, or if another program stores them."""
         self._run = run
         self._starter = starter
         self._file: int | None = None
         self._writes = False
         self._torn = False
-        """The file does not end with a whole line."""
+        """Whether the file ends in the middle of a line."""
         self._written: dict[type[Seen], float] = {}
         self._newest: dict[type[Seen], Seen] = {}
-        """Of each kind the last that was seen."""
+        """The last event of each kind."""
         self._left_out: set[type[Seen]] = set()
-        """Kinds whose last was not written."""
+        """Kinds whose last event was not written."""
 
     def keep(self, event: Seen) -> None:
-        """Write it, where it is this program's turn and the last is old enough."""
+        """Write an event, if it is this program's turn and the last one is old enough."""
         kind = type(event)
         if isinstance(event, ProcessFigures) and not event.devices:
             return
@@ -78,7 +78,7 @@ class SamplesFile:
             self._left_out.add(kind)
 
     def close(self) -> None:
-        """Write what was left out last, and let another program write."""
+        """Write the last events that were left out, and let another program write."""
         for kind in SEEN:
             if kind in self._left_out:
                 self._write(self._newest[kind])
@@ -108,7 +108,7 @@ class SamplesFile:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _may_write(self) -> bool:
-        """Return whether it is this program's turn.
+        """Return whether it is this program's turn to write.
 
         Raises:
             OSError: the file cannot be opened.
@@ -132,7 +132,7 @@ class SamplesFile:
         return True
 
     def _take_over(self) -> None:
-        """Begin with a whole line, and with what was told while another program wrote."""
+        """Start with a whole line, and with the events of the time when another program wrote."""
         assert self._file is not None
         size = os.fstat(self._file).st_size
         self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
@@ -143,26 +143,26 @@ class SamplesFile:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What a run's samples were read to."""
+    """The result of reading a run's samples."""
 
     unreadable: int
-    """Lines that are none of ours, or broken."""
+    """Broken or unknown lines."""
     left_out: int
-    """Bytes at the beginning of a file that is too long."""
+    """Bytes skipped at the beginning of a file that is too long."""
 
 
 def read(
     run: StartedRun, apply: Callable[[Seen], object], wanted: Callable[[], bool] = lambda: True
 ) -> Read:
-    """Read what was seen of a run, the oldest first.
+    """Read a run's samples, oldest first.
 
     Args:
-        run: which one.
+        run: the run to read.
         apply: called with each event.
-        wanted: whether to go on: a long file takes seconds.
+        wanted: returns whether to go on: a long file takes seconds.
 
     Raises:
-        OSError: the file cannot be read, or is none; one that is not there is empty.
+        OSError: the file cannot be read or is not a regular file; a missing one counts as empty.
     """
     unreadable = 0
     try:
@@ -178,7 +178,7 @@ def read(
             if not wanted():
                 break
             if not line.endswith(b"\n") and len(line) < untrusted.LONGEST_LINE:
-                break  # somebody is about to write the rest of it, or was killed at that
+                break  # the rest of the line is being written, or its writer was killed
             try:
                 apply(parse_seen(line))
             except UntrustedError:
@@ -190,10 +190,10 @@ _DEVICE = re.compile(r"cuda:\d{1,4}")
 
 
 def parse_seen(line: bytes) -> Seen:
-    """Parse one line, which anybody may have written.
+    """Parse one line, which is untrusted.
 
     Raises:
-        UntrustedError: it is none of ours, or says what cannot be.
+        UntrustedError: the line is no sample, or contains impossible values.
     """
     try:
         event: Seen = wire.from_object(parse_object(line), SEEN)
@@ -217,7 +217,7 @@ def _check_counts(values: Iterable[int]) -> None:
     """Check that counts and sizes are not negative.
 
     Raises:
-        UntrustedError: one is.
+        UntrustedError: one is negative.
     """
     if min(values, default=0) < 0:
         raise UntrustedError("a count or a size below 0")

@@ -1,4 +1,4 @@
-"""Where the threads of a watched process are: what its agent answers to ``stacks``."""
+"""Where the threads of a watched process are: its agent's answer to ``stacks``."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class ProcessStacks:
     identity: str
     pid: int
     steps: int
-    """Optimizer steps until then."""
+    """Optimizer steps so far."""
     threads: tuple[ThreadStack, ...]
-    """The main one first; threads of C++ have no Python stack and are absent."""
+    """The main thread first; C++ threads have no Python stack and are absent."""
     left_out: int = 0
-    """Threads beyond what an answer has room for."""
+    """Threads that did not fit into the answer."""
 
 
 def parse_stacks(identity: str, data: Any) -> ProcessStacks:
-    """Read an agent's answer.
+    """Parse an agent's answer.
 
     Raises:
-        WireError: it does not fit, a ``ValueError``; the message says where.
+        WireError: the answer is malformed (a ``ValueError``); the message names the place.
     """
     if not isinstance(data, dict) or "threads" not in data:
         raise wire.WireError("stacks: the agent does not know this request")

@@ -1,4 +1,4 @@
-"""A command of the user's, started so that it has the agent and belongs to itself."""
+"""The start of a user's command, with the agent and independent of this program."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from tui.watch.runs.supervised import Supervised
 from workloads.agent import RECORD, RUN
 
 START_FOLDER = Path(workloads.agent.__file__).with_name("start")
-"""Holds the file that Python executes at its start, and nothing else."""
+"""Contains only the file that Python executes at its start."""
 _STARTED: dict[Path, Supervised] = {}
-"""By the run's folder: what this program has started, whichever part of it asks. A kept run of
-earlier may have had the same pid, above all in a container."""
+"""Commands that any part of this program has started, by the run's folder. The pid would not do:
+an older stored run may have had the same one, above all in a container."""
 
 
 def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables of a command.
 
     Args:
-        run: the folder of the run.
-        entries: of torch's memory history, from the first CUDA call on; ``None`` for no history.
-        present: the environment that it would have had.
+        run: folder of the run.
+        entries: entries of torch's memory history from the first CUDA call; ``None`` for none.
+        present: the environment without the agent.
     """
     path = present.get("PYTHONPATH", "")
     found = {
@@ -46,7 +46,7 @@ def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dic
 
 
 class StartError(Exception):
-    """A command that cannot be started, and why, in one line."""
+    """A command that cannot be started; the text is the reason, in one line."""
 
 
 def begin(
@@ -57,17 +57,17 @@ def begin(
     passes_streams: bool = False,
     on_oom: str | None = None,
 ) -> tuple[StartedRun, Supervised]:
-    """Make a run of a command and start it.
+    """Create a run for a command and start it.
 
     Args:
         command: program and arguments.
-        entries: of torch's memory history; ``None`` for no history.
-        environment: that it would have had; ``None`` for this process's.
-        passes_streams: as :func:`start` has it.
-        on_oom: likewise.
+        entries: entries of torch's memory history; ``None`` for no history.
+        environment: the environment without the agent; ``None`` for this process's.
+        passes_streams: as for :func:`start`.
+        on_oom: as for :func:`start`.
 
     Raises:
-        StartError: it cannot be started; no run is left of it.
+        StartError: the command cannot be started; no run is left behind.
     """
     try:
         run = new_run(command)
@@ -98,22 +98,22 @@ def start(
     passes_streams: bool = False,
     on_oom: str | None = None,
 ) -> Supervised:
-    """Start a command that belongs to itself: neither a terminal nor this process can end it.
+    """Start an independent command: neither a terminal nor this process can end it.
 
-    Its output, both streams, goes to ``output.log`` in the run's folder, through its supervisor:
-    see :mod:`tui.watch.runs.supervisor`, which also writes its process and its end to ``run.json``.
+    Both output streams go to ``output.log`` in the run's folder, through its supervisor: see
+    :mod:`tui.watch.runs.supervisor`, which also writes its process and its end to ``run.json``.
 
     Args:
         command: program and arguments.
-        run: the folder of the run.
-        entries: of torch's memory history; ``None`` for no history.
-        environment: that it would have had; ``None`` for this process's.
-        passes_streams: hand both streams to this program too, and its standard input, where that
-            is a pipe or a file, to the command.
-        on_oom: a shell command that is started once, at the first OOM of the run.
+        run: folder of the run.
+        entries: entries of torch's memory history; ``None`` for no history.
+        environment: the environment without the agent; ``None`` for this process's.
+        passes_streams: pass both streams on to this program too, and this program's standard
+            input to the command, if that is a pipe or a file.
+        on_oom: a shell command to start once, at the first OOM of the run.
 
     Raises:
-        OSError: there is no such program.
+        OSError: the program does not exist or cannot be started.
     """
     present = os.environ if environment is None else environment
     process = supervised.start(
@@ -131,28 +131,28 @@ def start(
 
 
 def is_child(run: StartedRun) -> bool:
-    """Whether this program has started it."""
+    """Return whether this program has started a run."""
     process = _STARTED.get(run.folder)
     return process is not None and process.pid == run.pid
 
 
 def has_ended(run: StartedRun) -> bool:
-    """Whether the command has ended of a run that this program has started."""
+    """Return whether the command of a run that this program started has ended."""
     return _STARTED[run.folder].has_ended
 
 
 def is_over(run: StartedRun) -> bool:
-    """Whether the last process has ended of a run that this program has started."""
+    """Return whether the last process of a run that this program started has ended."""
     return _STARTED[run.folder].is_over
 
 
 def log_problem(run: StartedRun) -> str:
-    """Why the output of a run cannot be kept that this program has started; empty where it can."""
+    """Return why the output of a run started by this program cannot be stored; empty if it can."""
     return _STARTED[run.folder].log_problem if is_child(run) else ""
 
 
 def with_end(run: StartedRun) -> StartedRun:
-    """Return a run as it is written down, with its end where this program alone knows it."""
+    """Return a run as it is written down, plus its end if only this program observed it."""
     process = _STARTED[run.folder] if is_child(run) else None
     code = process.poll() if process is not None and process.is_over else None
     run = read_again(run)
@@ -160,10 +160,10 @@ def with_end(run: StartedRun) -> StartedRun:
 
 
 def replace_with(command: Sequence[str], run: Path, entries: int | None) -> None:
-    """Become the command: same pid, terminal, signals and exit code. Does not return.
+    """Replace this process with the command: same pid, terminal, signals and exit code.
 
     Raises:
-        OSError: there is no such program.
+        OSError: the program does not exist or cannot be executed.
     """
     environment = {**os.environ, **variables(run, entries, os.environ)}
     os.execvpe(command[0], list(command), environment)

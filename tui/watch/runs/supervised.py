@@ -1,4 +1,4 @@
-"""A command that was started under its supervisor, as the program sees it that started it."""
+"""A command under its supervisor, as seen by the program that started it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LOOK_S = 0.01
 
 
 class Supervised:
-    """The command of a run: whether it goes on, and how it has ended.
+    """The command of a run: its process, its supervisor, and its end.
 
     Args:
-        link: to its supervisor.
-        supervisor: the process.
-        command: what is started.
-        outputs: the read ends of its standard output and standard error, where they were asked for.
+        link: connection to its supervisor.
+        supervisor: the supervisor's process.
+        command: program and arguments.
+        outputs: read ends of its standard output and standard error, if they were requested.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Supervised:
     ) -> None:
         self.outputs = outputs
         self.returncode: int | None = None
-        """As of ``Popen``: below 0 the signal that has ended it; ``None`` where not known."""
+        """As in ``Popen``: below 0 it is the signal that ended the command; ``None`` if unknown."""
         self.log_problem = ""
         """Why its output cannot be stored."""
         self._link = link
@@ -51,10 +51,10 @@ class Supervised:
         self._begin(command)
 
     def _begin(self, command: Sequence[str]) -> None:
-        """Wait until it is started.
+        """Wait until the command is started.
 
         Raises:
-            OSError: it cannot be started.
+            OSError: the command cannot be started.
         """
         found: list[dict[str, object]] = []
         while not found and not self._lost:
@@ -74,14 +74,14 @@ class Supervised:
         raise OSError(0, f"its supervisor ended with code {code}; try --here", command[0])
 
     def poll(self) -> int | None:
-        """Its exit code as of ``Popen``; ``None`` while the command goes on, or is not known."""
+        """Return the exit code as in ``Popen``; ``None`` while the command runs, or if unknown."""
         for fact in self._read():
             self._take(fact)
         return self.returncode
 
     @property
     def has_ended(self) -> bool:
-        """Whether the command has ended; what it has started may go on."""
+        """Whether the command has ended; processes that it started may go on."""
         return self.poll() is not None or (self._lost and not _goes_on(self.pid))
 
     @property
@@ -90,17 +90,17 @@ class Supervised:
         return self.has_ended and (self._is_over or self._lost)
 
     def wait(self) -> int | None:
-        """Wait until its last process has ended; returns the exit code of the command."""
+        """Wait until the last process has ended; returns the exit code of the command."""
         while not self.is_over:
             time.sleep(_LOOK_S)
         return self.returncode
 
     def kill(self) -> None:
-        """Send SIGKILL to its process group."""
+        """Send SIGKILL to the command's process group."""
         self.send(signal.SIGKILL)
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to its process group, if the command goes on."""
+        """Send a signal to the process group, if the command is still running."""
         if not self.has_ended:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
@@ -157,21 +157,21 @@ def start(
     oom_kills_file: Path | None = None,
     on_oom: str | None = None,
 ) -> Supervised:
-    """Start a command under a supervisor, which this program's end does not reach.
+    """Start a command under a supervisor that outlives this program.
 
     Args:
         command: program and arguments.
-        folder: of the run.
-        environment: of the command.
-        limit: bytes of its output that are kept.
-        separate: hand its two streams to this program too, each by itself.
-        passes_stdin: it gets this program's standard input where that is a pipe or a file.
-        oom_kills_file: in which the kernel counts the processes that its OOM killer ends.
-        on_oom: a shell command that is started once, at the first OOM
+        folder: folder of the run.
+        environment: environment of the command.
+        limit: most bytes of its output to store.
+        separate: also pass its two streams on to this program, each separately.
+        passes_stdin: pass this program's standard input on to it, if that is a pipe or a file.
+        oom_kills_file: file in which the kernel counts the processes that its OOM killer ends.
+        on_oom: a shell command to start once, at the first OOM
             (:mod:`tui.watch.runs.on_oom`).
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the command cannot be started.
     """
     ours, theirs = socket.socketpair()
     pipes = [os.pipe(), os.pipe()] if separate else []

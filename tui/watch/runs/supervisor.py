@@ -1,13 +1,13 @@
-"""The parent of a run's command. Executed by its path, with ``-I -S``: nothing else is imported.
+"""The parent of a run's command. Executed by its path, with ``-I -S``: imports nothing else.
 
 Two processes that belong to the run, in a session of their own. The *parent* starts the command,
-waits for it and for whatever it leaves behind, and writes the end to ``run.json``. The *drain*
+waits for it and for the processes it leaves behind, and writes the end to ``run.json``. The *drain*
 reads the output all the time, so that the command never waits for a disk or a reader, and never
-gets an error from one. Where the drain is killed, the parent starts another: the pipes stay open.
-Where the parent is killed, the drain goes on, and the end of the run is not known.
+gets an error from one. If the drain is killed, the parent starts another: the pipes stay open. If
+the parent is killed, the drain goes on, and the end of the run stays unknown.
 
-It is given a socket, over which it gets one JSON object (see :mod:`tui.watch.runs.supervised`) and
-tells in one a line each: ``pid`` or ``error``, ``log``, ``code``, ``over``.
+It gets a socket, receives one JSON object over it (see :mod:`tui.watch.runs.supervised`) and
+answers with one line each of ``pid`` or ``error``, ``log``, ``code``, ``over``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    # Behind the standard library, which no package may shadow.
+    # Last, behind the standard library, which no package may shadow.
     sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from tui.watch.runs.bounded_log import BoundedLog
@@ -35,9 +35,9 @@ from tui.watch.runs.forwarding import Forward
 from tui.watch.runs.on_oom import OnOom
 
 LOOK_S = 5.0
-"""Between two looks where no signal tells that a process has ended."""
+"""Seconds between two checks for ended processes that no signal announced."""
 BEAT_S = 60.0
-"""Between two signs of life for other machines that have the same folder."""
+"""Seconds between two heartbeats for other machines that share the folder."""
 _PIPE_SIZE = 1 << 20
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER, linux/prctl.h
 _LEFT_ALONE = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ}
@@ -45,10 +45,10 @@ _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.S
 
 
 class Supervisor:
-    """Starts one command and stays until the last process of it has ended.
+    """Starts one command and stays until its last process has ended.
 
     Args:
-        socket: to whoever started the run, which may go away.
+        socket: connection to the program that started the run, which may end.
         wanted: ``folder``, ``command``, ``limit`` and ``files`` (the write ends for standard
             output and standard error, or none).
     """
@@ -67,7 +67,7 @@ class Supervisor:
         self._ended = False
         self._drain_failures = 0
         self._heart: int | None = None
-        """The open file ``heartbeat``."""
+        """Descriptor of the open file ``heartbeat``."""
         self._next_beat = 0.0
 
     def work(self) -> None:
@@ -155,17 +155,17 @@ class Supervisor:
 
     def _oom_kills_meanwhile(self) -> int | None:
         before, now = self._oom_kills_before, self._oom_kills()
-        # A counter that went back is of another group.
+        # A counter that decreased belongs to another group.
         return None if before is None or now is None or now < before else now - before
 
     def _beat(self) -> None:
-        """Touch the file ``heartbeat``, if it is time; it is locked as long as the run goes on."""
+        """Touch the file ``heartbeat``, if it is time; it stays locked while the run goes on."""
         if time.monotonic() >= self._next_beat:
             self._next_beat = time.monotonic() + BEAT_S
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
             with contextlib.suppress(OSError):
                 if self._heart is None:
-                    # It stays open: where flock is emulated, closing any descriptor unlocks.
+                    # It stays open: where flock is emulated, closing any descriptor unlocks it.
                     self._heart = os.open(self._folder / "heartbeat", flags, 0o600)
                     with contextlib.suppress(OSError):  # not every file system has locks
                         fcntl.flock(self._heart, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -186,19 +186,19 @@ class Supervisor:
             os._exit(code)
 
     def _drain(self, readers: list[int], control: int) -> None:
-        """Read what the command writes until nobody can write any more."""
+        """Read the command's output until no process can write any more."""
         log = BoundedLog(self._folder, self._limit, lambda why: self._tell({"log": why}))
         forwards = [Forward(file, log) for file in self._files]
         Drain(readers, forwards, log, control, ended=self._ended).work()
 
-    # ---- what it tells ----
+    # ---- messages ----
 
     def _tell(self, fact: Mapping[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # it has gone, or does not read
+        with contextlib.suppress(OSError):  # the program has ended, or does not read
             os.write(self._socket, json.dumps(fact).encode() + b"\n")
 
     def _note(self, facts: Mapping[str, Any]) -> None:
-        """Write facts to ``run.json``, where that can be written and is still there."""
+        """Write facts to ``run.json``, if that still exists and can be written."""
         path = self._folder / "run.json"
         draft = path.with_name(f".run.json.{os.getpid()}")
         try:
@@ -207,7 +207,7 @@ class Supervisor:
             with os.fdopen(file, "w") as writer:
                 json.dump({**known, **facts}, writer, indent=2)
             draft.replace(path)
-        except (OSError, ValueError):  # the disk is full, or somebody has removed the run
+        except (OSError, ValueError):  # the disk is full, or the run was removed
             with contextlib.suppress(OSError):
                 draft.unlink()
 
@@ -228,7 +228,7 @@ def _next_ended() -> tuple[int, int]:
 
 
 def _children_but(*others: int | None) -> bool:
-    """Return whether a process of the run is there beside these, as far as the kernel tells."""
+    """Return whether the run has processes other than these, as far as the kernel shows."""
     try:
         text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     except OSError:
@@ -237,7 +237,7 @@ def _children_but(*others: int | None) -> bool:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """When a process started, as the kernel counts: proc(5), field 22 of ``stat``."""
+    """Return the start time of a process in ticks: proc(5), field 22 of ``stat``."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
         return int(stat.rpartition(b")")[2].split()[19])
@@ -246,9 +246,9 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def _survive_signals() -> None:
-    """Stay while the run goes on, whatever signal a whole job or group gets.
+    """Ignore signals that go to a whole job or group, so as to stay while the run goes on.
 
-    A handler, and not SIG_IGN: the command would inherit that.
+    Uses a handler, not SIG_IGN, which the command would inherit.
     """
     for number in set(signal.Signals) - _LEFT_ALONE - _FAULTS:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -257,13 +257,13 @@ def _survive_signals() -> None:
 
 
 def _adopt() -> None:
-    """Become the parent of what the command leaves behind, to know when the last has ended."""
+    """Become the parent of orphans that the command leaves, to see when the last has ended."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 def main() -> None:
-    """Read what is wanted, and do it."""
+    """Read the request from the socket, and carry it out."""
     socket = int(sys.argv[1])
     with os.fdopen(os.dup(socket), "rb") as reader:
         wanted = json.loads(reader.readline())

@@ -1,8 +1,8 @@
-"""Reads files that anybody may have written: as regular files alone, and within bounds.
+"""Reading of untrusted files: regular files only, and within bounds.
 
-A run's folder is written by the programs that are watched. What lies in it may be of any length,
-nested to any depth, hold numbers that no clock or device ever had, and may be a link, a pipe or a
-device in the place of a file.
+The watched programs write into a run's folder. A file there may have any length and any depth
+of nesting, contain numbers that no clock or device ever gave, and may be a link, a pipe or a
+device instead of a regular file.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from workloads.protocol import wire
 T = TypeVar("T")
 
 LONGEST_LINE = 1 << 20
-"""Bytes of a line; a longer one is skipped."""
+"""Bytes of a line; longer lines are skipped."""
 LONGEST_TEXT = 1 << 16
 """Characters of one text in a line."""
 MOST = (1 << 63) - 1
-"""The largest count or size: what the kernel and torch count with."""
+"""The largest count or size: the kernel and torch count with 63 bits."""
 LATEST = 4_102_444_800.0
 """The year 2100 in Unix time."""
 _NAME = re.compile(r"[^/\0]{1,255}")
 
 
 class UntrustedError(ValueError):
-    """What is wrong with a stranger's data, in a few words."""
+    """An error in untrusted data, in a few words."""
 
 
 # ---- files ----
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a regular file to read it, and wait for nobody.
+    """Open a regular file for reading, without ever blocking.
 
     Raises:
-        OSError: it is not there, may not be read, or is a link, a pipe, a folder or a device.
+        OSError: the file is missing, may not be read, or is a link, a pipe, a folder or a device.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     try:
         descriptor = os.open(path, flags)
     except OSError as error:
-        if error.errno == errno.ELOOP:  # ``O_NOFOLLOW`` of a link
+        if error.errno == errno.ELOOP:  # a link, opened with ``O_NOFOLLOW``
             raise OSError(errno.EINVAL, "a link, no regular file") from error
         if error.errno == errno.ENXIO:  # a socket
             raise OSError(errno.EINVAL, "no regular file") from error
@@ -72,19 +72,19 @@ def read_start(path: Path, most: int) -> bytes:
 
     Args:
         path: the file.
-        most: bytes that are read at most.
+        most: most bytes to read.
 
     Raises:
-        OSError: as of :func:`open_regular`.
+        OSError: as for :func:`open_regular`.
     """
     with open_regular(path) as file:
         return file.read(most)
 
 
 def lines_of(file: io.BufferedReader) -> Iterator[bytes]:
-    """Yield each line, of one that is longer than :data:`LONGEST_LINE` its beginning and no end.
+    """Yield each line; one longer than :data:`LONGEST_LINE` is cut and has no line end.
 
-    The last line has no end either where the file ends within it.
+    The last line has no line end either if the file ends within it.
     """
     while line := file.readline(LONGEST_LINE):
         yield line
@@ -93,10 +93,10 @@ def lines_of(file: io.BufferedReader) -> Iterator[bytes]:
 
 
 def plain_name(name: str) -> str:
-    """Return the name of a file in a folder, which leads nowhere else.
+    """Return a file name after checking that it stays inside its folder.
 
     Raises:
-        UntrustedError: it does.
+        UntrustedError: the name leads elsewhere.
     """
     if _NAME.fullmatch(name) is None or name in (".", ".."):
         raise UntrustedError("a name that is none of a file in this folder")
@@ -104,7 +104,7 @@ def plain_name(name: str) -> str:
 
 
 def regular_size(path: Path) -> int | None:
-    """Return a regular file's bytes; ``None`` where there is none."""
+    """Return the size of a regular file in bytes; ``None`` if there is none."""
     try:
         facts = os.lstat(path)
     except (OSError, ValueError):
@@ -112,11 +112,11 @@ def regular_size(path: Path) -> int | None:
     return facts.st_size if stat.S_ISREG(facts.st_mode) else None
 
 
-# ---- what stands in them ----
+# ---- their contents ----
 
 
 def _whole(text: str) -> int:
-    # Of more digits even the conversion takes long.
+    # With more digits, even the conversion takes long.
     if len(text) > 20 or abs(int(text)) > MOST:
         raise UntrustedError(f"the number {text[:24]} is out of range")
     return int(text)
@@ -140,11 +140,11 @@ def parse_object(line: bytes, most: int = LONGEST_LINE) -> dict[str, Any]:
     """Parse one JSON object whose numbers are finite and of at most 63 bits.
 
     Args:
-        line: the text, of a line that is too long its beginning.
-        most: bytes that it may have.
+        line: the text; of a line that is too long, its beginning.
+        most: most bytes that the line may have.
 
     Raises:
-        UntrustedError: it is none, too long or nested too deeply.
+        UntrustedError: the line is no object, too long or nested too deeply.
     """
     if len(line) > most or (len(line) == most and not line.endswith(b"\n")):
         raise UntrustedError(f"longer than {most >> 10} KiB")
@@ -162,15 +162,15 @@ def parse_object(line: bytes, most: int = LONGEST_LINE) -> dict[str, Any]:
 
 
 def parse_as(kind: type[T], data: dict[str, Any], path: str) -> T:
-    """Build a frozen dataclass of parsed data, each text of it bounded.
+    """Build a frozen dataclass from parsed data, with a bound on the length of each text.
 
     Args:
         kind: the dataclass.
-        data: its fields.
-        path: what errors call it.
+        data: values of its fields.
+        path: name of the object in error messages.
 
     Raises:
-        UntrustedError: a field is missing, of another type, too long or below 0.
+        UntrustedError: a field is missing, has another type, is too long or is below 0.
     """
     try:
         found: T = wire.from_plain(kind, data, path)
@@ -185,10 +185,10 @@ def parse_as(kind: type[T], data: dict[str, Any], path: str) -> T:
 
 
 def check_time(at: float) -> float:
-    """Return a Unix time between 1970 and 2100.
+    """Return a Unix time after checking that it lies between 1970 and 2100.
 
     Raises:
-        UntrustedError: it is another.
+        UntrustedError: it lies outside.
     """
     if not 0 <= at <= LATEST:
         raise UntrustedError(f"{at:g} is no time between 1970 and 2100")

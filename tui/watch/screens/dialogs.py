@@ -1,4 +1,4 @@
-"""What is asked before a run is ended, left or compared with itself."""
+"""Dialogs for ending or leaving a run and for comparing two of its snapshots."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ END_SIGNALS = {
 
 
 class EndScreen(BesideCursor["signal.Signals | None"]):
-    """Gives back the signal to send, or ``None``; enter sends nothing.
+    """Returns the signal to send, or ``None``; Enter sends nothing.
 
     Args:
-        words: what is ended, a paragraph each.
+        words: what will end, one paragraph each.
     """
 
     CSS_PATH = "watch.tcss"
@@ -52,15 +52,15 @@ class EndScreen(BesideCursor["signal.Signals | None"]):
         return rows
 
     def action_answer(self, key: str) -> None:
-        """Send what was asked for, or nothing."""
+        """Send the chosen signal, or nothing."""
         self.dismiss(END_SIGNALS[key][0] if key else None)
 
 
 class LeaveOrEndScreen(BesideCursor["str"]):
-    """Gives back :data:`LEAVE`, :data:`END`, or nothing; enter does nothing.
+    """Returns :data:`LEAVE`, :data:`END`, or nothing; Enter does nothing.
 
     Args:
-        words: what goes on, a paragraph each.
+        words: what is still running, one paragraph each.
     """
 
     CSS_PATH = "watch.tcss"
@@ -77,7 +77,7 @@ class LeaveOrEndScreen(BesideCursor["str"]):
         self._words = tuple(words)
 
     def compose(self) -> ComposeResult:
-        """Yield a box around the words and the two ways."""
+        """Yield a box around the words and the two choices."""
         yield box(
             "Leave the run or end it?",
             "l leaves it running   e ends it   n or escape goes back",
@@ -96,10 +96,10 @@ class LeaveOrEndScreen(BesideCursor["str"]):
 
 
 class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"]):
-    """Gives back the earlier and the later of two snapshots, or ``None``.
+    """Returns the earlier and the later of two snapshots, or ``None``.
 
     Args:
-        taken: at least two, the oldest first; the first and the last are chosen until others are.
+        taken: at least two snapshots, oldest first; the first and the last are preselected.
     """
 
     CSS_PATH = "watch.tcss"
@@ -112,11 +112,11 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
         super().__init__()
         self._taken = tuple(taken)
         self._marked = [0, len(self._taken) - 1]
-        """The two that are compared, the one that was marked last at the end."""
+        """Indexes of the two to compare, the one marked last at the end."""
         self.list = NumberedList(self._lines, id="taken")
 
     def compose(self) -> ComposeResult:
-        """Yield the list of snapshots, of which the marked ones are compared."""
+        """Yield the list of snapshots with the two marked ones."""
         keys = "space marks   enter compares the two marked   escape leaves"
         yield box("What has grown between two snapshots", keys, self.list)
 
@@ -132,7 +132,7 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
         return found
 
     def action_mark(self) -> None:
-        """Take the row under the cursor in place of the one that was marked first."""
+        """Mark the row under the cursor, in place of the one that was marked first."""
         at = self.list.index
         if at not in self._marked:
             self._marked = [self._marked[-1], at]
@@ -145,5 +145,5 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
         self.dismiss((self._taken[early], self._taken[late]))
 
     def action_cancel(self) -> None:
-        """Compare nothing."""
+        """Close without comparing."""
         self.dismiss(None)

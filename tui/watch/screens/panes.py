@@ -1,4 +1,4 @@
-"""The panes of the watch tab: the kept runs, a run's processes and output, a process's memory."""
+"""Panes of the watch tab: the stored runs, a run's processes and output, a process's memory."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from tui.watch.views.run import (
 
 Read = Callable[[], "WatchedRun | None"]
 TABLE_SHARE = 3
-"""The table takes at most one in so many rows of the screen, and then scrolls."""
+"""The table takes at most one in this many rows of the screen, and then scrolls."""
 SAID, SAID_SHARE = 4, 8
-"""Rows that what is said above the table may have, and what is said below it; or one in so many
-rows of the screen, where that is more."""
+"""Rows for the text above the table and for the text below it, at most: this many, or one in this
+many rows of the screen, whichever is more."""
 
 
 class KeptList(KeyedList):
-    """A line for each run; the cursor stays on it when others come."""
+    """A line for each run; the cursor stays on its run when others arrive."""
 
     def __init__(self, runs: Callable[[], Sequence[KeptRun]], clock: Callable[[], float]) -> None:
         super().__init__()
@@ -67,16 +67,16 @@ class KeptList(KeyedList):
         return next((each.run for each in self._runs() if each.run.folder.name == self.key), None)
 
     def row_keys(self) -> Sequence[str]:
-        """Return the runs, the newest first."""
+        """Return the keys of the runs, newest first."""
         return [each.run.folder.name for each in self._runs()]
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """Return a line for each."""
+        """Return one line for each run."""
         return stored_run_lines(self._runs(), cells, self._clock())
 
 
 class KeptPane(Pane):
-    """The runs that are kept, the newest first; where there is none, how to have one."""
+    """The stored runs, newest first; if there are none, how to create one."""
 
     HELP = (
         "Runs that gpu-workbench watch started, newest first; the newest 20 are stored, up to 5 "
@@ -87,7 +87,7 @@ class KeptPane(Pane):
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__(id=KEPT_RUNS)
         self.runs: tuple[KeptRun, ...] | None = None
-        """``None`` while they are read."""
+        """``None`` while they are being read."""
         self.list = KeptList(lambda: self.runs or (), clock)
         self._heading = LineBar(stored_run_heading)
         self._none = LinesView(self._nothing)
@@ -103,7 +103,7 @@ class KeptPane(Pane):
         return none_lines(cells)
 
     def state_changed(self) -> None:
-        """Draw the list, or what to do where there is nothing in it."""
+        """Draw the list, or instructions if it is empty."""
         some = bool(self.runs)
         self.retitle(f"Runs under the watch   {len(self.runs or ())} stored")
         self._heading.display = self.list.display = some
@@ -115,7 +115,7 @@ class KeptPane(Pane):
 class WatchedDeviceList(KeyedList):
     """A line for each process and device of the run."""
 
-    # k, which goes up in other lists, asks here where each rank is.
+    # k moves up in other lists, but here it asks where each rank is.
     BINDINGS: ClassVar[list[BindingType]] = [Binding("k", "screen.watch_stacks", show=False)]
 
     def __init__(self, read: Read) -> None:
@@ -132,16 +132,16 @@ class WatchedDeviceList(KeyedList):
         return next((row for row in self._devices() if key_of(row) == self.key), None)
 
     def row_keys(self) -> Sequence[str]:
-        """By rank, then pid, then device."""
+        """Return the keys by rank, then pid, then device."""
         return [key_of(row) for row in self._devices()]
 
     def row_lines(self, cells: int) -> Sequence[Line]:
-        """Their figures."""
+        """Return the lines with their figures."""
         return [device_line(row, cells) for row in self._devices()]
 
 
 class RunPane(Pane):
-    """What has to be known of the run, its processes as a table, and why figures are missing."""
+    """A summary of the run, its processes as a table, and reasons for missing figures."""
 
     HELP = (
         "The processes of the run, one row for each device that a process uses. allocated, "
@@ -171,7 +171,7 @@ class RunPane(Pane):
         yield self._missing
 
     def begin(self, state: WatchedRun) -> None:
-        """Put the cursor on the process that ran out of memory, where one did."""
+        """Put the cursor on the process that ran out of memory, if there is one."""
         oom = newest_oom(state.devices)
         if oom is not None:
             self.table.hold(key_of(oom.row))
@@ -185,7 +185,7 @@ class RunPane(Pane):
         return missing_lines(row, cells) if row is not None else []
 
     def state_changed(self) -> None:
-        """Draw it anew; the table has the rows that it needs, as far as there are any."""
+        """Redraw the pane; the table gets the rows that it needs, as far as they are available."""
         state = self._read()
         if state is None:
             return
@@ -208,7 +208,7 @@ class RunPane(Pane):
 
 
 class OutputPane(Pane):
-    """The end of what the run has written, which is followed unless it was scrolled up."""
+    """The end of the run's output, which the view follows unless it was scrolled up."""
 
     HELP = (
         "The last lines of the run's standard output and standard error, from output.log in its "
@@ -225,7 +225,7 @@ class OutputPane(Pane):
         yield self.body
 
     def state_changed(self) -> None:
-        """Draw what was added."""
+        """Draw the lines that were added."""
         state = self._read()
         if state is not None:
             words = f"Output   {state.run.log}"
@@ -242,15 +242,15 @@ class OutputPane(Pane):
 
 
 WIDE_FROM = 110
-"""Cells from which the plot stands beside the account, not above it."""
+"""Least width in cells for the plot beside the account, not above it."""
 LEAST_ACCOUNT = 3
-"""Rows of the account that stay in view below a plot."""
+"""Rows of the account that stay visible below a plot."""
 MOST_TOLD = 4
 NOT_OF_THEN = "the figures are recorded ones, and NVML tells of the present"
 
 
 class WatchedMemoryPane(Pane):
-    """The bar, what the figures tell over time, the plot and the account of one device."""
+    """The memory bar, the trend over time, the plot and the account of one device."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.DEVICES, Topic.MEMORY})
     HELP = (
@@ -268,12 +268,12 @@ class WatchedMemoryPane(Pane):
         selected: Callable[[], WatchedDevice | None],
         clock: Callable[[], float],
     ) -> None:
-        """Show one device of a process.
+        """Set up the display of one device of a process.
 
         Args:
-            machine: its state.
-            selected: the row under the cursor.
-            clock: Unix time now.
+            machine: state of the machine.
+            selected: returns the row under the cursor.
+            clock: returns the current Unix time.
         """
         super().__init__(id="watched-memory")
         self.machine = machine
@@ -301,7 +301,7 @@ class WatchedMemoryPane(Pane):
             yield self._plot
             yield self.body
 
-    # ---- what is known ----
+    # ---- state ----
 
     def follow(self, state: WatchedRun) -> None:
         """Show the newest state of the run."""
@@ -310,20 +310,20 @@ class WatchedMemoryPane(Pane):
         self.state_changed()
 
     def _update_account(self) -> None:
-        """Account for the row under the cursor as it is now."""
+        """Compute the account of the row under the cursor from its present figures."""
         self.row = self._selected()
         allocator = None if self.row is None else self.row.allocator
         self._gauge = None
         if allocator is not None:
             now = self._clock() if self._frozen_at is None else self._frozen_at
-            # What others hold now says nothing of what was free then.
+            # The present memory of other processes says nothing about the free memory back then.
             unpaired = NOT_OF_THEN if self._replayed else ""
             self._view, self._gauge = account_in(self.machine, allocator, now, unpaired)
 
-    # ---- what is drawn ----
+    # ---- drawing ----
 
     def state_changed(self) -> None:
-        """Account anew and draw what changed; the parts have the rows that there are for them."""
+        """Update the account and draw what changed; the parts share the available rows."""
         self._update_account()
         width, height = self.size
         cells = max(1, width - 1)
@@ -341,14 +341,14 @@ class WatchedMemoryPane(Pane):
         fits = self.row is not None and bool(self.row.points) and left >= least
         self._plot.display = fits
         if fits:
-            # Below it, where it is not beside, the account keeps some rows.
+            # If the plot stands above it, the account keeps some rows.
             rows = left if wide else max(least, left - max(LEAST_ACCOUNT, left // 3))
             self._plot.styles.height = rows
         for part in (self._bar, self._legend, self._told, self._plot, self.body):
             part.rebuild()
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Another size has other lines."""
+        """Rebuild the lines for the new size."""
         self.call_after_refresh(self.state_changed)
 
     def _title(self, cells: int) -> str:

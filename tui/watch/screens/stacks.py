@@ -1,4 +1,4 @@
-"""A dialog over a watched run: where each of its ranks is now."""
+"""A dialog over a watched run: the current stack of each rank."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ASKING = "The processes are being asked."
 
 
 class StacksScreen(Dialog[None]):
-    """Shows the stacks, asked anew at each press of the key.
+    """Shows the stacks; each press of the key reads them again.
 
     Args:
-        ask: asks all processes of the run, and says why there are none.
+        ask: asks all processes of the run; also returns why there are none.
     """
 
     CSS_PATH = DIALOG_STYLES
@@ -39,14 +39,14 @@ class StacksScreen(Dialog[None]):
         self._text = LinesView(self._lines)
 
     def compose(self) -> ComposeResult:
-        """Yield a box around the text, which scrolls."""
+        """Yield a box around the scrolling text."""
         yield box("Where each rank is", "k asks again   escape closes", self._text)
 
     def on_mount(self) -> None:
         self.action_ask_again()
 
     def action_ask_again(self) -> None:
-        """Ask all processes where they are now."""
+        """Ask all processes again for their stacks."""
         _: Worker[None] = self.run_worker(self._read(), exclusive=True, group="stacks")
 
     async def _read(self) -> None:

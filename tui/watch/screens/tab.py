@@ -1,4 +1,4 @@
-"""The watch tab: a run under the watch, or the runs that are kept."""
+"""The watch tab: an open run, or the list of stored runs."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ from tui.watch.views.run import (
 )
 
 KEPT_S = 2.0
-"""Between two looks at the kept runs while the list of them is on the screen."""
+"""Seconds between two readings of the stored runs while their list is visible."""
 PAUSE_S = 0.5
-"""Least time between two drawings that no key has asked for: samples come ten times a second."""
+"""Least seconds between two drawings that no key asked for: there are ten samples a second."""
 TALL_ROWS = 45
 """Rows of the screen from which the output stands below the memory."""
 
 
 class RunSession(Protocol):
-    """What the tab needs of ``tui.watch.session.watched_session.WatchedRunSession``."""
+    """The parts of ``tui.watch.session.watched_session.WatchedRunSession`` that the tab uses."""
 
     @property
     def state(self) -> WatchedRun | None:
-        """What is known now; ``None`` where no run is open."""
+        """The current state; ``None`` if no run is open."""
 
     def listen(self, changed: Callable[[], None]) -> None:
-        """Have a function called when something is to be drawn anew."""
+        """Register a function to call when something must be redrawn."""
 
     def kept(self) -> list[StartedRun]:
-        """Return the runs that are kept, the newest first."""
+        """Return the stored runs, newest first."""
 
     def open(self, run: StartedRun) -> None:
         """Follow a run, or replay it."""
@@ -74,46 +74,46 @@ class RunSession(Protocol):
         """Leave the run as it is."""
 
     async def stop(self) -> None:
-        """Leave it for good."""
+        """Leave the run for good."""
 
     def apply_devices(self, sample: Sample) -> None:
-        """NVML's newest."""
+        """Take over NVML's newest sample."""
 
     def looked_at(self, seen: bool) -> None:
-        """Return whether the page is on the screen."""
+        """Set whether the page is visible."""
 
     def snapshot(self, pid: int) -> str:
         """Ask a process for a snapshot."""
 
     def record(self, pid: int, on: bool) -> str:
-        """Ask a process to record torch's memory history, or no more."""
+        """Ask a process to start or stop recording torch's memory history."""
 
     async def stacks(self) -> tuple[tuple[RankStacks, ...], str]:
-        """Where each rank is now, or why there is none."""
+        """Ask where each rank is now; returns the reason if there are none."""
 
     def end(self, number: signal.Signals) -> str:
         """Send a signal to the run's process group."""
 
     def freeze(self, wanted: bool) -> None:
-        """Hold the figures still, or follow the run again."""
+        """Freeze the figures, or let them follow the run again."""
 
 
 class SnapshotOpener(DeviceProgram, Protocol):
-    """What the tab needs of the app beside what all screens do."""
+    """The parts of the app that the tab uses beyond what all screens use."""
 
     def open_snapshot(self, path: str, oom_text: str = "", text_source: str = "") -> None:
         """Show a file in the snapshot tab."""
 
     def compare_snapshots(self, earlier: str, later: str) -> None:
-        """Show in the snapshot tab what has grown from one file to another."""
+        """Show in the snapshot tab what grew from one file to another."""
 
 
 class WatchTab(CommandScreen):
-    """Header, the kept runs or the one that is open, footer.
+    """Header, the stored runs or the open one, footer.
 
     Args:
         program: the app.
-        session: of the run; the app ends it.
+        session: session of the run; the app ends it.
     """
 
     TAB = "watch"
@@ -135,7 +135,7 @@ class WatchTab(CommandScreen):
             pane.display = False
         self._kept_runs = KeptRuns(session.kept)
         self._open: StartedRun | None = None
-        """That is shown; its state may be another's by the time it is drawn."""
+        """The run that is shown; the state may be another run's by the time it is drawn."""
         self._output_asked = False
         self._drawn = float("-inf")
         self._timer: Timer | None = None
@@ -148,7 +148,7 @@ class WatchTab(CommandScreen):
         yield FooterBar(self.program.commands, self.situation)
 
     def situation(self) -> Situation:
-        """With whether a run is open, which the pane tells."""
+        """Return the facts that decide which commands are valid, such as whether a run is open."""
         now = super().situation()
         state = self.session.state
         pane = self.kept.id if state is None else now.pane
@@ -174,11 +174,11 @@ class WatchTab(CommandScreen):
         self.session.looked_at(False)
 
     def on_mount(self) -> None:
-        """Others start and end runs too."""
+        """Read the stored runs at intervals: other programs start and end runs too."""
         self.set_interval(KEPT_S, self._read_kept)
 
     def _read_kept(self) -> None:
-        """Read what each run has left, in a thread: there may be many files."""
+        """Read the files of each run in a thread: there may be many."""
         if self.session.state is None and self in self.app.screen_stack:
             _: Worker[None] = self.run_worker(self._keep, exclusive=True, group="kept runs")
 
@@ -198,7 +198,7 @@ class WatchTab(CommandScreen):
             leave: called if the user leaves it.
 
         Returns:
-            Whether there is something to confirm: a run that goes on, and no such dialog yet.
+            Whether there is something to confirm: a running run, and no such dialog yet.
         """
         left = self.left_words()
         if not left or isinstance(self.app.screen, LeaveOrEndScreen):
@@ -216,7 +216,7 @@ class WatchTab(CommandScreen):
     # ---- drawing ----
 
     def _changed(self) -> None:
-        """Draw when the last drawing is long enough ago."""
+        """Draw once enough time has passed since the last drawing."""
         if self._timer is not None or not self.is_running:
             return
         wait = self._drawn + PAUSE_S - time.monotonic()
@@ -251,7 +251,7 @@ class WatchTab(CommandScreen):
                 bar.rebuild()
 
     def _turn_to(self, state: WatchedRun | None) -> None:
-        """Another run is open, or none is."""
+        """Switch to another open run, or to none."""
         self._open = state.run if state is not None else None
         self._output_asked = False
         self.kept.display = state is None
@@ -291,17 +291,17 @@ class WatchTab(CommandScreen):
             self.open_run(run)
 
     def open_run(self, run: StartedRun) -> None:
-        """Show a run; where it cannot be opened, why."""
+        """Show a run, or the reason why it cannot be opened."""
         try:
             self.session.open(run)
         except RunError as error:
             self.notify(str(error), severity="warning", markup=False)
             return
-        if self.is_mounted:  # else it is drawn once it is
+        if self.is_mounted:  # else it is drawn when mounted
             self.catch_up()
 
     def action_go_back(self) -> None:
-        """From the output to the memory, from the run to the list."""
+        """Go back from the output to the memory, or from the run to the list."""
         if self._output_asked:
             self.action_watch_output()
         else:
@@ -311,7 +311,7 @@ class WatchTab(CommandScreen):
     # ---- snapshots ----
 
     def action_watch_open(self) -> None:
-        """Open the newest snapshot of the process under the cursor; in the list, the run."""
+        """Open the newest snapshot of the process under the cursor; in the list, open the run."""
         if self.session.state is None:
             if (run := self.kept.list.selected) is not None:
                 self.open_run(run)
@@ -326,7 +326,7 @@ class WatchTab(CommandScreen):
         self._opener.open_snapshot(path, oom.text if oom else "", oom.text_source if oom else "")
 
     def action_watch_difference(self) -> None:
-        """Compare two snapshots of the process under the cursor: of more, two are chosen."""
+        """Compare two snapshots of the process under the cursor; of more, the user chooses."""
         row = self.selected
         taken = snapshots_of(row) if row is not None else []
         if len(taken) < 2:
@@ -341,7 +341,7 @@ class WatchTab(CommandScreen):
         if two is not None:
             self._opener.compare_snapshots(str(two[0].path), str(two[1].path))
 
-    # ---- what the agent is asked ----
+    # ---- requests to the agent ----
 
     def action_watch_snapshot(self) -> None:
         """Ask the process under the cursor for a snapshot."""
@@ -379,7 +379,7 @@ class WatchTab(CommandScreen):
     # ---- the run ----
 
     def action_watch_end(self) -> None:
-        """Ask by which signal the run is to end, and send it."""
+        """Ask for the signal to end the run with, and send it."""
         state = self.session.state
         if state is None:
             return
@@ -400,7 +400,7 @@ class WatchTab(CommandScreen):
         self.app.push_screen(EndScreen(words), answered)
 
     def end_run(self, number: signal.Signals) -> None:
-        """Send a signal to the run that is open, and say what was sent."""
+        """Send a signal to the open run, and report what was sent."""
         self._say(self.session.end(number), "information")
 
     def action_watch_output(self) -> None:
@@ -414,12 +414,12 @@ class WatchTab(CommandScreen):
         self.catch_up()
 
     def action_watch_over(self) -> None:
-        """Plot over steps, or over time."""
+        """Plot over steps or over time."""
         self.memory.over = "steps" if self.memory.over == "time" else "time"
         self.memory.state_changed()
 
     def action_watch_freeze(self) -> None:
-        """Hold the figures still, or follow the run again."""
+        """Freeze the figures, or let them follow the run again."""
         state = self.session.state
         if state is not None:
             self.session.freeze(state.frozen_at is None)

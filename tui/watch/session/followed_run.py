@@ -1,4 +1,4 @@
-"""One run while it is open: replayed, followed to its end, its output, put together."""
+"""One open run: its replay, its samples until the end, and its output in one state."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from tui.watch.state.processes import RunProcesses
 from tui.watch.state.run import WatchedDevice, WatchedRun
 
 MOST_LINES = 5000
-"""Of its output, the last."""
+"""Newest output lines that are stored."""
 MOST_CHARACTERS = 4000
-"""Of a line."""
+"""Most characters stored of one line."""
 FIRST_BYTES = 1 << 20
-"""Of what was written before the first look."""
+"""Bytes of existing output that the first reading covers."""
 MOST_BYTES = 1 << 20
-"""That are read at one look; of more, the end is."""
+"""Most bytes read at a time; of more, only the end is read."""
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])")
-"""Colours, movements, titles: ECMA-48, 5.4 and 8.3.89."""
+"""Colors, cursor movements and titles: ECMA-48, 5.4 and 8.3.89."""
 
 
 class FollowedFile:
-    """Follows a file to which others append.
+    """Follows a file that other programs append to.
 
     Args:
-        path: the file, which may not be there yet.
+        path: the file, which may not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
         self.problem = ""
-        """Why it cannot be read; empty where it can, or is not there."""
+        """Why the file cannot be read; empty if it can be read or does not exist."""
         self._path = path
         self._place: int | None = None
-        """Where reading goes on."""
+        """Offset at which the next reading starts."""
         self._whole: deque[str] = deque(maxlen=MOST_LINES)
         self._rest = ""
         self._begin()
@@ -61,12 +61,12 @@ class FollowedFile:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The last lines, and what was written of the next."""
+        """The newest lines, with the unfinished next line at the end."""
         rest = shown(self._rest)
         return (*self._whole, rest) if rest else tuple(self._whole)
 
     def read(self) -> bool:
-        """Read what has been added; returns whether anything was."""
+        """Read what was appended; returns whether anything was."""
         try:
             with open_regular(self._path) as file:
                 size = os.fstat(file.fileno()).st_size
@@ -76,7 +76,7 @@ class FollowedFile:
                     if self._place:
                         self._skip_line(file.read(FIRST_BYTES))
                         return True
-                elif size < self._place:  # somebody has emptied it
+                elif size < self._place:  # the file was truncated
                     self._place = 0
                     self._begin()
                 elif size - self._place > MOST_BYTES:
@@ -99,7 +99,7 @@ class FollowedFile:
         return bool(data)
 
     def _skip_line(self, data: bytes) -> None:
-        """Begin in the middle of the file, with a whole line."""
+        """Skip to the first whole line after starting in the middle of the file."""
         assert self._place is not None
         self._place += len(data)
         self._take(data[data.find(b"\n") + 1 :])
@@ -107,32 +107,32 @@ class FollowedFile:
     def _take(self, data: bytes) -> None:
         *lines, rest = (self._rest + self._decoder.decode(data)).split("\n")
         self._whole.extend(shown(line) for line in lines[-MOST_LINES:])
-        # A bar of progress is one line that is written over and over.
+        # A progress bar is one line that is overwritten again and again.
         self._rest = rest[-2 * MOST_CHARACTERS :]
 
 
 def shown(line: str) -> str:
-    """Return a line as a terminal would leave it, without overwritten text."""
+    """Return a line as a terminal would show it, without overwritten text."""
     line = line.rstrip("\r").rpartition("\r")[2]
     line = _ESCAPE.sub("", line[: 4 * MOST_CHARACTERS]).expandtabs()
     return clean(line[:MOST_CHARACTERS])
 
 
 SEEN_S = 0.1
-"""Between two samples, and two looks at the output, while the page is on the screen."""
+"""Seconds between two samples, and two readings of the output, while the page is visible."""
 END_S = 2.0
-"""That whoever has started a run is waited for: it alone writes down how it has ended."""
+"""Seconds to wait for the program that started the run: only it writes down how the run ended."""
 _READING = "its samples are being read"
 
 
 class FollowedRun:
-    """What is known of one run.
+    """The state of one run, built from its folder, its samples and its output.
 
     Args:
-        run: which one.
-        changed: called when something is to be drawn anew.
-        starter: this program has just started it.
-        clock: Unix time now.
+        run: the run to follow.
+        changed: called when something must be redrawn.
+        starter: whether this program has just started the run.
+        clock: returns the current Unix time.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class FollowedRun:
     # ---- life ----
 
     async def live(self) -> None:
-        """Read what was seen of it, follow it to its end; to be cancelled when it is left."""
+        """Read the run's samples and follow it to its end; cancel this when the run is left."""
         try:
             if not self._starter:
                 await self._replay()
@@ -172,7 +172,7 @@ class FollowedRun:
             else:
                 await self._read_once()
         except Exception as error:
-            # An error of our own: the page says so, and the run does not notice.
+            # This error is our own: the page shows it, and the run is not affected.
             self._why_no_samples = f"watching failed: {type(error).__name__}: {error}"
             self._tell()
             raise
@@ -186,7 +186,7 @@ class FollowedRun:
                 samples.read, self.run, processes.apply, lambda: not left.is_set()
             )
         except asyncio.CancelledError:
-            left.set()  # the end of the program waits for its threads
+            left.set()  # at exit, the program waits for its threads
             raise
         except OSError as error:
             self._notes.append(f"its samples cannot be read: {error.strerror}")
@@ -202,9 +202,9 @@ class FollowedRun:
         self._tell()
 
     async def _read_once(self) -> None:
-        """Read a run that has ended, or is out of reach, once."""
+        """Read a run once that has ended or cannot be reached."""
         if self.run.ended is None and start.is_child(self.run):
-            await self._learn_end()  # it has ended before it was looked at
+            await self._learn_end()  # the run ended before this program read it
         self._over = self.run.is_of_this_machine
         if not self._over:
             self._why_no_samples = (
@@ -228,7 +228,7 @@ class FollowedRun:
                 await asyncio.sleep(self._pace)
         finally:
             sampling.cancel()
-            # What it raises by itself is an error of our own.
+            # An exception of the task itself is an error of our own.
             with contextlib.suppress(asyncio.CancelledError):
                 await sampling
         await self._learn_end()
@@ -242,7 +242,7 @@ class FollowedRun:
         return self.run.goes_on
 
     async def _learn_end(self) -> None:
-        """How it has ended, as far as anybody has seen."""
+        """Find out how the run ended, as far as any program recorded it."""
         deadline = asyncio.get_running_loop().time() + END_S
         while asyncio.get_running_loop().time() < deadline:
             self.run = start.with_end(self.run)
@@ -251,7 +251,7 @@ class FollowedRun:
             await asyncio.sleep(SEEN_S)
 
     async def _finish(self, *, replayed: bool = False) -> None:
-        """Read the folder a last time; a replay ends when all of it is read."""
+        """Read the folder one last time; a replay ends when everything is read."""
         folder = RunFolder(self.run.folder)
         looked = await asyncio.to_thread(folder.look, self._clock(), ())
         self._replayed = replayed
@@ -259,7 +259,7 @@ class FollowedRun:
         self._output.read()
         self._tell()
 
-    # ---- what comes ----
+    # ---- incoming data ----
 
     def _take(self, event: Seen | Looked) -> None:
         if isinstance(event, Looked):
@@ -273,7 +273,7 @@ class FollowedRun:
         self._tell()
 
     def apply_devices(self, sample: Sample) -> None:
-        """NVML's newest."""
+        """Take over NVML's newest sample."""
         self._sample = sample
         if self.sampler is None or self._over:
             return
@@ -284,13 +284,13 @@ class FollowedRun:
             self._tell()
 
     def set_seen(self, seen: bool) -> None:
-        """Return whether the page is on the screen."""
+        """Set whether the page is visible."""
         self._pace = SEEN_S if seen else SAMPLE_S
         if self.sampler is not None:
             self.sampler.watch.set_pace(self._pace)
 
     def freeze(self, wanted: bool) -> None:
-        """Hold the figures still, or not."""
+        """Freeze the figures, or let them follow the run again."""
         if wanted != (self._frozen is not None):
             self._frozen = (self._clock(), _frozen(self.state().devices)) if wanted else None
             self._tell()
@@ -299,15 +299,15 @@ class FollowedRun:
         self._state = None
         self._changed()
 
-    # ---- what is known ----
+    # ---- the state ----
 
     @property
     def over(self) -> bool:
-        """It has ended."""
+        """Whether the run has ended."""
         return self._over
 
     def state(self) -> WatchedRun:
-        """Return the present state; the same object until it changes."""
+        """Return the current state; the same object until it changes."""
         if self._state is None:
             self._state = self._build_state()
         return self._state

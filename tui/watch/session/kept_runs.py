@@ -1,4 +1,4 @@
-"""The list of runs that are kept, each with what its processes left in its folder."""
+"""The list of stored runs, each with the files that its processes left in its folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.watch.session.sampler import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """A run, and what its processes have left."""
+    """A run and the files that its processes left."""
 
     run: StartedRun
     goes_on: bool
@@ -21,26 +21,26 @@ class KeptRun:
 
     @property
     def steps(self) -> int | None:
-        """Of the process that made the most; ``None`` where none has said."""
+        """The most steps that any process made; ``None`` if none reported any."""
         return max((each.steps for each in self.left if each.steps is not None), default=None)
 
     @property
     def ooms(self) -> int:
-        """Of all its processes."""
+        """OOMs of all its processes."""
         return sum(each.oom_count for each in self.left)
 
     @property
     def snapshots(self) -> int:
-        """Of all its processes, those of OOMs that are still there among them."""
+        """Snapshots of all its processes, including those of OOMs that still exist."""
         of_ooms = sum(oom.snapshot is not None for each in self.left for oom in each.ooms)
         return of_ooms + sum(len(each.snapshots) for each in self.left)
 
 
 class KeptRuns:
-    """The list of kept runs: of a run, only what has changed since the last look is read.
+    """The list of stored runs; of each run, only the files that changed are read again.
 
     Args:
-        kept: gives the runs, the newest first.
+        kept: returns the runs, newest first.
     """
 
     def __init__(self, kept: Callable[[], list[StartedRun]]) -> None:
@@ -48,7 +48,7 @@ class KeptRuns:
         self._folders: dict[Path, RunFolder] = {}
 
     def look(self) -> tuple[KeptRun, ...]:
-        """All of them with what their processes have left; reads files."""
+        """Return all runs with the files that their processes left; reads files."""
         found = self._kept()
         known = self._folders
         self._folders = {

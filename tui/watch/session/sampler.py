@@ -1,4 +1,4 @@
-"""Samples a run: a watch of its processes, its agents, and its folder."""
+"""Sampling of a run: its processes, its agents and its folder."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ from workloads.agent import program_name
 
 SAMPLE_S = 0.5
 ASK_S = 0.5
-"""Between two questions to the agents."""
+"""Seconds between two requests to the agents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What the agents of a run say, and what lies in its folder."""
+    """The agents' answers and the contents of the run's folder at one time."""
 
     at: float
     """Unix time."""
     states: tuple[AgentState, ...]
     there: tuple[int, ...]
-    """Processes with an agent that go on, whether it answers or not."""
+    """Running processes that have an agent, whether it answers or not."""
     left: tuple[ProcessLog, ...]
     troubles: tuple[str, ...]
-    """Why there is no agent in some process."""
+    """Why some processes have no agent."""
     snapshots: tuple[Path, ...]
-    """The newest first."""
+    """Snapshot files, newest first."""
     refused: tuple[tuple[str, Ask], ...] = ()
-    """Requests that did not reach an agent, with its identity."""
+    """Requests that did not reach an agent, each with the agent's identity."""
     skipped: tuple[str, ...] = ()
-    """What in the folder could not be read, a line each."""
+    """Files in the folder that could not be read, one line each."""
 
 
 class RunFolder:
-    """A run's folder, read again where something in it has changed.
+    """A run's folder; files that changed are read again.
 
     Args:
         place: the folder.
@@ -74,8 +74,8 @@ class RunFolder:
 
         Args:
             at: Unix time.
-            states: of the agents that answer.
-            refused: requests that did not reach one.
+            states: states of the agents that answer.
+            refused: requests that did not reach an agent.
         """
         snapshots = self._read_changed()
         newest = sorted(snapshots, key=lambda path: snapshots[path], reverse=True)
@@ -97,8 +97,8 @@ class RunFolder:
         return self._read[0].left
 
     def _read_changed(self) -> dict[Path, tuple[int, int]]:
-        """Read what has changed since the last look; returns the snapshots."""
-        # Not the samples: they grow all the time, and are not an agent's.
+        """Read the files that changed since the last time; returns the snapshots."""
+        # Samples are left out: they grow all the time and do not come from an agent.
         told = [*agent_files(self._place), self._place / "agent-errors.log"]
         snapshots = snapshots_in(self._place)
         stamp = (_with_sizes(told), snapshots)
@@ -111,21 +111,21 @@ class RunFolder:
 def _with_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
     found = {}
     for path in paths:
-        with contextlib.suppress(OSError):  # it is gone, or was never there
+        with contextlib.suppress(OSError):  # the folder is gone, or never existed
             facts = path.lstat()
             found[path] = facts.st_mtime_ns, facts.st_size
     return found
 
 
 class Sampler:
-    """Watches a run until it is cancelled; leaves the run as it is.
+    """Samples a run until it is cancelled, without affecting the run.
 
     Args:
-        run: what is watched.
-        take: is called with what is seen, in the event loop.
-        starter: this program has started the run.
-        told: is called when :attr:`why_no_samples` is another.
-        clock: Unix time now.
+        run: the run to sample.
+        take: called in the event loop with each sample.
+        starter: whether this program started the run.
+        told: called when :attr:`why_no_samples` changes.
+        clock: returns the current Unix time.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Sampler:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.why_no_samples = ""
-        """Why no more of them come; empty while they do."""
+        """Why no more samples arrive; empty while they do."""
         self.file = SamplesFile(run, starter=starter)
         self._run = run
         self._take = take
@@ -153,7 +153,7 @@ class Sampler:
         self._has_pids = asyncio.Event()
 
     async def work(self) -> None:
-        """Sample it; returns when it is cancelled, and then has ended what it started."""
+        """Sample the run until cancelled, then end the children started for it."""
         if self._first:
             self._has_pids.set()
         tasks = [asyncio.create_task(self._supervise_watch()), asyncio.create_task(self._ask())]
@@ -168,21 +168,21 @@ class Sampler:
                 await self.watch.child.stop()
             self.file.close()
 
-    # ---- what it is told ----
+    # ---- requests ----
 
     def ask(self, identity: str, what: Ask) -> None:
-        """Ask an agent for something; what comes of it is seen at a later look."""
+        """Ask an agent for something; a later sample shows the result."""
         self._asked.append((identity, what))
         self._ask_now.set()
 
     def keep(self, event: Seen) -> None:
-        """Keep what somebody else has seen of the run."""
+        """Store an event that another part of the program observed."""
         self.file.keep(event)
 
     # ---- the watch ----
 
     async def _supervise_watch(self) -> None:
-        """Keep a watch running once there is a process to watch; a run goes on without it."""
+        """Run a watch as soon as there is a process to watch; the run does not need it."""
         await self._has_pids.wait()
         await self.watch.supervise()
 
@@ -198,18 +198,18 @@ class Sampler:
     # ---- the agents ----
 
     async def _ask(self) -> None:
-        """Ask the agents; to be connected lets this program's children read their processes."""
+        """Ask the agents; while connected, this program's children may read their processes."""
         while True:
             self._ask_now.clear()
             asked, self._asked = self._asked, []
-            # An agent answers when its process lets it have the interpreter.
+            # An agent can answer only when its process releases the interpreter.
             looked = await asyncio.to_thread(self._look, asked)
             self._apply_looked(looked)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._ask_now.wait(), ASK_S)
 
     def _look(self, asked: Sequence[tuple[str, Ask]]) -> Looked:
-        """In a thread of its own."""
+        """Ask the agents and read the folder; runs in its own thread."""
         refused = [each for each in asked if self._agents.ask(*each) is None]
         states = self._agents.states(str(self._run.folder))
         return self._folder.look(self._clock(), states, refused)
@@ -221,7 +221,7 @@ class Sampler:
             self.file.keep(told)
             self._take(told)
         self._take(looked)
-        # They may have left the tree of the first one, or there is no first one.
+        # They may have left the process tree of the first process, or there is none.
         pids = self._first.union(looked.there)
         if pids:
             self.watch.set_pids(pids)

@@ -1,4 +1,4 @@
-"""The run that is looked at: opened, sampled, asked, ended by a signal that no other gets."""
+"""The open run: following it, asking its agents, and sending signals to that run alone."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
 def send_signal(run: StartedRun, number: signal.Signals) -> str:
-    """Send a signal to what a run has started.
+    """Send a signal to the processes of a run.
 
-    Torchrun's workers have groups of their own: it hands SIGINT and SIGTERM on to them. SIGKILL it
-    cannot, so that goes to each process of the run that has an agent, too.
+    Torchrun's workers have process groups of their own: torchrun forwards SIGINT and SIGTERM to
+    them. It cannot forward SIGKILL, so SIGKILL also goes to each process of the run with an agent.
 
     Args:
-        run: which one.
-        number: of :data:`SIGNALS`.
+        run: the run to signal.
+        number: one of :data:`SIGNALS`.
 
     Returns:
-        One line: what was sent, or why nothing was.
+        One line: which signal was sent, or why none was.
 
     Raises:
-        ValueError: another signal.
+        ValueError: the signal is not in :data:`SIGNALS`.
     """
     if number not in SIGNALS:
         raise ValueError(f"no signal to end a run with: {number}")
@@ -54,12 +54,12 @@ def send_signal(run: StartedRun, number: signal.Signals) -> str:
 
 
 def _signal_group(run: StartedRun, number: signal.Signals) -> str:
-    """To the group of the first process, or to that alone; to what, and empty where it is gone."""
+    """Signal the first process's group, or only that process; returns the target, empty if gone."""
     pid = run.pid
     assert pid is not None
     group = f"the run's processes, group {pid}"
-    # The number of a group is not given to a new process while one is in it; nor is that of a
-    # child before its end was seen.
+    # The kernel does not reuse the number of a group while a process is in it, nor the number
+    # of a child before its end was collected.
     is_held = start.is_child(run) and not start.has_ended(run)
     with contextlib.suppress(ProcessLookupError):
         if is_held or (run.first_goes_on and os.getpgid(pid) == pid):
@@ -68,7 +68,7 @@ def _signal_group(run: StartedRun, number: signal.Signals) -> str:
         if run.first_goes_on:
             _signal_process(
                 pid, number, run
-            )  # the group is the shell's that has started it in place
+            )  # the group belongs to the shell that started the command in place
             return f"process {pid}"
         if _find_left_in_group(run):
             os.killpg(pid, number)
@@ -79,14 +79,14 @@ def _signal_group(run: StartedRun, number: signal.Signals) -> str:
 def _signal_process(pid: int, number: signal.Signals, run: StartedRun) -> None:
     held = os.pidfd_open(pid)
     try:
-        if run.first_goes_on:  # it is still that process, which the descriptor keeps
+        if run.first_goes_on:  # still the same process: the descriptor refers to it
             signal.pidfd_send_signal(held, number)
     finally:
         os.close(held)
 
 
 def _find_left_in_group(run: StartedRun) -> list[int]:
-    """Those of the run's processes that are left in the group of the first one."""
+    """Return the run's processes that remain in the group of the first one."""
     found = []
     for pid in processes_of(run.folder):
         with contextlib.suppress(ProcessLookupError):
@@ -96,7 +96,7 @@ def _find_left_in_group(run: StartedRun) -> list[int]:
 
 
 def _kill_each(run: StartedRun) -> bool:
-    """SIGKILL to each process with an agent; whether there was one."""
+    """Send SIGKILL to each process with an agent; returns whether there was any."""
     sent = False
     for pid in processes_of(run.folder):
         with contextlib.suppress(ProcessLookupError):
@@ -111,7 +111,7 @@ def _kill_each(run: StartedRun) -> bool:
 
 
 END_LOOK_S = 0.5
-"""Between two looks at whether a run has ended that is not looked at."""
+"""Seconds between two checks whether a run that is not open has ended."""
 
 
 class RunError(Exception):
@@ -121,7 +121,7 @@ class RunError(Exception):
 class WatchedRunSession:
     """The state behind the run's page: one run at a time, in the event loop's thread.
 
-    Leaving a run never hurts it: it belongs to itself.
+    Leaving a run never affects it: its processes do not depend on this program.
     """
 
     def __init__(self) -> None:
@@ -130,30 +130,30 @@ class WatchedRunSession:
         self._task: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._waiting: set[asyncio.Task[None]] = set()
-        """For the ends of runs that this program has started and that are not looked at."""
+        """Tasks that wait for the ends of runs that this program started and that are not open."""
         self._seen = False
         self._sample: Sample | None = None
 
     def listen(self, changed: Callable[[], None]) -> None:
-        """Have a function called when something is to be drawn anew, in the event loop."""
+        """Register a function to call, in the event loop, when something must be redrawn."""
         self._changed = changed
 
     @property
     def state(self) -> WatchedRun | None:
-        """What is known now; ``None`` where no run is open. The same object until it changes."""
+        """The current state; ``None`` if no run is open. The same object until it changes."""
         return None if self._followed is None else self._followed.state()
 
-    # ---- which run ----
+    # ---- the open run ----
 
     def kept(self) -> list[StartedRun]:
-        """Return the runs that are kept, the newest first."""
+        """Return the stored runs, newest first."""
         return runs.kept()
 
     def open(self, run: StartedRun) -> None:
-        """Follow a run that goes on, replay one that has ended; whatever was open is left.
+        """Follow a run that is still running, replay one that has ended; leaves any open run.
 
         Raises:
-            RunError: its folder is gone, or is not to be read.
+            RunError: its folder is gone or cannot be read.
         """
         try:
             os.listdir(run.folder)  # noqa: PTH208 (whether it may be read)
@@ -161,43 +161,43 @@ class WatchedRunSession:
             raise RunError(
                 f"{run.folder} cannot be read: {error.strerror}; gpu-workbench watch lists the runs"
             ) from error
-        # This program may have started it, and nothing may have been seen of it yet.
+        # This program may have started the run without having sampled it yet.
         self._begin(run, starter=start.is_child(run) and not run.samples.exists())
 
     def close(self) -> None:
-        """Leave the run as it is; :attr:`state` is ``None`` from here on."""
+        """Leave the run as it is; :attr:`state` is ``None`` from then on."""
         self._leave()
         self._changed()
 
     async def stop(self) -> None:
-        """Leave it for good: end this program's own children, not the run."""
+        """Leave the run for good: end this program's own children, not the run."""
         self._leave()
         for task in self._waiting:
             task.cancel()
         await asyncio.gather(*self._ending, *self._waiting, return_exceptions=True)
 
-    # ---- what it is told of the outside ----
+    # ---- input from the rest of the program ----
 
     def apply_devices(self, sample: Sample) -> None:
-        """NVML's newest, which tells where each process is and what it holds there."""
+        """Take over NVML's newest sample, which shows each process's devices and memory."""
         self._sample = sample
         if self._followed is not None:
             self._followed.apply_devices(sample)
 
     def looked_at(self, seen: bool) -> None:
-        """Set whether the page is shown: it is sampled ten times a second then, else twice."""
+        """Set whether the page is visible: ten samples a second if it is, else two."""
         self._seen = seen
         if self._followed is not None:
             self._followed.set_seen(seen)
 
-    # ---- what is asked ----
+    # ---- requests ----
 
     def snapshot(self, pid: int) -> str:
         """Ask a process for a snapshot, which it takes at its next step.
 
         Returns:
-            One line: what was asked for, or why it was not and what would help. The snapshot comes
-            as a mark of its devices, and first in ``state.snapshots``.
+            One line: the request, or why it was not sent and what would help. The snapshot appears
+            as a mark on its devices and as the first of ``state.snapshots``.
         """
         agent, why = self._agent(pid)
         if agent is None:
@@ -206,10 +206,10 @@ class WatchedRunSession:
         return f"process {pid} is asked for a snapshot: it comes with its next step"
 
     def record(self, pid: int, on: bool) -> str:
-        """Ask a process to record torch's memory history from its next step on, or no more.
+        """Ask a process to start or stop recording torch's memory history from its next step on.
 
         Returns:
-            One line, as of :meth:`snapshot`. ``agent.recording`` tells when it is so.
+            One line, as for :meth:`snapshot`. ``agent.recording`` shows when it took effect.
         """
         agent, why = self._agent(pid)
         if agent is None:
@@ -222,7 +222,7 @@ class WatchedRunSession:
         """Ask each process of the run where its threads are now.
 
         Returns:
-            The processes by rank, and why there are none.
+            The processes by rank, and the reason if there are none.
         """
         if self._followed is None:
             return (), "no run is open"
@@ -233,24 +233,24 @@ class WatchedRunSession:
         return found, "" if found else why_no_ranks(run)
 
     def end(self, number: signal.Signals) -> str:
-        """Send SIGINT, SIGTERM or SIGKILL to the run's process group, if it is still this run's.
+        """Send SIGINT, SIGTERM or SIGKILL to the run's process group, if it still is this run's.
 
         Returns:
-            One line: what was sent and where to, or why nothing was.
+            One line: which signal was sent and to what, or why none was.
         """
         if self._followed is None:
             return "no run is open"
         return send_signal(self._followed.run, number)
 
     def freeze(self, wanted: bool) -> None:
-        """Hold the figures still, or have them follow the run again; nothing is lost meanwhile."""
+        """Freeze the figures, or let them follow the run again; no data is lost meanwhile."""
         if self._followed is not None:
             self._followed.freeze(wanted)
 
-    # ---- inside ----
+    # ---- internals ----
 
     def _agent(self, pid: int) -> tuple[Callable[[Ask], None] | None, str]:
-        """Return the function that asks a process's agent, or why there is none."""
+        """Return a function that sends requests to a process's agent, or why there is none."""
         followed = self._followed
         if followed is None:
             return None, "no run is open"
@@ -292,7 +292,7 @@ class WatchedRunSession:
         self._followed = None
 
     async def _wait_for_end(self, run: StartedRun) -> None:
-        """Write down how a run has ended: no other program can learn it."""
+        """Wait for a run's end and write it down: no other program can observe it."""
         while not start.is_over(run):
             await asyncio.sleep(END_LOOK_S)
         start.with_end(run)
@@ -300,7 +300,7 @@ class WatchedRunSession:
 
 
 def _report_error(task: asyncio.Task[None]) -> None:
-    """Log an error of our own with its place; the page has its text."""
+    """Log an error of our own with its traceback; the page shows its text."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
         task.get_loop().call_exception_handler({"message": "watching failed", "exception": error})
