@@ -247,7 +247,7 @@ class WorkerSupervisor:
 
     @property
     def dying(self) -> bool:
-        """Whether an ended worker still holds its memory."""
+        """Return whether an ended worker still holds its memory."""
         return bool(self._dying)
 
     def learn(self, known: tuple[Ceiling, ...]) -> None:
