@@ -1,4 +1,4 @@
-"""Ceilings made up for this box: no run waits for one to be measured, unless it is about that."""
+"""Invented ceilings for this machine, so that only tests about ceilings measure any."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from workloads.protocol.results import COPY, Ceiling
 
 KINDS = ("float64", "float32", "float16", "bfloat16", COPY)
 OUT_OF_REACH = 1e18
-"""FLOP/s or byte/s: one that was exceeded would be measured again."""
+"""FLOP/s or byte/s: an exceeded ceiling would be measured again."""
 
 
 @cache
 def made_up() -> tuple[Ceiling, ...]:
-    """One of each kind, under the conditions of this machine's CPU."""
-    # Here, as it takes seconds, and most tests that share a module with this do not need it.
+    """Return one ceiling of each kind, under the conditions of this machine's CPU."""
+    # Imported here, as it takes seconds, and most tests that share this module do not need it.
     import torch
 
     from workloads.limits import limit_lookup
@@ -27,6 +27,6 @@ def made_up() -> tuple[Ceiling, ...]:
 
 
 def keep(state: Path) -> None:
-    """Put them where a program looks whose state folder this is."""
+    """Store them in the state folder where a program looks for them."""
     state.mkdir(parents=True, exist_ok=True)
     (state / "ceilings.json").write_bytes(wire.encode(Kept(made_up())))

@@ -1,4 +1,4 @@
-"""The program compiled before it is started, as an installation compiles what it installs."""
+"""Compile the program before starting it, as an installation does."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import workloads
 
 
 def compile_program() -> bool:
-    """Spare each process that is started to compile it; false where its folders take no files.
+    """Compile once for all child processes; return false if the folders are not writable.
 
-    Python keeps nothing that it compiles where PYTHONDONTWRITEBYTECODE is set.
+    With PYTHONDONTWRITEBYTECODE, Python would not store compiled files.
     """
     packages = (tui, workloads)
     return all(compileall.compile_dir(each.__path__[0], quiet=1) for each in packages)

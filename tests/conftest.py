@@ -14,7 +14,7 @@ from tests.compiled import compile_program
 from tests.simulated_gpu import place
 from tui.core.text import glyphs
 
-# An example may be the first of a process to start torch's threads, beside whatever else runs.
+# A test may be its process's first to start torch's threads, beside other running programs.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
@@ -46,7 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def _restore_signals() -> None:
     """Restore the handlers of signals that ``nohup`` or a shell's ``&`` has set to be ignored.
 
-    Programs that a test starts would inherit that, and would ignore the signals that they are sent.
+    Otherwise, the tests' child processes would inherit the setting, and ignore signals sent to
+    them.
     """
     for number, handler in (
         (signal.SIGHUP, signal.SIG_DFL),

@@ -1,4 +1,4 @@
-"""A process that keeps a core busy, as a child of this one or as somebody else's."""
+"""A process that keeps a core busy, as a child of this one or an unrelated process."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ BUSY = (
     "until = time.monotonic() + 60\n"
     "while time.monotonic() < until: pass\n"
 )
-"""It ends by itself should nobody end it."""
+"""It ends by itself if nothing else ends it."""
 STRANGER = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1]])"
 
 
 @contextmanager
 def busy(*, ours: bool) -> Iterator[int]:
-    """Have a process at work until the block ends; its pid.
+    """Run a busy process until the block ends, and yield its pid.
 
     Args:
-        ours: it is a child of this process. Otherwise the one that started it has ended.
+        ours: it is a child of this process. Otherwise the process that started it has ended.
     """
     argv = [sys.executable, "-c", BUSY] if ours else [sys.executable, "-c", STRANGER, BUSY]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as started:

@@ -1,12 +1,12 @@
-"""Everything that touches torch: workloads, their timing, and the process that runs them.
+"""Everything that uses torch: workloads, their timing, and the process that runs them.
 
-Only torch and the standard library are imported here, and torch only inside functions or in
-modules that the runner loads after it has said hello, so that the package works in any
-environment that has torch and lists its catalogue in one that has not.
+The package imports only torch and the standard library, and torch only inside functions or in
+modules that the runner loads after its greeting. So it works in any environment with torch, and
+lists its catalogue in one without.
 """
 
 ENTRY = f"{__path__[0].rpartition('/')[0] or '.'}/gpu_workbench_entry.py"
-"""The file that starts a module of this program, given its name, in any Python."""
+"""The file that starts one of this program's modules, given its name, in any Python."""
 
 START = (ENTRY, "workloads")
-"""What a Python that has torch is given to start this package; a mode follows."""
+"""Arguments with which a Python that has torch starts this package; a mode follows."""

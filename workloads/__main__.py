@@ -21,11 +21,11 @@ from workloads.ranks.torchrun import VARIABLE, Order, RanksFolder, end_on_hangup
 
 USAGE = "usage: workloads serve | list [--workloads FILE]…"
 
-# Each mode imports what it needs itself: torch takes seconds, and the catalogue some time too.
+# Each mode has its own imports: torch takes seconds, and the catalogue some time too.
 
 
 def _rank() -> int:
-    """Be the rank that torchrun's environment says; returns the exit code."""
+    """Run the rank that torchrun's environment names, and return the exit code."""
     folder = RanksFolder(Path(os.environ[VARIABLE]))
     local_rank = int(os.environ["LOCAL_RANK"])
     process.die_with_parent(os.getppid(), signal.SIGKILL)
@@ -36,7 +36,7 @@ def _rank() -> int:
     channel = Channel(-1, os.open(folder.events(local_rank), os.O_WRONLY), ())
     order = wire.decode(folder.order.read_bytes(), (Order,))
     fix_thresholds()
-    # torch says so at import where NumPy is not installed; nothing here needs it.
+    # torch warns at import where NumPy is not installed; nothing here needs it.
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     from workloads.runner import rank
 
@@ -44,7 +44,7 @@ def _rank() -> int:
 
 
 def main() -> int:
-    """Run the mode named on the command line; returns the exit code."""
+    """Run the mode named on the command line, and return the exit code."""
     files, left = user_workloads.files_in(sys.argv[2:])
     mode = sys.argv[1] if len(sys.argv) > 1 and not left else ""
     if sys.argv[1:2] == ["torchrun"] and len(sys.argv) > 2:
@@ -66,13 +66,13 @@ def main() -> int:
         from workloads.runner.serve import serve
 
         return serve(reading, writing, files)
-    # The parent is in this environment too, and is the one that keeps the C heap's settings.
+    # The parent uses this environment too, and stores the C heap's settings.
     malloc = fix_thresholds()
     process.die_with_parent(os.getppid(), signal.SIGKILL)
     if mode == "worker":
         from workloads.runner.worker import work
 
-        # What is wrong with the files was told by the parent.
+        # The parent has already reported the files' problems.
         user_workloads.load(files)
         work(reading, writing)
     else:
@@ -85,7 +85,7 @@ def main() -> int:
 def _torchrun(worker: int, arguments: list[str]) -> int:
     """Become torchrun, which then ends with the worker that started it."""
     process.die_with_parent(worker, signal.SIGKILL)
-    # Not with ``-m``, which would find a module of the current folder before any other.
+    # Not with ``-m``, which would prefer a module in the current folder.
     os.execv(sys.executable, [sys.executable, ENTRY, "torch.distributed.run", *arguments])
 
 

@@ -1,4 +1,4 @@
-"""What a file of your own workloads imports; the README shows one."""
+"""The names that a file of your own workloads imports; the README shows one."""
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, Skip, by_device, one_of, whole, words, workload

@@ -32,30 +32,30 @@ PROGRAM = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a program has done: its exit code, and what it has written into files."""
+    """A program's result: its exit code, and its output in files."""
 
     code: int
     out: bytes
     errors: bytes
-    """Empty where both streams went into one file."""
+    """Empty if both streams share a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A program by itself and under the watch."""
+    """A program's results by itself and under the watch."""
 
     plain: Outcome
     watched: Outcome
     masked: int
-    """Places that a mask has taken out of what the program wrote by itself."""
+    """Number of mask matches removed from the program's own output."""
     agents: int
-    """Processes in which the agent was."""
+    """Processes with the agent in them."""
     steps: int
-    """Of their optimizers."""
+    """Number of their optimizer steps."""
 
     @property
     def equal(self) -> bool:
-        """Exit code and output, to the byte."""
+        """Return exit code and output, to the byte."""
         return self.plain == self.watched
 
     def __str__(self) -> str:
@@ -95,17 +95,17 @@ def compare(
     """Run a program twice, without the watch and with it.
 
     Args:
-        command: of the program.
-        folder: copied for each of both, and what they are started in.
+        command: the program's command.
+        folder: copied for each of the two runs, as their working folder.
         how: ``--here`` or ``--no-screen``.
-        masks: regular expressions of what may differ.
+        masks: regular expressions of text that may differ.
         more: options of ``watch``.
     """
     outcomes, left = [], []
     masked = 0
     for watched in (False, True):
         with tempfile.TemporaryDirectory() as name:
-            # The same path, which a program may print.
+            # The same path, since the program may print it.
             place, state = Path(name) / "place", Path(name) / "state"
             shutil.copytree(folder, place, symlinks=True)
             plain = {name: value for name, value in os.environ.items() if name not in QUIET}
@@ -130,7 +130,7 @@ def compare(
 
 
 def main() -> int:
-    """Compare and print; 1 where something differs."""
+    """Compare and print; return 1 for a difference."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mask", action="append", default=[], metavar="REGEX")
     parser.add_argument("--record", action="store_true", help="with torch's memory history")

@@ -1,10 +1,10 @@
-"""A program full of objects that tell when somebody executes their code; started by each Python.
+"""A program whose objects report any execution of their code; started by each Python.
 
-It runs out of memory in the middle, as far as the agent's walk can tell, and prints what was
-executed and what is still alive of the function that failed.
+The agent's walk takes it for out of memory halfway. It prints the executed code, and the objects of
+the failed function that are still alive.
 """
 
-# Its classes break the rules that a checker knows.
+# Its classes break the type checker's rules.
 # mypy: ignore-errors
 
 import gc
@@ -50,7 +50,7 @@ class Meta(type):
 
 
 def kinds():
-    """Classes that are derived from all that the walk knows how to visit."""
+    """Define classes derived from all types that the walk can visit."""
     bases = (object, dict, list, tuple, set, deque, Queue, Exception, types.ModuleType)
     for base in bases:
         yield type("Odd" + base.__name__, (base,), dict(METHODS))
@@ -69,18 +69,18 @@ def issubclass_of_module(kind):
 
 
 class Thread(threading.Thread):
-    """Its name is not to be asked for."""
+    """Fail if anything reads its name."""
 
     ident = property(trap("ident"))
     name = property(trap("name"), lambda _self, _value: None)
 
 
 class Tensor:
-    """Stands for a tensor."""
+    """A substitute for a tensor."""
 
 
 class Reader:
-    """Stands for the reader of tensors, which this Python has no torch for."""
+    """A substitute for the reader of tensors, which needs torch."""
 
     def is_tensor_type(self, kind):
         return kind is Tensor
@@ -94,7 +94,7 @@ TORCH = types.SimpleNamespace(
 
 
 def take_stock():
-    """What the agent does: the walk, and the stacks."""
+    """Do the agent's work: the walk, and the stacks."""
     walk = reach.Walk(Reader(), TORCH, 1000000, float("inf"))
     for frames in stacks.frames_of_threads(threading.get_ident(), "agent"):
         walk.frames(frames)
@@ -115,21 +115,21 @@ def raise_with(tensors):
 
 
 def caught(tensors):
-    """An exception whose traceback keeps the frame that raised it, and no other."""
+    """An exception whose traceback refers to the frame that raised it, and no other."""
     try:
         raise_with(tensors)
     except ValueError as error:
         return error.with_traceback(error.__traceback__.tb_next)
 
 
-# A frame keeps its callers': within a function it would keep what that function holds.
+# A frame refers to its callers': within a function, that would keep its variables alive.
 KEPT = [caught([Tensor() for _ in range(20)])]
-# The agent's frames are left out by the name of their module.
+# The agent omits its own frames by the name of their module.
 take_stock = types.FunctionType(take_stock.__code__, dict(globals(), __name__="agent.stock"))
 
 
 def fail(alive):
-    """Hold tensors in every way, run out, and leave."""
+    """Keep tensors alive in every way, run out of memory, and return."""
     single = Tensor()
     losses = [Tensor() for _ in range(20)]
     by_name = {str(number): [Tensor() for _ in range(20)] for number in range(3)}
@@ -154,7 +154,7 @@ def fail(alive):
 
 
 def main():
-    """Run out once, and tell of it in a line that a test compares."""
+    """Run out of memory once, and report it in a line that a test compares."""
     go_on = threading.Event()
     thread = Thread(target=go_on.wait, daemon=True)
     thread.start()

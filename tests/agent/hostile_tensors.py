@@ -1,4 +1,4 @@
-"""Tensors that are none of the plain ones, and objects with tensors that tell when they are run."""
+"""Tensors of unusual kinds, and objects with tensors that report any execution of their code."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 
 def hostile_tensors(executed: list[str]) -> list[Any]:
-    """Make one of each kind.
+    """Create one of each kind.
 
     Args:
-        executed: takes a word whenever code of theirs is executed.
+        executed: called with a word for each execution of their code.
     """
 
     class Functions(torch.Tensor):
-        """Sees each of torch's functions."""
+        """Intercepts each of torch's functions."""
 
         @classmethod
         def __torch_function__(cls, func: Any, *_words: Any, **_more: Any) -> Any:
@@ -29,7 +29,7 @@ def hostile_tensors(executed: list[str]) -> list[Any]:
             raise RuntimeError
 
     class Dispatches(torch.Tensor):
-        """Holds another, as DTensor does."""
+        """Wraps another tensor, like DTensor."""
 
         @staticmethod
         def __new__(cls, inner: torch.Tensor) -> Any:
@@ -46,7 +46,7 @@ def hostile_tensors(executed: list[str]) -> list[Any]:
             raise RuntimeError
 
     class Lazy:
-        """An attribute that makes a tensor, and one that raises."""
+        """Has a property that makes a tensor, and one that raises."""
 
         def __getattr__(self, name: str) -> Any:
             executed.append(name)
@@ -58,7 +58,7 @@ def hostile_tensors(executed: list[str]) -> list[Any]:
             return torch.empty(1 << 20, device="cuda")
 
     class Module(torch.nn.Module):
-        """Not yet initialized: it has neither parameters nor anything else."""
+        """An uninitialized module, without parameters or any other attribute."""
 
         def __init__(self) -> None:
             executed.append("never called")

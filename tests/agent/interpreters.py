@@ -1,4 +1,4 @@
-"""The Pythons of this machine, and how each of them is started."""
+"""The Python versions on this machine, and the ways to start each of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUIET = ("PYTHONPATH", "PYTHONSTARTUP", "COVERAGE_PROCESS_START")
 
 @functools.cache
 def others() -> dict[str, str]:
-    """Paths of other versions than the tests' own, by version; without those that do not start."""
+    """Return the paths of other working versions than the tests' own, by version."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     found = {}
     for version in VERSIONS:
@@ -36,17 +36,17 @@ def others() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to start Python: its arguments, and what is on its standard input."""
+    """A way to start Python: its arguments, and its standard input."""
 
     name: str
     words: tuple[str, ...]
     stdin: str = ""
     signal: int | None = None
-    """Sent when the first line has come."""
+    """Signal to send after the first line of output."""
 
 
 def write_programs(folder: Path) -> None:
-    """What the ways start."""
+    """Programs that the ways start."""
     script = "import sys, pprint\nprint(sys.argv[1:], __name__, __file__, sys.path, sys.flags)\n"
     (folder / "script.py").write_text(script + "print('err', file=sys.stderr)\n")
     (folder / "broken.py").write_text("def f():\n    raise ValueError('no')\nf()\n")
@@ -60,7 +60,7 @@ def write_programs(folder: Path) -> None:
     (application / "__main__.py").write_text("import sys\nprint(__name__, sys.path)\n")
 
 
-# Where in it the signal comes is not to be seen: there is no source to the one line.
+# The signal's position is invisible: the one line has no source.
 WAITS = (
     "exec(compile('import time; print(\"ready\", flush=True); time.sleep(60)', 'waits', 'exec'))"
 )
@@ -77,7 +77,7 @@ WAYS = (
     Way("standard input", ("-",), "import sys\nprint(sys.argv, sys.path, __name__)\n"),
     Way("isolated", ("-I", "script.py")),
     Way("no environment", ("-E", "script.py")),
-    # Nothing of the site is executed, so nothing takes the folder out of the path either.
+    # Nothing of ``site`` runs, so nothing removes the folder from the path either.
     Way("no site", ("-S", "broken.py")),
     Way("no user site", ("-s", "script.py")),
     Way("no bytecode", ("-B", "script.py")),
@@ -108,7 +108,7 @@ WAYS = (
 def environment(
     folder: Path, *, watched: bool, more: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Of a program with or without the agent; nothing else differs."""
+    """Return the environment of a program with or without the agent, otherwise the same."""
     plain = {name: value for name, value in os.environ.items() if name not in QUIET}
     plain |= {"PYTHONDONTWRITEBYTECODE": "1", **(more or {})}
     return {**plain, **variables(folder / "run", None, plain)} if watched else plain
@@ -117,7 +117,7 @@ def environment(
 def outcome(
     python: str, way: Way, folder: Path, variables: Mapping[str, str]
 ) -> tuple[int, bytes, bytes]:
-    """Exit code and both streams."""
+    """Return exit code and both streams."""
     with tempfile.TemporaryFile() as stdin:
         stdin.write(way.stdin.encode())
         stdin.seek(0)

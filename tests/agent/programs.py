@@ -1,4 +1,4 @@
-"""What the watched programs of these tests have in common."""
+"""Code shared by the watched programs of these tests."""
 
 # Where torch's backward ends, its thread may be the last to hold a copy of the program's context,
 # and takes the GIL to let it go: https://github.com/pytorch/pytorch/pull/180701. Where the
@@ -19,7 +19,7 @@ def end_after_autograd():
     atexit.register(wait)
 end_after_autograd()
 """
-"""Stands at a program's start; at its end, no copy of its context is held by a backward's thread.
+"""Start of a program that, at its end, waits for backward's threads to release its context.
 
 A fork has no such thread, and does not wait for it.
 """

@@ -1,4 +1,4 @@
-"""Budgets that measure next to nothing: tests ask what is found, not how well it is known."""
+"""Budgets for very short measurements: tests check findings, not their precision."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ROUNDS = 3
 
 
 def measure_briefly() -> None:
-    """Take them for the rest of this process and for its forks.
+    """Use these budgets for the rest of this process and its forks.
 
-    ``careful`` goes on for as long as it does elsewhere, and measures from its first call on.
+    ``careful`` takes its usual time, and measures from its first call on.
     """
     endless = replace(timing.PLANS["careful"], warm_up_s=0, warm_up_calls=1)
     timing.PLANS |= {"quick": BRIEF, "normal": BRIEF, "careful": endless}

@@ -1,4 +1,4 @@
-"""The catalogue's runs are made in this process, as a runner's worker makes them in its own."""
+"""Make the catalogue's runs in this process, in the way of a runner's worker."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ assert workloads.declare.place
 
 @pytest.fixture(scope="session", autouse=True)
 def _imported_once() -> None:
-    """Like the runner before it forks: what a first run imports is no garbage of any run."""
+    """Exclude a first run's imports from garbage collection, like the runner before it forks."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Data here is small; a second thread would wait for work by spinning."""
+    """Use one thread: for small data, a second one would only spin."""
     with one_thread():
         yield

@@ -1,4 +1,4 @@
-"""Run workloads of the catalogue in this process, and look into what they found."""
+"""Run workloads of the catalogue in this process, and inspect their findings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ assert catalog
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """A single thread for torch: small operations wait for the others on a machine that is busy."""
+    """Use a single thread of torch: on a busy machine, small operations wait for other threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -35,9 +35,9 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def collections_timed() -> Iterator[list[str]]:
-    """Those of ``gc.collect`` that are made while a clock runs: it has switched the collector off.
+    """Skip ``gc.collect`` while a clock runs, which has switched the collector off.
 
-    A collection takes as long as the process has objects, whatever the workload does.
+    A collection's time depends on the number of objects in the process, not on the workload.
     """
     genuine, found = gc.collect, []
 
@@ -51,7 +51,7 @@ def collections_timed() -> Iterator[list[str]]:
 
 
 def ran(name: str, device: str = "cpu", **parameters: Setting) -> RunResult:
-    """The result of a run that measures next to nothing."""
+    """Return the result of a very short run."""
     return ran_under(Control(), name, parameters, device)
 
 
@@ -63,7 +63,7 @@ def ran_under(
     budget: Budget = "quick",
     ceilings: Ceilings | None = None,
 ) -> RunResult:
-    """The same under a control of one's own, and held against ceilings."""
+    """Return the result of such a run with the given control and ceilings."""
     request = Run("test", name, device, dict(parameters), {}, budget)
     with (
         one_thread(),
@@ -77,26 +77,26 @@ def ran_under(
 
 
 def ok(name: str, **parameters: Setting) -> RunResult:
-    """The result of such a run on the CPU, which must succeed."""
+    """Return the result of such a run on the CPU, which must succeed."""
     result = ran(name, "cpu", **parameters)
     assert (result.status, result.reason) == ("ok", None), result.trace
     return result
 
 
 def table(result: RunResult, name: str) -> Table:
-    """One of its tables."""
+    """Return one of the result's tables."""
     return next(found for found in result.tables if found.name == name)
 
 
 def column(result: RunResult, name: str, heading: str) -> list[Cell]:
-    """A column of one of its tables."""
+    """Return a column of one of the result's tables."""
     found = table(result, name)
     place = [each.name for each in found.columns].index(heading)
     return [row[place] for row in found.rows]
 
 
 def numbers(result: RunResult, name: str, heading: str) -> list[float]:
-    """The same, where every cell is a number."""
+    """Return a column in which every cell is a number."""
     cells = column(result, name, heading)
     assert all(isinstance(cell, (int, float)) for cell in cells), cells
     return [float(cell) for cell in cells if cell is not None]

@@ -1,4 +1,4 @@
-"""The CPU by the name of a GPU, and a study whose times are told: paths that need no device."""
+"""The CPU under the name of a GPU, and a study with given times: tests without a device."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from workloads.protocol.results import Limit
 
 
 class GpuByName(Place):
-    """The CPU, with its data and its kernels, where a workload takes it for a GPU.
+    """The CPU with its data and its kernels, which a workload takes for a GPU.
 
     Args:
-        free: bytes of memory that it says are free; ``None``: it does not know.
+        free: bytes of free memory to report; ``None`` for unknown.
     """
 
     def __init__(self, free: int | None = None) -> None:
@@ -36,7 +36,7 @@ class GpuByName(Place):
 
 
 class Told:
-    """Tools that give the times told one after the other, and find all ways alike."""
+    """Tools that return the given times one after the other, with equal times for all ways."""
 
     def __init__(self, times: Iterable[float] = ()) -> None:
         self._times = iter(times)
@@ -72,12 +72,12 @@ class Told:
 
 
 def case_of(name: str, place: Place, parameters: Mapping[str, object]) -> Case:
-    """A workload prepared on a place."""
+    """Return a workload prepared on a place."""
     return registered()[name].prepare(place, **parameters)
 
 
 def studied(name: str, place: Place, times: Iterable[float] = (), **parameters: object) -> Study:
-    """What a workload's study finds on a place, in which its measurements give the times told."""
+    """Return a workload's study on a place, in which measurements return the given times."""
     case = case_of(name, place, parameters)
     try:
         assert case.study is not None

@@ -1,4 +1,4 @@
-"""What tests of children share: a runner, and a state folder of their own."""
+"""Fixtures for tests of children: a runner, and a state folder of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.children.driver import MISBEHAVING, Driver
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state folder in which the ceilings of this box are known."""
+    """Return a state folder with ceilings of this machine."""
     folder = tmp_path / "state"
     ceilings.keep(folder)
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(folder))
@@ -22,7 +22,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def runner() -> Iterator[Driver]:
-    """A runner for tests that leave it as they found it, but for its worker."""
+    """Return a runner for tests that change nothing of it but its worker."""
     with Driver(MISBEHAVING, ceilings=ceilings.made_up()) as driver:
         driver.ready()
         yield driver

@@ -22,12 +22,12 @@ MISBEHAVING = Path(__file__).with_name("misbehaving.py")
 
 
 class Driver:
-    """A runner and what it has said; ends with the ``with`` block.
+    """A runner and its events; ends with the ``with`` block.
 
     Args:
-        script: that is started, instead of the program's own.
-        python: that runs it.
-        ceilings: that it is told of, as soon as it is ready.
+        script: the script to start, instead of the program's own.
+        python: the Python that runs it.
+        ceilings: ceilings to send to it, as soon as it is ready.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Driver:
         self.close()
 
     def close(self) -> int:
-        """Close its stdin and wait for its end; the exit code."""
+        """Close its stdin, wait for its end, and return the exit code."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         code = self.process.wait(60)
@@ -89,7 +89,7 @@ class Driver:
         self.process.stdin.flush()
 
     def until(self, kind: type[E], holds: Callable[[E], bool] = lambda _event: True) -> E:
-        """The next event of a kind for which it holds."""
+        """Return the next event of a kind that satisfies the condition."""
         while True:
             event = self._events.get(timeout=PATIENCE_S)
             if event is None:
@@ -107,7 +107,7 @@ class Driver:
         return self.environment
 
     def start_run(self, workload: str, run_id: str = "run", /, **parameters: Setting) -> None:
-        """Ask for a quick run on the CPU."""
+        """Request a quick run on the CPU."""
         self.send(messages.Run(run_id, workload, "cpu", dict(parameters), {}, "quick"))
 
     def run(self, workload: str, run_id: str = "run", /, **parameters: Setting) -> RunResult:
@@ -132,6 +132,6 @@ class Driver:
         return self.until(messages.Compared, lambda event: event.done).comparison
 
     def worker_pid(self) -> int:
-        """The pid of the worker that was started last."""
+        """Return the pid of the newest worker."""
         assert self._worker is not None, "no worker was started"
         return self._worker

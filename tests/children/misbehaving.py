@@ -50,7 +50,7 @@ def _raise() -> None:
 
 
 def _hold_the_gil() -> None:
-    """Let no other thread run from the moment on at which this one bears the name below."""
+    """Block every other thread from the moment this one gets the name below."""
     sys.setswitchinterval(600)
     libc = ctypes.PyDLL(None)
     libc.prctl(PR_SET_NAME, b"holds the GIL", 0, 0, 0)
@@ -58,13 +58,13 @@ def _hold_the_gil() -> None:
 
 
 def _garbage() -> None:
-    """Write to every pipe that is open, the protocol's among them."""
+    """Write to every open pipe, the protocol's included."""
     for link in list(Path("/proc/self/fd").iterdir()):
         try:
             if int(link.name) > 2 and str(link.readlink()).startswith("pipe:"):
                 os.write(int(link.name), b"\x00garbage {]\n")
         except OSError:
-            # Gone since it was listed, or open for reading only.
+            # Closed since the listing, or open for reading only.
             continue
 
 
@@ -79,7 +79,7 @@ def _leave_a_child() -> None:
 
 
 def _leave_loaders() -> None:
-    """Be stuck with the processes of a data loader and of another program alive."""
+    """Hang, with child processes of a data loader and of another program alive."""
     from torch.utils.data import DataLoader
 
     data: list[int] = list(range(1000))
@@ -89,7 +89,7 @@ def _leave_loaders() -> None:
 
 
 def _rest() -> None:
-    """No work for the cores, and never twice for the same time: no estimate is ever good enough."""
+    """Use no CPU, and vary in duration: no estimate ever reaches the target."""
     time.sleep(random.uniform(0.001, 0.01))
 
 
@@ -111,7 +111,7 @@ _declare("exits_well", sys.exit)
 
 @workload(group="misbehaving", title="loses the device", about="a.", look_for="l.")
 def loses_the_device(_on: object) -> Case:
-    """Fail as torch does after a device-side assert; the process cannot go on."""
+    """Fail as torch does after a device-side assert; the process becomes unusable."""
 
     def timed() -> object:
         raise RuntimeError("CUDA error: device-side assert triggered")
@@ -121,7 +121,7 @@ def loses_the_device(_on: object) -> Case:
 
 @workload(group="misbehaving", title="runs out of memory", about="a.", look_for="l.")
 def runs_out_of_memory(_on: object) -> Case:
-    """Fail as torch does where the allocator gets nothing more; the process can go on."""
+    """Fail as torch does when its allocator gets no more memory; the process stays usable."""
 
     def timed() -> object:
         import torch
@@ -143,7 +143,7 @@ def reads_where_nothing_is(_on: object) -> Case:
 
 @workload(group="misbehaving", title="not a number", about="a.", look_for="l.")
 def not_a_number(_on: object) -> Case:
-    """A result that a check finds to be no number."""
+    """Return a result that a check finds to be NaN."""
 
     def timed() -> object:
         return None
@@ -156,7 +156,7 @@ def not_a_number(_on: object) -> Case:
 
 @workload(group="misbehaving", title="a figure that cannot travel", about="a.", look_for="l.")
 def tells_a_tensor(_on: object) -> Case:
-    """A figure is what torch gave, and not a number."""
+    """Report a figure that is a tensor, not a number."""
 
     def timed() -> object:
         return None
@@ -171,7 +171,7 @@ def tells_a_tensor(_on: object) -> Case:
 
 @workload(group="misbehaving", title="a check that fails", about="a.", look_for="l.")
 def check_raises(_on: object) -> Case:
-    """An exception after the time was taken."""
+    """Raise an exception after the timing."""
 
     def timed() -> object:
         return None
@@ -184,7 +184,7 @@ def check_raises(_on: object) -> Case:
 
 @workload(group="misbehaving", title="a check that takes long", about="a.", look_for="l.")
 def check_takes_long(_on: object) -> Case:
-    """A cancel comes while the result is checked."""
+    """Receive a cancel during the check of the result."""
 
     def timed() -> object:
         return None

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-# Loaded by a rank, this file finds the package where the rank has found it.
+# When a rank loads this file, it finds the package where the rank has found it.
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[2])
 
@@ -46,7 +46,7 @@ def _second_is_killed() -> None:
 
 
 def _some_milliseconds() -> None:
-    """Different on each rank, so that each by itself would take another number of blocks."""
+    """Take a different time on each rank, so that each alone would choose another block count."""
     time.sleep(0.002 * (1 + _rank()))
 
 
@@ -58,7 +58,7 @@ _declare("unequal", _some_milliseconds)
 
 @workload(group="misbehaving", title="one lacks", about="a.", look_for="l.", ranks=True)
 def second_lacks_something(_on: object) -> Case:
-    """One rank cannot run it, the others could."""
+    """Fail on one rank only."""
 
     def timed() -> object:
         return None

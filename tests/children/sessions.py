@@ -1,4 +1,4 @@
-"""A session over real children, and what its store comes to say. No screen."""
+"""A session over real children, and its store. No screen."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def run(session: Session, workload: str = "conv2d") -> RunState:
 
 
 async def ended(session: Session, run: RunState) -> RunState:
-    """The same run once it has ended."""
+    """Return the same run once it has ended."""
     name = run.request.id
     await until(session, lambda: session.state.runs.book[name].ended)
     return session.state.runs.book[name]
@@ -63,7 +63,7 @@ def latest(session: Session) -> RunState:
 
 
 def script(folder: Path, text: str) -> str:
-    """A program to be given as the runner's Python."""
+    """Create a program that serves as the runner's Python."""
     path = folder / "python"
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
@@ -81,24 +81,24 @@ def lines(session: Session, level: str) -> list[LogLine]:
 
 
 def misbehaving(folder: Path, first: str = "") -> str:
-    """A runner's Python whose catalogue has the workloads that misbehave too.
+    """Create a runner's Python whose catalogue also has the misbehaving workloads.
 
     Args:
-        folder: it is put there.
-        first: commands of a shell that come before it.
+        folder: the folder for it.
+        first: shell commands to execute first.
     """
     return script(folder, f'{first}\nexec {shlex.quote(sys.executable)} {MISBEHAVING} "$3"')
 
 
 def saying(folder: Path, *further: messages.Event, first: str = "") -> str:
-    """A runner's Python that has no torch: it says that it is ready, and does nothing.
+    """Create a runner's Python without torch, which reports that it is ready and then idles.
 
-    It ends with its front end, as a runner does.
+    It ends with its front end, like a runner.
 
     Args:
-        folder: it is put there.
-        further: what it says then.
-        first: commands of a shell that come before all this.
+        folder: the folder for it.
+        further: further events to send.
+        first: shell commands to execute first.
     """
     hello = messages.Hello(messages.VERSION, 1, "3", "python", infos())
     ready = messages.Ready(environment(), 0.1)

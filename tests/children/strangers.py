@@ -1,4 +1,4 @@
-"""A runner, a driver, snapshots and recordings whose every free text holds what terminals obey."""
+"""A runner, a driver, snapshots and recordings with control characters in every free text."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from workloads.protocol.results import (
 )
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\x7f\u2029\ud800\nforged: line\r"
-"""A title, a cleared screen, a colour by a C1 control, turned writing, and lines of their own."""
+"""A title, a cleared screen, a color by a C1 control, reversed writing, and extra lines."""
 TYPED = EVIL.replace("\ud800", "")
-"""What a shell can give to a program."""
+"""The part that a shell can pass to a program."""
 NAME = f"mat{TYPED}mul"
 FLAG = f"flag{TYPED}."
 PARAMETER = f"n{TYPED}."
@@ -40,10 +40,10 @@ AS_IT_IS = frozenset(
     {"type", "id", "status", "clock", "basis", "verdict", "devices", "device_types", "needs",
      "workload", "flag", "device", "group", "name", "parameters", "form", "default"}
 )  # fmt: skip
-"""Fields that are a choice of the protocol's, or that a request must name as they are."""
+"""Fields with a choice of the protocol's, or with names that a request must match."""
 
 ANSWERS = ("said", "run", "compared")
-"""Files of what the runner says at first, to a run and to a comparison."""
+"""Files with the runner's first events, and its answers to a run and to a comparison."""
 RUNNER = """
 import json, os, sys
 said, run, compared = [open(path, "rb").read() for path in sys.argv[1:4]]
@@ -67,7 +67,7 @@ for line in sys.stdin.buffer:
 
 
 def spoiled(value: Any, key: str = "") -> Any:
-    """Plain data with every free text spoiled."""
+    """Return plain data with every free text spoiled."""
     if isinstance(value, str):
         return value if key in AS_IT_IS else value + EVIL
     if isinstance(value, list):
@@ -78,14 +78,14 @@ def spoiled(value: Any, key: str = "") -> Any:
 
 
 def line_of(message: object) -> bytes:
-    """A message of which every free text is spoiled; checked to be one that is taken."""
+    """Return a message with every free text spoiled; check that it decodes."""
     plain = spoiled(json.loads(wire.encode(message)))
     wire.from_object(plain, (type(message),))
     return json.dumps(plain).encode() + b"\n"
 
 
 def runner(folder: Path) -> str:
-    """A runner's Python: it answers every run and every comparison with hostile text."""
+    """Create a runner's Python that answers every run and comparison with hostile text."""
     infos = (
         workload(
             NAME,
@@ -160,7 +160,7 @@ def _comparison() -> Comparison:
 
 
 def snapshot(folder: Path, name: str = f"snap{EVIL[:9]}.pickle") -> Path:
-    """A file of an allocator whose every text is spoiled."""
+    """Return an allocator's file with every text spoiled."""
     kept = AS_IT_IS | {"action", "state", "segment_type", "stage"}
     path = folder / name
     path.write_bytes(pickle.dumps(_spoiled_but(raw.snapshot(), kept)))
@@ -178,7 +178,7 @@ def _spoiled_but(value: Any, kept: frozenset[str], key: str = "") -> Any:
 
 
 def recording(folder: Path) -> Path:
-    """One of another format, by a program of a hostile version."""
+    """Return a file of another format, from a program of a hostile version."""
     path = folder / f"x{EVIL[:9]}.jsonl"
     path.write_bytes(header_line(version=9, program=f"1{EVIL}"))
     return path

@@ -1,4 +1,4 @@
-"""Evidence written by hand: what an inventory, a history, a text and a watch may tell."""
+"""Handwritten evidence: the contents of an inventory, a history, an error text and a watch."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def inventory(
     main: tuple[CodeLine, ...] = (),
     asks: bool = True,
 ) -> Inventory:
-    """An inventory of what is given; other, remainder and steps in MiB."""
+    """Return an inventory with these parts; other, remainder and steps in MiB."""
     whole = sum(each.bytes for each in held) + (other + remainder) * MIB
     stack = main or FORWARD
     return Inventory(
@@ -116,9 +116,9 @@ def inventory(
 
 
 def evidence(taken: Inventory | None = None, **more: Any) -> Evidence:
-    """A device of 8 GiB that this process fills; what is given in ``more`` stands instead.
+    """Return a device of 8 GiB that this process fills; ``more`` replaces its fields.
 
-    Without an inventory 7.4 GiB is live. A context of 500 MiB is always there.
+    Without an inventory, 7.4 GiB is live. A context of 500 MiB is always present.
     """
     allocated = taken.allocated if taken is not None else 7 * GIB + 400 * MIB
     reserved = more.get("reserved", allocated + 4 * MIB)
@@ -147,5 +147,5 @@ def evidence(taken: Inventory | None = None, **more: Any) -> Evidence:
 
 
 def growing(begin: int, by: int, steps: int) -> tuple[tuple[int, int], ...]:
-    """What was allocated after some of the steps, in MiB."""
+    """Return the allocated bytes after some of the steps, given in MiB."""
     return tuple((step, begin + by * step) for step in range(1, steps + 1, max(1, steps // 12)))

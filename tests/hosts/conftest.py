@@ -1,4 +1,4 @@
-"""Hosts without a network: each is a script that runs what follows, or does something else."""
+"""Hosts without a network: each is a script that runs the given command, or does something else."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tui.hosts.address import HostAddress
 __all__ = ["boxes", "scripted_library", "scripted_nvml"]
 
 BARE_PYTHON = f'shift; exec {shlex.quote(sys.executable)} -S "$@"'
-"""Run the command with this Python in place of the one that it names, without site-packages."""
+"""Run the command with this Python in place of the one in it, without site-packages."""
 
 
 @dataclass(frozen=True)
 class Boxes:
-    """Makes hosts of scripts in one folder."""
+    """Creates hosts from scripts in one folder."""
 
     folder: Path
 
     @property
     def transport(self) -> str:
-        """For ``--transport``."""
+        """Return the argument of ``--transport``."""
         return f"sh {shlex.quote(str(self.folder / 'reach'))} {{host}}"
 
     def add(

@@ -15,7 +15,7 @@ Start = Callable[..., MonitorProcess]
 
 @pytest.fixture
 def monitor(request: pytest.FixtureRequest) -> Iterator[Start]:
-    """Starts the real monitor; with a scenario, against the scripted NVML."""
+    """Start the real monitor; with a scenario, against the scripted NVML."""
     started: list[MonitorProcess] = []
 
     def start(

@@ -1,4 +1,4 @@
-"""The monitor as the front end has it: a child process and its pipes."""
+"""The monitor as in the front end: a child process and its pipes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorHello, Sample, W
 from workloads.protocol.wire import decode, encode
 
 DEADLINE = 20.0
-"""Seconds after which a condition that did not come about fails a test; far above any real wait."""
+"""Seconds after which an unmet condition fails a test; far above any real wait."""
 
 
 class MonitorProcess:
@@ -56,7 +56,7 @@ class MonitorProcess:
         return b"".join(self._errors).decode()
 
     def line(self) -> bytes:
-        """The next line; empty at the end."""
+        """Return the next line; empty at the end."""
         return self._lines.get(timeout=DEADLINE)
 
     def hello(self) -> MonitorHello:
@@ -65,7 +65,7 @@ class MonitorProcess:
         return event
 
     def sample(self) -> Sample:
-        """The next sample, past the hello."""
+        """Return the next sample, after the hello."""
         while True:
             line = self.line()
             assert line, f"the monitor ended: {self.errors}"
@@ -75,7 +75,7 @@ class MonitorProcess:
                 return event
 
     def until(self, condition: Callable[[Sample], object]) -> Sample:
-        """The first sample of which something holds."""
+        """Return the first sample that satisfies a condition."""
         give_up = time.monotonic() + DEADLINE
         while time.monotonic() < give_up:
             sample = self.sample()
@@ -84,7 +84,7 @@ class MonitorProcess:
         raise AssertionError(f"it did not come about; the last was {sample}")
 
     def after(self, count: int) -> Sample:
-        """The sample that is so many further on."""
+        """Return the sample a number of samples later."""
         return [self.sample() for _ in range(count)][-1]
 
     def watch(self, *pids: int) -> None:

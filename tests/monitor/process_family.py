@@ -1,4 +1,4 @@
-"""A process and one that it starts, in the sessions and with the parents that a test wants."""
+"""A process and its child, with the sessions and the parents that a test needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 LEAF = "import sys; sys.stdin.read()"
-"""Lives until its standard input closes."""
+"""Code that runs until its standard input closes."""
 TREE = """
 import subprocess, sys
 new_session = sys.argv[1] == "own session"
@@ -23,7 +23,7 @@ if sys.argv[3] == "stays":
 def family(
     *, own_session: bool, parent_stays: bool, code: str = LEAF
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A child in a session of its own, as the runner is, and the process that it starts."""
+    """Start a child in a session of its own, like the runner, and a process below it."""
     words = ["own session" if own_session else "same session", code]
     argv = [sys.executable, "-c", TREE, *words, "stays" if parent_stays else "leaves"]
     with subprocess.Popen(

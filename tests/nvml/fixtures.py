@@ -19,12 +19,12 @@ SOURCE = Path(__file__).with_name("scripted_nvml.c")
 
 
 def build_library(folder: Path) -> Path:
-    """Compile the scripted NVML into ``folder``; skips the test where there is no compiler."""
+    """Compile the scripted NVML into ``folder``; skip the test without a compiler."""
     return compile_library(SOURCE, folder / LIBRARY)
 
 
 def compile_library(source: Path, library: Path) -> Path:
-    """Compile a file of C into a library; skips the test where there is no compiler."""
+    """Compile a C file into a library; skip the test without a compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("no C compiler: the scripted NVML cannot be built")
@@ -41,7 +41,7 @@ def compile_library(source: Path, library: Path) -> Path:
 
 @dataclass(frozen=True)
 class ScriptedNvml:
-    """The library, and a scenario file that may be changed while a process uses it."""
+    """The library, and a scenario file that may change while a process uses it."""
 
     library: Path
     folder: Path
@@ -55,7 +55,7 @@ class ScriptedNvml:
         return self.folder / "calls"
 
     def env(self, scenario: Scenario) -> dict[str, str]:
-        """The environment for a child process that finds this library and this scenario."""
+        """Return the environment for a child process that finds this library and this scenario."""
         self.change(scenario)
         others = os.environ.get("LD_LIBRARY_PATH")
         return {
@@ -66,13 +66,13 @@ class ScriptedNvml:
         }
 
     def change(self, scenario: Scenario) -> None:
-        """Put another scenario in place; it holds from the next call on."""
+        """Replace the scenario; it applies from the next call on."""
         new = self.folder / "scenario.new"
         new.write_text(scenario.text(), encoding="ascii")
         new.replace(self.scenario_file)
 
     def calls(self) -> Counter[tuple[str, int]]:
-        """How often each function was called for each device; -1 where it is about none."""
+        """Return the number of calls of each function for each device; -1 for none."""
         if not self.log_file.exists():
             return Counter()
         lines = self.log_file.read_text(encoding="ascii").splitlines()
@@ -82,7 +82,7 @@ class ScriptedNvml:
 
 @pytest.fixture(scope="session")
 def scripted_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built once for all workers of pytest-xdist: the first builds it, the others wait."""
+    """Build the library once for all workers of pytest-xdist: the first builds, the others wait."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "scripted_nvml"
     folder.mkdir(exist_ok=True)

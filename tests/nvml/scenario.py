@@ -1,4 +1,4 @@
-"""What the scripted NVML says: devices, their figures, and when which call goes wrong."""
+"""A scenario of the scripted NVML: devices, their figures, and which calls fail when."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Proc:
     gpu_instance: int = 0xFFFFFFFF
     compute_instance: int = 0xFFFFFFFF
     sm: int | None = None
-    """Percent in the driver's newest sample of it; ``None``: there is no sample."""
+    """Percent in the driver's newest sample of it; ``None`` for no sample."""
 
     def lines(self) -> list[str]:
         memory = "-" if self.memory is None else str(self.memory)
-        # Read with %d: NVML's "none" is written as -1.
+        # C reads it with %d: NVML's "none" is -1.
         instances = [_signed(self.gpu_instance), _signed(self.compute_instance)]
         sm = -1 if self.sm is None else self.sm
         figures = f"{memory} {instances[0]} {instances[1]} {sm}"
@@ -66,7 +66,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU; as it is, an H200 at rest. Sizes in bytes, power in watts, clocks in MHz."""
+    """A GPU, by default an idle H200. Sizes in bytes, power in watts, clocks in MHz."""
 
     uuid: str = "GPU-11111111-2222-3333-4444-555555555555"
     name: str | bytes = "NVIDIA H200"
@@ -74,7 +74,7 @@ class Gpu:
     used: int = 4 * MIB
     reserved: int = 615 * MIB
     free: int | None = None
-    """What is left of ``total`` if not given."""
+    """The rest of ``total`` by default."""
     util: int = 0
     memutil: int = 0
     temperature: int = 31
@@ -85,7 +85,7 @@ class Gpu:
     pstate: int = 0
     throttle: int = 0x1
     fan: int | None = None
-    """``None``: no fan of its own, the call is not supported."""
+    """``None``: the GPU has no fan, and the call is not supported."""
     pcie_generation: int = 5
     pcie_width: int = 16
     ecc: int | None = 0
@@ -93,15 +93,15 @@ class Gpu:
     mig: bool = False
     bus: int = 0x18
     slowdown: int | None = 92
-    """Degrees Celsius at which the clocks are lowered; ``None``: not supported."""
+    """Degrees Celsius above which the clocks are lowered; ``None``: not supported."""
     margin: int | None = None
-    """Degrees below that; ``None``: not supported."""
+    """Degrees below that threshold; ``None``: not supported."""
     sample_age_ms: int = 0
-    """The samples of processes are outdated by so much, whatever they are asked for."""
+    """Age of the processes' samples, whatever the query."""
     processes: tuple[Proc, ...] = ()
     instances: tuple[Instance, ...] = ()
     wobble: dict[str, int] = field(default_factory=dict)
-    """Key of the scenario file (util, used, power in mW, temp, sm …) to how far it swings."""
+    """Keys of the scenario file (util, used, power in mW, temp, sm …) with their amplitudes."""
 
     def lines(self) -> list[str]:
         figures = {
@@ -139,7 +139,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A whole scenario; each method returns another one."""
+    """A complete scenario; each method returns a new one."""
 
     devices: tuple[Gpu, ...] = (Gpu(),)
     driver: str = "580.159.04"
@@ -161,21 +161,21 @@ class Scenario:
         hang: bool = False,
         crash: Crash | None = None,
     ) -> Scenario:
-        """Say how a function answers; of several rules that apply, the first decides.
+        """Set a function's answers; of several applicable rules, the first decides.
 
         Args:
-            function: C name, as ``nvmlDeviceGetPowerUsage`` or ``nvmlDeviceGetCount_v2``; ``*``
-                for all but init and shutdown.
+            function: C name, such as ``nvmlDeviceGetPowerUsage`` or ``nvmlDeviceGetCount_v2``;
+                ``*`` for all but init and shutdown.
             device: NVML index; ``None`` for all, and for functions about no device.
             code: NVML's return code.
-            value: What takes the figure's place, in NVML's unit.
-            after_calls: From the call after so many on, for each device.
-            until_calls: Up to that call.
-            after_s: Seconds since the library was loaded.
-            until_s: Likewise; ``None`` for ever.
-            sleep_s: Seconds that the call takes.
-            hang: The call never comes back.
-            crash: How the process ends in that call.
+            value: replaces the figure, in NVML's unit.
+            after_calls: number of calls, per device, before the rule applies.
+            until_calls: last call to which it applies.
+            after_s: seconds since the library was loaded.
+            until_s: end of the rule, likewise; ``None`` for no end.
+            sleep_s: seconds that the call takes.
+            hang: the call never returns.
+            crash: how the process ends in that call.
         """
         parts: dict[str, int | None] = {
             "device": device,
@@ -193,15 +193,15 @@ class Scenario:
         return replace(self, rules=(*self.rules, " ".join(["rule", function, *words])))
 
     def with_devices(self, *devices: Gpu) -> Scenario:
-        """The same with other devices."""
+        """Return the scenario with other devices."""
         return replace(self, devices=devices)
 
     def without_rules(self) -> Scenario:
-        """The same with every call working."""
+        """Return the scenario with every call working."""
         return replace(self, rules=())
 
     def text(self) -> str:
-        """What the C side reads."""
+        """Return the text that the C side reads."""
         return "\n".join(
             [
                 f"driver {_hex(self.driver)}",
@@ -214,14 +214,14 @@ class Scenario:
 
 
 def uuid(number: int) -> str:
-    """A UUID in NVML's form, another for each number."""
+    """Return a UUID in NVML's form, different for each number."""
     return f"GPU-{number:08x}-2222-3333-4444-555555555555"
 
 
 def uneven_box() -> Scenario:
-    """Eight H200s of which one is held back by its heat, one is full and two are idle."""
+    """Return eight H200s: one throttled by its temperature, one full, two idle."""
     loads = (
-        # Utilization in %, memory in GiB, degrees Celsius, watt, why the clocks are held back.
+        # Utilization in %, memory in GiB, degrees Celsius, watts, reason for throttling.
         (61, 20.7, 45, 310.0, 0x0),
         (95, 61.0, 70, 640.0, 0x0),
         (97, 62.0, 74, 698.0, 0x4),
@@ -249,7 +249,7 @@ def uneven_box() -> Scenario:
 
 
 def busy_box(devices: int = 8) -> Scenario:
-    """A box of H200s at work, of which nearly every figure changes each second."""
+    """Return a box of busy H200s with nearly every figure changing each second."""
     wobble = {"util": 35, "memutil": 20, "used": 9000 * MIB, "temp": 12, "power": 220_000, "sm": 90}
     return Scenario(
         devices=tuple(

@@ -1,6 +1,6 @@
 """The programs of :mod:`tests.oom.programs`: why each runs out of memory, and what helps.
 
-Each line that may be refused memory ends with ``# asks``, each that makes a leak larger with
+Each line that may run out of memory ends with ``# asks``, each that enlarges a leak with
 ``# leaks``.
 """
 
@@ -18,38 +18,38 @@ SMALLER_BATCH = "smaller batch"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One program and the truth about it."""
+    """One program with the correct diagnosis."""
 
     name: str
     cause: LeadingCause
     says: tuple[str, ...] = ()
-    """In the first line."""
+    """Text in the first line."""
     helps: tuple[str, ...] = ()
-    """One of these is in the first advice."""
+    """The first advice contains one of these."""
     never: tuple[str, ...] = (SMALLER_BATCH,)
-    """In no advice."""
+    """No advice contains any of these."""
     alone: tuple[LeadingCause, ...] = ()
-    """What a snapshot alone may take for the cause: it has neither the inventory nor the device's
-    total, the limit of the process or what others hold, which only an exception's text tells."""
+    """Causes that a snapshot alone may suggest: it lacks the inventory and the device's total, the
+    process's limit and other processes' memory, which only an exception's text has."""
 
     @property
     def path(self) -> Path:
         return FOLDER / f"{self.name}.py"
 
     def lines(self, mark: str) -> list[str]:
-        """The lines with a mark, as ``name.py:12``."""
+        """Return the lines with a mark, as ``name.py:12``."""
         text = self.path.read_text(encoding="utf-8").splitlines()
         marked = re.compile(rf"# .*\b{mark}\b")
         return [f"{self.name}.py:{at}" for at, line in enumerate(text, 1) if marked.search(line)]
 
 
 def leak(name: str, *says: str, helps: tuple[str, ...]) -> Program:
-    """A program that leaks."""
+    """Return a program that leaks."""
     return Program(name, "leak", ("Leak: ", *says), helps)
 
 
 def too_large(name: str) -> Program:
-    """A program that asks for more in one piece than the device has."""
+    """Return a program with a single request larger than the device."""
     helps = ("make the tensor smaller",)
     return Program(
         name, "larger than the device", helps=helps, alone=("larger than what was free",)

@@ -1,4 +1,4 @@
-"""The scripted NVML, for programs that are started with its environment."""
+"""Import the scripted NVML, for programs started with its environment."""
 
 from tests.nvml.fixtures import scripted_library, scripted_nvml
 

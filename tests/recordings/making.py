@@ -1,4 +1,4 @@
-"""Recordings made by hand: a session that ran one workload, and files of given lines."""
+"""Handmade recordings: a session that ran one workload, and files of given lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AT = 1_750_000_000.0
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """A clock that advances on request."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -32,7 +32,7 @@ class Clock:
 
 
 def script() -> list[tuple[float, AnyEvent]]:
-    """Seconds to wait, and what is said then."""
+    """Seconds to wait, and the events to send then."""
     run = messages.Run("run-1", "matmul", "cpu", {"n": 64, "dtype": "float32"}, {})
     return [
         (0.0, MonitorHello(1, 7)),
@@ -50,7 +50,7 @@ def recorded(
     *,
     simulated: bool = False,
 ) -> list[AnyEvent]:
-    """Record a script; the events of it."""
+    """Record a script, and return its events."""
     clock = Clock()
     recorder = Recorder(path, title=title, now=lambda: AT, elapsed=clock, simulated=simulated)
     told = script() if events is None else list(events)
@@ -62,7 +62,7 @@ def recorded(
 
 
 def refusal(read: Callable[[], object]) -> str | None:
-    """What a reader says of what it refuses; ``None`` where it takes it."""
+    """Return a reader's error; ``None`` if it accepts the file."""
     try:
         read()
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""Stands in for a runner: it answers each run at once with a time that is made up.
+"""A substitute for a runner: it answers each run at once with an invented time.
 
-Its first argument is the seconds of the median. Each process has an effect of its own.
+Its first argument is the median in seconds. Each process has a random effect of its own.
 """
 
 from __future__ import annotations

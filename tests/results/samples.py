@@ -1,4 +1,4 @@
-"""Results as a runner would send them, made up for the tests of the store."""
+"""Results in a runner's form, invented for the tests of the store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FACTS = {
 BEGAN = 1_000_000_000.0
 """Unix time, in 2001."""
 HOUR = 3600
-"""Seconds; runs so far apart are of two sessions."""
+"""Seconds; runs so far apart belong to two sessions."""
 
 
 def timing(blocks: Sequence[float], at: float = BEGAN) -> Timing:
@@ -80,7 +80,7 @@ def kept(
     process: str = "",
     seen: Conditions | None = None,
 ) -> StoredResult:
-    """A run that ended ``number`` seconds after :data:`BEGAN`."""
+    """Return a run that ended ``number`` seconds after :data:`BEGAN`."""
     at = BEGAN + number
     blocks = [median * factor for factor in (0.99, 1.0, 1.0, 1.0, 1.0, 1.0, 1.01)]
     used: dict[str, Setting] = {"n": 4096} if parameters is None else parameters

@@ -1,4 +1,4 @@
-"""Writes one record after the other into a store and says each once it is written; never ends."""
+"""Write one record after the other into a store, printing each after it is written; never end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole app over a session that starts nothing."""
+"""The whole app over a session that starts no processes."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from tui.watch.screens.tab import RunSession
 assert tab_screens.FACTORIES, "imported here, so that no test waits for the thread that imports it"
 POLL_S = 0.005
 ROUNDS = 4000
-"""How often a condition is asked for before a test gives it up: far above any real wait."""
+"""Checks of a condition before a test gives up: far above any real wait."""
 
 
 class PromptApp(WorkbenchApp):
-    """The workbench, drawn at once where another tab is opened.
+    """The workbench, which draws another tab at once.
 
-    The framework holds the drawing back for 50 ms then, to hide the transition from an eye.
+    The framework would delay the drawing by 50 ms, to hide the transition from the eye.
     """
 
     scripted_runs: ScriptedRuns | None = None
 
     def create_run_session(self) -> RunSession:
-        """A scripted one: what runs this user has kept is not looked at."""
+        """Return a scripted session, so that the user's stored runs stay unread."""
         self.scripted_runs = self.scripted_runs or ScriptedRuns()
         return self.scripted_runs
 
     def delay_update(self, delay: float = 0.05) -> None:
-        """Hold nothing back."""
+        """Disable the delay."""
 
 
 @dataclass
 class Running:
-    """The app on a screen of a given size, and what it was asked for."""
+    """The app on a screen of a given size, and its requests."""
 
     app: WorkbenchApp
     session: FakeSession
@@ -61,13 +61,13 @@ class Running:
 
     @property
     def workbench(self) -> WorkbenchScreen:
-        """The workbench, where it is what is looked at."""
+        """Return the workbench, if it is the current screen."""
         assert isinstance(self.app.front, WorkbenchScreen)
         return self.app.front
 
     @property
     def pane(self) -> str | None:
-        """The pane that keys go to."""
+        """Return the pane with the keyboard focus."""
         return self.workbench.focused_pane
 
     @property
@@ -75,14 +75,14 @@ class Running:
         return self.session.asked
 
     def row(self, words: str) -> str:
-        """The first row below the header with the words in it."""
+        """Return the first row below the header that contains the words."""
         return next((row for row in self.rows[1:] if words in row), "")
 
     async def press(self, *keys: str) -> None:
         await press(self.pilot, *keys)
 
     async def tell(self, *events: AnyEvent) -> None:
-        """Events from the children, drawn."""
+        """Apply events from the children, and draw."""
         self.session.tell(*events)
         self.app.draw_now()
         await self.settle()
@@ -92,7 +92,7 @@ class Running:
         await settle(self.pilot)
 
     async def resize(self, width: int, height: int) -> None:
-        """Give the terminal another size."""
+        """Change the terminal's size."""
         await self.pilot.resize_terminal(width, height)
         await self.settle()
 
@@ -116,7 +116,7 @@ async def running(
     session = FakeSession(make_store(kind, *events))
     app = PromptApp(session, readonly=readonly, clock=now)
     app.scripted_runs = runs
-    # Whatever terminal the tests are started on.
+    # Independent of the terminal that runs the tests.
     app.console = Console(color_system="truecolor", file=StringIO(), force_terminal=True)
     async with app.run_test(size=size, notifications=True) as pilot:
         found = Running(app, session, pilot)

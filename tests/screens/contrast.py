@@ -1,4 +1,4 @@
-"""WCAG 2.2's contrast ratio of text as it is drawn, in palettes that terminals really have."""
+"""WCAG 2.2's contrast ratio of drawn text, in the palettes of real terminals."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.screens.helpers import screen_strips
 LEAST = 4.5
 """WCAG 2.2, success criterion 1.4.3, for text of ordinary size."""
 FAINT = 0.5
-"""What a terminal leaves of a faint colour, at the least: xterm.js a half, xterm two thirds."""
+"""Least share of a faint color that terminals draw: xterm.js a half, xterm two thirds."""
 Triplet = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """A terminal's colours: the default pair, and the sixteen."""
+    """A terminal's colors: the default pair, and the sixteen."""
 
     foreground: Triplet
     background: Triplet
@@ -41,12 +41,12 @@ XTERM = _sixteen(
     "000000 cd0000 00cd00 cdcd00 0000ee cd00cd 00cdcd e5e5e5 "
     "7f7f7f ff0000 00ff00 ffff00 5c5cff ff00ff 00ffff ffffff"
 )
-"""XTerm-col.ad of xterm."""
+"""Colors from xterm's XTerm-col.ad."""
 LINUX = _sixteen(
     "000000 aa0000 00aa00 aa5500 0000aa aa00aa 00aaaa aaaaaa "
     "555555 ff5555 55ff55 ffff55 5555ff ff55ff 55ffff ffffff"
 )
-"""VGA's, as drivers/tty/vt/vt.c of Linux has them."""
+"""VGA's colors, from Linux's drivers/tty/vt/vt.c."""
 CODE_DARK = _sixteen(
     "000000 cd3131 0dbc79 e5e510 2472c8 bc3fbc 11a8cd e5e5e5 "
     "666666 f14c4c 23d18b f5f543 3b8eea d670d6 29b8db e5e5e5"
@@ -55,7 +55,7 @@ CODE_LIGHT = _sixteen(
     "000000 cd3131 00bc00 949800 0451a5 bc05bc 0598bc 555555 "
     "666666 cd3131 14ce14 b5ba00 0451a5 bc05bc 0598bc a5a5a5"
 )
-"""terminalColorRegistry.ts of VS Code."""
+"""Colors from VS Code's terminalColorRegistry.ts."""
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
 DARK = {
     "xterm": Palette((229, 229, 229), BLACK, XTERM),
@@ -75,13 +75,13 @@ def _linear(channel: int) -> float:
 
 
 def luminance(color: Triplet) -> float:
-    """Relative luminance by WCAG 2.2."""
+    """Return the relative luminance by WCAG 2.2."""
     red, green, blue = (_linear(channel) for channel in color)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def ratio(one: Triplet, other: Triplet) -> float:
-    """Contrast of two colours: 1 for equal ones, 21 for black on white."""
+    """Return the contrast of two colors: 1 for equal ones, 21 for black on white."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
@@ -96,7 +96,7 @@ def _shown(color: Color | None, palette: Palette, default: Triplet) -> Triplet:
 
 
 def contrast(style: Style, palette: Palette) -> float:
-    """The contrast of text in a style, in a terminal with these colours."""
+    """Return the contrast of text in a style, in a terminal with these colors."""
     front = _shown(style.color, palette, palette.foreground)
     back = _shown(style.bgcolor, palette, palette.background)
     if style.reverse:
@@ -108,7 +108,7 @@ def contrast(style: Style, palette: Palette) -> float:
 
 
 def texts(app: App[Any]) -> Iterator[tuple[str, Style]]:
-    """What of the screen is text, with how it is drawn: bars and rules are no text."""
+    """Yield the screen's text with its style; bars and rules are not text."""
     for strip in screen_strips(app):
         for segment in strip:
             if any(character.isalnum() for character in segment.text):

@@ -1,7 +1,7 @@
-"""Keys for an app under test, and the wait until it has answered: no seconds are waited for.
+"""Press keys in an app under test, and wait for its response without sleeping.
 
-``Pilot.press`` sleeps until the process has used little CPU for 20 ms, twice for each key. What an
-app does about a key is done when no message waits anywhere, and that can be asked for.
+``Pilot.press`` sleeps until the process has used little CPU for 20 ms, twice for each key. Here a
+response is complete when every message queue is empty, which can be checked.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
 QUIET_ROUNDS = 2
-"""A message may just have been taken out of its queue when the queues are looked at."""
+"""A message may be between its queue and its handler when the queues are checked."""
 MOST_ROUNDS = 500
 
 
 async def settle(pilot: Pilot[Any]) -> None:
-    """Wait until every message that was posted has been handled, and what follows from it drawn.
+    """Wait until every posted message has been handled, and its effects drawn.
 
-    A scrolling is an animation, even where it takes no time, and is waited for.
+    Scrolling is an animation, even of zero duration, so this waits for it too.
 
-    Timers and workers are not waited for: what they bring about is a condition to wait for.
+    Timers and workers do not count: tests wait for their effects with a condition.
     """
     quiet = 0
     for _ in range(MOST_ROUNDS):
-        # Until all that waits has been handled; then what has changed is laid out and drawn.
+        # Until all pending messages are handled; then changes are laid out and drawn.
         await pilot.pause(0)
         await pilot.app.animator.wait_until_complete()
         quiet = 0 if any(pump.message_queue_size for pump in _pumps(pilot.app)) else quiet + 1
@@ -46,10 +46,10 @@ def _pumps(app: App[Any]) -> Iterator[MessagePump]:
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
-    """Press keys, each when all that went before has been handled.
+    """Press keys, each after the handling of all earlier ones.
 
     Args:
-        pilot: that of the app.
+        pilot: the app's pilot.
         keys: names as in a binding, or single characters.
     """
     await settle(pilot)
@@ -59,7 +59,7 @@ async def press(pilot: Pilot[Any], *keys: str) -> None:
 
 
 def key_event(key: str) -> events.Key:
-    """What a terminal sends for a key, by its name or by its character."""
+    """Return a terminal's input for a key, by its name or by its character."""
     if len(key) > 1:
         return events.Key(key, key_to_character(REPLACED_KEYS.get(key, key)))
     if key.isalnum():

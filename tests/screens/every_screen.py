@@ -1,6 +1,6 @@
-"""Every screen with something on it: eight GPUs of different loads, results of all kinds.
+"""Every screen with content: eight GPUs of different loads, results of all kinds.
 
-``docs/pictures.py --all FOLDER`` draws them. Figures are made up, times are those of
+``docs/pictures.py --all FOLDER`` draws them. The figures are invented, times are relative to
 :data:`tests.screens.helpers.NOW`.
 """
 
@@ -74,29 +74,29 @@ LOADS: tuple[tuple[float, float, float, float, tuple[str, ...]], ...] = (
     (0, 0.004, 30, 73, ("idle",)),
     (15, 138.9, 52, 220, ()),
 )
-"""Of each GPU utilization in %, memory in GiB, temperature in °C, power in W, why it is slow."""
+"""For each GPU: utilization in %, memory in GiB, temperature in °C, power in W, throttle reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One screen, and how one gets there."""
+    """One screen, and the steps to reach it."""
 
     events: tuple[AnyEvent, ...]
     keys: tuple[str, ...] = ()
     workload: str = ""
-    """That the cursor is on."""
+    """The row under the cursor."""
     snapshot: Path | None = None
     kept: tuple[StoredResult, ...] = ()
-    """What is in the store of results."""
+    """Contents of the store of results."""
     watched: WatchedRun | None = None
-    """That is open in the watch tab; the runs that are kept stand there without one."""
+    """The run open in the watch tab; without one, the tab shows the stored runs."""
 
 
 # ---- devices ----
 
 
 def device(index: int, seconds: float, busy: bool = True) -> Device:
-    """One of the eight, as it is so many seconds after an arbitrary moment."""
+    """Return one of the eight GPUs, some seconds after an arbitrary moment."""
     percent, used_gib, celsius, watt, slowed = LOADS[index if busy else 5]
     wave = math.sin(seconds / 9 + index) if percent else 0.0
     total, reserved = int(139.8 * GIB), int(0.6 * GIB)
@@ -142,7 +142,7 @@ def _processes(index: int) -> Iterator[GpuProcess]:
 
 
 def samples(busy: bool = True, seconds: int = PAST_S) -> tuple[Sample, ...]:
-    """The last minutes of all eight; for a while nothing was heard of them."""
+    """Return the last minutes of all eight, with a gap without samples."""
     return tuple(
         sample(*(device(index, at, busy) for index in range(GPUS)), at=NOW - seconds + at + 1)
         for at in range(seconds)
@@ -154,7 +154,7 @@ def samples(busy: bool = True, seconds: int = PAST_S) -> tuple[Sample, ...]:
 
 
 def catalogue() -> tuple[WorkloadInfo, ...]:
-    """The workloads that the program comes with, as the demo's recording tells them."""
+    """Return the program's own workloads, from the demo's recording."""
     for line in lines.read_events(RECORDINGS / DEMO):
         event = decode_event(line) if line.speaker == "runner" else None
         if isinstance(event, messages.Hello):
@@ -166,13 +166,13 @@ CATALOGUE = catalogue()
 
 
 def defaults(workload: str) -> dict[str, Setting]:
-    """Its parameters where nobody has set them."""
+    """Return its parameters at their defaults."""
     info = next(info for info in CATALOGUE if info.name == workload)
     return {each.name: each.default for each in info.parameters}
 
 
 def ran(workload: str, on: str, seconds: float, **changes: object) -> tuple[AnyEvent, ...]:
-    """A run and its result."""
+    """Return a run and its result."""
     number = f"{workload} {on} {changes.get('parameters', '')}"
     fields = {"id": number, "parameters": defaults(workload), **changes}
     done: RunResult = result(workload, on, seconds, **fields)
@@ -181,7 +181,7 @@ def ran(workload: str, on: str, seconds: float, **changes: object) -> tuple[AnyE
 
 
 def product(n: int, on: str) -> tuple[AnyEvent, ...]:
-    """A float32 product of n x n matrices, with a GPU that needs 8 µs to begin."""
+    """Return a float32 product of n x n matrices, on a GPU with a launch time of 8 µs."""
     flop, byte = 2 * n**3, 12 * n**2
     gpu = on != "cpu"
     peak, best = (67e12, 51e12) if gpu else (1.9e12, 1.3e12)
@@ -200,7 +200,7 @@ def product(n: int, on: str) -> tuple[AnyEvent, ...]:
 
 
 def sweep() -> tuple[AnyEvent, ...]:
-    """``matmul`` over n on the CPU and the first GPU, which overtakes."""
+    """Return ``matmul`` over n on the CPU and on the first GPU, which becomes faster."""
     sizes = [2**power for power in range(4, 14)]
     points = tuple({**defaults("matmul"), "n": n} for n in sizes)
     runs = chain.from_iterable(product(n, on) for on in ("cpu", "cuda:0") for n in sizes)
@@ -208,7 +208,7 @@ def sweep() -> tuple[AnyEvent, ...]:
 
 
 def results() -> tuple[AnyEvent, ...]:
-    """Runs that went well, failed, wait and go on; a comparison."""
+    """Return runs that succeeded, failed, wait and continue, and a comparison."""
     mlp = "mlp_training"
     oom = "CUDA out of memory: asked for 2.1 GiB, 0.4 GiB free"
     no_rates = Rates(None, None, None)
@@ -241,7 +241,7 @@ KEPT = ("transfer", "placement", "matmul", "tf32", "conv2d", "mlp_training", "at
 
 
 def kept_results() -> tuple[StoredResult, ...]:
-    """Five sessions under one driver, five under the next, in which some are faster or slower."""
+    """Return five sessions under one driver, and five under the next with changed times."""
     rng = random.Random(7)
     found = []
     for session, (place, workload) in itertools.product(range(10), enumerate(KEPT)):
@@ -266,7 +266,7 @@ def kept_results() -> tuple[StoredResult, ...]:
 
 
 def earlier_results() -> EarlierRead:
-    """The newest of them, as the workbench shows it."""
+    """Return the newest of them, as the workbench shows it."""
     newest = {one.record.workload: one for one in kept_results()}
     return EarlierRead(
         NOW,
@@ -288,7 +288,7 @@ def earlier_results() -> EarlierRead:
 
 
 def started(*now: Sample) -> tuple[AnyEvent, ...]:
-    """A runner that is ready, after samples of the devices."""
+    """Return a ready runner's store, after samples of the devices."""
     gpus = len(now[-1].devices)
     return (
         *now,
@@ -309,7 +309,7 @@ NO_TORCH = messages.Unusable(
 
 
 def scenes() -> dict[str, Scene]:
-    """All of them by name."""
+    """Return all screens by name."""
     idle = started(*samples(busy=False))
     busy = (*started(*samples()), *results())
     swept = (*started(*samples()), *results(), *sweep())

@@ -1,4 +1,4 @@
-"""A session that starts nothing: it feeds a store by hand and remembers what it was asked for."""
+"""A session without processes: it fills a store by hand and records its requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workloads.protocol.results import Setting
 
 
 class FakeSession(Recorder):
-    """Remembers every request, and takes into its store what the real one would at once."""
+    """Records every request, and updates its store with the immediate effects of the real one."""
 
     def __init__(self, state: WorkbenchState) -> None:
         super().__init__()
@@ -25,10 +25,10 @@ class FakeSession(Recorder):
         self.stopped = False
 
     def watch(self) -> None:
-        """There is no monitor."""
+        """Do nothing: there is no monitor."""
 
     async def looked(self, patience: float = 0.0) -> None:
-        """Nothing is waited for."""
+        """Return at once."""
 
     async def start(self) -> None:
         self.started = True
@@ -37,13 +37,13 @@ class FakeSession(Recorder):
         self.stopped = True
 
     def on_error(self, handler: Callable[[BaseException], None]) -> None:
-        """Nothing of it can fail."""
+        """Do nothing: it cannot fail."""
 
     def tell(self, *events: AnyEvent) -> None:
         for event in events:
             self.state.publish(event)
 
-    # ---- what changes the store without a child ----
+    # ---- changes of the store without a child ----
 
     def select_device(self, key: str) -> None:
         super().select_device(key)

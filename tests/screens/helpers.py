@@ -1,6 +1,6 @@
-"""What tests of screens share: a store full of realistic samples, a recorder, one pane on a screen.
+"""Helpers for tests of screens: a store of realistic samples, a recorder, one pane on a screen.
 
-Times are frozen: every sample is taken at :data:`NOW`, and :func:`clock` says that it is now.
+Times are frozen: every sample has the time :data:`NOW`, and :func:`clock` returns it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NO_DRIVER = (
     "start it with --gpus all"
 )
 HOSTILE = "[/x] [cuda:0] aten::conv[NHWC] [red]"
-"""Text that markup would eat or die of."""
+"""Text that a markup parser would swallow or fail on."""
 
 Kind = Literal["empty", "no gpu", "one gpu", "two gpus"]
 
@@ -65,7 +65,7 @@ def uuid(index: int) -> str:
     return f"GPU-{index:08d}-aaaa-bbbb-cccc-{index:012d}"
 
 
-# ---- what the monitor says ---------------------------------------------------------------------
+# ---- the monitor's messages --------------------------------------------------------------------
 
 
 def gpu_process(
@@ -84,7 +84,7 @@ def gpu_process(
 
 
 def gpu(index: int = 0, **changes: object) -> Device:
-    """One H200: busy with the worker and one stranger where it is the first, else idle."""
+    """Return one H200: the first is busy with the worker and a foreign process, others are idle."""
     busy = index == 0
     reserved = int(0.6 * GIB)
     total = int(139.8 * GIB)
@@ -139,7 +139,7 @@ def sample(*devices: Device, at: float = NOW, **changes: object) -> Sample:
     return Sample(**values)  # type: ignore[arg-type]
 
 
-# ---- what the runner says ----------------------------------------------------------------------
+# ---- the runner's messages ---------------------------------------------------------------------
 
 CUDNN_FLAGS = (
     FlagInfo("cudnn.enabled", "enabled", "use cuDNN at all", ("cuda",), False, True, None),
@@ -240,7 +240,7 @@ def hello(*workloads: WorkloadInfo) -> messages.Hello:
 
 
 def torch_memory(device: str = "cuda:0", **changes: object) -> messages.TorchMemory:
-    """The worker's allocator, in step with the figures of :func:`gpu`."""
+    """Return the worker's allocator, consistent with the figures of :func:`gpu`."""
     values: dict[str, object] = {
         "device": device,
         "pid": WORKER,
@@ -275,10 +275,10 @@ def host_heap(**changes: object) -> messages.HostHeap:
 
 
 def make_store(kind: Kind = "one gpu", *more: AnyEvent) -> WorkbenchState:
-    """A store that has heard of everything once.
+    """Return a store after one event of each kind.
 
     Args:
-        kind: ``empty`` has heard of nothing; ``no gpu`` has neither driver nor GPU.
+        kind: ``empty`` for no events; ``no gpu`` for neither driver nor GPU.
         more: further events, applied last.
     """
     state = WorkbenchState()
@@ -305,12 +305,12 @@ def feed(state: WorkbenchState, *events: AnyEvent) -> None:
         state.publish(event)
 
 
-# ---- a recorder for what a pane asks for -------------------------------------------------------
+# ---- a recorder of a pane's requests -----------------------------------------------------------
 
 
 @dataclass
 class Recorder:
-    """Actions that do nothing but remember; ``select_device`` may also tell a store."""
+    """Actions that only record; ``select_device`` may also update a store."""
 
     asked: list[tuple[object, ...]] = field(default_factory=list)
     torch_is_looked_at: bool = False
@@ -368,26 +368,26 @@ class Recorder:
 
 
 def screen_strips(app: App[Any]) -> list[Strip]:
-    """What the screen shows, a row each.
+    """Return the screen's rows.
 
-    The compositor has no public name; this is the one place that uses it.
+    The compositor has no public name; only this function uses it.
     """
     return app.screen._compositor.render_strips()
 
 
 def screen_text(app: App[Any]) -> list[str]:
-    """What the screen shows, one plain string a row, trailing blanks removed."""
+    """Return the screen's text, one plain string per row, without trailing blanks."""
     return ["".join(segment.text for segment in strip).rstrip() for strip in screen_strips(app)]
 
 
 def stylesheets() -> list[str | Path]:
-    """Every stylesheet of the program, as the program itself collects them."""
+    """Return every stylesheet of the program, as the program itself collects them."""
     root = Path(__file__).resolve().parents[2] / "tui"
     return [*sorted(root.rglob("*.tcss"))]
 
 
 class PaneApp(App[None]):
-    """One pane that fills the screen, or its own natural height."""
+    """One pane that fills the screen, or has its own natural height."""
 
     def __init__(self, make: Callable[[], Pane], sheets: Sequence[str | Path] = ()) -> None:
         super().__init__(css_path=list(sheets))
@@ -402,7 +402,7 @@ class PaneApp(App[None]):
         return self.query_one(Pane)
 
     def tell(self, state: WorkbenchState, *events: AnyEvent) -> None:
-        """Feed the store and tell the pane, as the program does."""
+        """Update the store and notify the pane, like the program."""
         changed: frozenset[object] = frozenset()
         for event in events:
             changed |= state.publish(event)

@@ -1,23 +1,24 @@
-"""What is put into a watched process, by a folder in ``PYTHONPATH``. Standard library, Python 3.8.
+"""The agent in a watched process, loaded through a folder in ``PYTHONPATH``.
 
-In the process it is the package ``gpu_workbench_agent``, found by its place: none of this program
-is importable there. The names of the variables that it reads, and what it calls its process:
+It needs only the standard library of Python 3.8. In the process it is the package
+``gpu_workbench_agent``, found by its location: nothing else of this program is importable there.
+This module defines the variables that it reads, and its identity of a process:
 """
 
 import os
 
 RUN = "GPU_WORKBENCH_RUN"
-"""The folder in which it leaves what it has to tell. Without it there is no agent."""
+"""The folder for the agent's files. Without it no agent starts."""
 RECORD = "GPU_WORKBENCH_RECORD"
-"""Entries of torch's memory history that are kept from the first CUDA call on."""
+"""Size of torch's memory history, in entries, from the first CUDA call on."""
 ENTRIES = 100_000
 
 
 def identity(pid: object = "self") -> str:
-    """Machine, pid and the kernel's start time of a process: no other has the same.
+    """Return machine, pid and kernel start time of a process, a unique combination.
 
     Raises:
-        OSError: there is no such process.
+        OSError: no such process exists.
     """
     with open("/proc/%s/stat" % pid, "rb") as file:
         text = file.read()
@@ -26,20 +27,20 @@ def identity(pid: object = "self") -> str:
 
 
 MOST_PROGRAMS = 1000
-"""That a process executes one after the other and that have a file each."""
+"""Programs that a process executes one after the other and that get a file each."""
 
 
 def claim_program(run: str, process: str) -> int:
-    """Claim this program's number among those that its process executes, by creating its file.
+    """Claim this program's number among those of its process, by creating its file.
 
-    A process that executes another program keeps its pid and its start.
+    A process that executes another program keeps its pid and its start time.
 
     Args:
-        run: the folder of the run.
-        process: its identity.
+        run: the run's folder.
+        process: the process's identity.
 
     Returns:
-        1 for the first; also where no file can be made.
+        1 for the first program, and where no file can be created.
     """
     try:
         os.makedirs(run, mode=0o700, exist_ok=True)
@@ -56,5 +57,5 @@ def claim_program(run: str, process: str) -> int:
 
 
 def program_name(process: str, number: int) -> str:
-    """Return the name of one of the programs of a process, which its files begin with."""
+    """Return the file name prefix of one of a process's programs."""
     return process if number == 1 else "%s.%d" % (process, number)

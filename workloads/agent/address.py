@@ -1,4 +1,4 @@
-"""What both ends of a watched process's socket know: where it is, and who the other end is."""
+"""Shared by both ends of a watched process's socket: its address, and the peer's identity."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def place() -> str:
 
 
 def open_socket_folder(path: str) -> int:
-    """Open the folder, which has to be this user's alone.
+    """Open the folder, which must belong to this user alone.
 
     Raises:
-        OSError: it is not, or is a link.
+        OSError: the folder is accessible to others, or is a link.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     facts = os.fstat(descriptor)
@@ -35,6 +35,6 @@ def open_socket_folder(path: str) -> int:
 
 
 def read_peer(connection: socket.socket) -> tuple[int, int]:
-    """Pid and user of the other end."""
+    """Return pid and user of the other end."""
     told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return struct.unpack("3i", told)[:2]

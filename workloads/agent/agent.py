@@ -1,8 +1,8 @@
-"""What a watched process does for the watch: it counts steps, and keeps what an OOM leaves.
+"""The agent's work in a watched process: it counts steps, and records OOMs.
 
-Nothing here may change the run. Every error is caught and written to the run's folder; nothing is
-put in the place of something of torch's or of the program's; peaks are not reset. An interrupt of
-the user's is no error and goes on its way.
+Nothing here may change the run. Every error is caught and written to the run's folder; the agent
+replaces nothing of torch's or the program's, and does not reset peaks. A user's interrupt is no
+error and passes through.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from . import ENTRIES, claim_program, identity, program_name
 from .steps import StepCounter
 
 FIRST = 3
-"""OOMs whose snapshots are kept; of the later ones, the newest's is."""
+"""First OOMs, whose snapshots stay; of the later ones, only the newest snapshot stays."""
 SHARE = 20
-"""After the first ones a snapshot is taken where none was for this many times its duration."""
+"""Later snapshots are taken after a pause of at least this many times the last one's duration."""
 LONGEST_S = 60.0
 LEAST_FREE = 256 << 20
-"""Bytes of the disk that are left to the program."""
+"""Bytes of disk space reserved for the program."""
 MOST_TOLD = 1000
-"""OOMs that have a line of their own."""
+"""Most OOMs with a line of their own."""
 KEY = "gpu_workbench"
-"""Under which a snapshot has the OOM's facts and the inventory."""
+"""A snapshot's key for the OOM's facts and the inventory."""
 FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
-"""Of the agent: its own frames are left out of stacks."""
+"""The agent's folder; stacks omit frames from it."""
 _MOST_SAMPLES = 64
 _SAMPLING_SHARE = 100
-"""A sample is due when so many times the last one's duration has passed."""
+"""A sample is due after this many times the last one's duration."""
 _LONGEST_TEXT = 8000
 _MOST_FRAMES = 64
 _MOST_RAISED = 16
 _MOST_DEVICES = 64
 DRIVER_OOM = "CUDA error: out of memory"
-"""How torch begins the text of ``cudaErrorMemoryAllocation``, where its allocator raises no
+"""The beginning of torch's text for ``cudaErrorMemoryAllocation``, where its allocator raises no
 ``OutOfMemoryError``: https://github.com/pytorch/pytorch/blob/main/c10/cuda/CUDAException.cpp"""
 _CHECK = 16 << 20
 
 
 class GivenUpError(Exception):
-    """A snapshot that is not written to its end, and why."""
+    """An incomplete snapshot that was given up, with the reason."""
 
 
 class _Writer:
-    """A file that is given up where it takes too long or too much of the disk."""
+    """A file that is given up if it takes too long or too much disk space."""
 
     def __init__(self, descriptor: int, deadline: float) -> None:
         self._descriptor = descriptor
@@ -62,7 +62,7 @@ class _Writer:
         self._until_check = 0
 
     def write(self, data: Any) -> int:
-        """Write data as pickle asks; raise if it takes too long or too much of the disk."""
+        """Write data as pickle requires; raise if it takes too long or too much disk space."""
         if time.monotonic() > self._deadline:
             raise GivenUpError("it took longer than %d s" % LONGEST_S)
         view = memoryview(data).cast("B")
@@ -79,7 +79,7 @@ class _Writer:
 
 
 class Agent:
-    """One for each process that uses CUDA; its methods may be called by any thread."""
+    """The agent of a process that uses CUDA; any thread may call its methods."""
 
     def __init__(self, torch: Any, run: str) -> None:
         self.torch = torch
@@ -88,21 +88,21 @@ class Agent:
         self.program = claim_program(run, self.process)
         self.identity = program_name(self.process, self.program)
         self.alive = True
-        """Not in a fork of the process."""
+        """``False`` in a fork of the process."""
         self._counter: StepCounter | None = StepCounter(torch)
         self.steps = 0
-        """Iterations, by the optimizer with the most parameters."""
+        """Iterations, counted by the optimizer with the most parameter elements."""
         self.ooms = 0
         self.snapshots = 0
-        """Those that were asked for."""
+        """Number of requested snapshots."""
         self.recording = False
         self.entries = 0
-        """Of the history that this agent has switched on; 0 where it never has."""
+        """Entries of the history that this agent has switched on; 0 if it never has."""
         self.at_next_step = False
         self.waiting: list[Callable[[], None]] = []
-        """What the next step is to carry out."""
+        """Requests that the next step carries out."""
         self._open: int | None = None
-        """The newest OOM, until the program has gone on."""
+        """The newest OOM, until the program has continued."""
         self._open_thread = 0
         self._lock = threading.Lock()
         self._busy: int | None = None
@@ -113,16 +113,16 @@ class Agent:
         self._sample_at = 0.0
         self._newest = ""
 
-    # ---- what is left in the run's folder ----
+    # ---- files in the run's folder ----
 
     def _file(self, name: str, flags: int) -> int:
-        """Open a file in the run's folder for writing; the folder is made where it has gone."""
+        """Open a file in the run's folder for writing; create the folder if it is gone."""
         _make_private(self.run)
         flags |= os.O_WRONLY | os.O_CREAT
         return os.open(os.path.join(self.run, name), flags, 0o600)
 
     def tell(self, event: str, **facts: Any) -> None:
-        """Append a line to this process's file; where that cannot be, there is nobody to tell."""
+        """Append a line to this process's file; ignore failures, which nobody could read."""
         line = json.dumps(dict(event=event, at=time.time(), **facts)) + "\n"
         try:
             with FileIO(self._file(self.identity + ".jsonl", os.O_APPEND), "a") as file:
@@ -131,28 +131,28 @@ class Agent:
             pass
 
     def run_guarded(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Do something of which an error is told and no more."""
+        """Call a function; an error is reported and has no other effect."""
         try:
             work(*arguments)
         except Exception as error:
             self.tell("trouble", doing=work.__name__, text=_in_words(error))
 
     def dump(self, name: str, oom: dict[str, Any] | None = None) -> None:
-        """Write a snapshot, whole or not at all.
+        """Write a snapshot, completely or not at all.
 
         Args:
-            name: of the file in the run's folder.
-            oom: the event that ends the trace of its device, where torch has recorded none.
+            name: the file's name in the run's folder.
+            oom: the event to end its device's trace with, where torch has recorded none.
 
         Raises:
-            OSError: it cannot be written.
-            GivenUpError: it would take too much.
+            OSError: the file cannot be written.
+            GivenUpError: it would take too long or too much disk space.
         """
         began = time.monotonic()
         path = os.path.join(self.run, name)
         descriptor = self._file(name + ".part", os.O_TRUNC)
         collects = gc.isenabled()
-        # Collecting would go through the snapshot again and again, and run what is not ours.
+        # Garbage collection would visit the snapshot repeatedly, and run foreign code.
         gc.disable()
         try:
             snapshot = self.torch.cuda.memory._snapshot()
@@ -191,21 +191,21 @@ class Agent:
             self.carry_out()
 
     def _sample(self) -> None:
-        """Note what is allocated after this step, in at most a hundredth of the program's time."""
+        """Record the allocated bytes after this step, in at most 1 % of the program's time."""
         began = time.monotonic()
-        # Where the next lines raise there is no other sample: one trouble is told, not each step's.
+        # If the next lines raise, no sample is recorded: one error is reported, not one per step.
         self._sample_at = float("inf")
         cuda = self.torch.cuda
         device = cuda.current_device()
         self._samples.append((device, self.steps, cuda.memory_allocated(device)))
         if len(self._samples) > _MOST_SAMPLES:
-            # Every second one goes, the newest stays.
+            # Drop every second sample, but not the newest.
             del self._samples[-2::-2]
         now = time.monotonic()
         self._sample_at = now + _SAMPLING_SHARE * (now - began)
 
     def carry_out(self) -> None:
-        """Run the waiting requests, on the training thread or between bytecodes of the main one."""
+        """Run pending requests, on the training thread or between the main thread's bytecodes."""
         while self.waiting:
             try:
                 work = self.waiting.pop(0)
@@ -221,7 +221,7 @@ class Agent:
     # ---- out of memory ----
 
     def out_of_memory(self, device: int, asked: int, limit: int, free: int) -> None:
-        """Record an OOM; torch calls this before it raises one, in the thread that has asked."""
+        """Record an OOM; torch calls this before raising it, in the requesting thread."""
         if self.alive and self._busy != threading.get_ident():
             told = dict(device=device, asked=asked, limit=limit, free=free)
             self.run_guarded(self._out_of_memory, told, time.time())
@@ -257,7 +257,7 @@ class Agent:
             self._lock.release()
 
     def _held(self, device: int) -> dict[str, int | None]:
-        """Return what torch's allocator counts on a device, without a CUDA call."""
+        """Return the counters of torch's allocator for a device, without a CUDA call."""
         stats = self.torch.cuda.memory_stats(device)
         return dict(
             allocated=stats.get("allocated_bytes.all.current", 0),
@@ -266,10 +266,10 @@ class Agent:
         )
 
     def _record_driver_oom(self, error: BaseException) -> None:
-        """Note an OOM that torch's observer is not called for, by the exception that tells of it.
+        """Record an OOM from its exception, where torch does not call its observer.
 
-        The driver did not even tell torch how much memory is free, and what was asked for is in no
-        text: both stay ``None``. No CUDA call is made.
+        Not even torch knows the free memory then, and no text contains the requested size: both
+        stay ``None``. This makes no CUDA call.
         """
         self.ooms += 1
         device = self._find_retrying_device()
@@ -283,9 +283,9 @@ class Agent:
         self.tell("oom", oom=self.ooms, frames=frames, **told)
 
     def _find_retrying_device(self) -> int:
-        """Return the device whose allocator has flushed its cache in vain most often.
+        """Return the device whose allocator has most often flushed its cache in vain.
 
-        Before torch passes the driver's error on, it counts a retry and no OOM. Asking for the
+        Before torch passes on the driver's error, it counts a retry and no OOM. A query for the
         current device would be a CUDA call.
         """
         ranked = []
@@ -299,9 +299,9 @@ class Agent:
         return min(ranked)[2] if ranked else 0
 
     def _inventory(self, number: int, device: int, allocated: int) -> dict[str, Any] | None:
-        """Return what Python knows of the device's memory, and write it as a line of its own."""
+        """Return Python's inventory of the device's memory, and write it as a separate line."""
         try:
-            # A process that never runs out loads nothing of it.
+            # A process that never runs out of memory never loads it.
             from .inventory import take_inventory
 
             found = take_inventory(self.torch, device, allocated, FOLDER)
@@ -330,27 +330,27 @@ class Agent:
     # ---- on demand ----
 
     def write_requested_snapshot(self) -> None:
-        """Write a snapshot that was asked for."""
+        """Write a requested snapshot."""
         self.snapshots += 1
         name = "snapshot-%s-%d.pickle" % (self.identity, self.snapshots)
         self.dump(name)
         self.tell("snapshot", oom=None, name=name, step=self.steps, seconds=round(self._took, 4))
 
     def record(self, entries: int = ENTRIES) -> None:
-        """Switch torch's memory history on; one that the program has switched on is left."""
+        """Switch torch's memory history on, unless the program has already done so."""
         if not self.entries:
             if self.torch._C._cuda_isHistoryEnabled():
                 raise GivenUpError("the program records its own history")
-            # The first snapshot with stacks would import it, in the middle of an OOM.
+            # Otherwise the first snapshot with stacks would import it, in the middle of an OOM.
             import_module("torch._inductor.codecache")
             self.entries = entries
         self._record("all")
 
     def stop_recording(self) -> None:
-        """Record no stacks from here on.
+        """Stop recording stacks.
 
-        Off altogether, or shorter, is not safe beside a thread that allocates: torch would free
-        what that thread is about to write to.
+        Switching the history off, or shortening it, is unsafe beside an allocating thread: torch
+        would free memory that the thread is about to write to.
         """
         if not self.recording:
             raise GivenUpError("the history is not this agent's")
@@ -366,7 +366,7 @@ class Agent:
     # ---- the end ----
 
     def ended(self) -> None:
-        """At the interpreter's end: the exception that ended the program, if one did."""
+        """Record, at the interpreter's end, the exception that ended the program, if any."""
         if self.alive:
             self.alive = False
             raised = _find_last_raised()
@@ -376,12 +376,12 @@ class Agent:
             self.tell("end", steps=self.steps, ooms=self.ooms, **_last_exception(raised))
 
     def forget(self) -> None:
-        """In a fork: what is asked of torch there is nothing of the process that is watched."""
+        """Stop working in a fork: torch's answers there do not describe the watched process."""
         self.alive = False
 
 
 def _make_private(folder: str) -> None:
-    """Make a folder and its missing parents, for the user alone, whatever the umask."""
+    """Create a folder and its missing parents for the user alone, whatever the umask."""
     if not os.path.isdir(folder):
         parent = os.path.dirname(folder)
         if parent != folder:
@@ -397,7 +397,7 @@ def _in_words(error: BaseException) -> str:
 
 
 def _frames() -> list[dict[str, Any]]:
-    """Return the program's Python stack, innermost first, as torch writes it into a snapshot."""
+    """Return the program's Python stack, innermost first, in torch's snapshot format."""
     stack = ((frame.f_code, line) for frame, line in walk_stack(sys._getframe()))
     return _format_frames(dropwhile(lambda place: place[0].co_filename == __file__, stack))
 
@@ -419,9 +419,10 @@ def _thread() -> str | None:
 
 
 def _complete(snapshot: Any, oom: dict[str, Any]) -> None:
-    """Put what is known of the OOM into the snapshot: its facts, and the inventory.
+    """Add the OOM's facts and the inventory to the snapshot.
 
-    It becomes the end of its device's trace, or its stack does, where no history has it.
+    If the history lacks the OOM, it is appended to its device's trace; if it lacks only the stack,
+    the stack is added.
     """
     names = ("device", "asked", "free", "limit", "allocated", "reserved", "step", "thread")
     facts = dict({name: oom[name] for name in names}, stack=oom["frames"])
@@ -435,13 +436,13 @@ def _complete(snapshot: Any, oom: dict[str, Any]) -> None:
             entry = dict(action="oom", device_free=oom["free"], size=oom["asked"], stream=0)
             recorded = [dict(entry, time_us=time.time_ns() // 1000)]
             trace.extend(recorded)
-        # The history may be kept without stacks.
+        # The history may contain no stacks.
         if not recorded[-1].get("frames"):
             recorded[-1]["frames"] = oom["frames"]
 
 
 def _find_last_raised() -> list[BaseException]:
-    """Return what ended the program, and what it was raised from or while handling."""
+    """Return the exception that ended the program, its causes and its contexts."""
     last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None) or sys.exc_info()[1]
     chain: list[BaseException] = []
     while isinstance(last, BaseException) and len(chain) < _MOST_RAISED:
@@ -451,9 +452,9 @@ def _find_last_raised() -> list[BaseException]:
 
 
 def _is_driver_oom(error: BaseException) -> bool:
-    """Tell whether it is the driver's own OOM: ``AcceleratorError``, in older torch its base.
+    """Return whether this is the driver's own OOM: ``AcceleratorError``, in older torch its base.
 
-    Only an error of exactly these classes is asked for its text, which runs no code of strangers.
+    Only errors of exactly these classes are converted to text, which runs no foreign code.
     """
     kind = type(error)
     known = kind is RuntimeError or (
@@ -463,7 +464,7 @@ def _is_driver_oom(error: BaseException) -> bool:
 
 
 def _last_exception(chain: list[BaseException]) -> dict[str, Any]:
-    """Text and class of what ended the program, and whether torch ran out of memory in it."""
+    """Return text and class of the program's last exception, and whether it includes an OOM."""
     ran_out = [
         error
         for error in chain

@@ -1,12 +1,12 @@
-"""Takes stock of a process that has run out of memory: which tensors are there, by which names.
+"""Take inventory of a process that has run out of memory: its tensors and their names.
 
-It is taken within the failing thread, before the stack unwinds, and changes nothing: it makes no
-CUDA call and no tensor, executes no code of the program's and keeps no reference. Storage is
-counted once, under the first of: parameter, buffer, gradient, optimizer state, collection,
-variable, other tensor. What Python cannot reach (saved by autograd, temporaries of the call that
-failed, memory of C++) is the remainder.
+It works in the failing thread before the stack unwinds, and changes nothing: it makes no CUDA call
+and no tensor, executes no code of the program and keeps no reference. Each storage counts once,
+in the first category of: parameter, buffer, gradient, optimizer state, collection, variable, other
+tensor. Storage that Python cannot reach (saved by autograd, temporaries of the failed call, memory
+of C++) is the remainder.
 
-The keys of what :func:`take_inventory` returns are the fields of
+The keys of :func:`take_inventory`'s result are the fields of
 ``tui.watch.runs.inventory.Inventory``.
 """
 
@@ -27,32 +27,32 @@ SCHEMA = 1
 LONGEST_S = 2.0
 MOST_OBJECTS = 2_000_000
 MOST_NODES = 100_000
-"""Nodes of the graphs behind one variable or collection that are counted."""
+"""Most graph nodes to count behind one variable or collection."""
 MOST_ROWS = 32
 MOST_LARGEST = 8
 LEAST_BYTES = 1 << 20
 LEAST_NODES = 256
-"""From here on a variable or a collection is worth a row."""
+"""Graph nodes from which a variable or a collection gets a row."""
 
 
 def take_inventory(torch: Any, device: int, allocated: int, hidden: str) -> dict[str, Any]:
     """Take the inventory of a device.
 
     Args:
-        torch: the module, as the process has imported it.
+        torch: the module, as imported by the process.
         device: index of the CUDA device.
-        allocated: bytes that torch counts there.
-        hidden: the folder whose frames are left out: the agent's.
+        allocated: torch's allocated bytes on the device.
+        hidden: the agent's folder, whose frames are omitted.
 
     Returns:
         Plain data: dictionaries, lists, texts and numbers.
     """
     began = time.monotonic()
     collects = gc.isenabled()
-    # A collection would go through all of this again, and execute finalizers.
+    # Garbage collection would visit all objects again, and execute finalizers.
     gc.disable()
     try:
-        # Neither subclasses nor modes such as torch.device(...) see what is read.
+        # Neither subclasses nor modes such as torch.device(...) notice the reading.
         with torch._C.DisableTorchFunction():
             stock = _Stock(torch, device, began + LONGEST_S)
             stock.count_all()
@@ -70,7 +70,7 @@ def take_inventory(torch: Any, device: int, allocated: int, hidden: str) -> dict
 
 
 class _Stock:
-    """What was found, and which storage is counted already."""
+    """The findings so far, and the storage already counted."""
 
     def __init__(self, torch: Any, device: int, deadline: float) -> None:
         self._torch = torch
@@ -87,7 +87,7 @@ class _Stock:
     # ---- counting ----
 
     def count_all(self) -> None:
-        """Find all tensors, and what they are by the modules and optimizers that own them."""
+        """Find all tensors, and categorize them by the modules and optimizers that own them."""
         modules, optimizers = self._find()
         owned = {id(child): module for module in modules for child in _children(module)}
         roots = [module for module in modules if id(module) not in owned]
@@ -107,11 +107,11 @@ class _Stock:
         self._follow()
 
     def _find(self) -> tuple[list[Any], list[Any]]:
-        """Sort out the tensors, modules and optimizers among all objects of the collector."""
+        """Find the tensors, modules and optimizers among all objects of the garbage collector."""
         module, optimizer = self._torch.nn.Module, self._torch.optim.Optimizer
         modules: list[Any] = []
         optimizers: list[Any] = []
-        # By id, as a metaclass may define a hash; the class is held, so that its id stays its.
+        # By id, as a metaclass may define a hash; a reference to the class keeps its id unique.
         kinds: dict[int, tuple[type, list[Any] | None]] = {}
         for number, each in enumerate(gc.get_objects()):
             if number >= MOST_OBJECTS or (not number & 4095 and time.monotonic() > self._deadline):
@@ -135,7 +135,7 @@ class _Stock:
         return modules, optimizers
 
     def _follow(self) -> None:
-        """Go through what has a name, as far as the time reaches."""
+        """Follow all names, within the time limit."""
         try:
             for frames in frames_of_threads(threading.get_ident(), __name__.rpartition(".")[0]):
                 self._walk.frames(frames)
@@ -147,7 +147,7 @@ class _Stock:
             self._skipped.append("%s: %s" % (text, self._walk.why_unreadable))
 
     def _count(self, tensor: Any) -> int:
-        """Return the bytes of a storage that is not counted yet."""
+        """Return the bytes of a tensor's storage; 0 if it is already counted."""
         found = self._reader.storage(tensor)
         if found is None or found[0] in self._counted:
             return 0
@@ -226,7 +226,7 @@ class _Stock:
         return "%s (%s)" % (name, kind) if name and name != kind else kind
 
     def _select_rows(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the largest by bytes and by graph, with the lines that add to them."""
+        """Return the largest rows by bytes and by graph, with the lines that add to them."""
         found = [
             row for row in rows if row["bytes"] >= LEAST_BYTES or row["graph_nodes"] >= LEAST_NODES
         ]
@@ -245,7 +245,7 @@ class _Stock:
         key = place.name.partition("[")[2].rstrip("]").strip("'\"")
         found = find_adding_line(name, place.codes(), collection=collection, key=key)
         if found is None and "." in place.name:
-            # An attribute of an object that stands in a collection, or under another name.
+            # An attribute of an object in a collection, or one with another name.
             first = place.name.partition("[")[0].partition(".")[0]
             found = find_adding_line(first, place.codes(), collection=collection)
         if found is None:
@@ -312,7 +312,7 @@ def _where(place: VariablePlace) -> dict[str, Any] | None:
 
 
 def _children(module: Any) -> Iterable[Any]:
-    """Yield the modules that are part of a module, directly."""
+    """Yield a module's direct children."""
     found: Any = (instance_dict(module) or {}).get("_modules")
     if inherits(type(found), dict):
         for child in list(dict.values(found)):
@@ -321,7 +321,7 @@ def _children(module: Any) -> Iterable[Any]:
 
 
 def _named_parameters(root: Any, reader: TensorReader) -> Iterable[tuple[str, str, Any]]:
-    """Yield role, name and tensor of what a module and the modules in it have registered."""
+    """Yield role, name and tensor of each registration of a module and its submodules."""
     waiting, seen = [("", root)], {id(root)}
     while waiting:
         path, module = waiting.pop()
@@ -341,12 +341,12 @@ def _named_parameters(root: Any, reader: TensorReader) -> Iterable[tuple[str, st
 
 
 def _text(name: Any) -> str:
-    """Return a key as text; of what is no text, whose ``__str__`` is the program's, a sign."""
+    """Return a key as text, or a placeholder for other types, whose ``__str__`` may be foreign."""
     return name if type(name) is str else "?"
 
 
 def _optimized(optimizer: Any, reader: TensorReader) -> Iterable[Any]:
-    """Yield the tensors that an optimizer steps."""
+    """Yield the tensors that an optimizer updates."""
     groups = (instance_dict(optimizer) or {}).get("param_groups")
     for group in list.__iter__(groups) if type(groups) is list else ():
         held = group.get("params") if type(group) is dict else None

@@ -1,7 +1,7 @@
-"""The agent's start in a process, and its socket: gauges connect, ask, and cost nothing.
+"""The agent's start in a process, and its socket, to which gauges connect at no cost.
 
-One thread that is blocked until somebody connects. It makes no CUDA call: what is to be done is
-left to the training thread, at its next step. The stacks of all threads are read here and now.
+One thread blocks until a client connects. It makes no CUDA call: the training thread carries out
+requests at its next step. Only the stacks of all threads are read at once.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .agent import FOLDER, Agent
 
 MOST_CLIENTS = 8
 MOST_LINES = 16
-"""Of a client at a time."""
+"""Most lines to handle for a client at a time."""
 PAUSE_S = 0.01
-"""After each turn: however much is asked, the program's threads have the interpreter."""
+"""Pause after each turn, so that requests never starve the program's threads."""
 WAIT_S = 2.0
-"""For a step that carries out what was asked; beyond, the interpreter is asked to, in between."""
+"""Wait for a step to carry out a request; after it, the main thread does, between bytecodes."""
 _PR_SET_PTRACER = 0x59616D61
 
 
@@ -47,11 +47,11 @@ class Listening:
         self._folder = open_socket_folder(place())
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            # The program that this process has executed before did not come to its end.
+            # The previous program in this process did not come to its end.
             os.unlink(self._name, dir_fd=self._folder)
         except FileNotFoundError:
             pass
-        # By the folder that was checked, whatever its path leads to since; and of any length.
+        # Use the checked folder's descriptor: its path may change, and may be too long.
         self._socket.bind("/proc/self/fd/%d/%s" % (self._folder, self._name))
         os.chmod(self._name, 0o600, dir_fd=self._folder)
         self._socket.listen(MOST_CLIENTS)
@@ -63,9 +63,9 @@ class Listening:
         _thread.start_new_thread(self._serve, ())
 
     def close(self) -> None:
-        """In a fork: what is inherited is closed, and stays the parent's.
+        """Close the inherited descriptors in a fork; they stay open in the parent.
 
-        In a fork of the fork the descriptors' numbers are of other files.
+        In a fork of the fork, the same numbers belong to other files.
         """
         if self._is_open:
             self._is_open = False
@@ -74,7 +74,7 @@ class Listening:
             os.close(self._folder)
 
     def end(self) -> None:
-        """At the process's end."""
+        """Stop at the process's end."""
         if self._is_open:
             self._is_open = False
             os.unlink(self._name, dir_fd=self._folder)
@@ -82,7 +82,7 @@ class Listening:
     # ---- the thread ----
 
     def _serve(self) -> None:
-        # A signal that this thread took would not wake the one that waits for it.
+        # A signal in this thread would not wake the thread that waits for it.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             while self._agent.alive:
@@ -94,7 +94,7 @@ class Listening:
 
     def _wait(self) -> None:
         waits = bool(self._agent.waiting)
-        # Not select, which takes no descriptor above 1023.
+        # Not select, which supports no descriptor above 1023.
         poll = select.poll()
         by_number = {each.fileno(): each for each in (self._socket, *self._clients)}
         for number in by_number:
@@ -120,11 +120,11 @@ class Listening:
             return
         connection.setblocking(False)
         self._clients[connection] = b""
-        # The gauge and what it starts may read this process where Yama asks for it.
+        # Under Yama, the gauge and its children need this permission to read the process.
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
 
     def _receive(self, client: socket.socket) -> bool:
-        """Take what has come; returns whether the client is kept."""
+        """Receive a client's data, and return whether to keep the client."""
         try:
             data = client.recv(LONGEST_LINE)
             *lines, rest = (self._clients[client] + data).split(b"\n")
@@ -171,8 +171,8 @@ class Listening:
         }
 
     def _stacks(self) -> dict[str, Any]:
-        """Answer at once, from this thread: the program's own may be stuck in a call of C's."""
-        # A process that is never asked loads nothing of it.
+        """Answer at once, from this thread: the program's own may be stuck in a C call."""
+        # A process without requests never loads it.
         from .stacks import stacks_now
 
         agent = self._agent
@@ -186,7 +186,7 @@ class Listening:
             if agent.alive:
                 agent.carry_out()
         except KeyboardInterrupt:
-            # It is the program's, and would end here.
+            # The exception is the program's, and would end here.
             _thread.start_new_thread(_thread.interrupt_main, ())
         return 0
 
@@ -195,8 +195,8 @@ def begin(run: str, entries: int) -> None:
     """Start within the process's own first CUDA call, or later.
 
     Args:
-        run: the folder of the run.
-        entries: of torch's memory history, from here on; 0 for no history.
+        run: the run's folder.
+        entries: entries of torch's memory history from here on; 0 for no history.
     """
     torch = sys.modules["torch"]
     agent = Agent(torch, run)
@@ -206,7 +206,7 @@ def begin(run: str, entries: int) -> None:
     agent.tell("begin", rank=os.environ.get("RANK"), torch=version, python=python, **process)
 
     def count_steps() -> None:
-        # A function of its own: a method takes no attribute.
+        # A plain function, since methods accept no attributes.
         def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
             agent.stepped(optimizer, args, kwargs)
 
@@ -222,9 +222,9 @@ def begin(run: str, entries: int) -> None:
         os.register_at_fork(after_in_child=partial(agent.run_guarded, listening.close))
 
     def at_end(work: Callable[[], None]) -> None:
-        """Of several the last one first; each may be called twice."""
+        """Run the work at exit, in reverse order of registration; possibly twice."""
         atexit.register(agent.run_guarded, work)
-        # A process of multiprocessing's may leave by os._exit, after these.
+        # A multiprocessing child may leave by os._exit after its own finalizers.
         Finalize(None, agent.run_guarded, (work,), exitpriority=0)
 
     agent.run_guarded(count_steps)

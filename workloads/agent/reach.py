@@ -1,9 +1,9 @@
-"""Goes through what a program can reach by name, and says under which name each tensor stands.
+"""Walk through all that a program can reach by name, to find the name of each tensor.
 
-It begins with the variables of all threads' frames and the globals of all modules that are not
-torch's or the standard library's, and follows attributes, items, closures, queues, generators and
-the frames that tracebacks hold. What belongs to a collection is put down to the collection with the
-nearest name. Every object is visited once.
+The walk begins with the variables of all threads' frames and the globals of all modules outside
+torch and the standard library. It follows attributes, items, closures, queues, generators and the
+frames in tracebacks. A collection's contents are attributed to the collection with the nearest
+name. Every object is visited once.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from .tensors import (
 
 MOST_DEPTH = 24
 SMALL = 16
-"""Items of a dictionary or a list up to which its collections are named one by one."""
+"""Items of a dictionary or a list up to which each collection in it gets its own name."""
 _OPTIMIZED = 0x1
-"""``inspect.CO_OPTIMIZED``: a function, whose ``f_locals`` is a copy."""
+"""``inspect.CO_OPTIMIZED``: the code of a function, whose ``f_locals`` is a copy."""
 _PLAIN = frozenset(
     id(kind)
     for kind in (
@@ -44,8 +44,8 @@ _PLAIN = frozenset(
         *(types.MemberDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType),
     )
 )
-"""Ids of classes whose objects hold nothing that holds a tensor. By id, here and below: hash and
-equality of a class may be the program's."""
+"""Ids of classes whose objects cannot lead to a tensor. By id, here and below: a class's hash and
+equality may be the program's."""
 _MEMOIZED = type(lru_cache(None)(len))
 _COLLECTIONS = {id(kind): kind for kind in (list, dict, tuple, set, frozenset, deque, Queue)}
 _METHODS = frozenset(map(id, (types.FunctionType, classmethod, staticmethod, property)))
@@ -62,7 +62,7 @@ _VISITS = {
 
 
 class VariablePlace:
-    """Where a variable is: its name, what it belongs to, and the code that may assign it."""
+    """A variable's place: its name, its owner, and the code that may assign it."""
 
     def __init__(
         self, name: str, scope: str, frame: Any, codes: Callable[[], Iterator[types.CodeType]]
@@ -70,11 +70,11 @@ class VariablePlace:
         self.name = name
         self.scope = scope
         self.frame = frame
-        """``(filename, line, function)`` of the frame that has it, or ``None``."""
+        """``(filename, line, function)`` of the variable's frame, or ``None``."""
         self.codes = codes
 
     def below(self, name: str) -> VariablePlace:
-        """Return the place of something that belongs to it."""
+        """Return the place of a part of this variable."""
         return VariablePlace(name, self.scope, self.frame, self.codes)
 
 
@@ -94,25 +94,25 @@ class OutOfTimeError(Exception):
 
 
 class Walk:
-    """One walk over what can be reached.
+    """One walk over all reachable objects.
 
     Args:
-        reader: of the device's tensors.
+        reader: reader of the device's tensors.
         torch: the module.
-        most: objects to visit.
-        deadline: by ``time.monotonic``.
+        most: largest number of objects to visit.
+        deadline: time of ``time.monotonic``.
     """
 
     def __init__(self, reader: TensorReader, torch: Any, most: int, deadline: float) -> None:
         self.holdings: list[Holding] = []
         self.variables: list[tuple[VariablePlace, Any]] = []
         self.names: dict[int, str] = {}
-        """Of each module and optimizer, by id."""
+        """Name of each module and optimizer, by id."""
         self.visited = 0
         self.unreadable = 0
-        """Objects at which an error was raised."""
+        """Number of objects that raised an error."""
         self.why_unreadable = ""
-        """Of the last of them: its class and the error's."""
+        """Class and error of the latest such object."""
         self._reader = reader
         self._torch_folder = os.path.dirname(torch.__file__) + os.sep
         self._owners = (torch.nn.Module, torch.optim.Optimizer)
@@ -120,18 +120,18 @@ class Walk:
         self._deadline = deadline
         self._seen: set[int] = set()
 
-    # ---- where it begins ----
+    # ---- the starting points ----
 
     def frames(self, frames: Iterable[types.FrameType]) -> None:
-        """Go through the variables of frames, those of the program before those of libraries."""
+        """Visit the variables of frames, the program's before libraries'."""
         both = sorted(frames, key=lambda frame: not is_of_user(frame.f_code.co_filename))
         for frame in both:
-            # What torch's own functions have are the program's, or temporaries of the call.
+            # Variables in torch's own functions are the program's, or temporaries of the call.
             if not frame.f_code.co_filename.startswith(self._torch_folder):
                 self._frame(frame, "local of %s()" % frame.f_code.co_name, "")
 
     def modules(self) -> None:
-        """Go through the globals of modules, the program's before libraries'."""
+        """Visit the globals of modules, the program's before libraries'."""
         found = []
         for name, module in list(sys.modules.items()):
             if not inherits(type(module), types.ModuleType):
@@ -149,7 +149,7 @@ class Walk:
         if not code.co_flags & _OPTIMIZED:
             if through or not _is_module_frame(frame):
                 return
-            # The globals of the script that runs: its frame tells the line.
+            # The globals of the running script: its frame supplies the line.
             name = os.path.basename(code.co_filename)
             codes = partial(_codes_of, frame.f_globals, code)
             self._names(frame.f_globals, "global of %s" % name, _line_of(frame), codes)
@@ -160,7 +160,7 @@ class Walk:
         finally:
             _release(names)
 
-    # ---- what is reached ----
+    # ---- reachable objects ----
 
     def _names(
         self,
@@ -169,27 +169,27 @@ class Walk:
         frame: Any,
         codes: Callable[[], Iterator[types.CodeType]],
     ) -> None:
-        # The globals of exec may be of a subclass, whose own method is not called.
+        # exec's globals may be of a subclass, whose own method is not called.
         found = dict.items(names) if inherits(type(names), dict) else names.items()
         for name, value in list(found):
             if type(name) is str and not (name.startswith("__") and name.endswith("__")):
                 self._visit(value, VariablePlace(name, scope, frame, codes), None, 0)
 
     def _visit(self, value: Any, place: VariablePlace, into: Holding | None, depth: int) -> None:
-        """Visit an object and what it holds.
+        """Visit an object and its contents.
 
         Args:
             value: the object.
             place: the nearest name.
-            into: the collection that its tensors are put down to; ``None`` where it has a name
-                of its own.
-            depth: how far from the variable.
+            into: the collection to which its tensors are attributed; ``None`` if the object has a
+                name of its own.
+            depth: distance from the variable.
         """
         kind = type(value)
         if id(kind) in _PLAIN or depth > MOST_DEPTH:
             return
         if self._reader.is_tensor_type(kind) and into is None:
-            # Not yet seen: a collection that holds it as well is what it is put down to.
+            # Leave it unvisited: another collection may contain it as well, and then gets it.
             self.variables.append((place, value))
             return
         key = id(value)
@@ -209,14 +209,14 @@ class Walk:
         except OutOfTimeError:
             raise
         except Exception as error:
-            # One object that another thread changes, or an odd one, is not worth the others.
+            # One object that another thread changes, or an odd one, must not end the walk.
             self.unreadable += 1
             self.why_unreadable = "%s: %s" % (name_of(kind), name_of(type(error)))
 
     def _dispatch(
         self, kind: type, value: Any, place: VariablePlace, into: Holding | None, depth: int
     ) -> None:
-        # By name: a table of bound methods would be a cycle, and keep all that was found.
+        # By name: a table of bound methods would be a cycle, and keep all findings alive.
         for base in mro(kind):
             if id(base) in _COLLECTIONS:
                 self._collect(base, value, place, into, depth)
@@ -224,14 +224,14 @@ class Walk:
                 getattr(self, _VISITS[id(base)])(value, place, into, depth)
             else:
                 continue
-            # A subclass of the program's has attributes beside its items.
+            # A program's subclass has attributes beside its items.
             if kind is not base and base is not type and (found := _attributes_of(value)):
                 self._attributes(value, found, place, into, depth)
             return
         self._object(value, place, into, depth)
 
     def _skip(self, value: Any, place: VariablePlace, into: Holding | None, depth: int) -> None:
-        """Visit nothing: a module is gone through by its own name, a frame by its thread."""
+        """Visit nothing: modules are visited by their own names, frames by their threads."""
 
     def _collect(
         self, base: type, value: Any, place: VariablePlace, into: Holding | None, depth: int
@@ -324,7 +324,7 @@ class Walk:
     def _suspended(
         self, frame: Any, place: VariablePlace, into: Holding | None, depth: int, through: str
     ) -> None:
-        """Visit the variables of a frame that is not being executed."""
+        """Visit the variables of a suspended frame."""
         if frame is None or not frame.f_code.co_flags & _OPTIMIZED:
             return
         if into is not None:
@@ -332,14 +332,14 @@ class Walk:
         names = frame.f_locals
         try:
             for name, held in list(names.items()):
-                # The variables of a single frame are called by their own names.
+                # The variables of a single frame use their own names.
                 below = place if into is not None else place.below(name)
                 self._visit(held, below, into, depth + 1)
         finally:
             _release(names)
 
     def _object(self, value: Any, place: VariablePlace, into: Holding | None, depth: int) -> None:
-        """Visit an instance's attributes; of a type of C's, what its garbage collector sees."""
+        """Visit an instance's attributes; for a C type, its referents of the garbage collector."""
         kind = type(value)
         if any(inherits(kind, owner) for owner in self._owners):
             self.names.setdefault(id(value), place.name)
@@ -377,7 +377,7 @@ class Walk:
     def _referents(
         self, value: Any, place: VariablePlace, into: Holding | None, depth: int
     ) -> None:
-        """Visit what the garbage collector sees in an object of C's: a memoized function, say."""
+        """Visit the garbage collector's referents of a C object, such as a memoized function."""
         held = gc.get_referents(value)
         if into is None and any(type(each) is dict for each in held):
             length = sum(len(each) for each in held if type(each) is dict)
@@ -392,18 +392,18 @@ def _attributes_of(value: Any) -> list[tuple[str, Any]]:
 
 
 def _release(names: Any) -> None:
-    """Let go of what reading a function's variables has put into its frame.
+    """Release the references that reading a function's variables has added to its frame.
 
-    Until 3.12 ``f_locals`` is a dictionary that the frame keeps, so that what it holds would
-    live until the function returns: a recovered OOM would free less. It is emptied where
-    nobody else has it; the next reading fills it anew. From 3.13 on it is a view.
+    Until 3.12 ``f_locals`` is a dictionary that the frame keeps, so its values would live until the
+    function returns: a recovered OOM would free less. It is emptied if it has no other owner; the
+    next read fills it again. From 3.13 on it is a view.
     """
     if type(names) is dict and sys.getrefcount(names) <= _OF_ONE_OWNER:
         names.clear()
 
 
 def _references_of_one_owner() -> int:
-    """Return the references that ``_release`` counts for a single owner: versions differ."""
+    """Return the number of references that ``_release`` counts for one owner; versions differ."""
 
     def counted(names: Any) -> int:
         return sys.getrefcount(names)
@@ -430,12 +430,12 @@ _LIBRARY = tuple(
 )
 _SITE = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 _TYPED = ("<ipython", "<stdin", "<string")
-"""What stands for a file where a program was typed, or given by ``-c``."""
+"""Placeholder filenames of typed programs, or those given by ``-c``."""
 _AGENT = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def is_of_user(path: str) -> bool:
-    """Return whether a file is the program's own: neither installed nor the standard library's."""
+    """Return whether a file is the program's own: neither installed nor in the standard library."""
     if not path or (
         path.startswith("<") and not path.startswith(("<ipython", "<stdin", "<string"))
     ):
@@ -447,7 +447,7 @@ def is_of_user(path: str) -> bool:
 
 
 def _is_of_python(name: str, path: str) -> bool:
-    """Return whether a module is torch's, the agent's or Python's own: it has no tensors."""
+    """Return whether a module is torch's, the agent's or Python's own, and so without tensors."""
     if name.partition(".")[0] in ("torch", "gpu_workbench_agent"):
         return True
     full = os.path.realpath(path)
@@ -483,7 +483,7 @@ def _item_name(name: str, key: Any) -> str:
 
 
 def _codes_of(names: dict[str, Any], first: Any = None) -> Iterator[types.CodeType]:
-    """Yield the code of a module that is being executed, and of what is defined in it."""
+    """Yield the code of a running module, and of the definitions in it."""
     if first is not None:
         yield from nested_codes(first)
         return

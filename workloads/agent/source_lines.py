@@ -1,6 +1,6 @@
-"""Finds the line of a program that adds to a variable: ``losses.append(loss)``, ``total += loss``.
+"""Find the line of a program that adds to a variable: ``losses.append(loss)``, ``total += loss``.
 
-Read off the bytecode of the functions that can see the variable, of Python 3.8 and later.
+It reads the bytecode of the functions that can access the variable, from Python 3.8 on.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ADDING = frozenset(
         "update",
     )
 )
-"""Methods of collections that make them larger."""
+"""Methods that enlarge collections."""
 MOST_CODES = 2000
-"""Functions whose bytecode is read for one variable."""
+"""Most functions to read for one variable."""
 
 
 def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield a code object and those of the functions that are defined in it."""
+    """Yield a code object and those of the functions defined in it."""
     waiting = [code]
     while waiting:
         each = waiting.pop()
@@ -41,7 +41,7 @@ def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 class _LineNames:
-    """What one line does with names."""
+    """The uses of names in one line."""
 
     def __init__(self) -> None:
         self.loads: set[str] = set()
@@ -67,7 +67,7 @@ def _lines_of(code: types.CodeType) -> dict[int, _LineNames]:
             if type(argument) is str:
                 line.texts.add(argument)
         elif name.startswith("LOAD_") and "CONST" not in name:
-            # Two names in one instruction come with 3.13.
+            # Python 3.13 introduced instructions with two names.
             line.loads.update(argument if type(argument) is tuple else [argument])
             line.calls_adding = line.calls_adding or argument in _ADDING
         elif name.startswith("STORE_"):
@@ -83,18 +83,18 @@ def _lines_of(code: types.CodeType) -> dict[int, _LineNames]:
 def find_adding_line(
     name: str, codes: Iterable[types.CodeType], *, collection: bool, key: str = ""
 ) -> tuple[types.CodeType, int] | None:
-    """Find where a variable or an attribute gets more to hold.
+    """Find the line that adds to a variable or an attribute.
 
     Args:
-        name: of the variable or the attribute.
-        codes: of the functions that may do so, the likeliest first.
-        collection: whether it is a collection, to which items are added; else a tensor, which is
-            assigned.
-        key: of the item that is the collection: a line that names it comes before others.
+        name: the name of the variable or the attribute.
+        codes: the code of functions that may add to it, the likeliest first.
+        collection: the variable is a collection, to which items are added; otherwise a tensor,
+            which is assigned.
+        key: the key of the item that is the collection: lines with this name take precedence.
 
     Returns:
-        The function's code and the line in it; for a collection that no line adds to, and for a
-        tensor, the last line that assigns the name, one that reads it too before all others.
+        The function's code and the line; for tensors, and for collections that no line adds to,
+        the last line that assigns the name, preferring one that also reads it.
     """
     assigned: tuple[types.CodeType, int] | None = None
     combined: tuple[types.CodeType, int] | None = None

@@ -1,8 +1,8 @@
 """The Python stacks of all threads of this process, read without a call to CUDA.
 
-A dictionary of all threads' frames has the frame of the function that made it, whose variable it
-is: a cycle, which would keep the variables of every thread's functions, and their tensors, until
-the garbage collector comes by. So each function here empties it before it returns.
+A dictionary of all threads' frames contains the frame of the function that made it, which has the
+dictionary as a variable. This cycle would keep the variables of every thread's functions, and their
+tensors, until the next garbage collection. So each function here empties it before returning.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 MOST_THREADS = 32
 MOST_FRAMES = 64
 LONGEST_NAME = 400
-"""Characters of a file's name or a function's; of a longer one the end."""
+"""Characters of a file's name or a function's; a longer name keeps its end."""
 MOST_BYTES = 48 << 10
-"""Of an answer as JSON: it goes through a socket that is not waited for."""
+"""Bytes of an answer as JSON: it has to fit the socket's buffer."""
 
 
 def code_line(filename: str, line: int | None, name: str) -> dict[str, Any]:
@@ -26,11 +26,11 @@ def code_line(filename: str, line: int | None, name: str) -> dict[str, Any]:
 
 
 def thread_stacks(asking: int, hidden: str) -> list[dict[str, Any]]:
-    """Return the Python stacks of all threads, the one that asked first.
+    """Return the Python stacks of all threads, the requesting one first.
 
     Args:
         asking: ``threading.get_ident()`` of the thread whose request was refused; 0 for none.
-        hidden: the folder whose frames are left out: the agent's.
+        hidden: the agent's folder, whose frames are omitted.
     """
     names = dict(map(_ident_and_name, threading.enumerate()))
     main = threading.main_thread().ident
@@ -47,7 +47,7 @@ def thread_stacks(asking: int, hidden: str) -> list[dict[str, Any]]:
 
 
 def _ident_and_name(thread: threading.Thread) -> tuple[int | None, str]:
-    """Read both by the base class's own properties, which a program's subclass may override."""
+    """Read both with the base class's properties, which a program's subclass may override."""
     try:
         name = _NAME(thread)
         return _IDENT(thread), name if type(name) is str else ""
@@ -75,7 +75,7 @@ def frames_of_threads(asking: int, package: str) -> list[list[Any]]:
 
     Args:
         asking: ``threading.get_ident()`` of that thread.
-        package: whose own frames are left out; what they have is the program's.
+        package: the package whose own frames are omitted; their contents are the program's.
     """
     found = []
     current = sys._current_frames()
@@ -101,10 +101,10 @@ def stacks_now(hidden: str) -> dict[str, Any]:
     """Return the stacks of the program's threads as an answer that fits a socket.
 
     Args:
-        hidden: the folder whose frames are left out, and threads that have no others.
+        hidden: the folder whose frames are omitted, as are threads without others.
 
     Returns:
-        ``threads``, the main one first, and ``left_out``: threads beyond the answer's limit.
+        ``threads``, the main one first, and ``left_out``, the threads beyond the answer's limit.
     """
     threads = [each for each in thread_stacks(0, hidden) if each["frames"]]
     kept: list[dict[str, Any]] = []

@@ -1,8 +1,8 @@
-"""Counts the iterations of a program that has one optimizer, or many.
+"""Count the iterations of a program with one optimizer, or many.
 
-With several optimizers the one with the most elements in its parameters leads: a program that
-steps an optimizer of its own for each parameter, within backward, makes one iteration where it
-makes many steps. Replays of a CUDA graph execute no Python, so the steps in them are not counted.
+With several optimizers, the one with the most parameter elements leads: a program with a separate
+optimizer for each parameter, stepped within backward, makes many steps in one iteration. Replays of
+a CUDA graph execute no Python, so their steps do not count.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ class _Counted:
 
 
 class StepCounter:
-    """Counts steps; to be called after each of any optimizer.
+    """Counts iterations; call it after each step of any optimizer.
 
     Args:
-        torch: the module, as the process has imported it.
+        torch: the module, as imported by the process.
     """
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self.steps = 0
-        """Iterations until now; never falls."""
+        """Iterations so far; never falls."""
         self._base = 0
         """Iterations before the leader's first step."""
         self._leader: _Counted | None = None
         self._known: dict[int, _Counted] = {}
 
     def count(self, optimizer: Any) -> None:
-        """Take note of a step of an optimizer."""
+        """Count a step of an optimizer."""
         found = self._known.get(id(optimizer))
         if found is None or found.optimizer() is not optimizer:
             found = self._known[id(optimizer)] = _Counted(optimizer, self._size(optimizer))
@@ -48,7 +48,7 @@ class StepCounter:
         if leader is None or leader.optimizer() is None:
             self._lead(found, self.steps)
         elif found is not leader and found.size > leader.size:
-            # Beside the leader in the same iteration, or in a later part of the program.
+            # A second optimizer in the same iteration, or a later part of the program.
             beside = leader.steps <= found.steps + 1
             self._lead(found, self._base if beside else self.steps)
         if found is self._leader:
@@ -60,7 +60,7 @@ class StepCounter:
         self._leader, self._base = counted, base
 
     def _size(self, optimizer: Any) -> int:
-        """Elements of an optimizer's parameters; of what cannot be read, none."""
+        """Return the number of elements in an optimizer's parameters; 0 if unreadable."""
         groups = (instance_dict(optimizer) or {}).get("param_groups")
         held = [group.get("params") for group in groups or () if type(group) is dict]
         try:

@@ -1,9 +1,9 @@
-"""Reads tensors of a stranger's program: no code of theirs, no CUDA call, no tensor made.
+"""Read the tensors of a foreign program: without its code, CUDA calls or new tensors.
 
-``isinstance`` and ``getattr`` execute what a program's classes define: ``__class__`` properties,
-``__getattr__``, ``__torch_function__``. So types are read by their real ``__mro__``, attributes by
-the descriptors of torch's own C class, and a subclass that dispatches in Python is left alone: what
-it wraps is a plain tensor, and found as one.
+``isinstance`` and ``getattr`` execute code of a program's classes: ``__class__`` properties,
+``__getattr__``, ``__torch_function__``. So this module reads types by their real ``__mro__``, and
+attributes by the descriptors of torch's own C class. It skips subclasses that dispatch in Python:
+the tensor inside is a plain one, and is found as such.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def name_of(kind: type) -> str:
 
 
 def module_of(kind: type) -> str:
-    """Return the name of the module that defines a class; empty for one of C's."""
+    """Return the name of the module that defines a class; empty for a C class."""
     found = class_dict(kind).get("__module__")
     return found if type(found) is str else ""
 
 
 def instance_dict(value: Any) -> dict[str, Any] | None:
-    """Return an object's own attributes without executing its code; ``None`` where it has none."""
+    """Return an object's own attributes without executing its code; ``None`` without any."""
     for kind in mro(type(value)):
         descriptor = class_dict(kind).get("__dict__")
         if descriptor is None:
@@ -71,7 +71,7 @@ class TensorReader:
     """Reads the tensors of one device.
 
     Args:
-        torch: the module, as the process has imported it.
+        torch: the module, as imported by the process.
         device: index of the CUDA device.
     """
 
@@ -92,10 +92,10 @@ class TensorReader:
         self._dtype = class_dict(base)["dtype"].__get__
         self._shape = class_dict(base)["shape"].__get__
         self._kinds: dict[int, tuple[type, bool]] = {}
-        """By id, as a metaclass may define a hash; the class is held, so that its id stays its."""
+        """By id, as a metaclass may define a hash; a reference to the class keeps its id unique."""
 
     def is_tensor_type(self, kind: type) -> bool:
-        """Return whether a class's objects are tensors to be read without executing Python."""
+        """Return whether a class's objects are tensors readable without executing Python."""
         known = self._kinds.get(id(kind))
         if known is None:
             known = self._kinds[id(kind)] = kind, self._judge(kind)
@@ -111,10 +111,10 @@ class TensorReader:
         return True
 
     def storage(self, tensor: Any) -> tuple[int, int] | None:
-        """Return the address and the bytes of a tensor's storage.
+        """Return the address and the size in bytes of a tensor's storage.
 
         Returns:
-            ``None`` where it is on another device, has no storage, or shares one by copy-on-write,
+            ``None`` if it is on another device, has no storage, or shares one by copy-on-write,
             whose address cannot be read without copying it.
         """
         try:
@@ -129,21 +129,21 @@ class TensorReader:
         return (address, size) if address and size else None
 
     def graph(self, tensor: Any) -> Any:
-        """Return the node of the autograd graph that made a tensor; ``None`` where none did."""
+        """Return the autograd node that created a tensor; ``None`` without one."""
         try:
             return self._grad_fn(tensor)
         except (RuntimeError, NotImplementedError):
             return None
 
     def gradient(self, tensor: Any) -> Any:
-        """Return the gradient that is accumulated in a leaf; ``None`` where there is none."""
+        """Return the gradient accumulated in a leaf; ``None`` without one."""
         try:
             return self._grad(tensor) if self._is_leaf(tensor) else None
         except (RuntimeError, NotImplementedError):
             return None
 
     def dtype(self, tensor: Any) -> str:
-        """Return the likes of ``float32``."""
+        """Return a tensor's type, such as ``float32``."""
         return str(self._dtype(tensor)).rpartition(".")[2]
 
     def elements(self, tensor: Any) -> int:
@@ -151,7 +151,7 @@ class TensorReader:
         return int(self._numel(tensor))
 
     def shape(self, tensor: Any) -> list[int]:
-        """Return the size of each dimension; empty where its dimensions have none."""
+        """Return the size of each dimension; empty for a nested tensor."""
         try:
             return [int(size) for size in tuple.__iter__(self._shape(tensor))]
         except (RuntimeError, NotImplementedError):
@@ -159,12 +159,12 @@ class TensorReader:
 
 
 def _function(method: Any) -> Any:
-    """Return what a class method wraps, so that two can be compared."""
+    """Return a class method's underlying function, so that two can be compared."""
     return getattr(method, "__func__", method)
 
 
 def next_nodes(node: Any) -> list[Any]:
-    """Return the nodes that a node of the autograd graph passes its gradients to."""
+    """Return the next nodes of the autograd graph, to which a node passes its gradients."""
     for kind in mro(type(node)):
         descriptor = class_dict(kind).get("next_functions")
         if descriptor is None:
@@ -179,10 +179,10 @@ def count_nodes(roots: list[Any], most: int) -> int:
     """Count the nodes of the autograd graphs behind some nodes, each once.
 
     Args:
-        roots: where to begin.
-        most: where to stop counting.
+        roots: the starting nodes.
+        most: upper limit of the count.
     """
-    # The wrappers are kept until the end: a node's wrapper that is freed leaves its id to another.
+    # Keep all wrappers until the end: a freed wrapper's id could be reused.
     seen = {id(root): root for root in roots}
     waiting = list(seen.values())
     while waiting and len(seen) < most:

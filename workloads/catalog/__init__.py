@@ -1,8 +1,8 @@
 """The workloads. Importing this package declares them all, without torch.
 
-They are listed in the order of declaration, so the imports stand in the order of the screen. What
-needs torch is imported in the functions that prepare a workload: torch itself,
-``declare.place``, ``measure.environment`` and ``shared.models``.
+The order of declaration is the order on the screen, so the imports follow it. Functions that
+prepare a workload import the modules that need torch: torch itself, ``declare.place``,
+``measure.environment`` and ``shared.models``.
 """
 
 # ruff: noqa: F401, I001 (imported for what they declare, in the order of the screen)

@@ -1,1 +1,1 @@
-"""How a workload is declared: its parameters, its case, its study, what it may ask of a device."""
+"""Declare a workload: its parameters, its case, its study, its demands on a device."""

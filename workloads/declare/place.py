@@ -1,4 +1,4 @@
-"""Where a workload runs: a torch device, data and room on it; FLOP counted, results checked."""
+"""The place where a workload runs: a device with data and free memory; FLOP counts and checks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from workloads.measure import environment, malloc, memory
 from workloads.protocol.results import Check, TorchDevice
 
 SEED = 20_000
-"""Of the random data; the same in every run, so that two runs multiply the same numbers."""
+"""Seed of the random data, the same in every run, so that two runs multiply the same numbers."""
 
 PARTIAL_SUMS = 2**16
-"""Bytes: more than a GPU's sum of all entries takes for those of its blocks, of which each of some
-150 multiprocessors has at most 32, of 8 bytes (ATen: ``Reduce.cuh``)."""
+"""Bytes of the blocks' partial sums when a GPU sums all entries, at most: 32 blocks of 8 bytes on
+each of some 150 multiprocessors (ATen: ``Reduce.cuh``)."""
 
 DTYPES = {
     "float64": torch.float64,
@@ -29,7 +29,7 @@ DTYPES = {
 
 
 class Place:
-    """A device that a workload prepares its data on."""
+    """A device on which a workload prepares its data."""
 
     def __init__(self, device: str) -> None:
         self.device = torch.device(device)
@@ -46,23 +46,23 @@ class Place:
         return environment.device(self.device)
 
     def sizes(self, **asked: tuple[int, tuple[int, int]]) -> dict[str, int]:
-        """Sizes by name, those of 0 by the kind of the device.
+        """Return sizes by name, with a default for the type of device in place of 0.
 
         Args:
-            asked: the size asked for, and what 0 stands for on the CPU and on a GPU.
+            asked: the requested size, and the pair of defaults on the CPU and on a GPU.
         """
         place = 0 if self.type == "cpu" else 1
         return {name: size or defaults[place] for name, (size, defaults) in asked.items()}
 
     def randn(self, *shape: int, dtype: str = "float32") -> torch.Tensor:
-        """Return normally distributed data, made on the device: constant data would run too fast.
+        """Return normal random data, created on the device; constant data would run too fast.
 
         Args:
-            shape: of the tensor.
+            shape: the tensor's shape.
             dtype: one of :data:`DTYPES`.
 
         Raises:
-            Skip: the device has no such numbers.
+            Skip: the device does not support this dtype.
         """
         if self.type == "mps" and dtype == "float64":
             raise Skip("MPS has no float64")
@@ -82,37 +82,37 @@ class Place:
         return torch.randn(*shape, generator=self._generator, pin_memory=pinned)
 
     def synchronize(self) -> None:
-        """Wait until the device has done what was asked of it, for a time taken by hand."""
+        """Wait until the device has finished all queued work, for timings taken by hand."""
         if self.type == "cuda":
             torch.cuda.synchronize(self.device)
         elif self.type == "mps":
             torch.mps.synchronize()
 
     def empty_cache(self) -> None:
-        """Return freed memory to the device or, on the CPU, to the kernel, where that is possible.
+        """Return freed memory to the device or, on the CPU, to the kernel, where possible.
 
-        A C library that cannot trim its heap keeps it.
+        A C library that cannot trim its heap keeps the memory.
         """
         if self.type != "cpu" or malloc.heap() is not None:
             memory.empty_cache(self.device)
 
     def require(self, size: int, what: str, *, host: int = 0) -> None:
-        """See that there is room before anything is allocated.
+        """Check that enough memory is free, before anything is allocated.
 
         Args:
             size: bytes on the device.
-            what: that needs them, for the message.
-            host: bytes of host memory beside them.
+            what: the thing that needs them, for the message.
+            host: bytes of host memory needed in addition.
 
         Raises:
-            Skip: there is not.
+            Skip: too little memory is free.
         """
         _require(size, self.free_memory(), what, str(self.device))
         if self.type != "cpu":
             _require(host, _host_available(), what, "the host")
 
     def free_memory(self) -> int | None:
-        """Bytes that can be allocated, the allocator's cache counted in; ``None`` if unknown."""
+        """Return the bytes that can be allocated, cached ones included; ``None`` if unknown."""
         if self.type == "cuda":
             free, _ = torch.cuda.mem_get_info(self.device)
             cached = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(
@@ -133,13 +133,13 @@ def precision(on: Place, dtype: str, allow_tf32: bool) -> str:
     """Return the precision of multiplications: TF32 for float32 where supported and allowed.
 
     Args:
-        on: where they are done.
-        dtype: of the numbers.
-        allow_tf32: what torch's flag for the operation says.
+        on: the place of the multiplications.
+        dtype: type of the numbers.
+        allow_tf32: value of torch's flag for the operation.
     """
     if dtype != "float32" or on.type != "cuda" or not allow_tf32:
         return dtype
-    # The libraries below torch obey this one above torch's flags.
+    # This variable overrides torch's flags in the libraries below torch.
     forbidden = os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"
     capable = torch.cuda.get_device_capability(on.device)[0] >= 8
     return "tf32" if capable and not forbidden else dtype
@@ -148,13 +148,14 @@ def precision(on: Place, dtype: str, allow_tf32: bool) -> str:
 def attention_precision(on: Place, dtype: str, allow_tf32: bool) -> str:
     """Return the precision that bounds attention, whichever kernel torch chooses.
 
-    The memory-efficient kernel computes float32 by TF32 tensor cores from capability 8.0 on, three
-    products for one, whatever the flag says (torch: ``mem_eff_attention/gemm_kernel_utils.h``).
+    The memory-efficient kernel computes float32 with TF32 tensor cores from capability 8.0 on,
+    three products in place of one, whatever the flag (torch:
+    ``mem_eff_attention/gemm_kernel_utils.h``).
 
     Args:
-        on: where it is done.
-        dtype: of the numbers.
-        allow_tf32: what torch's flag for products says; the math kernel goes by it.
+        on: the place of the attention.
+        dtype: type of the numbers.
+        allow_tf32: value of torch's flag for products, which the math kernel obeys.
     """
     used = precision(on, dtype, allow_tf32)
     if used != "float32" or on.type != "cuda":
@@ -179,7 +180,7 @@ def _host_available() -> int | None:
 
 
 def _cgroup_room() -> int | None:
-    """Up to the limit of cgroup v2, the file cache counted as room; ``None`` without a limit."""
+    """Return the bytes up to cgroup v2's limit, file cache included; ``None`` without a limit."""
     try:
         limit = (_CGROUP / "memory.max").read_text().strip()
         used = int((_CGROUP / "memory.current").read_text())
@@ -192,7 +193,7 @@ def _cgroup_room() -> int | None:
 
 
 def _host_room() -> int | None:
-    """MemAvailable on Linux, free pages elsewhere; bytes."""
+    """Return the bytes of MemAvailable on Linux, of free pages elsewhere."""
     try:
         text = Path("/proc/meminfo").read_text(encoding="ascii")
     except OSError:
@@ -213,8 +214,8 @@ TOLERANCES = {
     "float16": 5e-3,
     "bfloat16": 4e-2,
 }
-"""By precision, of a product's largest error over its largest entry: the unit round-off times a
-small multiple that covers the growth over sums of up to 65 536 terms with random signs."""
+"""Tolerance by precision, of a product's largest error over its largest entry: the unit round-off
+times a small multiple that covers the growth over sums of up to 65 536 terms with random signs."""
 
 
 def against_float64(
@@ -223,10 +224,10 @@ def against_float64(
     """Check a result against a float64 reference, by the largest relative difference.
 
     Args:
-        result: of any device and precision.
+        result: the result, of any device and precision.
         reference: float64, on the CPU, of the same shape.
-        tolerance: of the relative error.
-        what: was compared, for the reader.
+        tolerance: largest accepted relative error.
+        what: the name of the compared result, for the reader.
     """
     difference = (result.detach().cpu().double() - reference).abs().max()
     return relative(float(difference), float(reference.abs().max()), tolerance, what)
@@ -235,14 +236,14 @@ def against_float64(
 def relative(difference: float, largest: float, tolerance: float, what: str) -> Check:
     """Check a difference, relative to the reference's largest entry, against a tolerance.
 
-    A reference that is zero everywhere is met by a device that computes nothing, so it passes
-    nobody.
+    A device that computes nothing would match a reference of zeros, so such a reference fails the
+    check.
 
     Args:
-        difference: from the reference, the largest.
-        largest: entry of the reference, by its absolute value.
-        tolerance: of the relative error.
-        what: was compared, for the reader.
+        difference: the largest difference from the reference.
+        largest: the reference's largest absolute entry.
+        tolerance: largest accepted relative error.
+        what: the name of the compared result, for the reader.
     """
     error = ratio(difference, largest)
     known = math.isfinite(error)
@@ -256,7 +257,7 @@ def ratio(difference: float, largest: float) -> float:
 
 
 def count_flop(call: Callable[[], object]) -> int:
-    """FLOP of one call whose tensors are on the meta device; pointwise operations count nothing."""
+    """Return the FLOP of one call with tensors on the meta device; pointwise ones count zero."""
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter:
@@ -265,23 +266,23 @@ def count_flop(call: Callable[[], object]) -> int:
 
 
 def attention_flop(batch: int, heads: int, length: int, width: int, *, causal: bool) -> int:
-    """FLOP of both products: 4 B H S² D; a causal mask needs only the S (S + 1) / 2 pairs.
+    """Return the FLOP of both products: 4 B H S² D; causal masks need only S (S + 1) / 2 pairs.
 
     torch counts all pairs, mask or not.
 
     Args:
-        batch: sequences, B.
-        heads: of each, H.
+        batch: number of sequences, B.
+        heads: heads per sequence, H.
         length: positions, S.
-        width: of a head, D.
-        causal: each position sees those before it alone.
+        width: width of a head, D.
+        causal: each position attends only to itself and those before it.
     """
     pairs = length * (length + 1) // 2 if causal else length**2
     return 4 * batch * heads * pairs * width
 
 
 def solve_flop(n: int, right: int) -> int:
-    """FLOP of an LU factorization and both substitutions for ``right`` right-hand sides.
+    """Return the FLOP of an LU factorization and both substitutions for ``right`` right-hand sides.
 
     Column k of the elimination takes n - k divisions and 2 (n - k)² further operations, 2/3 n³ in
     all; the substitutions 2 n² - n for each side (Golub, Van Loan, Matrix Computations, 3.1, 3.2).
@@ -290,5 +291,5 @@ def solve_flop(n: int, right: int) -> int:
 
 
 def cholesky_flop(n: int) -> int:
-    """FLOP of a Cholesky factorization: n³/3 + n²/2 + n/6 (Golub, Van Loan, 4.2)."""
+    """Return the FLOP of a Cholesky factorization: n³/3 + n²/2 + n/6 (Golub, Van Loan, 4.2)."""
     return (2 * n**3 + 3 * n**2 + n) // 6

@@ -1,7 +1,7 @@
-"""What a workload looks at beside the one time: variants, steps, figures, curves, words. No torch.
+"""A workload's findings beyond its main time: variants, steps, figures, curves, log. No torch.
 
-A study is written step by step by the workload (``Case.study``); what it has found can be shown
-while it goes on, and is kept where it is cancelled.
+The workload builds a study step by step (``Case.study``). Its findings can be shown while it runs,
+and survive a cancel.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOT_FINITE = "what it was computed from gave no finite number"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One of several ways to do a thing."""
+    """One of several ways to compute the same thing."""
 
     name: str
     median_s: float
@@ -41,23 +41,23 @@ class Variant:
     """Time of the first variant over this one's: above 1, this one is faster."""
     ci95: tuple[float, float] | None
     verdict: str
-    """Against the first: ``faster``, ``slower``, ``same`` or ``unclear``."""
+    """The verdict against the first: ``faster``, ``slower``, ``same`` or ``unclear``."""
 
     @property
     def interval(self) -> str:
-        """``1.38 to 1.46``, of the ratio; empty where it is not known."""
+        """Return the ratio's interval, such as ``1.38 to 1.46``; empty where it is unknown."""
         return "" if self.ci95 is None else " to ".join(map(_three_digits, self.ci95))
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRate:
-    """A rate beside the main one that cannot lie above a limit, if it is right."""
+    """A rate, beside the main one, that must not exceed a limit."""
 
     what: str
     rate: float
     """FLOP/s or byte/s."""
     kind: str | None = None
-    """Of the limit, as ``limit_lookup.LimitQuery`` has it; ``None``: that of the run itself."""
+    """Kind of the limit, as in ``limit_lookup.LimitQuery``; ``None`` for the run's own kind."""
 
 
 def _three_digits(ratio: float) -> str:
@@ -66,14 +66,14 @@ def _three_digits(ratio: float) -> str:
 
 
 class Study:
-    """Collects what a workload finds out.
+    """Collects a workload's findings.
 
     Args:
         median_s: the time of ``Case.timed``, seconds per call.
-        clock: the one that it was taken by.
-        tools: to measure with.
+        clock: the clock that measured it.
+        tools: the measuring tools.
         tell: called after each finding.
-        first_call_s: seconds of the first call of ``Case.timed``, what it compiles among them.
+        first_call_s: seconds of the first call of ``Case.timed``, compilation included.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class Study:
         self.median_s = median_s
         self.first_call_s = first_call_s
         self.quick = False
-        """A look is wanted rather than a measurement."""
+        """A quick look is enough; no precise measurement is needed."""
         self._clock = clock
         self._tools = tools
         self._tell = tell
         self._latest = Others()
-        """While the newest times were taken; they may be told in more than one place."""
+        """CPU use of other processes during the newest times, which several findings may report."""
         self._latest_in: set[str] = set()
         self.figures: dict[str, Figure] = {}
         self.log: list[str] = []
@@ -100,7 +100,7 @@ class Study:
         self.unavailable: dict[str, str] = {}
         self.held_rates: list[HeldRate] = []
         self.beside: dict[str, Others] = {}
-        """CPU time of other processes while the times of a finding were taken, by the finding."""
+        """CPU time of other processes during each finding's timings, by finding."""
         self._tables: dict[str, Table] = {}
         self._charts: dict[str, Chart] = {}
 
@@ -115,61 +115,61 @@ class Study:
     # ---- measure ----
 
     def look(self) -> None:
-        """Look for a cancel, in the middle of something long.
+        """Check for a cancel, within a long operation.
 
         Raises:
-            Cancelled: the run is to end.
+            Cancelled: the run must end.
         """
         self._tools.look()
 
     def time(self, call: Call, clock: ClockName | None = None) -> float:
-        """Return the median seconds per call of a short timing, by the main clock if not told."""
+        """Return the median seconds per call of a short timing, by the main clock unless given."""
         self._tools.look()
         return self._tools.time(call, clock or self._clock)
 
     def watched(self) -> AbstractContextManager[None]:
-        """Watch other processes while something is timed by other means than :meth:`time`.
+        """Watch other processes while the workload times something without :meth:`time`.
 
-        What is found next is held to have been timed under it.
+        The next finding reports their CPU use.
         """
         return self._tools.watched()
 
     def peak(self, call: Call) -> int | None:
-        """Bytes that one call needs on top of what is held before; ``None`` if not known."""
+        """Return the bytes that one call needs beyond those already held; ``None`` if unknown."""
         self._tools.look()
         return self._tools.peak(call)
 
     def held(self) -> HeldMemory:
-        """Return the memory that is held now."""
+        """Return the memory in use now."""
         return self._tools.held()
 
     def ceiling(self, kind: str) -> Ceiling:
-        """Measure the device's highest rate of a kind anew, for this run and those to come.
+        """Measure the device's highest rate of a kind anew, for this run and later ones.
 
         Args:
-            kind: a precision, as ``Case.precision``, or ``copy``.
+            kind: a precision as in ``Case.precision``, or ``copy``.
 
         Raises:
-            RuntimeError: torch has no product of such numbers here.
+            RuntimeError: torch has no product of this precision here.
         """
         self._tools.look()
         return self._tools.ceiling(kind)
 
     def limit(self, kind: str, rate: float) -> Limit | None:
-        """Return the limit for a rate; ``None`` where it would have to be measured first.
+        """Return the limit for a rate; ``None`` if it would need a measurement first.
 
         Args:
-            kind: of the limit: a precision, ``memory``, ``pcie`` or ``nvlink``.
+            kind: kind of the limit: a precision, ``memory``, ``pcie`` or ``nvlink``.
             rate: FLOP/s or byte/s.
         """
         return self._tools.limit(kind, rate)
 
     def compare(self, calls: Mapping[str, Call], clock: ClockName | None = None) -> list[Variant]:
-        """Time several ways in turns, so that a drift of the machine falls on all alike.
+        """Time several ways in turns, so that a drift of the machine affects all alike.
 
         Args:
-            calls: by name; the first is what the others are held against.
-            clock: by which; the main one if not told.
+            calls: functions by name; the first is the reference for the others.
+            clock: the clock to use; the main one by default.
         """
         self._tools.look()
         names = list(calls)
@@ -188,7 +188,7 @@ class Study:
     # ---- tell ----
 
     def _record_others(self, finding: str, *units: str) -> None:
-        """Hold against a finding what was beside the newest times, once for each."""
+        """Record with a finding, once, other processes' CPU use during the newest times."""
         others = self._tools.others()
         if others.seconds > 0:
             self._latest, self._latest_in = others, set()
@@ -198,7 +198,7 @@ class Study:
             self.beside[finding] = self.beside.get(finding, Others()) + self._latest
 
     def figure(self, name: str, value: float | str, unit: str = "", about: str = "") -> None:
-        """Add a further number or fact; a number that is not finite is recorded as not known."""
+        """Add a number or a fact; a number that is not finite is recorded as unknown."""
         if isinstance(value, float) and not math.isfinite(value):
             self.absent(name, NOT_FINITE, unit, about)
             return
@@ -207,42 +207,42 @@ class Study:
         self._changed()
 
     def absent(self, name: str, reason: str, unit: str = "", about: str = "") -> None:
-        """Add a figure that is not known here, and why."""
+        """Add a figure that is unknown here, with the reason."""
         self.figures[name] = Figure(None, unit, about)
         self.unavailable[f"figures.{name}"] = reason
         self._changed()
 
     def hold(self, what: str, rate: float, kind: str | None = None) -> None:
-        """Have a rate held against a limit: the run warns where it lies above.
+        """Compare a rate with a limit: the run warns if the rate exceeds it.
 
         Args:
-            what: has this rate, for the warning.
+            what: the name of the thing with this rate, for the warning.
             rate: FLOP/s or byte/s.
-            kind: of the limit; that of the run itself if not told.
+            kind: kind of the limit; the run's own by default.
         """
         self.held_rates.append(HeldRate(what, rate, kind))
 
     def say(self, line: str) -> None:
-        """Add a line to the log: what was done, or what torch said."""
+        """Add a line to the log, such as an action or a message of torch."""
         self.log += line.splitlines() or [""]
         self._changed()
 
     def loaded(self, start: float, devices: Sequence[str]) -> None:
-        """Say that devices were under load until this moment: how they fared then counts too.
+        """Report that devices were under load until now, so that their state then counts too.
 
         Args:
-            start: of the load, Unix time.
-            devices: as in ``cuda:0``.
+            start: start of the load, Unix time.
+            devices: names such as ``cuda:0``.
         """
         self.spans.append(MeasuredSpan(start, time.time(), tuple(devices)))
 
     def table(self, name: str, title: str, *columns: DataColumn) -> None:
-        """Begin a table, whose rows :meth:`row` adds."""
+        """Begin a table; :meth:`row` adds its rows."""
         self._tables[name] = Table(name, title, columns)
         self._changed()
 
     def row(self, name: str, *cells: Cell) -> None:
-        """Add a row to a table that was begun.
+        """Add a row to a table begun earlier.
 
         Raises:
             ValueError: the table has another number of columns.
@@ -268,13 +268,13 @@ class Study:
         """Compare several ways and put them into a table.
 
         Args:
-            name: of the table.
-            title: of the table.
-            calls: by name; the first is what the others are held against.
-            per_call: what one call works through, and the rate's unit: ``(n, "byte/s")``.
-            peaks: also the memory that one call of each needs at its highest.
-            held: the rates are of the run's own kind, and held against its limit.
-            clock: by which; the main one if not told.
+            name: the table's name.
+            title: the table's title.
+            calls: functions by name; the first is the reference for the others.
+            per_call: amount of work in one call, and the rate's unit: ``(n, "byte/s")``.
+            peaks: also measure each call's peak memory.
+            held: the rates are of the run's own kind, and compared with its limit.
+            clock: the clock to use; the main one by default.
         """
         found = self.compare(calls, clock)
         columns = [DataColumn("variant"), DataColumn("time", "s")]
@@ -299,18 +299,18 @@ class Study:
         """Begin a chart.
 
         Args:
-            name: of the chart.
-            title: of the chart.
-            axis: what runs from left to right.
+            name: the chart's name.
+            title: the chart's title.
+            axis: the quantity on the horizontal axis.
             series: name and unit of each line.
-            steps: the places are steps with a name, not sizes.
+            steps: the places are named steps, not sizes.
         """
         lines = tuple(Series(label, unit, ()) for label, unit in series)
         self._charts[name] = Chart(name, title, "step" if steps else axis, (), lines)
         self._changed()
 
     def point(self, name: str, place: float | str, *values: float | None) -> None:
-        """Add a place to a chart that was begun: a size, or the name of a step.
+        """Add a place, a size or a step's name, to a chart begun earlier.
 
         Raises:
             ValueError: the chart has another number of series.
@@ -333,16 +333,16 @@ class Study:
         self._changed()
 
     def mark(self, name: str, line: str) -> None:
-        """Say what there is to see in a chart."""
+        """Add a sentence on a chart's main feature."""
         chart = self._charts[name]
         self._charts[name] = replace(chart, marks=(*chart.marks, line))
         self._changed()
 
     def staircase(self, name: str, title: str) -> Callable[[str], HeldMemory]:
-        """Begin a table and a chart of the memory held after each step.
+        """Begin a table and a chart of the memory in use after each step.
 
         Returns:
-            A function that takes the step's name, notes what is held now, and returns it.
+            A function that takes the step's name, records the memory in use, and returns it.
         """
         words = ("allocated", "reserved", "used", "nvml")
         self.table(name, title, DataColumn("step"), *(DataColumn(word, "byte") for word in words))

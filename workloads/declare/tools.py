@@ -1,4 +1,4 @@
-"""What a study measures with, whoever does it: calls, clocks, the memory that is held. No torch."""
+"""The interface of a study's measuring tools: calls, clocks, memory in use. No torch."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ ClockName = Literal["device", "wall"]
 
 @dataclass(frozen=True, slots=True)
 class HeldMemory:
-    """Memory that is held at one moment, bytes; on the CPU by the C library's heap.
+    """Memory in use at one moment, bytes; on the CPU, of the C library's heap.
 
-    ``None`` is not known, and ``unavailable`` says why by the field's name.
+    ``None`` means unknown; ``unavailable`` has the reason under the field's name.
     """
 
     allocated: int | None
-    """By tensors (CUDA), or by all that lives in the heap (CPU)."""
+    """Bytes of tensors (CUDA), or of everything in the heap (CPU)."""
     reserved: int | None
-    """By the caching allocator, cuBLAS's workspaces included, or by the heap, with what is kept."""
+    """Bytes of the caching allocator with cuBLAS's workspaces, or of the heap with free blocks."""
     used: int | None
-    """Of the device by everybody, as the driver says; on the CPU resident in this process."""
+    """Bytes used on the whole device, as the driver reports; on the CPU, resident bytes."""
     nvml: int | None
-    """Of the device by everybody, as NVML says; like ``used`` without what the driver keeps."""
+    """Bytes used on the whole device, as NVML reports; like ``used`` without the driver's own."""
     unavailable: dict[str, str]
 
 
 class Within:
     """A call under a context manager, such as one that chooses a backend.
 
-    A block of calls enters it once (:func:`entered`), so that its own time is not in theirs: on a
-    GPU that would be the larger part of a short one.
+    A block of calls enters the context once (:func:`entered`), so that the calls' times exclude it:
+    on a GPU, entering would be the larger part of a short call.
 
     Args:
-        context: makes the context manager.
-        call: under it.
+        context: creates the context manager.
+        call: the function to call inside it.
     """
 
     def __init__(self, context: Callable[[], AbstractContextManager[object]], call: Call) -> None:
@@ -54,7 +54,7 @@ class Within:
 
 @contextmanager
 def entered(call: Call) -> Iterator[Call]:
-    """Yield the function to call repeatedly, within the context that the call asks for, if any."""
+    """Yield the function to call repeatedly, inside the context that the call needs, if any."""
     if isinstance(call, Within):
         with call.context():
             yield call.call
@@ -63,39 +63,39 @@ def entered(call: Call) -> Iterator[Call]:
 
 
 class Tools(Protocol):
-    """What a study measures with; the implementation knows the device."""
+    """A study's measuring tools; the implementation knows the device."""
 
     def time(self, call: Call, clock: ClockName) -> float:
         """Return the median seconds per call of a short measurement."""
 
     def rounds(self, calls: Sequence[Call], clock: ClockName) -> list[list[float]]:
-        """Seconds per call, for each round a value for each callable; rounds alternate order."""
+        """Return seconds per call: a list per round, a value per callable; order alternates."""
 
     def watched(self) -> AbstractContextManager[None]:
         """Watch other processes while a study times something itself."""
 
     def others(self) -> Others:
-        """Return what other processes used of the CPU in the timings since the last such call."""
+        """Return other processes' CPU use in the timings since the previous call."""
 
     def peak(self, call: Call) -> int | None:
-        """Bytes that one call needs on top of what is held before it, at its highest."""
+        """Return the bytes that one call needs, at its peak, beyond those already held."""
 
     def held(self) -> HeldMemory:
-        """Return the memory that is held now."""
+        """Return the memory in use now."""
 
     def ceiling(self, kind: str) -> Ceiling:
-        """Measure a ceiling anew: of a precision, or ``copy``.
+        """Measure a ceiling anew: a precision's, or ``copy``.
 
         Raises:
-            RuntimeError: torch has no product of such numbers here.
+            RuntimeError: torch has no product of this precision here.
         """
 
     def limit(self, kind: str, rate: float) -> Limit | None:
-        """Return the limit for a rate, if nothing has to be measured for it."""
+        """Return the limit for a rate, if no measurement is needed for it."""
 
     def look(self) -> None:
-        """Say how far it is.
+        """Report progress.
 
         Raises:
-            Cancelled: the run is to end.
+            Cancelled: the run must end.
         """

@@ -1,7 +1,7 @@
-"""Workloads that users bring: files that declare them with the catalogue's decorator.
+"""Users' workloads: files that declare them with the catalogue's decorator.
 
-A file is executed once, in the runner and nowhere else. What is wrong with it is told in a line and
-leaves the other files and the catalogue as they are.
+A file runs once, and only in the runner. A faulty file is reported in one line, and affects neither
+the other files nor the catalogue.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workloads.protocol.results import WorkloadInfo
 
 OPTION = "--workloads"
 READ_S = 120.0
-"""A file that is not read by then is given up; importing a large library takes a while."""
+"""Time limit for reading a file; importing a large library takes a while."""
 
 
 def files_in(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -44,10 +44,10 @@ def options(files: Sequence[str]) -> list[str]:
 
 
 def load(files: Sequence[str]) -> tuple[str, ...]:
-    """Declare what the files declare; returns a line for each problem.
+    """Declare the workloads of the files, and return a line for each problem.
 
     Args:
-        files: paths; what a file has declared before its error stays declared.
+        files: paths of the files; declarations made before a file's error remain.
     """
     problems: list[str] = []
     for number, file in enumerate(files):
@@ -68,13 +68,13 @@ def load(files: Sequence[str]) -> tuple[str, ...]:
 
 
 def _execute(path: Path, name: str) -> str | None:
-    """Run a file as a module; what went wrong, with its line."""
+    """Run a file as a module, and return its error with the line, if any."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         return f"{path}: not a Python file; its name must end in .py"
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    # Its neighbours can be imported, but stand in for nothing that is installed.
+    # The file can import its neighbors, but they do not shadow installed modules.
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.append(folder)
@@ -96,7 +96,7 @@ def _words(error: BaseException) -> str:
 
 
 def _line_of(error: BaseException, path: Path) -> int:
-    """Return the file's last line on the way to the error; 1 where it was not reached."""
+    """Return the file's last line in the error's traceback; 1 where the file does not appear."""
     if isinstance(error, SyntaxError) and error.filename == str(path) and error.lineno:
         return error.lineno
     frames = traceback.extract_tb(error.__traceback__)
@@ -113,7 +113,7 @@ def _cuda_in_use(path: Path) -> str | None:
 
 
 def _unregister_unreadable(path: Path, item: workload.Workload) -> str | None:
-    """Take back a workload that could not be told of; the reason."""
+    """Remove a workload that cannot be described, and return the reason."""
     line = item.prepare.__code__.co_firstlineno
     try:
         info = workload.with_code(item)
@@ -127,7 +127,7 @@ def _unregister_unreadable(path: Path, item: workload.Workload) -> str | None:
 
 @contextlib.contextmanager
 def _time_limit() -> Iterator[None]:
-    """Raise after :data:`READ_S`, where alarms can be had."""
+    """Raise an error after :data:`READ_S`, where alarms are available."""
     if (
         not hasattr(signal, "setitimer")
         or threading.current_thread() is not threading.main_thread()

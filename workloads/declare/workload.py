@@ -1,4 +1,4 @@
-"""How a workload is declared, and the registry of those declared. No torch at import.
+"""Declarations of workloads, and their registry. No torch at import.
 
 A workload is a function that prepares its data on a device and returns a :class:`Case`::
 
@@ -11,9 +11,9 @@ A workload is a function that prepares its data on a device and returns a :class
 
         return Case(timed, flop=2 * n**3)
 
-Its parameters are its arguments: the default is the argument's, what is allowed stands in the
-annotation. What the case is given is what is timed, and its source is what is shown; any callable
-does, such as ``Case(lambda: a @ b)``.
+The function's arguments are the workload's parameters: the default is the argument's, the
+annotation defines the accepted values. The run times the case's first argument, and the screen
+shows its source; any callable works, such as ``Case(lambda: a @ b)``.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from workloads.declare.study import Study
 from workloads.protocol.results import Check, Need, ParameterInfo, Setting, WorkloadInfo
 
 THREE_TF32 = "3xtf32"
-"""The precision of float32 products that may run on tensor cores too, made of three TF32 products
-each (CUTLASS: ``OpMultiplyAddFastF32``). Where three take longer than one in float32 proper, the
-limit is that of float32."""
+"""Precision of float32 products that may run on tensor cores too, as three TF32 products each
+(CUTLASS: ``OpMultiplyAddFastF32``). Where three take longer than one in plain float32, the limit
+is that of float32."""
 
 
 class Skip(Exception):  # noqa: N818 (it is an outcome, not an error)
-    """Raised by a workload that cannot run here; the text is the need that is not met."""
+    """Raised by a workload that cannot run here; the text names the unmet need."""
 
 
 def whole(minimum: int, maximum: int, about: str, *, auto: str = "") -> ParameterInfo:
     """Return a parameter that takes a whole number from ``minimum`` to ``maximum``, inclusive.
 
-    With ``auto`` it takes 0 too, which is shown and typed as ``auto``: the workload then chooses
-    the number, and ``auto`` says in words how.
+    With ``auto`` it also takes 0, which users see and type as ``auto``: the workload then chooses
+    the number, and the text of ``auto`` explains how.
 
-    The name and the default of this and of what :func:`one_of` and :func:`words` return are filled
-    in by :func:`workload`, from the argument that they annotate.
+    :func:`workload` fills in the name and the default of this parameter, as of those of
+    :func:`one_of` and :func:`words`, from the annotated argument.
     """
     if not auto:
         return ParameterInfo("", minimum, about, minimum=minimum, maximum=maximum)
@@ -56,10 +56,10 @@ def whole(minimum: int, maximum: int, about: str, *, auto: str = "") -> Paramete
 
 
 def by_device(sizes: tuple[int, int]) -> str:
-    """Return what ``auto`` stands for where a size depends on the kind of device.
+    """Describe the meaning of ``auto`` for a size that depends on the type of device.
 
     Args:
-        sizes: on the CPU and on a GPU.
+        sizes: the defaults on the CPU and on a GPU.
     """
     return f"{sizes[0]} on the CPU, {sizes[1]} on a GPU"
 
@@ -74,14 +74,14 @@ def words(form: str, form_about: str, about: str) -> ParameterInfo:
 
     Args:
         form: the expression.
-        form_about: the same in words, for those who typed something else.
-        about: what the text is.
+        form_about: the same in words, for the error message.
+        about: the meaning of the text.
     """
     return ParameterInfo("", "", about, form=form, form_about=form_about)
 
 
 _MOST = 1 << 63
-"""Of what one call computes or moves; a larger number is a mistake."""
+"""Upper bound for the work or bytes of one call; a larger number is a mistake."""
 
 
 def _is_count(name: str, value: object) -> bool:
@@ -92,38 +92,38 @@ def _is_count(name: str, value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A workload prepared on a device: what to time and how to read the time."""
+    """A workload prepared on a device: the function to time, and how to interpret the time."""
 
     timed: Callable[[], object]
     clock: Literal["device", "wall"] = "device"
-    """``device`` for kernels and copies, ``wall`` where the host's work belongs to it."""
+    """``device`` for kernels and copies, ``wall`` where the host's work is part of the time."""
     flop: int | None = None
     """Floating-point operations of one call; a multiply-add counts as two."""
     byte: int | None = None
-    """Bytes that one call must move at the least, reads and writes."""
+    """Bytes that one call must read and write at least."""
     item: int | None = None
-    """Samples that one call works through."""
+    """Samples that one call processes."""
     devices: tuple[str, ...] = ()
-    """That work while it is timed, as in ``cuda:0``; empty: the one it was prepared on."""
+    """Devices in use during the timing, such as ``cuda:0``; empty for the place's own device."""
     chosen: Mapping[str, Setting] = field(default_factory=dict)
-    """Parameters that may be left to the kind of the device, as they are used."""
+    """The values in use of parameters that may depend on the type of device."""
     precision: str | None = None
-    """Of the multiplications, for the limit: float64, float32, tf32, float16, bfloat16 or float8;
-    3xtf32 for float32 that may run on tensor cores (:data:`THREE_TF32`)."""
+    """Precision of the multiplications, for the limit: float64, float32, tf32, float16, bfloat16 or
+    float8; 3xtf32 for float32 that may run on tensor cores (:data:`THREE_TF32`)."""
     byte_limit: Literal["memory", "pcie", "nvlink"] | None = None
-    """Which bandwidth the bytes are held against."""
+    """The bandwidth that limits the byte rate."""
     check: Callable[[], Check] | None = None
     study: Callable[[Study], None] | None = None
-    """What else there is to find out, once the time is taken."""
+    """Studies further aspects after the timing."""
     cleanup: Callable[[], None] | None = None
-    """Called at the end, however it came: to end helpers and groups of processes."""
+    """Called at the end, however the run ends, to stop helper processes and groups."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be timed.
+        """Reject a case that cannot be timed.
 
         Raises:
-            TypeError: the first argument cannot be called, or a count is no number.
-            ValueError: a count is negative or not finite: rates are made of it.
+            TypeError: the first argument is not callable, or a count is not a number.
+            ValueError: a count, from which rates are computed, is negative or not finite.
         """
         if not callable(self.timed):
             raise TypeError(
@@ -138,7 +138,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is said of a workload, and the function that prepares it."""
+    """A workload's description, and the function that prepares it."""
 
     info: WorkloadInfo
     prepare: Callable[..., Case]
@@ -162,7 +162,7 @@ RANK_PARAMETERS = (
     ),
     ParameterInfo("wait_s", 60, "seconds to wait for the other hosts", minimum=5, maximum=3600),
 )
-"""What a workload of several ranks takes beside its own parameters; its function does not see
+"""Parameters of a workload of several ranks beside its own; its function does not receive
 them."""
 
 Prepare = TypeVar("Prepare", bound=Callable[..., Any])
@@ -183,15 +183,15 @@ def workload(
     """Register the decorated function as a workload under its own name.
 
     With ``ranks`` it runs in several processes, each of which prepares its own case and calls
-    ``timed`` as often as the others; :data:`RANK_PARAMETERS` say how many there are. What it
-    studies must not depend on the rank where the other ranks are waited for.
+    ``timed`` as often as the others; :data:`RANK_PARAMETERS` set their number. A study that waits
+    for the other ranks must not depend on the rank.
 
-    With ``fresh_process`` the runner gives each run a worker that has run nothing else: for what a
-    process does once and keeps, like the choice of an algorithm for a shape.
+    With ``fresh_process`` the runner gives each run a new worker: for choices that a process makes
+    once and keeps, such as the algorithm for a shape.
 
     Raises:
-        ValueError: the name is taken, or a parameter has no default or is not annotated with what
-            it may be set to.
+        ValueError: the name is taken, or a parameter has no default or no annotation with its
+            accepted values.
     """
 
     def register(prepare: Prepare) -> Prepare:
@@ -218,7 +218,7 @@ def workload(
 
 
 def _parameters(name: str, prepare: Callable[..., Case]) -> tuple[ParameterInfo, ...]:
-    # The first argument is the place; its class needs torch, its parameters do not.
+    # The first argument is the place, whose class needs torch; the parameters do not.
     arguments = list(inspect.signature(prepare).parameters.values())[1:]
     hints = typing.get_type_hints(prepare, localns={"Place": object}, include_extras=True)
     infos = []
@@ -232,9 +232,9 @@ def _parameters(name: str, prepare: Callable[..., Case]) -> tuple[ParameterInfo,
 
 
 def _timed_source(prepare: Callable[..., Case]) -> str:
-    """Return the timed lines: of a nested function ``timed``, else of what the case is given.
+    """Return the timed lines: a nested function ``timed``, or else the case's first argument.
 
-    Where neither is found, as with a case that another function makes, all lines are shown.
+    Where neither is found, for example if another function makes the case, return all lines.
     """
     source = textwrap.dedent(inspect.getsource(prepare))
     function = next(
@@ -261,7 +261,7 @@ def _timed_source(prepare: Callable[..., Case]) -> str:
 
 
 def _find_timed_expression(function: ast.FunctionDef) -> ast.expr | None:
-    """Return the expression that the function's first ``Case`` is given to time."""
+    """Return the first argument of the function's first ``Case``."""
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Case":
             named = [item.value for item in node.keywords if item.arg == "timed"]
@@ -286,7 +286,7 @@ def registered() -> dict[str, Workload]:
 
 
 def infos() -> tuple[WorkloadInfo, ...]:
-    """Return the description of each workload without its code: reading source files takes time."""
+    """Return each workload's description without code, since reading source files takes time."""
     return tuple(item.info for item in _registry.values())
 
 
@@ -299,23 +299,23 @@ def with_code(item: Workload) -> WorkloadInfo:
     """Return the description of a workload, its timed lines included.
 
     Raises:
-        ValueError: they cannot be found in its source.
+        ValueError: the source does not contain them.
         OSError: the source cannot be read.
     """
     return replace(item.info, code=_timed_source(item.prepare))
 
 
 def forget(name: str) -> None:
-    """Take a declared workload out of the registry."""
+    """Remove a declared workload from the registry."""
     del _registry[name]
 
 
 class ParameterError(ValueError):
-    """A parameter that is not known or not allowed; the text names what is."""
+    """An unknown or invalid parameter; the text names the valid ones."""
 
 
 def complete(info: WorkloadInfo, given: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Check the given parameters and add the others at their defaults.
+    """Check the given parameters, and fill in the defaults of the others.
 
     Raises:
         ParameterError: a name or a value that the workload does not allow.
@@ -333,10 +333,10 @@ def complete(info: WorkloadInfo, given: Mapping[str, Setting]) -> dict[str, Sett
 
 
 def checked(workload_name: str, parameter: ParameterInfo, value: Setting) -> Setting:
-    """Return the value if the parameter may be set to it.
+    """Return the value if the parameter accepts it.
 
     Raises:
-        ParameterError: it may not.
+        ParameterError: it does not.
     """
     where = f"{workload_name}: {parameter.name}={value}"
     if parameter.choices:

@@ -1,1 +1,1 @@
-"""What a rate is held against: published peaks, the PCIe link, ceilings measured on this box."""
+"""Limits of a rate: published peaks, the PCIe link, ceilings measured on this machine."""

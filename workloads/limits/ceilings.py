@@ -1,8 +1,8 @@
-"""Ceilings: the highest rates that were measured on this box. No torch.
+"""Ceilings: the highest rates measured on this machine. No torch.
 
-A ceiling holds under the conditions it was measured under (machine, processor, threads, versions);
-one measured under others says nothing here. The worker measures what it lacks and tells it; the
-runner keeps it for the workers to come, and the front end for the runners to come.
+A ceiling is valid only under its conditions (machine, processor, threads, versions). The worker
+measures missing ones and reports them; the runner stores them for later workers, and the front end
+for later runners.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from workloads.protocol.results import Ceiling
 def newest(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
     """Return the newest ceiling of each kind and conditions, the oldest first.
 
-    One that was disturbed takes the place of an undisturbed one only where it is higher.
+    A disturbed ceiling replaces an undisturbed one only where it is higher.
     """
     kept: dict[tuple[str, tuple[tuple[str, str], ...]], Ceiling] = {}
     for ceiling in sorted(ceilings, key=lambda item: item.measured_at):
@@ -29,10 +29,10 @@ def newest(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
 
 
 class Ceilings:
-    """The ceilings known in one process.
+    """The known ceilings of one process.
 
     Args:
-        tell: called with each that is measured here.
+        tell: called with each new measurement.
     """
 
     def __init__(self, tell: Callable[[Ceiling], None] = lambda _ceiling: None) -> None:
@@ -44,15 +44,15 @@ class Ceilings:
         return self._known
 
     def learn(self, ceilings: Iterable[Ceiling]) -> None:
-        """Take in ceilings that others have measured."""
+        """Add ceilings that others have measured."""
         self._known = newest((*self._known, *ceilings))
 
     def add(self, ceiling: Ceiling) -> None:
-        """Take in one that was measured here, and tell it."""
+        """Add a ceiling measured here, and report it."""
         self.learn([ceiling])
         self._tell(ceiling)
 
     def find(self, kind: str, under: dict[str, str]) -> Ceiling | None:
-        """Return the ceiling of a kind that holds under exactly these conditions."""
+        """Return the ceiling of a kind under exactly these conditions."""
         found = (item for item in self._known if item.kind == kind and item.under == under)
         return next(found, None)

@@ -1,7 +1,7 @@
-"""Look up the limit of a run's rate, and measure a ceiling where there is no other.
+"""Look up the limit of a run's rate, and measure a ceiling where no other limit exists.
 
 A ceiling is the best block of matrix products, or of copies, of a few sizes. Measuring comes at the
-end of a run: what it allocates would be in the run's peaks.
+end of a run, since its allocations would raise the run's peaks.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from workloads.measure.timing import BLOCK_S, Cancelled, Control
 from workloads.protocol.results import COPY, Ceiling, Limit, Rates, first_line
 
 SECONDS = 2.0
-"""Of the blocks that count, for one ceiling that a run lacks."""
+"""Seconds of counted blocks for one ceiling that a run lacks."""
 THOROUGH_S = 6.0
-"""And for one that is asked for itself: on a virtual machine a neighbour can take a share of the
-caches and of the clock for seconds."""
+"""Seconds for an explicitly requested ceiling: on a virtual machine, a neighbor can take a share
+of the caches and of the clock for seconds."""
 CPU_BLOCK_S = 0.001
-"""On a CPU the moments in which nothing else runs are short. A GPU has longer blocks: what it does
-in the first millisecond it cannot keep up for long."""
+"""On a CPU, undisturbed moments are short. A GPU has longer blocks, since it cannot sustain its
+first millisecond's rate for long."""
 CLOSE = 1.5
-"""A size that took longer than this times the best one's at the first look is left out."""
+"""A size is dropped if it took more than this multiple of the best one's time at first."""
 CONTENDERS = 4
 LONGEST_CALL_S = 0.25
-"""No larger product is tried where a call is likely to take longer: a cancel would wait for it."""
+"""Larger products are skipped where a call would probably take longer: a cancel has to wait."""
 SMALLEST_N, LARGEST_N = 256, 16_384
 SMALLEST_COPY, LARGEST_COPY = 64 * 2**20, 2**30
 _ROWS = 2**20
-"""So many random numbers are copied over and over: to make more takes longer than to time them."""
+"""Number of random numbers, copied repeatedly: drawing more takes longer than timing them."""
 SHARE_OF_FREE = 8
-"""A ceiling's data takes at most one part in so many of the free memory."""
+"""A ceiling's data uses at most this fraction (one in so many) of the free memory."""
 TF32 = "tf32"
 _DRIVER = Path("/proc/driver/nvidia/version")
 
@@ -65,7 +65,7 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A block: of what, and how fast."""
+    """A block's candidate and rate."""
 
     candidate: _Candidate
     rate: float
@@ -73,7 +73,7 @@ class _Found:
 
 
 def conditions(device: torch.device) -> dict[str, str]:
-    """Return the conditions that a ceiling of this device holds under."""
+    """Return the conditions under which a ceiling of this device is valid."""
     common = {
         "host": socket.gethostname(),
         "torch": torch.__version__,
@@ -89,7 +89,7 @@ def conditions(device: torch.device) -> dict[str, str]:
 
 
 def _driver(device: torch.device) -> str:
-    """Return the driver's version as its kernel module reports it; on a Mac, the system's."""
+    """Return the driver's version from its kernel module; on a Mac, the system's version."""
     if device.type == "mps":
         return platform.mac_ver()[0]
     try:
@@ -107,15 +107,15 @@ def best_rate(
 
     Args:
         kind: a precision, or :data:`workloads.protocol.results.COPY`.
-        place: the device.
-        clock: of the device.
-        control: told that it goes on; may end it.
-        seconds: of the blocks that count.
+        place: the device with its data.
+        clock: the device's clock.
+        control: receives the progress; may end the run.
+        seconds: total of the counted blocks.
 
     Raises:
         Cancelled: the control ended it.
-        Skip: the device has no such numbers.
-        RuntimeError: what torch says, for one that it has no product of such numbers here.
+        Skip: the device does not support this precision.
+        RuntimeError: an error from torch, such as for a product it does not have here.
     """
     control.report("measuring the ceiling")
     with _use_default_flags(), _tf32(kind, place.type), torch.inference_mode():
@@ -147,16 +147,16 @@ def best_rate(
 def _best(
     candidates: list[_Candidate], clock: Clock, control: Control, seconds: float
 ) -> tuple[_Found, int]:
-    """Measure the candidates and return the best block of all, and how many there were.
+    """Measure the candidates, and return the best of all blocks, and the number of blocks.
 
-    Half of the time is for all that are close to the first, in turns: who is ahead at a first look
-    can be luck. The rest is for the one that was best then.
+    Half of the time goes to all candidates close to the first, in turns, since luck can decide a
+    single look. The rest goes to the best of that half.
 
     Args:
-        candidates: the fastest at a first look first.
-        clock: of the device.
-        control: told that it goes on; may end it.
-        seconds: of the blocks.
+        candidates: sorted by a first look, the fastest first.
+        clock: the device's clock.
+        control: receives the progress; may end the run.
+        seconds: total of the blocks.
     """
     first = candidates[0]
     slowest = CLOSE * first.call_s / first.work
@@ -169,7 +169,7 @@ def _best(
 def _race(
     candidates: list[_Candidate], clock: Clock, control: Control, seconds: float
 ) -> tuple[_Found, int]:
-    """Measure the candidates in turns and return the best block, and how many there were."""
+    """Measure the candidates in turns, and return the best block and the number of blocks."""
     wanted = CPU_BLOCK_S if isinstance(clock, HostClock) else BLOCK_S
     best, blocks, spent = _Found(candidates[0], 0.0), 0, 0.0
     while spent < seconds or blocks < len(candidates):
@@ -189,7 +189,7 @@ def _seconds(block: TimedBlock) -> float:
 
 
 def _products(kind: str, place: Place, clock: Clock) -> Iterator[_Candidate]:
-    """Square products, doubled in size while a call stays short."""
+    """Yield square products, doubled in size while a call stays short."""
     dtype = "float32" if kind == TF32 else kind
     n, free = SMALLEST_N, place.free_memory()
     while n <= LARGEST_N:
@@ -227,14 +227,14 @@ def _copies(place: Place, clock: Clock) -> Iterator[_Candidate]:
 
 
 def _warm(call: Callable[[], object], clock: Clock) -> float:
-    """Seconds of a call once it has loaded and faulted in what it needs."""
+    """Return the seconds of a call that has loaded its libraries and touched its pages."""
     first = clock.block(call, 1).wall_s
     return min(first, *(_seconds(clock.block(call, 1)) for _ in range(2)))
 
 
 @contextmanager
 def _use_default_flags() -> Iterator[None]:
-    """Backend flags at torch's defaults: a ceiling is not that of a setting tried just now."""
+    """Set backend flags to torch's defaults, so that ceilings are independent of trial settings."""
     before = {flag.name: flag.get() for flag in torch_state.FLAGS}
     torch_state.apply_flags(torch_state.DEFAULTS)
     try:
@@ -245,7 +245,7 @@ def _use_default_flags() -> Iterator[None]:
 
 @contextmanager
 def _tf32(kind: str, device_type: str) -> Iterator[None]:
-    """float32 products in full, or in TF32 where that is what is measured."""
+    """Compute float32 products in full, or in TF32 for a ceiling of TF32."""
     if device_type != "cuda":
         yield
         return
@@ -264,7 +264,7 @@ NO_RATE = "this workload is not held against a limit"
 
 @dataclass(frozen=True, slots=True)
 class LimitQuery:
-    """A rate, and the kind of limit that is looked up for it."""
+    """A rate, and the kind of its limit."""
 
     kind: str
     """A precision, ``memory``, ``pcie`` or ``nvlink``."""
@@ -272,7 +272,7 @@ class LimitQuery:
 
 
 def queries(case: Case, rates: Rates, device: torch.device) -> tuple[LimitQuery, ...] | str:
-    """Return the limits to look up for a run's rates, operations first, or why there are none."""
+    """Return the queries for a run's rates, operations first, or the reason for none."""
     asked = []
     if rates.flop_per_s is not None and case.precision is not None:
         asked.append(LimitQuery(case.precision, rates.flop_per_s))
@@ -294,10 +294,10 @@ def _of_bytes(case: Case, rates: Rates, device: torch.device) -> LimitQuery | st
 
 
 def nearest(asked: Sequence[LimitQuery], device: torch.device, ceilings: Ceilings) -> Limit | None:
-    """Of the limits that are known, the one that is reached first: the lower part of the roofline.
+    """Return the first limit to be reached of those known: the lower part of the roofline.
 
-    ``None`` where that of the first query is not known: the others do not tell how far the
-    device's units are from theirs.
+    ``None`` where the first query's limit is unknown: the others do not show how far the device's
+    units are from theirs.
     """
     found = [find(query, device, ceilings) for query in asked]
     if found[0] is None:
@@ -306,9 +306,9 @@ def nearest(asked: Sequence[LimitQuery], device: torch.device, ceilings: Ceiling
 
 
 def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:
-    """Return the ceilings whose highest stands in for a limit; none where none can be measured.
+    """Return the ceilings whose highest replaces a limit; empty where none can be measured.
 
-    A CPU may compute in float32 what is stored in 16 bits, and is often faster by that.
+    A CPU may compute in float32 with numbers stored in 16 bits, and is often faster that way.
 
     Args:
         kind: a precision, ``memory``, ``pcie`` or ``nvlink``.
@@ -321,7 +321,7 @@ def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:
 
 
 def find(asked: LimitQuery, device: torch.device, ceilings: Ceilings) -> Limit | None:
-    """Return the limit, if nothing has to be measured for it."""
+    """Return the limit, if no measurement is needed for it."""
     described = environment.device(device)
     link = limits.read_link(described.pci_bus_id) if asked.kind == limits.PCIE else None
     limit = limits.hardware_limit(described, asked.kind, asked.rate, link)
@@ -334,7 +334,7 @@ def find(asked: LimitQuery, device: torch.device, ceilings: Ceilings) -> Limit |
 
 
 def _highest(found: list[Ceiling], wanted: int, asked: LimitQuery) -> Limit | None:
-    """Return the limit by the highest ceiling, once all that are wanted are known."""
+    """Return the limit from the highest ceiling, once all needed ones are known."""
     if len(found) < wanted:
         return None
     highest = max(found, key=lambda ceiling: ceiling.value)
@@ -344,9 +344,9 @@ def _highest(found: list[Ceiling], wanted: int, asked: LimitQuery) -> Limit | No
 def measure(
     asked: LimitQuery, device: torch.device, clock: Clock, control: Control, ceilings: Ceilings
 ) -> Limit | str:
-    """Measure ceilings now and return the limit that they give, or why there is none.
+    """Measure ceilings now, and return the resulting limit, or the reason for none.
 
-    A ceiling that was exceeded is measured again by this; the higher of the two stays.
+    An exceeded ceiling is measured again; the higher of the two stays.
     """
     kinds = kinds_of_ceiling(asked.kind, device.type)
     under = conditions(device)
@@ -374,21 +374,21 @@ def measure_ceiling(
     at_least: Ceiling | None = None,
     seconds: float = SECONDS,
 ) -> Ceiling:
-    """Measure a ceiling and make it known.
+    """Measure a ceiling, and add it to the known ones.
 
     Args:
         kind: a precision or ``copy``.
-        device: whose.
-        clock: of it.
-        control: told that it goes on; may end it.
-        ceilings: takes it.
-        at_least: one that holds; it stays if it is higher.
-        seconds: of the blocks that count.
+        device: the device to measure.
+        clock: the device's clock.
+        control: receives the progress; may end the run.
+        ceilings: stores it.
+        at_least: a valid ceiling, which stays if it is higher.
+        seconds: total of the counted blocks.
 
     Raises:
         Cancelled: the control ended it.
-        Skip: the device has no such numbers.
-        RuntimeError: what torch says.
+        Skip: the device does not support this precision.
+        RuntimeError: an error from torch.
     """
     ceiling = best_rate(kind, Place(str(device)), clock, control, seconds)
     if at_least is not None and at_least.value > ceiling.value:

@@ -1,4 +1,4 @@
-"""What a rate is held against: a published peak, else a derived one, else one measured here."""
+"""The limit of a rate: a published peak, else a derived one, else a ceiling measured here."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from workloads.declare.workload import THREE_TF32
 from workloads.protocol.results import COPY, Basis, Ceiling, Limit, TorchDevice
 
 _COHERENT = r"\bG[BH]\d"
-"""Names of parts whose CPU is beside them on NVLink-C2C: copies do not go over their PCIe link."""
+"""Names of parts with the CPU beside them on NVLink-C2C: copies bypass their PCIe link."""
 ERROR = 0.03
-"""Of a limit itself: rounded figures, clocks that are a little off, noise of a measured one."""
+"""Error of a limit itself: rounded figures, slightly different clocks, noise of a measurement."""
 CACHES = 4
-"""Bytes of a call below this many times the last cache may never reach the memory."""
+"""A call that moves fewer bytes than this many last-level caches may never reach the memory."""
 
 MEMORY, PCIE, NVLINK = "memory", "pcie", "nvlink"
 _NAMES = {
@@ -37,8 +37,8 @@ def name_of(kind: str) -> str:
 
 
 def ceiling_kind(kind: str) -> str | None:
-    """Return the ceiling that can stand in for a limit; ``None`` if none can be measured."""
-    # A ceiling is of plain products of one type; float8 needs scales beside it.
+    """Return the kind of ceiling that can replace a limit; ``None`` if none can be measured."""
+    # Ceilings come from plain products of one type; float8 also needs scales.
     unmeasured = (PCIE, NVLINK, THREE_TF32, "float8")
     return None if kind in unmeasured else COPY if kind == MEMORY else kind
 
@@ -46,14 +46,14 @@ def ceiling_kind(kind: str) -> str | None:
 def hardware_limit(
     device: TorchDevice, kind: str, rate: float, link: PcieLink | None = None
 ) -> Limit | None:
-    """Return the limit by the table or the device's properties; ``None`` if neither has a figure.
+    """Return the limit from the table or the device's properties; ``None`` without a figure.
 
     Args:
         device: as torch describes it.
         kind: a precision (``Case.precision``), ``memory``, ``pcie`` or ``nvlink``.
-        rate: that is held against it, FLOP/s or byte/s.
-        link: the device's, as it was right after the run; for ``pcie`` it goes before the table,
-            which takes every slot for one of sixteen lanes.
+        rate: the rate to compare, FLOP/s or byte/s.
+        link: the device's link, read right after the run; for ``pcie`` it takes precedence over the
+            table, which assumes sixteen lanes in every slot.
     """
     if kind == PCIE and link is not None and not re.search(_COHERENT, device.name):
         return _find_link_limit(link, rate)
@@ -61,7 +61,7 @@ def hardware_limit(
     listed = _listed(peak, kind) if peak is not None else None
     derived = _derived(device, kind)
     if peak is not None and listed is not None:
-        # Datasheets quote some rates at less than the highest clock.
+        # Datasheets state some rates for less than the highest clock.
         reach = max(1.0, (derived or 0.0) / listed)
         source = f"published dense peak ({peak.source}; read {READ})"
         return _limit(
@@ -75,7 +75,7 @@ def hardware_limit(
 
 
 def _find_link_limit(link: PcieLink, rate: float) -> Limit:
-    """By the link as it is; one that is too fast for that shows that it had slowed down since."""
+    """Return the link's current limit; a faster rate shows that the link has slowed down since."""
     limit = _limit(
         PCIE,
         link.now.byte_per_s,
@@ -95,7 +95,7 @@ def _find_link_limit(link: PcieLink, rate: float) -> Limit:
 
 
 def measured_limit(ceiling: Ceiling, kind: str, rate: float) -> Limit:
-    """Return the limit by a ceiling that was measured on this box."""
+    """Return the limit from a ceiling measured on this machine."""
     moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(ceiling.measured_at))
     other = "" if ceiling.kind in (COPY, kind) else f"in {ceiling.kind}, which is faster here: "
     source = f"measured on this box {moment}: {other}{ceiling.how}"
@@ -104,11 +104,11 @@ def measured_limit(ceiling: Ceiling, kind: str, rate: float) -> Limit:
 
 
 def uncached(smallest: int, cache: int | None) -> int:
-    """Bytes of a tensor whose copy goes to the memory: ``smallest``, doubled as often as it takes.
+    """Return ``smallest``, doubled until a copy of so many bytes exceeds the cache.
 
     Args:
-        smallest: bytes, for a cache that is not known or small.
-        cache: the last one before the memory, bytes; ``None`` if not known.
+        smallest: bytes, for a small cache or an unknown size.
+        cache: bytes of the last cache before the memory; ``None`` if unknown.
     """
     size = smallest
     while 2 * size < CACHES * (cache or 0):
@@ -117,12 +117,12 @@ def uncached(smallest: int, cache: int | None) -> int:
 
 
 def cached(kind: str, byte: int | None, cache: int | None) -> str | None:
-    """Why a rate is not held against the memory's bandwidth, if it is not.
+    """Return the reason not to compare a rate with the memory's bandwidth, if there is one.
 
     Args:
-        kind: of the limit.
-        byte: that one call moves.
-        cache: the last one before the memory, bytes; ``None`` if not known.
+        kind: kind of the limit.
+        byte: bytes that one call moves.
+        cache: bytes of the last cache before the memory; ``None`` if unknown.
     """
     if kind != MEMORY or not cache or byte is None or byte >= CACHES * cache:
         return None
@@ -180,7 +180,7 @@ def _limit(kind: str, value: float, rate: float, source: str, basis: Basis, erro
 
 
 READ = "2026-11-21"
-"""When the sources were read, every row of the table."""
+"""Date on which all sources of the table were read."""
 _M, _L, _T, _X, _W, _D = (
     "ml-engineering's accelerator tables",
     "lightning-fabric's table",
@@ -196,17 +196,17 @@ class Peak:
     """One part: TFLOP/s by precision, GB/s of its memory and of its host link one way."""
 
     pattern: str
-    """Found in the name that CUDA reports."""
+    """Regular expression for the name that CUDA reports."""
     min_gib: int
     max_gib: int
-    """Of the memory that CUDA reports: parts of one name differ in it, and a MIG slice has less."""
+    """Upper bound of the memory that CUDA reports: parts share names, and a MIG slice has less."""
     tflops: dict[str, float]
     memory_gb_s: float
     pcie_gb_s: float | None
-    """``None`` where the host is not reached over PCI Express."""
+    """``None`` where the host link is not PCI Express."""
     source: str
     nvlink_gb_s: float | None = None
-    """Both ways together, all links of one GPU; ``None`` where a part may come without them."""
+    """Both ways together, all links of one GPU; ``None`` where some parts have none."""
 
 
 def _row(
@@ -243,7 +243,7 @@ def _row(
     )
 
 
-# Older drivers leave NVIDIA's name out of the data-centre parts' names.
+# Older drivers omit NVIDIA's name from the data-center parts' names.
 PEAKS = (
     _row(r"V100-SXM", (15, 32), (15.7, None, 125, None), 900, 3, _L, _X, bf16=False, nvlink=300),
     _row(r"V100-PCIE", (15, 32), (14, None, 112, None), 900, 3, _L, _X, bf16=False),
@@ -269,7 +269,7 @@ PEAKS = (
     _row(r"GH200", (94, 97), (67, 494.5, 989, 1979), 4000, None, _M),
     _row(r"GH200", (139, 144), (67, 494.5, 989, 1979), 4900, None, _M),
     _row(r"NVIDIA B200", (178, 183), (80, 1125, 2250, 4500), 8000, 5, _M, _T, nvlink=1800),
-    # Of GB10's tensor cores only a sparse 4-bit figure is published; its memory is the system's.
+    # For GB10's tensor cores only a sparse 4-bit figure is published; its memory is the system's.
     _row(r"NVIDIA GB10$", (110, 128), (31, None, None, None), 273, None, _D),
 )
 
@@ -288,7 +288,7 @@ PER_CLOCK = {
 }
 """FLOP per clock and multiprocessor, dense, by compute capability (vendor's whitepapers)."""
 _HALVED = ("7.5", "8.6", "8.9", "12.0")
-"""Where GeForce parts run the tensor cores at half the rate of the others."""
+"""Capabilities whose GeForce parts run the tensor cores at half the others' rate."""
 
 
 def published(device: TorchDevice) -> Peak | None:
@@ -303,9 +303,9 @@ def published(device: TorchDevice) -> Peak | None:
 
 
 def derived_flop_per_s(device: TorchDevice, precision: str) -> float | None:
-    """Multiprocessors x FLOP per clock x highest clock.
+    """Return multiprocessors x FLOP per clock x highest clock.
 
-    Whether a part is a GeForce cannot be read from its capability; the name decides.
+    The capability does not identify a GeForce part; the name does.
     """
     per_clock = PER_CLOCK.get(device.capability or "", {}).get(precision)
     if per_clock is None or device.multi_processors is None or device.clock_hz is None:
@@ -317,7 +317,7 @@ def derived_flop_per_s(device: TorchDevice, precision: str) -> float | None:
 
 
 def derived_byte_per_s(device: TorchDevice) -> float | None:
-    """Memory clock x 2 (both edges) x bus width; a MIG slice has only a share of the bus."""
+    """Return memory clock x 2 (both edges) x bus width; a MIG slice has a share of the bus only."""
     clock, bits = device.memory_clock_hz, device.memory_bus_bits
     if not clock or not bits or "MIG" in device.name:
         return None
@@ -327,20 +327,20 @@ def derived_byte_per_s(device: TorchDevice) -> float | None:
 _DEVICES = Path("/sys/bus/pci/devices")
 _OLD_GT_S, _NEWEST_GT_S = 5.0, 64.0
 _PAYLOADS = (8 / 10, 128 / 130, 242 / 256)
-"""Of the bits sent: 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s, FLITs of 256 bytes from 64 GT/s
-on (PCI-SIG, PCI Express base specifications 1 to 6)."""
+"""Share of payload in the bits sent: 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s, FLITs of 256
+bytes from 64 GT/s on (PCI-SIG, PCI Express base specifications 1 to 6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """Transfers per second of each lane, in 10^9, and how many lanes there are."""
+    """Transfers per second of each lane, in 10^9, and the number of lanes."""
 
     gt_s: float
     lanes: int
 
     @property
     def byte_per_s(self) -> float:
-        """Bytes per second in one direction, the encoding taken off."""
+        """Bytes per second in one direction, without the encoding."""
         place = 0 if self.gt_s <= _OLD_GT_S else 1 if self.gt_s < _NEWEST_GT_S else 2
         return self.gt_s * 1e9 * self.lanes * _PAYLOADS[place] / 8
 
@@ -351,18 +351,18 @@ class LinkState:
 
 @dataclass(frozen=True, slots=True)
 class PcieLink:
-    """A link as it is, and the best that the device can have."""
+    """A link's current state, and the device's best possible one."""
 
     now: LinkState
     most: LinkState | None
-    """``None`` where it is not told."""
+    """``None`` where the system does not report it."""
 
 
 def read_link(pci_bus_id: str | None) -> PcieLink | None:
-    """Return the link of a device; ``None`` where the system does not tell.
+    """Return the link of a device; ``None`` where the system does not report it.
 
     Args:
-        pci_bus_id: as NVML writes it, ``00000000:65:00.0``.
+        pci_bus_id: bus id in NVML's form, ``00000000:65:00.0``.
     """
     if pci_bus_id is None:
         return None
@@ -380,5 +380,5 @@ def _state(folder: Path, which: str) -> LinkState | None:
     except (OSError, ValueError):
         return None
     found = re.match(r"([\d.]+) GT/s", speed)
-    # A device behind a bridge that is none says "Unknown", or that it has no lanes.
+    # A device behind a non-PCIe bridge reports "Unknown", or no lanes.
     return LinkState(float(found[1]), lanes) if found and lanes > 0 else None

@@ -1,1 +1,1 @@
-"""How time and memory are measured, and what is made of the figures: clocks, blocks, intervals."""
+"""Measure time and memory, and evaluate the figures: clocks, blocks, intervals."""

@@ -24,16 +24,16 @@ class TimedBlock:
 
     wall_s: float
     device_s: float | None
-    """By the device's own events; ``None`` where there are none."""
+    """Seconds by the device's own events; ``None`` where it has none."""
     enqueue_s: float
-    """Until the last call returned, without waiting for the device."""
+    """Seconds until the last call returned, without waiting for the device."""
 
 
 class Clock(Protocol):
     """Times blocks on one device."""
 
     def synchronize(self) -> None:
-        """Wait until the device has done everything asked of it."""
+        """Wait until the device has finished all queued work."""
 
     def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
         """Time ``calls`` calls back to back."""
@@ -57,10 +57,10 @@ def _no_collection() -> Iterator[None]:
 
 
 class HostClock:
-    """The CPU: a call that has returned is done."""
+    """The clock of the CPU, where a call is finished when it returns."""
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing: the CPU has no queue to wait for."""
 
     def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
         """Time ``calls`` calls back to back."""
@@ -72,13 +72,13 @@ class HostClock:
 
 
 class CudaClock:
-    """A CUDA device: events on the current stream beside the synchronized host clock."""
+    """The clock of a CUDA device: stream events beside the synchronized host clock."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
     def synchronize(self) -> None:
-        """Wait for this device, whichever is current."""
+        """Wait for this device, whether or not it is the current one."""
         torch.cuda.synchronize(self._device)
 
     def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
@@ -98,7 +98,7 @@ class CudaClock:
 
 
 class MpsClock:
-    """Apple's GPU: the synchronized host clock."""
+    """The clock of Apple's GPU: the synchronized host clock."""
 
     def synchronize(self) -> None:
         """Wait for the GPU."""
@@ -120,7 +120,7 @@ def clock_for(device: torch.device) -> Clock:
     """Return the clock of a device.
 
     Raises:
-        ValueError: a device type that there is no clock for.
+        ValueError: no clock exists for this type of device.
     """
     if device.type == "cuda":
         return CudaClock(device)

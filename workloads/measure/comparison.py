@@ -1,4 +1,4 @@
-"""Two settings of a flag, pair by pair: what can be said so far. No torch."""
+"""Compare two settings of a flag pair by pair, and summarize the pairs so far. No torch."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from workloads.protocol.messages import Budget, Compare
 from workloads.protocol.results import Arm, Comparison, Setting, Verdict
 
 FRESH_PAIRS: dict[Budget, int] = {"quick": 3, "normal": 5, "careful": 10}
-"""Pairs of processes: three see a difference of some 10 %, five of 5 %, ten of 2 %."""
+"""Pairs of processes: three detect a difference of some 10 %, five of 5 %, ten of 2 %."""
 BLOCK_PAIRS: dict[Budget, int] = {"quick": 12, "normal": 24, "careful": 80}
 """Pairs of blocks in one process."""
 BLOCKS_S: dict[Budget, float] = {"quick": 20.0, "normal": 60.0, "careful": 300.0}
-"""A comparison in one process ends here, with the pairs that it has, if there are three."""
+"""Time limit of a comparison in one process, once it has three pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArmSample:
-    """One block or one process with one setting, seconds."""
+    """One block, or one process, with one setting; seconds."""
 
     steady_s: float
     first_call_s: float | None
@@ -29,19 +29,19 @@ class ArmSample:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The two settings one after the other."""
+    """Two measurements, one with each setting, taken back to back."""
 
     a: ArmSample
     b: ArmSample
 
 
 def order(pair: int) -> tuple[int, int]:
-    """Which setting comes first in a pair: A B, B A, A B …, so that a drift falls on both alike."""
+    """Return the order of settings in a pair: A B, B A, A B …, so a drift affects both alike."""
     return (0, 1) if pair % 2 == 0 else (1, 0)
 
 
 def pairs_wanted(request: Compare, fresh_process: bool) -> int:
-    """As many as asked for, or as the budget allows."""
+    """Return the number of pairs requested, or the number that the budget allows."""
     return request.pairs or (FRESH_PAIRS if fresh_process else BLOCK_PAIRS)[request.budget]
 
 
@@ -55,7 +55,7 @@ def summarise(
     measured: Sequence[tuple[float, float]] = (),
     devices: tuple[str, ...] = (),
 ) -> Comparison:
-    """Summarise what these pairs say of the two settings."""
+    """Summarize the two settings from these pairs."""
     unavailable: dict[str, str] = {}
     ratio = None
     if pairs:
@@ -107,7 +107,7 @@ def _arm(setting: bool, pairs: Sequence[Pair], index: int) -> Arm:
 def _break_even(
     arms: tuple[Arm, Arm], fresh_process: bool, verdict: Verdict, unavailable: dict[str, str]
 ) -> float | None:
-    """Return the calls after which the faster setting has made up for its dearer first call."""
+    """Return after how many calls the faster setting has repaid its slower first call."""
     path = "break_even_calls"
     if not fresh_process:
         unavailable[path] = "the flag acts at once: there is no search to pay for"
@@ -125,5 +125,5 @@ def _break_even(
 
 
 def _one_off(arm: Arm) -> float:
-    """Return the seconds that the first call took beyond a call of a warm process."""
+    """Return how many seconds longer the first call took than a call of a warm process."""
     return (arm.first_call_s or 0.0) - (arm.median_s or 0.0)

@@ -1,11 +1,11 @@
-"""What a workload takes of the CPU's memory at its highest, by one call apart from the timing.
+"""The peak CPU memory of a workload, measured with one call apart from the timing.
 
-Torch counts nothing on the CPU, and the resident memory of a run that is timed is more than its
-tensors take: what is freed stays in the heap, which keeps its pages for the next call, and loses
-the places of some (:mod:`workloads.measure.malloc`). So what the tensors hold is counted, and what
-a call takes on top is measured by one that is made while each larger block is mapped by itself and
-given back when it is freed. That call comes after the first, which imports, loads libraries and
-makes what an optimizer keeps, and before the timing.
+Torch counts no memory on the CPU, and the resident memory of a timed run exceeds the size of its
+tensors: freed blocks stay in the heap, which keeps their pages for the next call and cannot reuse
+all of them (:mod:`workloads.measure.malloc`). So this module counts the bytes that tensors hold,
+and adds what one extra call needs. During that call, malloc maps each larger block separately and
+returns it to the kernel when it is freed. The call runs before the timing, but after the first
+call, which imports modules, loads libraries and creates the optimizer's state.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from workloads.protocol.results import PeakMemory
 
 PATH = "memory.allocated_peak"
 LEAST_SHARE = 0.1
-"""Of a peak that the kernel's count may lack; where it may lack more, the peak is not known."""
+"""Share of a peak that the kernel's count may miss; above it, the peak is reported as unknown."""
 NOT_TOLD = "what one call takes of the CPU's memory is told with glibc and /proc, and not of ranks"
 
 
 def resolution() -> int:
-    """Bytes by which the kernel's count of a process's resident memory may be too low.
+    """Return how many bytes too low the kernel's count of resident memory may be.
 
     Since Linux 6.2 it is a ``percpu_counter``: each processor counts up to ``max(32, 2 x
     processors)`` pages before it adds them to what ``/proc`` shows (``mm_counter`` in
@@ -41,14 +41,14 @@ def resolution() -> int:
 
 
 def count_tensor_bytes() -> int:
-    """Bytes in the memory of all the CPU's tensors that Python can reach, and of their gradients.
+    """Return the bytes of all CPU tensors that Python can reach, and of their gradients.
 
-    What several tensors share counts once. Like all figures of an allocator it holds what was asked
-    for, used or not.
+    Shared memory counts once. As in any allocator's figures, the full requested size counts, used
+    or not.
     """
     sizes: dict[int, int] = {}
     for found in gc.get_objects():
-        # By its type: a proxy would answer ``isinstance`` for what it stands for, or fail to.
+        # Compare the type: a proxy would answer ``isinstance`` for its target, or raise.
         if issubclass(type(found), torch.Tensor):
             sizes.update(_storage(found))
             if found.is_leaf and found.grad is not None:
@@ -57,22 +57,22 @@ def count_tensor_bytes() -> int:
 
 
 def _storage(tensor: torch.Tensor) -> dict[int, int]:
-    """Address and size of a tensor's memory, where it has some of the CPU's."""
+    """Return address and size of a tensor's CPU memory; empty without any."""
     if tensor.layout != torch.strided or tensor.device.type != "cpu":
         return {}
     try:
         storage = tensor.untyped_storage()
         return {storage.data_ptr(): storage.nbytes()} if storage.device.type == "cpu" else {}
     except (RuntimeError, NotImplementedError):
-        # A stand-in without memory, as compilers trace with.
+        # A tensor without memory, such as compilers trace with.
         return {}
 
 
 def peak_of_call(call: Callable[[], object]) -> int | None:
-    """Bytes that one call takes on top of what is held before it; ``None`` where it is not told.
+    """Return the bytes that one call needs beyond those already held; ``None`` if unknown.
 
-    By the kernel's highest resident memory, so pages of libraries that are touched for the first
-    time count too: a call before it should be done. To be called under ``malloc.map_each_block``.
+    Uses the kernel's peak of resident memory, which includes library pages touched for the first
+    time: make one call before this one. Call it within ``malloc.map_each_block``.
     """
     malloc.trim()
     resident = memory.resident()
@@ -84,13 +84,13 @@ def peak_of_call(call: Callable[[], object]) -> int | None:
 
 
 class FirstCalls:
-    """Makes the first call, and one more on the CPU to see what it takes.
+    """Makes the first call and, on the CPU, one more to measure its memory.
 
     Args:
-        device: that the workload was prepared on.
-        before: :func:`count_tensor_bytes` before it was prepared; ``None``: no call is to be made
-            but the first.
-        control: told that the first call is done; may end it.
+        device: the device on which the workload was prepared.
+        before: :func:`count_tensor_bytes` before the preparation; ``None`` to make only the first
+            call.
+        control: receives a report after the first call; may end the run.
     """
 
     def __init__(self, device: torch.device, before: int | None, control: Control) -> None:
@@ -98,16 +98,16 @@ class FirstCalls:
         self._before = before
         self._control = control
         self._highest = 0
-        """Resident memory of the process, before its peak was reset for the one call."""
+        """Peak of the process's resident memory before the reset for the extra call."""
         self.peak: int | None = None
-        """Bytes that the workload's tensors hold, and those that one call takes on top.
+        """Bytes that the workload's tensors hold, plus those of one call; ``None`` if unknown.
 
-        Of the preparation what is left counts, and not its own highest moment. ``None``: not told.
+        Memory that the preparation used only temporarily does not count.
         """
         self._why_no_peak = NOT_TOLD
 
     def __call__(self, call: Callable[[], object], clock: Clock) -> float:
-        """Seconds of the first call."""
+        """Make the first call and return its seconds."""
         if self._device.type != "cpu" or self._before is None:
             return first_call(call, clock)
         with malloc.map_each_block() as mapped:
@@ -135,7 +135,7 @@ class FirstCalls:
     def with_peak(
         self, peaks: PeakMemory, absent: dict[str, str]
     ) -> tuple[PeakMemory, dict[str, str]]:
-        """Return a run's peaks with what one call takes, and the reasons for unknown ones."""
+        """Return a run's peaks with that of one call added, and the reasons for unknown ones."""
         if self._device.type != "cpu":
             return peaks, absent
         if self.peak is None:

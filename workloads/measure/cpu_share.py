@@ -1,10 +1,10 @@
-"""How much of the CPU other processes used meanwhile: with all cores at work, any is too much.
+"""Measure how much CPU time other processes use during a timing.
 
-OpenMP's threads wait for each other at the end of each parallel loop, so one core that is taken
-away for a while makes every call late, by much more than its share.
+When all cores are busy, any amount disturbs: OpenMP's threads wait for each other at the end of
+each parallel loop, so losing one core for a moment delays every call by much more than its share.
 
-Ours are this process and all that it has started, such as the workers of a DataLoader, whether they
-have ended or not; in a rank the other ranks of this host too.
+Our own processes are this one and all its descendants, such as a DataLoader's workers, running or
+ended; in a rank, also the other ranks on this host.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOO_MANY = 0.1
-"""Busy cores of other processes, beyond those that no thread of ours needs, that spoil a timing."""
+"""Cores busy with other processes, beyond those our threads leave free, that spoil a timing."""
 _STAT = Path("/proc/stat")
 _IDLE = (3, 4)
 """Columns of idle and iowait in a cpu line of /proc/stat (proc(5))."""
 _GUEST_FROM = 8
-"""guest and guest_nice are counted in user and nice already."""
+"""First of the columns guest and guest_nice, which user and nice already include."""
 _CHILDREN_TIME = slice(13, 15)
-"""cutime and cstime of /proc/PID/stat (proc(5)), counted from what follows the name."""
+"""cutime and cstime of /proc/PID/stat (proc(5)), counted from the field after the name."""
 _root: int | None = None
-"""The process whose tree is ours; ``None``: this one."""
+"""Root of our process tree; ``None`` for this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class CpuTime:
-    """CPU seconds so far: of all processes on the cores that we may use, and of our own."""
+    """CPU seconds so far: of all processes on the cores we may use, and of our own."""
 
     everybody: float
     ours: float
 
 
 def now() -> CpuTime | None:
-    """CPU time so far; ``None`` where the kernel does not tell."""
+    """Return the CPU time so far; ``None`` where the kernel does not report it."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     try:
@@ -58,13 +58,13 @@ def now() -> CpuTime | None:
 
 
 def count_descendants_of(pid: int) -> None:
-    """Count as ours what that process has started, which this one is among."""
+    """Count the process tree under ``pid``, which includes this process, as ours."""
     global _root
     _root = pid
 
 
 def _ours() -> float:
-    """CPU seconds of this process and of all that it has started, or of the tree that is ours."""
+    """Return the CPU seconds of our process tree."""
     if _root is not None:
         return sum(_process_s(pid) for pid in _with_descendants(_root))
     usages = (
@@ -76,20 +76,20 @@ def _ours() -> float:
 
 
 def _with_descendants(root: int) -> list[int]:
-    """Return the ids of a process and of its descendants that were not waited for yet."""
+    """Return the ids of a process and of its descendants that nobody has waited for yet."""
     found = [root]
     for pid in found:
         try:
             for task in Path(f"/proc/{pid}/task").iterdir():
                 found += map(int, (task / "children").read_text().split())
         except OSError:
-            # It has ended meanwhile, or the kernel does not tell of children.
+            # It has ended meanwhile, or the kernel does not list children.
             continue
     return found
 
 
 def _process_s(pid: int) -> float:
-    """CPU seconds of a process, to the nanosecond, and of the children that it has waited for."""
+    """Return the CPU seconds of a process, to the nanosecond, and of its reaped children."""
     clock = ctypes.c_int()
     if ctypes.CDLL(None).clock_getcpuclockid(pid, ctypes.byref(clock)) != 0:
         return 0.0
@@ -97,30 +97,30 @@ def _process_s(pid: int) -> float:
         own = time.clock_gettime(clock.value)
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        # It was waited for meanwhile: what it took is in its parent's figure.
+        # It was reaped meanwhile: its parent's figure includes its time.
         return 0.0
     return own + sum(map(int, fields[_CHILDREN_TIME])) / os.sysconf("SC_CLK_TCK")
 
 
 def disturbed(others: float | None, threads: int) -> bool:
-    """Return whether others kept more cores busy than ours leave free.
+    """Return whether others kept more cores busy than our threads leave free.
 
     Args:
-        others: cores, of :func:`other_cores`.
-        threads: that work for us.
+        others: busy cores, from :func:`other_cores`.
+        threads: number of our working threads.
     """
     return (others or 0.0) - max(0, cpus() - threads) > TOO_MANY
 
 
 def cpus() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def other_cores(before: CpuTime | None, after: CpuTime | None, seconds: float) -> float | None:
-    """Cores that other processes kept busy in between; ``None`` where it is not known."""
+    """Return the cores that other processes kept busy in between; ``None`` if unknown."""
     if before is None or after is None or seconds <= 0:
         return None
     everybody = after.everybody - before.everybody
@@ -129,21 +129,21 @@ def other_cores(before: CpuTime | None, after: CpuTime | None, seconds: float) -
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """CPU time that other processes took meanwhile; stretches of time can be added up."""
+    """CPU time that other processes used during one or more stretches of time."""
 
     seconds: float = 0.0
     cpu_s: float = 0.0
-    """Of all cores that we may use together; below zero where the clocks disagree by a tick."""
+    """Seconds over all cores we may use; negative where the clocks disagree by a tick."""
 
     def __add__(self, more: Others) -> Others:
-        """Both stretches together."""
+        """Add up two stretches."""
         return Others(self.seconds + more.seconds, self.cpu_s + more.cpu_s)
 
     @property
     def cores(self) -> float | None:
-        """Cores that were busy all the time, at the least; ``None`` of no time at all.
+        """Lower bound of the cores that were busy throughout; ``None`` for an empty stretch.
 
-        /proc/stat counts whole ticks, for each core by itself: of a short time they are left out.
+        /proc/stat counts whole ticks per core, so the ticks of a short stretch are subtracted.
         """
         if self.seconds <= 0:
             return None
@@ -153,7 +153,7 @@ class Others:
 
 @contextmanager
 def watched(tell: Callable[[Others], None]) -> Iterator[None]:
-    """Watch other processes while something is timed; tells at the end, where the kernel does."""
+    """Watch other processes during the block, and report their CPU time if the kernel counts it."""
     before, began = now(), time.perf_counter()
     yield
     seconds, after = time.perf_counter() - began, now()

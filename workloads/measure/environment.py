@@ -1,6 +1,6 @@
-"""What the figures depend on besides the device, and the process that looks at it.
+"""Describe the conditions of a measurement besides the device, in a process of its own.
 
-It is one of its own, because looking starts the CUDA driver.
+The separate process is needed because reading them starts the CUDA driver.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ VARIABLES = (
     "GLIBC_TUNABLES",
     "THP_MEM_ALLOC_ENABLE",
 )
-"""Environment variables that change what a timing or a memory figure means."""
+"""Environment variables that affect timings or memory figures."""
 
 _CPUS = Path("/sys/devices/system/cpu")
 
 
 def describe(malloc: str) -> Environment:
-    """Look at everything; starts the CUDA driver, so never in a process that is forked later.
+    """Collect everything; starts the CUDA driver, so never call it in a process that forks later.
 
     Args:
-        malloc: what ``workloads.measure.malloc.fix_thresholds`` said.
+        malloc: the text that ``workloads.measure.malloc.fix_thresholds`` returned.
     """
     unavailable: dict[str, str] = {}
     devices = all_devices(unavailable)
@@ -77,7 +77,7 @@ def describe(malloc: str) -> Environment:
 
 
 def _cudnn_version(unavailable: dict[str, str]) -> int | None:
-    """CuDNN's version; it refuses all devices where one is too old for it, and says which."""
+    """Return cuDNN's version; where a device is too old, cuDNN rejects all and names it."""
     try:
         version = torch.backends.cudnn.version()
     except RuntimeError as error:
@@ -87,7 +87,7 @@ def _cudnn_version(unavailable: dict[str, str]) -> int | None:
 
 
 def _cudnn_text(version: int | None) -> str | None:
-    """92000 is 9.20.0; before cuDNN 9 the major version stood at the thousands."""
+    """Format cuDNN's version: 92000 is 9.20.0; before 9, the major version counts thousands."""
     if version is None:
         return None
     major, rest = divmod(version, 10_000 if version >= 90_000 else 1_000)
@@ -134,13 +134,13 @@ def _cuda_device(index: int) -> TorchDevice:
 
 
 def _clock_hz(properties: object, name: str = "clock_rate") -> float | None:
-    """Return the highest clock in Hz; ``None`` where this torch or the driver does not tell."""
+    """Return the highest clock in Hz; ``None`` where torch or the driver does not report it."""
     kilohertz = getattr(properties, name, None)
     return kilohertz * 1e3 if kilohertz else None
 
 
 def _pci_bus_id(properties: object) -> str | None:
-    """In NVML's form; ``None`` where this torch does not tell."""
+    """Return the PCI bus id in NVML's form; ``None`` where this torch does not report it."""
     names = ("pci_domain_id", "pci_bus_id", "pci_device_id")
     numbers = [getattr(properties, name, None) for name in names]
     if not all(isinstance(number, int) for number in numbers):
@@ -150,7 +150,7 @@ def _pci_bus_id(properties: object) -> str | None:
 
 
 def _nvml_uuid(uuid: str) -> str:
-    """Torch gives it without NVML's prefix."""
+    """Return a UUID with NVML's prefix, which torch leaves out."""
     return uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
 
 
@@ -162,26 +162,26 @@ def _mps_devices() -> list[TorchDevice]:
 
 
 def all_devices(unavailable: dict[str, str]) -> tuple[TorchDevice, ...]:
-    """Every device that torch has here; why there is no CUDA device goes under ``devices``."""
+    """Return all of torch's devices here; without CUDA, add the reason under ``devices``."""
     return (*_cuda_devices(unavailable), *_mps_devices(), _cpu())
 
 
 def device(target: torch.device) -> TorchDevice:
-    """One device as torch describes it."""
+    """Return one device as torch describes it."""
     if target.type == "cuda":
         return _cuda_device(target.index or 0)
     return next(iter(_mps_devices()), _cpu()) if target.type == "mps" else _cpu()
 
 
 def last_cache(target: torch.device) -> int | None:
-    """Bytes of the last cache before the memory, all that we may use together; if known."""
+    """Return the bytes of the last cache before memory, over all cores we may use, if known."""
     if target.type == "cuda":
         return _cuda_device(target.index or 0).l2_bytes or None
     return _last_cpu_cache() if target.type == "cpu" else None
 
 
 def _last_cpu_cache() -> int | None:
-    """By Linux's sysfs; CPUs that share one count it once."""
+    """Return the size of the last cache from Linux's sysfs; CPUs that share one count it once."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     found: dict[str, int] = {}
@@ -215,7 +215,7 @@ def _cpu_model() -> str:
 
 
 def probe(writing: int, malloc: str) -> None:
-    """Write the environment as one line."""
+    """Write the environment as one JSON line."""
     line = wire.encode(describe(malloc))
     while line:
         line = line[os.write(writing, line) :]

@@ -1,4 +1,4 @@
-"""What figures tell: quantiles, intervals and verdicts, the knee of a curve and where two cross."""
+"""Statistics of timings: quantiles, intervals, verdicts, a curve's knee and crossing points."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from workloads.protocol.results import Verdict
 
 THRESHOLD = 0.01
-"""A difference counts when the whole interval lies beyond 1 ± this."""
+"""A difference counts when the whole interval lies outside 1 ± this."""
 SAME_BAND = 0.02
-"""Two settings are the same when the whole interval lies within 1 ± this."""
+"""Two settings count as the same when the whole interval lies within 1 ± this."""
 
 _T975 = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -28,7 +28,7 @@ _Z975 = statistics.NormalDist().inv_cdf(0.975)
 def quantile(ordered: Sequence[float], share: float) -> float:
     """Return the quantile of a non-empty sequence, linear between neighbours (type 7).
 
-    It is asked for after each block, so the sequence is ascending already: ``statistics.quantiles``
+    Callers ask for it after each block, so they keep the sequence sorted: ``statistics.quantiles``
     would sort it again each time.
     """
     place = share * (len(ordered) - 1)
@@ -40,9 +40,9 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
     """Return the 95 % confidence interval of the median of an ascending sequence.
 
-    By order statistics: the ranks between which the median lies with at least 95 % probability
-    whatever the distribution (the sign test turned round). ``None`` below six values, where even
-    the whole range does not reach 95 %.
+    Uses order statistics: the ranks that enclose the median with at least 95 % probability,
+    whatever the distribution (the sign test inverted). ``None`` below six values, where even the
+    whole range does not reach 95 %.
     """
     n = len(ordered)
     rank = _interval_rank(n)
@@ -63,25 +63,25 @@ def _interval_rank(n: int) -> int | None:
 
 
 FEWEST_BLOCKS = 6
-"""Below it no interval of order statistics reaches 95 %."""
+"""Fewest blocks for which an interval of order statistics reaches 95 %."""
 FEWEST_WORTH = 4.0
-"""Blocks that tell less than so many independent ones would have no interval."""
+"""Fewest equivalent independent blocks for which there is an interval."""
 CORRELATION_SEEN = 0.75
-"""A correlation of neighbours below so many standard errors (1/√n each) is taken for none."""
+"""A correlation of neighbors below this many standard errors (1/√n each) counts as none."""
 CORRELATION_MARGIN = 0.75
-"""One above is taken to be higher by so many.
+"""A higher correlation is raised by this many standard errors.
 
-Both were chosen by a simulation of the stop rule of ``timing`` over AR(1) noise of 0.3, 1 and 3 %,
+A simulation of ``timing``'s stop rule gave both: AR(1) noise of 0.3, 1 and 3 %,
 300 measurements each: the interval covers the median in 0.94 to 0.98 of them up to a correlation of
-0.8 (in 0.5 to 0.6 if blocks are taken as independent); quiet runs take a seventh more blocks."""
+0.8 (in 0.5 to 0.6 if blocks count as independent); quiet runs take a seventh more blocks."""
 
 
 def independent_blocks(in_order: Sequence[float]) -> float:
-    """How many independent blocks tell as much of the median as these, which follow one another.
+    """Return how many independent blocks would give as much information about the median.
 
-    The correlation of neighbours is that of their ranks, so that single outliers do not hide it.
-    It is corrected for the bias of a short series (Kendall 1954, Biometrika 41: -(1 + 3ρ)/n or so).
-    For an AR(1) process n blocks are worth n(1 - ρ)/(1 + ρ).
+    The correlation of neighbors is that of their ranks, so that single outliers do not hide it.
+    It is corrected for the bias of a short series (Kendall 1954, Biometrika 41: about -(1 + 3ρ)/n).
+    For an AR(1) process, n blocks are equivalent to n(1 - ρ)/(1 + ρ).
     """
     n = len(in_order)
     if n < FEWEST_BLOCKS:
@@ -100,7 +100,7 @@ def independent_blocks(in_order: Sequence[float]) -> float:
 
 
 def _centred_ranks(values: Sequence[float]) -> list[float]:
-    """Return the rank of each value, less the mean rank; equal values share theirs."""
+    """Return the rank of each value, less the mean rank; equal values share a rank."""
     ordered = sorted(values)
     last = len(values) - 1
     shared = {
@@ -113,15 +113,15 @@ def _centred_ranks(values: Sequence[float]) -> list[float]:
 def block_interval(
     in_order: Sequence[float], ordered: Sequence[float]
 ) -> tuple[float, float] | None:
-    """Return the 95 % confidence interval of the median of blocks that follow one another.
+    """Return the 95 % confidence interval of the median of consecutive blocks.
 
     Args:
-        in_order: the blocks as they came.
-        ordered: the same, ascending.
+        in_order: the blocks in the order measured.
+        ordered: the same blocks, ascending.
 
     Returns:
-        Wider than that of independent blocks where neighbours are alike; ``None`` where the blocks
-        are worth too few independent ones.
+        An interval, wider than that of independent blocks where neighbors resemble each other;
+        ``None`` where the blocks are equivalent to too few independent ones.
     """
     worth = independent_blocks(in_order)
     if worth >= len(in_order):
@@ -133,7 +133,7 @@ def block_interval(
 
 
 def relative_half_width(interval: tuple[float, float] | None, middle: float) -> float | None:
-    """Half of an interval over its middle; ``None`` where there is no interval."""
+    """Return half of an interval over its middle; ``None`` without an interval."""
     if interval is None or middle <= 0:
         return None
     return (interval[1] - interval[0]) / 2 / middle
@@ -152,7 +152,7 @@ def relative_spread(values: Sequence[float]) -> float:
 
 
 def t_quantile(degrees: int) -> float:
-    """Student's t at 97.5 %; above the table by the Cornish-Fisher expansion (error below 1e-4)."""
+    """Return Student's t at 97.5 %; beyond the table by Cornish-Fisher (error below 1e-4)."""
     if degrees <= len(_T975):
         return _T975[degrees - 1]
     z = _Z975
@@ -170,14 +170,14 @@ class Ratio:
 
 
 MEDIAN_FROM = 12
-"""From so many pairs on the order statistics give an interval that is narrow enough."""
+"""Number of pairs from which order statistics give a narrow enough interval."""
 
 
 def paired_ratio(ratios: Sequence[float]) -> Ratio:
-    """Return the centre of the pairs' ratios A/B with its 95 % interval.
+    """Return the center of the pairs' ratios A/B with its 95 % interval.
 
-    Of many pairs the median, with the interval of its order statistics: a few pairs that another
-    process disturbed do not move it. Of few the geometric mean with Student's interval.
+    For many pairs, the median with the interval of its order statistics, which a few disturbed
+    pairs do not shift. For few pairs, the geometric mean with Student's interval.
 
     Args:
         ratios: one per pair, each positive; not empty.
@@ -196,11 +196,11 @@ def paired_ratio(ratios: Sequence[float]) -> Ratio:
 
 
 def verdict(ratio: Ratio) -> Verdict:
-    """Return what can be said of B against A.
+    """Return the verdict on B against A.
 
-    Stricter than asking whether the interval excludes 1: with many looks at noisy machines one in
-    twenty such intervals does so by chance. A difference must clear :data:`THRESHOLD` with its
-    whole interval; sameness must be shown too, and is not the lack of a difference.
+    This is stricter than asking whether the interval excludes 1: in repeated measurements on noisy
+    machines, one in twenty such intervals does so by chance. A difference needs a whole interval
+    beyond :data:`THRESHOLD`; sameness also needs evidence, not just the lack of a difference.
     """
     if ratio.ci95 is None or ratio.pairs < 3:
         return "unclear"
@@ -217,9 +217,9 @@ def verdict(ratio: Ratio) -> Verdict:
 def break_even_calls(
     one_off_a: float, steady_a: float, one_off_b: float, steady_b: float
 ) -> float | None:
-    """After how many calls B's dearer first call has paid for itself; times in seconds.
+    """Return after how many calls B has repaid its slower first call; times in seconds.
 
-    ``None`` where it never does (B is not faster once warm); 0 where B costs no more at first.
+    ``None`` where B is not faster once warm; 0 where B's first call costs no more.
     """
     gain = steady_a - steady_b
     if gain <= 0:
@@ -231,11 +231,11 @@ NEAR_THE_TOP = 0.8
 
 
 def doublings(smallest: int, largest: int, factor: int = 2) -> list[int]:
-    """Sizes from the smallest up, each ``factor`` times the one before; the largest is the last.
+    """Return sizes from the smallest up, each ``factor`` times the previous, ending at the largest.
 
     Args:
         smallest: at least 1.
-        largest: where it is below ``smallest``, it is the only size.
+        largest: the last size; the only one where it is below ``smallest``.
         factor: at least 2.
     """
     sizes = []
@@ -260,26 +260,26 @@ def knee(sizes: Sequence[int], rates: Sequence[float], share: float = NEAR_THE_T
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """Where one way comes to take less time than another, and stays so."""
+    """The sizes between which one way becomes faster than another for good."""
 
     after: int | None
-    """The largest size at which it does not yet; ``None`` where it is ahead from the start."""
+    """The largest size at which it is not yet faster; ``None`` where it is from the start."""
     before: int | None
-    """The next size, from which on it is ahead; ``None`` where it never is."""
+    """The next size, from which it is faster; ``None`` where it never is."""
 
 
 def crossing(
     sizes: Sequence[int], ours: Sequence[float], theirs: Sequence[float]
 ) -> Crossing | None:
-    """Where ``ours`` gets ahead of ``theirs`` for good.
+    """Find where ``ours`` becomes faster than ``theirs`` for good.
 
     Args:
         sizes: ascending.
         ours: seconds for each size.
-        theirs: the same of the other way; sizes beyond its last are not compared.
+        theirs: seconds of the other way; sizes beyond its last are ignored.
 
     Returns:
-        ``None`` where there is nothing to compare.
+        The crossing, or ``None`` without sizes to compare.
     """
     pairs = list(zip(sizes, ours, theirs, strict=False))
     if not pairs:
@@ -293,7 +293,7 @@ def crossing(
 
 
 def crossing_words(who: str, whom: str, found: Crossing, symbol: str = "n") -> str:
-    """Return a crossing as a sentence, for a chart's mark."""
+    """Describe a crossing in a sentence, for a chart's mark."""
     if found.before is None:
         return f"{who} does not overtake {whom} up to {symbol}={found.after}"
     if found.after is None:

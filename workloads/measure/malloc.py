@@ -1,19 +1,19 @@
-"""Make the C library treat memory alike whatever ran before: fixed thresholds, huge pages.
+"""Make the C library's allocator independent of earlier allocations: fixed thresholds, huge pages.
 
-glibc moves its mmap threshold with what is freed, up to 32 MiB: whether a result of 12.8 MB is
-faulted in anew at each call (7 ms instead of 1 ms) depends on what was freed before. Here the
-threshold stands at that maximum from the start. Tensors above it are mapped, and given back when
-they are freed; those below it come from the heap, which keeps its pages.
+glibc raises its mmap threshold as blocks are freed, up to 32 MiB. So earlier frees decide whether a
+result of 12.8 MB faults in new pages at each call (7 ms instead of 1 ms). This module sets the
+threshold to that maximum from the start. Larger tensors are mapped, and unmapped when freed;
+smaller ones come from the heap, which keeps its pages.
 
-A higher threshold would save the faults of large tensors too, but the heap does not find their
-places again. ``posix_memalign`` asks for the size, the alignment and the smallest chunk together,
-cuts the rest off, and keeps it for small allocations (tcache); the freed piece then has exactly the
-size, so the next tensor of that size does not fit. A loop that holds one tensor of 500 MiB took 4
-GiB. On a page's boundary, where torch aligns tensors for which it asks for huge pages, the rest is
-mostly too large for tcache and the piece is joined again.
+A higher threshold would also save the faults of large tensors, but the heap cannot reuse their
+blocks. ``posix_memalign`` requests the size, the alignment and the smallest chunk together, cuts
+off the rest, and keeps it for small allocations (tcache). The freed block then has exactly the
+tensor's size, so the next tensor of that size does not fit: a loop that keeps one tensor of
+500 MiB used 4 GiB. At page alignment, which torch uses for tensors with huge pages, the rest is
+mostly too large for tcache and the blocks merge again.
 
-The huge pages are torch's own switch, for tensors from 2 MiB on. Without them a large tensor costs
-a fault for each 4 KiB: 128 MiB that take 7 ms to compute took 175 ms.
+Torch itself has a switch for huge pages, which affects tensors from 2 MiB on. Without them a large
+tensor causes a fault for every 4 KiB: 128 MiB took 175 ms instead of 7 ms.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _KEPT_AT_TOP = 2**30
 MAPPED_FROM = 32 * 2**20
-"""DEFAULT_MMAP_THRESHOLD_MAX: the highest that glibc itself lets the threshold rise to."""
+"""DEFAULT_MMAP_THRESHOLD_MAX: the highest value to which glibc itself raises the threshold."""
 MAPPED_ALONE_FROM = 128 * 2**10
-"""DEFAULT_MMAP_THRESHOLD_MIN: the page that a mapped block has beyond its size is 3 % of it."""
+"""DEFAULT_MMAP_THRESHOLD_MIN: a mapped block's extra page is 3 % of this size."""
 LARGEST_FILLER = 64 * 2**20
 MOST_FILLERS = 2000
-"""A heap in more pieces than that is left as it is; to look for them takes a while."""
+"""Above this many free pieces, the heap is left unfilled; finding them takes too long."""
 HUGE_PAGES = "THP_MEM_ALLOC_ENABLE"
-"""Torch reads it at its first allocation (c10/core/impl/alloc_cpu.cpp); older ones know it not."""
+"""Torch reads it at its first allocation (c10/core/impl/alloc_cpu.cpp); older ones ignore it."""
 _HUGE_PAGES_ALLOWED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
@@ -62,13 +62,13 @@ def _glibc() -> ctypes.CDLL | None:
 
 
 def fix_thresholds(variables: MutableMapping[str, str] = os.environ) -> str:
-    """Set the thresholds and ask for huge pages, before torch is imported.
+    """Set the thresholds and enable huge pages, before torch is imported.
 
     Args:
-        variables: the environment; what a user has set about huge pages stays.
+        variables: the environment; the user's own setting for huge pages stays.
 
     Returns:
-        What holds, for the conditions.
+        The settings in effect, as text for the conditions.
     """
     global _fixed
     library = _glibc()
@@ -86,10 +86,10 @@ def fix_thresholds(variables: MutableMapping[str, str] = os.environ) -> str:
 
 @contextmanager
 def map_each_block() -> Iterator[bool]:
-    """Have larger blocks mapped one by one and given back when freed, until the block ends.
+    """Map larger blocks one by one, and unmap them when freed, until the context ends.
 
     Yields:
-        Whether it is so: not without the thresholds that :func:`fix_thresholds` sets.
+        Whether it works: only with the thresholds that :func:`fix_thresholds` sets.
     """
     library = _glibc() if _fixed else None
     if library is None:
@@ -108,9 +108,9 @@ def map_each_block() -> Iterator[bool]:
 
 
 def _fill(library: ctypes.CDLL) -> list[ctypes.c_void_p]:
-    """Take the larger free pieces of the heap, which would be used before anything is mapped.
+    """Allocate the heap's larger free pieces, which malloc would use before mapping anything.
 
-    They are not written to, so they cost no memory.
+    Nothing writes to them, so they use no memory.
     """
     library.malloc.restype = ctypes.c_void_p
     library.malloc.argtypes = [ctypes.c_size_t]
@@ -119,8 +119,8 @@ def _fill(library: ctypes.CDLL) -> list[ctypes.c_void_p]:
     size, heap = LARGEST_FILLER, _read(library)
     free = heap.fordblks if heap else 0
     while heap and size >= MAPPED_ALONE_FROM and len(fillers) < MOST_FILLERS:
-        # A piece that is mapped did not come from the heap. Another malloc in the place of glibc's
-        # takes nothing out of this heap.
+        # A mapped block did not come from the heap. Another malloc in place of glibc's takes
+        # nothing from this heap.
         filler = library.malloc(size) if size <= free else None
         found = _read(library)
         if filler and found and found.hblks == heap.hblks:
@@ -151,13 +151,13 @@ class Heap:
 
 
 def heap() -> Heap | None:
-    """Return the bytes in use and freed but kept; ``None`` without glibc 2.33's mallinfo2."""
+    """Return the heap's bytes in use and cached; ``None`` without glibc 2.33's mallinfo2."""
     library = _glibc()
     info = _read(library) if library is not None else None
     if info is None:
         return None
     global _returned
-    # What was taken out of the returned pages since then is no longer with the kernel.
+    # Allocations since then took their pages back from the kernel.
     _returned = min(_returned, info.fordblks)
     cached = info.fordblks - _returned
     return Heap(in_use=info.uordblks + info.hblkhd, cached=cached)
@@ -173,7 +173,7 @@ def _read(library: ctypes.CDLL) -> _MallInfo2 | None:
 
 
 def trim() -> bool:
-    """Give freed memory back to the kernel; ``False`` where this C library cannot."""
+    """Return freed memory to the kernel; ``False`` where this C library cannot."""
     global _returned
     library = _glibc()
     if library is None:
@@ -185,10 +185,10 @@ def trim() -> bool:
 
 
 _fixed = False
-"""The thresholds were set, and are to be set again after others."""
+"""The thresholds were set, and must be restored after a temporary change."""
 _returned = 0
-"""What the heap counts as free after a trim: its pages are with the kernel already.
+"""Free bytes of the heap right after a trim: the kernel already has their pages.
 
-The heap does not tell which free piece it takes; as it seems to take returned pages first, what is
-cached since the trim is an upper bound.
+The heap does not report which free block it uses. It seems to use returned pages first, so the
+cache since the trim is an upper bound.
 """

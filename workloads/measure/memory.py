@@ -1,4 +1,4 @@
-"""The worker's own memory: torch's allocator, cuBLAS's workspaces, the C heap; and NVML's word."""
+"""The worker's own memory: torch's allocator, cuBLAS's workspaces, the C heap, NVML's figures."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from workloads.protocol.results import PeakMemory
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
 _OF_TORCH = ("memory.allocated_peak", "memory.reserved_peak", "memory.workspace")
-"""The figures of a result that torch's allocator gives."""
+"""A result's figures that come from torch's allocator."""
 
 
 def torch_memory(device: torch.device) -> TorchMemory | None:
-    """Return the caching allocator's figures of a CUDA device; ``None`` if it has held nothing.
+    """Return the caching allocator's figures of a CUDA device; ``None`` if it has never been used.
 
-    Asking the driver for its free memory would make a context on a device that has none.
+    It does not query the driver's free memory, which would create a context on an unused device.
     """
     if device.type != "cuda" or not torch.cuda.is_initialized():
         return None
@@ -59,31 +59,31 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
 
 
 def allocated(device: torch.device) -> int:
-    """Bytes that tensors on a CUDA device hold: torch's figure less cuBLAS's workspaces."""
+    """Return the bytes of tensors on a CUDA device: torch's figure less cuBLAS's workspaces."""
     return _subtract_workspaces(torch.cuda.memory_allocated(device), workspace_bytes(device))
 
 
 def allocated_peak(device: torch.device) -> int:
-    """Return the most bytes that tensors on a CUDA device have held since the last reset."""
+    """Return the peak bytes of tensors on a CUDA device since the last reset."""
     return _subtract_workspaces(
         torch.cuda.max_memory_allocated(device), workspace_bytes_in_peak(device)
     )
 
 
 def _subtract_workspaces(size: int, workspace: int) -> int:
-    # The cudaMallocAsync backend gives 0 for what it does not count.
+    # The cudaMallocAsync backend reports 0 for what it does not count.
     return max(0, size - workspace)
 
 
 def pinned() -> int | None:
-    """Host memory that torch's caching host allocator has pinned, in use or kept; bytes.
+    """Return the bytes of host memory that torch's caching host allocator has pinned, used or free.
 
-    ``None`` where torch does not count it, and before CUDA is initialized.
+    ``None`` where torch does not count them, and before CUDA is initialized.
     """
     if not hasattr(torch.cuda, "host_memory_stats"):
         return None
     stats = torch.cuda.host_memory_stats()
-    # Kept and used together were called reserved before they were called allocated.
+    # Torch called used and free bytes together "reserved" before it called them "allocated".
     total = stats.get("reserved_bytes.current", stats.get("allocated_bytes.current"))
     return None if total is None else int(total)
 
@@ -102,12 +102,12 @@ def host_heap() -> HostHeap:
 
 
 def empty_cache(device: torch.device) -> None:
-    """Return what is freed but kept to the device (CUDA, MPS) or to the kernel (CPU).
+    """Return cached free memory to the device (CUDA, MPS) or to the kernel (CPU).
 
-    That and nothing else, so that its time can be taken.
+    It does nothing else, so that callers can time it.
 
     Raises:
-        RuntimeError: the device has no cache that can be returned here.
+        RuntimeError: no function can empty this device's cache.
     """
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -118,13 +118,13 @@ def empty_cache(device: torch.device) -> None:
 
 
 def give_back(device: torch.device) -> int:
-    """Collect garbage, and return what is freed but kept, of pinned memory too.
+    """Collect garbage, and return cached free memory, pinned memory too.
 
     Returns:
         Bytes by which reserved (CUDA, MPS) or resident memory (CPU) fell.
 
     Raises:
-        RuntimeError: the device has no cache that can be returned here.
+        RuntimeError: no function can empty this device's cache.
     """
     gc.collect()
     before = _cached_or_resident(device)
@@ -143,17 +143,17 @@ def _cached_or_resident(device: torch.device) -> int:
 
 
 def unpin() -> None:
-    """Return the pinned host memory that is freed but kept; without it, it stays pinned for good.
+    """Return pinned host memory that is free but cached, which otherwise stays pinned.
 
-    What a copy still reads or writes is not freed yet, so the devices are waited for.
+    It first waits for the devices: memory that a copy still reads or writes is not free yet.
 
     Raises:
-        RuntimeError: a device error has left this process with nothing to ask.
+        RuntimeError: a device error has made CUDA unusable in this process.
     """
     for device in used_devices():
         torch.cuda.synchronize(device)
-    # The public function came with torch 2.12, and does nothing where memory was pinned before
-    # CUDA was initialized.
+    # The public function, new in torch 2.12, does nothing if memory was pinned before CUDA's
+    # initialization.
     empty = getattr(torch._C, "_host_emptyCache", None)  # noqa: SLF001
     if empty is not None:
         empty()
@@ -162,10 +162,10 @@ def unpin() -> None:
 def used_devices() -> list[torch.device]:
     """Return the CUDA devices on which this process has allocated memory.
 
-    Asking the others for anything would make a context there.
+    Any query to the others would create a context there.
 
     Raises:
-        RuntimeError: a device error has left this process with nothing to ask.
+        RuntimeError: a device error has made CUDA unusable in this process.
     """
     if not torch.cuda.is_initialized():
         return []
@@ -174,36 +174,36 @@ def used_devices() -> list[torch.device]:
 
 
 def _was_used(stats: dict[str, int]) -> bool:
-    # Segments are not counted with expandable_segments, nor what was ever reserved by the
-    # cudaMallocAsync backend: what holds of all is that something is, or was, reserved.
+    # expandable_segments does not count segments, and cudaMallocAsync does not count all bytes
+    # ever reserved. Every backend reports either current or peak reserved bytes.
     return any(stats.get(f"reserved_bytes.all.{part}") for part in ("allocated", "current", "peak"))
 
 
 def resident() -> int | None:
-    """Resident memory of this process, bytes; ``None`` without /proc."""
+    """Return the resident memory of this process in bytes; ``None`` without /proc."""
     return _status_bytes("VmRSS")
 
 
 def highest_resident() -> int | None:
-    """Return the highest resident bytes since the peaks were reset; ``None`` without /proc."""
+    """Return the peak of resident bytes since the last reset; ``None`` without /proc."""
     return _status_bytes("VmHWM")
 
 
 def reset_peaks(device: torch.device) -> bool:
-    """Start the peaks anew: the allocator's, and on Linux the process's highest resident memory.
+    """Reset the peaks: the allocator's and, on Linux, the process's peak of resident memory.
 
     Returns:
-        Whether that of the process could be.
+        Whether the process's peak was reset.
     """
     if device.type == "cuda" and torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats(device)
         start_workspace_peak(device)
     try:
-        # Without O_CREAT: it is not there on other systems.
+        # Without O_CREAT: the file does not exist on other systems.
         with _CLEAR_REFS.open("r+b", buffering=0) as file:
             file.write(b"5")
     except OSError:
-        # Some containers mount /proc read-only; the peak is then since the worker's start.
+        # Some containers mount /proc read-only; the peak then counts from the worker's start.
         return False
     return True
 
@@ -241,29 +241,29 @@ def _status_bytes(name: str) -> int | None:
 
 
 _workspaces: dict[int, int] = {}
-"""Bytes of cuBLAS's workspaces that are known to be held, by the device's index."""
+"""Known bytes of cuBLAS's workspaces, by device index."""
 _workspaces_in_peak: dict[int, int] = {}
-"""Bytes of them in the allocator's peak, which is as old as its last reset."""
+"""Workspace bytes in the allocator's peak since its last reset, by device index."""
 
 
 def workspace_bytes(device: torch.device) -> int:
-    """Bytes of the workspaces that are known to be held on a CUDA device."""
+    """Return the known bytes of cuBLAS's workspaces on a CUDA device."""
     return _workspaces.get(_index(device), 0)
 
 
 def workspace_bytes_in_peak(device: torch.device) -> int:
-    """Bytes of them that the allocator's peak of a device holds."""
+    """Return the workspace bytes in the allocator's peak of a device."""
     return _workspaces_in_peak.get(_index(device), 0)
 
 
 def start_workspace_peak(device: torch.device) -> None:
-    """Note what the peak starts with: it stays in it, even after the workspaces are let go of."""
+    """Note the workspaces at a peak's reset: they stay in the peak, even if freed later."""
     _workspaces_in_peak[_index(device)] = workspace_bytes(device)
 
 
 def free_workspaces() -> None:
-    """Give those of all devices back to torch's cache; nothing of torch may be at work."""
-    # No public function does it; this one is what torch's own tests call.
+    """Return the workspaces of all devices to torch's cache; torch must be idle."""
+    # No public function does it; torch's own tests call this one.
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)  # noqa: SLF001
     if clear is not None and torch.cuda.is_initialized():
         clear()
@@ -272,10 +272,10 @@ def free_workspaces() -> None:
 
 @contextmanager
 def count_workspaces(device: torch.device) -> Iterator[None]:
-    """Take what the block makes the allocator hold on a CUDA device for cuBLAS's.
+    """Count what the allocator adds on a CUDA device during the block as cuBLAS's workspaces.
 
     Args:
-        device: on which the block makes cuBLAS start; it must leave no tensor of its own behind.
+        device: where the block starts cuBLAS; it must keep no tensor of its own.
     """
     gc.collect()
     before = torch.cuda.memory_allocated(device)
@@ -305,7 +305,7 @@ _MEMORY_V2 = ctypes.sizeof(_MemoryV2) | 2 << 24
 
 
 class NvmlError(Exception):
-    """NVML does not tell; the text says why."""
+    """NVML has no answer; the text contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,21 +313,21 @@ class NvmlMemory:
     """A device's memory, bytes."""
 
     total: int
-    """What the driver keeps for itself is part of it."""
+    """Includes the driver's own memory."""
     used: int
-    """By everybody, without what the driver keeps for itself."""
+    """Used by all processes, without the driver's own memory."""
     free: int
 
 
 def nvml_memory(uuid: str | None) -> NvmlMemory:
-    """Read a device's memory at this moment from NVML.
+    """Read a device's current memory from NVML.
 
     Args:
-        uuid: of the device, as NVML has it: ``GPU-…`` or ``MIG-…``; ``None`` where torch does not
-            tell it.
+        uuid: NVML's identifier of the device, ``GPU-…`` or ``MIG-…``; ``None`` where torch
+            does not report it.
 
     Raises:
-        NvmlError: NVML is not there, does not know the device, or does not answer.
+        NvmlError: NVML is missing, does not know the device, or does not answer.
     """
     if uuid is None:
         raise NvmlError("this torch does not tell the UUID of its devices")
@@ -340,7 +340,7 @@ def nvml_memory(uuid: str | None) -> NvmlMemory:
 
 @functools.cache
 def _nvml() -> ctypes.CDLL:
-    """NVML, started for as long as this process lives: to start it anew takes milliseconds."""
+    """Return NVML, initialized once per process: each initialization takes milliseconds."""
     try:
         library = ctypes.CDLL(NVML_LIBRARY)
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Time a callable: first call apart, warm-up, blocks until the median is known well enough.
+"""Time a callable: first call apart, warm-up, then blocks until the median is precise enough.
 
-The method is nvbench's and torch.utils.benchmark's put together: blocks of calls long enough for
-the clock, a confidence interval of the median as the goal, and an honest end where noise or time
-forbids it. Which of them ended a measurement is part of the result.
+The method combines nvbench and torch.utils.benchmark: blocks of calls long enough for the clock, a
+confidence interval of the median as the goal, and an honest end where noise or time forbids it. The
+result names which of them ended the measurement.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from workloads.protocol.messages import Budget, Phase
 from workloads.protocol.results import Timing
 
 BLOCK_S = 0.03
-"""A block lasts about this long: the clock's own error is then far below the noise."""
+"""Approximate length of a block: the clock's own error is then far below the noise."""
 SHORTEST_SINGLE_S = 50e-6
-"""A pair of events around a single shorter call reads the gaps between launches."""
+"""For a single shorter call, a pair of events measures the gaps between launches."""
 NOISE_WINDOW = 32
 NOISE_STABLE = 0.05
 NOISE_WORTH = 16
-"""Independent blocks that it takes to know the noise."""
+"""Independent blocks needed to estimate the noise."""
 P95_CALLS = 20
-"""Below this a 95th percentile is little else than the maximum."""
+"""Fewest calls for a 95th percentile: with fewer it is little else than the maximum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +81,15 @@ PLANS: dict[Budget, Plan] = {
 SHORT = Plan(
     target=0.05, warm_up_s=0.02, warm_up_calls=2, min_blocks=6, min_s=0.05, max_s=0.5, calls_apart=0
 )
-"""For the figures beside the main one."""
+"""Plan for the figures beside the main one."""
 
 
 class Cancelled(Exception):  # noqa: N818 (it is an outcome, not an error)
-    """Raised by the control when the run is to end; what was measured is kept."""
+    """Raised by the control when the run must end; the measurements so far are kept."""
 
 
 class Control:
-    """What a measurement reports to between blocks; this one takes no notice."""
+    """Receives a measurement's progress between blocks; this one ignores it."""
 
     def report(
         self,
@@ -99,10 +99,10 @@ class Control:
         half_width: float | None = None,
         remaining_s: float | None = None,
     ) -> None:
-        """Say how far the run is.
+        """Report the run's progress.
 
         Raises:
-            Cancelled: the run is to end.
+            Cancelled: the run must end.
         """
 
 
@@ -115,15 +115,15 @@ class Blocks:
     device: list[float] = field(default_factory=list)
     enqueue: list[float] = field(default_factory=list)
     ordered: list[float] = field(default_factory=list)
-    """Seconds per call by the clock that counts, ascending."""
+    """Seconds per call by the clock in use, ascending."""
     in_order: list[float] = field(default_factory=list)
     noise: list[float] = field(default_factory=list)
     """The relative distance between the quartiles after each block."""
     half_width: float | None = None
-    """Of the median's interval, over the median."""
+    """Half of the median's interval, over the median."""
 
     def add(self, block: TimedBlock, clock: Literal["device", "wall"]) -> None:
-        """Take in one block."""
+        """Add one block."""
         n = self.calls_per_block
         self.wall.append(block.wall_s / n)
         self.enqueue.append(block.enqueue_s / n)
@@ -133,7 +133,7 @@ class Blocks:
         self.in_order.append(seconds / n)
         bisect.insort(self.ordered, seconds / n)
         self.noise.append(estimates.relative_iqr(self.ordered))
-        # Of many blocks one more changes little, and each look at all of them takes longer.
+        # After many blocks, one more changes little, and each evaluation takes longer.
         if len(self.ordered) <= 100 or len(self.ordered) % 10 == 0:
             self.half_width = estimates.relative_half_width(
                 self.interval(), estimates.quantile(self.ordered, 0.5)
@@ -144,9 +144,9 @@ class Blocks:
         return estimates.block_interval(self.in_order, self.ordered)
 
     def noise_is_stable(self) -> bool:
-        """More blocks would not tell more: the noise itself has stopped changing.
+        """Return whether the noise estimate has stopped changing, so more blocks would add little.
 
-        Of blocks that resemble their neighbours it seems to, until they have been many.
+        Blocks that resemble their neighbors seem stable too, until there are many of them.
         """
         window = self.noise[-NOISE_WINDOW:]
         stable = len(window) == NOISE_WINDOW and estimates.relative_spread(window) < NOISE_STABLE
@@ -161,7 +161,7 @@ def find_stop_reason(blocks: Blocks, measured_s: float, plan: Plan) -> str | Non
             return f"median known to ±{plan.target:.2%}"
         if blocks.noise_is_stable():
             return "noise stable above the target"
-    # Even a slow call is timed often enough for a median, if not for an interval.
+    # Even a slow call runs often enough for a median, if not for an interval.
     if measured_s >= plan.max_s and n >= 3:
         return f"time limit of {plan.max_s:g} s"
     return None
@@ -170,7 +170,7 @@ def find_stop_reason(blocks: Blocks, measured_s: float, plan: Plan) -> str | Non
 def warm_up(
     call: Callable[[], object], clock: Clock, plan: Plan, control: Control, first_s: float
 ) -> float:
-    """Call until warm; the seconds that a warm call takes by the wall clock."""
+    """Call until warm, and return the wall-clock seconds of a warm call."""
     spent, calls, latest = 0.0, 0, first_s
     batch = 1
     while True:
@@ -186,7 +186,7 @@ def warm_up(
 
 
 def first_call(call: Callable[[], object], clock: Clock) -> float:
-    """Seconds of one synchronized call; the first one loads, searches and allocates."""
+    """Return the seconds of one synchronized call, which loads, searches and allocates."""
     return clock.block(call, 1).wall_s
 
 
@@ -209,14 +209,14 @@ def measure(
         clock: of the device it runs on.
         counts: the clock whose time is the headline.
         plan: when to stop.
-        control: told how far it is; may end it.
-        first: makes the first call, and others that are not timed; seconds of the first.
+        control: receives the progress; may end the run.
+        first: makes the first call and other untimed ones; returns the first call's seconds.
 
     Returns:
-        The timing, and whether it was cancelled while it measured.
+        The timing, and whether a cancel interrupted it.
 
     Raises:
-        Cancelled: before the first block was measured.
+        Cancelled: the run must end, and no block was measured.
     """
     control.report("first call")
     first_s = (first or first_call)(call, clock)
@@ -270,9 +270,10 @@ def _one_by_one(
     blocks: Blocks,
     control: Control,
 ) -> list[float]:
-    """Single calls, ascending, for the percentiles; no more than a tenth of the time limit.
+    """Time single calls for the percentiles, ascending; for at most a tenth of the time limit.
 
-    None where they would be too few, or on a device so short that they would time the launch.
+    The list is empty where there would be too few, or where calls on a device are so short that
+    their times would be launch times.
     """
     median = estimates.quantile(blocks.ordered, 0.5)
     calls = min(plan.calls_apart, int(plan.max_s / 10 / max(median, 1e-9)))

@@ -1,4 +1,4 @@
-"""Torch's settings of a process: the switches of its backends, and what a run could leave set."""
+"""Torch's settings of a process: backend switches, and all that a run could leave changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Flag:
 
     @property
     def backend(self) -> str:
-        """``cudnn`` or ``mkldnn``, a module of ``torch.backends``."""
+        """Name of a module of ``torch.backends``: ``cudnn`` or ``mkldnn``."""
         return self.name.partition(".")[0]
 
     def get(self) -> bool:
@@ -71,7 +71,7 @@ FLAGS = (
 )
 BY_NAME = {flag.name: flag for flag in FLAGS}
 DEFAULTS = {flag.name: flag.get() for flag in FLAGS}
-"""As torch comes: read before anything is switched."""
+"""Torch's defaults, read before anything is switched."""
 
 
 def _unavailable(flag: Flag, no_cudnn: str | None) -> str | None:
@@ -83,7 +83,7 @@ def _unavailable(flag: Flag, no_cudnn: str | None) -> str | None:
 
 
 def describe_flags(no_cudnn: str | None) -> tuple[FlagInfo, ...]:
-    """All flags with torch's defaults, and why some have no effect here.
+    """Return all flags with torch's defaults, and the reasons why some have no effect here.
 
     Args:
         no_cudnn: why cuDNN cannot be used; ``None`` where it can.
@@ -106,7 +106,7 @@ def apply_flags(settings: Mapping[str, bool]) -> None:
     """Set flags by name.
 
     Raises:
-        ValueError: there is no such flag; the text names those there are.
+        ValueError: an unknown flag; the text lists the known ones.
     """
     for name in settings:
         if name not in BY_NAME:
@@ -117,7 +117,7 @@ def apply_flags(settings: Mapping[str, bool]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One thing that torch lets be set for the process or its main thread."""
+    """One setting of torch for the process or its main thread."""
 
     name: str
     get: Callable[[], Any]
@@ -135,7 +135,7 @@ def _default_device() -> torch.device:
 
 
 def _set_default_device(device: torch.device) -> None:
-    # Without a default torch makes tensors on the CPU; naming the CPU would slow every factory.
+    # The default device is already the CPU; setting it explicitly would slow every factory.
     torch.set_default_device(None if device.type == "cpu" else device)
 
 
@@ -170,7 +170,7 @@ def _attention_kernels() -> list[Setting]:
 
 
 AUTOCAST_ON = ("cpu", "cuda", "mps")
-"""Types of devices that workloads run on; torch keeps autocast's settings for each by itself."""
+"""Device types that workloads run on; torch has separate autocast settings for each."""
 
 
 def _autocast() -> list[Setting]:
@@ -223,7 +223,7 @@ def _precision() -> list[Setting]:
 
 
 def settings() -> tuple[Setting, ...]:
-    """All that is noted and set again, in the order in which it is to be set."""
+    """Return all settings to save and restore, in the order of restoring."""
     products = torch.backends.cuda.matmul
     reduced = [
         _attribute(products, name, name)
@@ -253,14 +253,14 @@ def settings() -> tuple[Setting, ...]:
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Set all again as it was found, however the block ends."""
+    """Restore all settings after the block, however it ends."""
     found = [(setting, _read(setting)) for setting in settings()]
     generators = _Generators()
     try:
         yield
     finally:
-        # A setting that is as it was is left alone, so that torch's older names, unused, stay so.
-        # Read all first: an older name cannot be read once a newer one says something else.
+        # Skip unchanged settings, so that torch's older names stay unused. Read all before writing:
+        # an older name cannot be read once a newer one disagrees.
         if any(_read(setting) != value for setting, value in found):
             for setting, value in found:
                 if value is not _UNREADABLE:
@@ -269,7 +269,7 @@ def kept() -> Iterator[None]:
 
 
 _UNREADABLE = object()
-"""An older name of the precision where the newer ones, set by a user's file, say another thing."""
+"""Value of an older precision name when the newer ones, set by a user's file, disagree."""
 
 
 def _read(setting: Setting) -> object:
@@ -280,9 +280,9 @@ def _read(setting: Setting) -> object:
 
 
 class _Generators:
-    """The states of the random generators, as they are when this is made.
+    """The states of the random generators at its creation.
 
-    CUDA is not initialized for it: its generators are there once something else has done that.
+    Reading them does not initialize CUDA: its generators exist only once something else has.
     """
 
     def __init__(self) -> None:
@@ -294,10 +294,10 @@ class _Generators:
             self._cuda = torch.cuda.get_rng_state_all()
 
     def restore(self) -> None:
-        """Have the generators go on from there.
+        """Restore the generators' states.
 
-        Those of a CUDA that was not initialized then are given the CPU's seed, as
-        ``torch.manual_seed`` gives it to both; torch keeps it until CUDA is initialized.
+        If CUDA was not initialized at the time, its generators get the CPU's seed, as with
+        ``torch.manual_seed``; torch stores it until CUDA is initialized.
         """
         random.setstate(self._python)
         torch.set_rng_state(self._cpu)
@@ -307,5 +307,5 @@ class _Generators:
             else:
                 torch.cuda.manual_seed_all(self._seed)
         except RuntimeError as error:
-            # A device error stays until the process ends; the run's result has told of it.
+            # A device error lasts until the process ends; the run's result has reported it.
             sys.stderr.write(f"CUDA's random generators are not set again: {error}\n")

@@ -1,1 +1,1 @@
-"""What travels between processes: records, JSON lines, requests, events, results."""
+"""The protocol between processes: records, JSON lines, requests, events, results."""

@@ -1,6 +1,6 @@
-"""The messages between a front end and the runner, and the result of a run that sent none.
+"""Messages between a front end and the runner, and results of runs that sent none.
 
-A JSON line each (``workloads.protocol.wire``).
+Each message is a JSON line (``workloads.protocol.wire``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workloads.protocol.results import (
 )
 
 VERSION = 1
-"""Raised when a message changes in a way that an older peer would misread."""
+"""Protocol version, raised when an older peer would misread a changed message."""
 
 Budget = Literal["quick", "normal", "careful"]
 Phase = Literal[
@@ -46,7 +46,7 @@ class Run:
     flags: dict[str, bool]
     budget: Budget = "normal"
     time_only: bool = False
-    """Neither check the result nor read further figures."""
+    """Skip the check of the result and the further figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """End one run or comparison, or with an empty id all of them; what was measured is kept."""
+    """End one run or comparison, or with an empty id all of them; measurements so far are kept."""
 
     id: str = ""
 
@@ -82,12 +82,12 @@ class ResetPeaks:
 
 @dataclass(frozen=True, slots=True)
 class TellMemory:
-    """Say what memory is held: as soon as a block ends, or at once where nothing runs."""
+    """Report the memory in use: after the current block, or at once while nothing runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownCeilings:
-    """Ceilings that were measured earlier, under whichever conditions; nothing answers it."""
+    """Ceilings measured earlier, under any conditions; the runner sends no answer."""
 
     ceilings: tuple[Ceiling, ...]
 
@@ -97,7 +97,7 @@ class KnownCeilings:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first line: sent before torch is imported, with the catalogue, which needs no torch."""
+    """The first line, with the catalogue: sent before torch is imported."""
 
     version: int
     pid: int
@@ -105,7 +105,7 @@ class Hello:
     executable: str
     workloads: tuple[WorkloadInfo, ...]
     problems: tuple[str, ...] = ()
-    """What is wrong with the files that users brought: path, line, reason."""
+    """Errors in the users' files: path, line, reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """torch cannot be used in this Python; nothing can be run."""
+    """This Python cannot use torch, so nothing can run."""
 
     reason: str
     advice: str
@@ -127,7 +127,7 @@ class Unusable:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStarted:
-    """A process that runs workloads and holds their memory."""
+    """The start of a process that runs workloads and owns their memory."""
 
     pid: int
 
@@ -150,12 +150,12 @@ class Progress:
     half_width: float | None = None
     """Half of the 95 % interval over the median; ``None`` before six blocks."""
     remaining_s: float | None = None
-    """At most this long, by the budget."""
+    """Upper bound, from the budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A run's time is taken, and what its study has found so far; its end is still to come."""
+    """A run's time and its study's findings so far; the run has not ended yet."""
 
     result: RunResult
 
@@ -164,12 +164,12 @@ class Measured:
 class Finished:
     result: RunResult
     worker_usable: bool = True
-    """``False`` where a device error has left the process with nothing to run on."""
+    """``False`` where a device error has made the process unusable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A comparison so far; ``done`` when no more pairs come."""
+    """A comparison so far; ``done`` means that no more pairs follow."""
 
     comparison: Comparison
     done: bool
@@ -178,10 +178,10 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class TorchMemory:
-    """One GPU's figures of the caching allocator, bytes, in the words of ``memory_stats``.
+    """One GPU's figures of the caching allocator, bytes, with the terms of ``memory_stats``.
 
-    Those of requested, allocated and active are of tensors: without ``workspace``. What is
-    reserved holds it.
+    Requested, allocated and active bytes are those of tensors, without ``workspace``; reserved
+    bytes include it.
     """
 
     device: str
@@ -195,25 +195,25 @@ class TorchMemory:
     allocated_peak: int
     reserved_peak: int
     alloc_retries: int
-    """Since the last run began, as ``ooms``."""
+    """Retries since the last run began, as with ``ooms``."""
     ooms: int
     device_free: int | None = None
     device_total: int | None = None
     pinned: int | None = None
-    """Host memory that the process has pinned by torch's allocator, its cache counted in: the same
+    """Host memory that torch's allocator has pinned in this process, its cache included: the same
     in the messages of all its devices. ``None`` where this torch does not count it."""
     reserved_taken: int | None = None
-    """All that was ever added to ``reserved``; with the next, it tells whether ``reserved`` moved
-    between two moments at which it is the same."""
+    """Total ever added to ``reserved``; with the next field, it shows whether ``reserved`` changed
+    between two moments with equal values."""
     reserved_given_back: int | None = None
-    """All that was ever taken off ``reserved``."""
+    """Total ever subtracted from ``reserved``."""
     workspace: int | None = None
-    """What torch has given to cuBLAS out of what is reserved (``workloads.measure.memory``)."""
+    """Reserved bytes that torch has given to cuBLAS (``workloads.measure.memory``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostHeap:
-    """The C library's heap in the worker, bytes: what CPU tensors are allocated from."""
+    """The C library's heap in the worker, bytes; CPU tensors are allocated from it."""
 
     pid: int
     at: float
@@ -225,7 +225,7 @@ class HostHeap:
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """The cache was returned: bytes that left the reserved (GPU) or resident (CPU) figure."""
+    """The cache was emptied; bytes by which reserved (GPU) or resident (CPU) memory fell."""
 
     device: str
     freed: int
@@ -233,7 +233,7 @@ class Emptied:
 
 @dataclass(frozen=True, slots=True)
 class CeilingMeasured:
-    """A ceiling of this box, to be kept for later runners."""
+    """A new ceiling of this machine, to store for later runners."""
 
     ceiling: Ceiling
 
@@ -246,7 +246,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A request that could not be taken or was given up, by its id."""
+    """A request, by its id, that the runner rejected or gave up."""
 
     id: str
     reason: str
@@ -279,12 +279,12 @@ EVENTS: tuple[type[Event], ...] = get_args(Event)
 def make_empty_result(
     run: Run | RunResult, reason: str | None = None, status: Status = "failed"
 ) -> RunResult:
-    """Return a result that says what was to be run and nothing else.
+    """Return a result that contains only the request.
 
     Args:
-        run: the request, or a result whose figures are not to be kept.
-        reason: why there is nothing.
-        status: of the result.
+        run: the request, or a result whose figures to drop.
+        reason: why there are no figures.
+        status: the result's status.
     """
     return RunResult(
         id=run.id,
@@ -306,15 +306,15 @@ def ended_run(
     reason: str,
     who: str = "it",
 ) -> RunResult:
-    """Return the result of a run that ended early: what was measured, else the estimate so far.
+    """Return the result of a run that ended early: its measurements, or else the estimate so far.
 
     Args:
-        request: of the run.
-        latest: how far the run was; ``None`` where it had not begun.
-        measured: what it told once its time was taken; ``None`` where it was not.
-        status: of the result.
+        request: the run's request.
+        latest: the latest progress; ``None`` where the run had not begun.
+        measured: the run's report of its time; ``None`` where it sent none.
+        status: the result's status.
         reason: why the run ended.
-        who: ended before the measurement did, for the reader.
+        who: the process that ended before the measurement, for the reader.
     """
     if measured is not None:
         return replace(measured, status=status, reason=reason)

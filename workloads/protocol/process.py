@@ -1,4 +1,4 @@
-"""A child's manners: a protocol channel of its own, and no life beyond its parent's."""
+"""A child process's protocol channel, and its end together with its parent."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _CHUNK = 65_536
 
 
 def separate_protocol() -> tuple[int, int]:
-    """Take stdin and stdout for the protocol, so that a stray print goes to stderr.
+    """Reserve stdin and stdout for the protocol, so that a stray print goes to stderr.
 
-    Called before anything else is imported: C libraries keep writing to fd 1, which is stderr from
-    here on, and what this process starts inherits neither channel.
+    Call it before any other import: C libraries keep writing to fd 1, which from here on is stderr,
+    and child processes inherit neither channel.
 
     Returns:
         The file descriptors to read requests from and to write events to.
@@ -36,26 +36,26 @@ def separate_protocol() -> tuple[int, int]:
 
 
 def write_whole(descriptor: int, data: bytes) -> None:
-    """Write all of it, in as many parts as the pipe or the file takes.
+    """Write all data, in as many parts as the pipe or the file accepts.
 
     Raises:
-        OSError: it cannot be written; a ``BrokenPipeError`` where nobody reads any more.
+        OSError: the data cannot be written; a ``BrokenPipeError`` without a reader.
     """
     while data:
         data = data[os.write(descriptor, data) :]
 
 
 def die_with_parent(parent: int, number: signal.Signals) -> None:
-    """Have the kernel send a signal when the parent's thread that started us ends; Linux only.
+    """Make the kernel send a signal when the parent's thread that started us ends; Linux only.
 
     Args:
-        parent: the parent's pid as it was before this process was started, so that a parent that
-            ended in between is noticed.
+        parent: the parent's pid before this process started, to detect a parent that ended in
+            between.
         number: the signal.
     """
     if sys.platform != "linux":
         return
-    # The front end, which shares this file, has no use for it and would wait for its import.
+    # The front end shares this file, needs no ctypes, and should not wait for its import.
     import ctypes
 
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
@@ -78,7 +78,7 @@ class Channel:
         """Write one message whole.
 
         Raises:
-            BrokenPipeError: nobody reads any more.
+            BrokenPipeError: the channel has no reader any more.
         """
         self.write(wire.encode(message))
 
@@ -86,20 +86,20 @@ class Channel:
         """Write the line of one message whole.
 
         Raises:
-            BrokenPipeError: nobody reads any more.
+            BrokenPipeError: the channel has no reader any more.
         """
         write_whole(self.writing, line)
 
     def receive(self, timeout: float | None = 0.0) -> list[object]:
-        """Return the messages that are there, waiting at most ``timeout`` seconds for the first.
+        """Return the messages available, waiting at most ``timeout`` seconds for the first.
 
-        ``None`` waits for ever. A line that cannot be read is left out and named on stderr. Sets
+        ``None`` waits for ever. An unreadable line is skipped and reported on stderr. Sets
         ``ended`` when the other side has closed.
         """
         return self._read(timeout, lambda line: wire.decode(line, self._kinds))
 
     def receive_encoded(self, timeout: float | None = 0.0) -> list[wire.EncodedMessage]:
-        """Return the messages still encoded, to pass on: of each line only the type is read."""
+        """Return the available messages still encoded, to forward; reads only each line's type."""
         return self._read(timeout, lambda line: wire.EncodedMessage(line, self._kinds))
 
     def _read(self, timeout: float | None, make: Callable[[bytes], T]) -> list[T]:
@@ -120,7 +120,7 @@ class Channel:
 
 
 def signal_in_words(number: int) -> str:
-    """Return the name of a signal that ended a process, and what usually sends it."""
+    """Return the name of a signal that ended a process, and its usual sender."""
     try:
         name = signal.Signals(number).name
     except ValueError:

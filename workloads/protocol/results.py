@@ -1,4 +1,4 @@
-"""What there is to run, to switch and to run on, and what running and comparing it gives."""
+"""Records of workloads, flags and devices, and of the results of runs and comparisons."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Setting = Union[bool, int, float, str]
 """A value of a parameter or of a flag."""
 
 Need = Literal["2 GPUs", "a C++ compiler", "Triton", "torch.distributed"]
-"""``2 GPUs`` that torch sees; the compiler that torch.compile calls on the CPU; Triton, which it
-needs on a GPU; ``torch.distributed``, which some builds leave out."""
+"""``2 GPUs``: torch must see them; a C++ compiler, which torch.compile needs on the CPU; Triton,
+which it needs on a GPU; ``torch.distributed``, which some builds omit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterInfo:
-    """One parameter of a workload: its default and what it may be set to."""
+    """One parameter of a workload: its default and its accepted values."""
 
     name: str
     default: Setting
@@ -26,16 +26,16 @@ class ParameterInfo:
     minimum: int | None = None
     maximum: int | None = None
     auto: bool = False
-    """0 leaves the number to the workload; people see and type ``auto``."""
+    """0 lets the workload choose the number; users see and type ``auto``."""
     form: str = ""
-    """Of a text: a regular expression that it must match in full."""
+    """For a text: a regular expression that it must match in full."""
     form_about: str = ""
     """The same in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadInfo:
-    """What can be said of a workload without torch."""
+    """A workload's description, available without torch."""
 
     name: str
     group: str
@@ -44,17 +44,17 @@ class WorkloadInfo:
     look_for: str
     parameters: tuple[ParameterInfo, ...]
     devices: tuple[str, ...]
-    """Device types it runs on: cpu, cuda, mps."""
+    """Supported device types: cpu, cuda, mps."""
     needs: tuple[Need, ...] = ()
-    """What it needs beside torch and a device."""
+    """Requirements beside torch and a device."""
     compared: bool = False
-    """A switch of a backend flag compares it at once; others are compared when asked for."""
+    """Switching a backend flag starts a comparison at once; for others, on request only."""
     ranks: bool = False
-    """It runs in several processes that torchrun starts."""
+    """The workload runs in several processes that torchrun starts."""
     fresh_process: bool = False
-    """Each run gets a process that has run nothing else: it shows what happens the first time."""
+    """Each run needs a new process, since it shows what happens the first time."""
     code: str = ""
-    """The lines that are timed, read from the source; empty before they are read."""
+    """The timed lines of the source; empty before they are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +62,15 @@ class FlagInfo:
     """A switch of a torch backend."""
 
     name: str
-    """As on the command line: ``cudnn.benchmark``."""
+    """Name on the command line: ``cudnn.benchmark``."""
     title: str
     about: str
     device_types: tuple[str, ...]
     fresh_process: bool
-    """Takes effect only in a process that has not run the operation yet."""
+    """The flag takes effect only in a process that has not run the operation yet."""
     default: bool
     unavailable: str | None
-    """Why it has no effect here; ``None`` where it has."""
+    """Why the flag has no effect here; ``None`` where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class TorchDevice:
     """``cuda:0``, ``mps`` or ``cpu``."""
     name: str
     uuid: str | None = None
-    """NVML's form, ``GPU-…``, so that the two can be paired."""
+    """UUID in NVML's form, ``GPU-…``, to match torch's device with NVML's."""
     pci_bus_id: str | None = None
     total_memory: int | None = None
     capability: str | None = None
@@ -90,13 +90,13 @@ class TorchDevice:
     """The highest clock of the multiprocessors."""
     l2_bytes: int | None = None
     memory_clock_hz: float | None = None
-    """The highest; data goes over at both edges."""
+    """The highest memory clock; data is transferred at both edges."""
     memory_bus_bits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a figure depends on besides the device: the runner's Python, torch and threads."""
+    """Conditions of a figure besides the device: the runner's Python, torch and threads."""
 
     python: str
     executable: str
@@ -109,7 +109,7 @@ class Environment:
     interop_threads: int
     malloc: str
     variables: dict[str, str]
-    """Environment variables that change timings, as found set."""
+    """Environment variables that change timings, as found."""
     devices: tuple[TorchDevice, ...]
     flags: tuple[FlagInfo, ...]
     unavailable: dict[str, str] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Environment:
 Status = Literal["ok", "failed", "skipped", "cancelled"]
 Verdict = Literal["faster", "slower", "same", "unclear"]
 Basis = Literal["published", "derived", "measured"]
-"""Where a limit is from: a datasheet, the device's properties, or a measurement on this box."""
+"""Source of a limit: a datasheet, the device's properties, or a measurement on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Timing:
     q3_s: float
     min_s: float
     p95_s: float | None
-    """Of single calls timed one by one; ``None`` where fewer than twenty were."""
+    """Percentile of single calls timed one by one; ``None`` for fewer than twenty."""
     ci95_s: tuple[float, float] | None
     """95 % interval of the median by order statistics; needs six blocks."""
     blocks: int
@@ -147,10 +147,10 @@ class Timing:
     faults_per_call: float | None
     """Minor page faults of this process per timed call; on the CPU they can be most of the time."""
     other_cpu_cores: float | None
-    """Cores of those we may use that other processes kept busy meanwhile."""
+    """Cores, of those we may use, that other processes kept busy meanwhile."""
     block_times_s: tuple[float, ...]
     measured_from: float
-    """Unix time of the first block, so that samples of the device can be laid beside it."""
+    """Unix time of the first block, to match it with samples of the device."""
     measured_to: float
 
 
@@ -163,7 +163,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a rate is held against."""
+    """The limit of a rate."""
 
     name: str
     value: float
@@ -172,49 +172,49 @@ class Limit:
     source: str
     basis: Basis = "published"
     error: float = 0.03
-    """How far a true rate can lie above ``value``: a share of it."""
+    """Share by which a true rate can exceed ``value``."""
     disturbed: bool = False
-    """Measured while other processes kept the CPU busy: it can be too low."""
+    """Other processes kept the CPU busy during the measurement, so it may be too low."""
 
     @property
     def exceeded(self) -> bool:
-        """The rate lies above what is possible, the limit's own error granted."""
+        """Return whether the rate exceeds the limit by more than the limit's own error."""
         return self.fraction > 1 + self.error
 
 
 COPY = "copy"
-"""The kind of a ceiling of memory traffic; the other kinds are precisions."""
+"""Kind of the ceiling of memory traffic; the other kinds are precisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The highest rate of one kind that a device has shown."""
+    """The highest rate of one kind measured on a device."""
 
     kind: str
     """A precision of multiplications, as ``Case.precision``, or :data:`COPY`."""
     value: float
-    """FLOP/s, or of a copy byte/s, read and written bytes together."""
+    """FLOP/s; for a copy byte/s, read and written bytes together."""
     how: str
-    """What was run, and for how long."""
+    """The measurement and its duration."""
     measured_at: float
     """Unix time."""
     under: dict[str, str]
-    """What it depends on, by name."""
+    """Its conditions, by name."""
     disturbed: bool = False
-    """Other processes kept the CPU busy meanwhile: it can be too low, and is not to be kept."""
+    """Other processes kept the CPU busy meanwhile: it may be too low, and is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeakMemory:
-    """Highest values during the run, bytes; the allocator's are exact."""
+    """Peaks during the run, bytes; the allocator's are exact."""
 
     allocated_peak: int | None
-    """Of tensors: without cuBLAS's workspaces. On the CPU what they hold, counted, and what a call
-    takes on top, by resident memory."""
+    """Bytes of tensors, without cuBLAS's workspaces. On the CPU, the counted bytes of tensors plus
+    the resident memory that one call needs."""
     reserved_peak: int | None
     process_peak: int | None
     workspace: int | None = None
-    """cuBLAS's workspaces, which reserved holds and allocated does not."""
+    """cuBLAS's workspaces, which reserved bytes include and allocated bytes exclude."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class Figure:
 
 
 Cell = Union[float, str, None]
-"""Of a table; ``None`` is a value that is not known."""
+"""A table's cell; ``None`` is an unknown value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,12 +236,12 @@ class DataColumn:
 
     name: str
     unit: str = ""
-    """Of its numbers: s, byte, byte/s, FLOP/s, samples/s, x, %, or none for text and counts."""
+    """Unit of its numbers: s, byte, byte/s, FLOP/s, samples/s, x, %; none for text and counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Several settings of one thing side by side, or the steps of a story."""
+    """Several settings side by side, or a sequence of steps."""
 
     name: str
     title: str
@@ -251,7 +251,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a chart: a value for each place on its axis, ``None`` where there is none."""
+    """One line of a chart: a value for each place on its axis, ``None`` where unknown."""
 
     name: str
     unit: str
@@ -260,24 +260,24 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Values over a size, or over the steps of a story."""
+    """Values over a size, or over a sequence of steps."""
 
     name: str
     title: str
     axis: str
-    """What runs from left to right: a parameter's name, or ``step``."""
+    """Quantity on the horizontal axis: a parameter's name, or ``step``."""
     places: tuple[float, ...]
-    """Ascending; of steps simply their numbers from 1."""
+    """Ascending values; for steps, their numbers from 1."""
     series: tuple[Series, ...]
     labels: tuple[str, ...] = ()
     """Names of the places, where they are steps."""
     marks: tuple[str, ...] = ()
-    """What there is to see in it, a line each: where one curve overtakes the other."""
+    """The chart's main features, a line each, such as where one curve overtakes the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result held against a reference."""
+    """A comparison of the result with a reference."""
 
     passed: bool
     error: float | None
@@ -288,20 +288,17 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSpan:
-    """A time in which something was measured, so that samples of the devices can be laid beside it.
-
-    Unix times.
-    """
+    """Start and end of a measurement, Unix times, to match it with samples of the devices."""
 
     start: float
     end: float
     devices: tuple[str, ...]
-    """Of this host that worked meanwhile, in torch's words."""
+    """Devices of this host in use meanwhile, by torch's names."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one run of one workload on one device gave."""
+    """The result of one run of one workload on one device."""
 
     id: str
     workload: str
@@ -318,20 +315,20 @@ class RunResult:
     tables: tuple[Table, ...] = ()
     charts: tuple[Chart, ...] = ()
     log: tuple[str, ...] = ()
-    """What the workload had to say while it was studied, line by line."""
+    """Messages of the workload's study, line by line."""
     check: Check | None = None
     started_at: float | None = None
-    """Unix time, so that samples of the device can be laid beside the run."""
+    """Unix time, to match the run with samples of the device."""
     ended_at: float | None = None
     warnings: tuple[str, ...] = ()
     trace: str | None = None
     unavailable: dict[str, str] = field(default_factory=dict)
     spans: tuple[MeasuredSpan, ...] = ()
-    """Of the timed blocks, and of what was put under load beside them."""
+    """Spans of the timed blocks, and of further loads beside them."""
     pids: tuple[int, ...] = ()
-    """Processes of this host that ran it; empty where the worker itself did."""
+    """Processes of this host that executed it; empty where the worker itself did."""
     chosen: dict[str, Setting] = field(default_factory=dict)
-    """Parameters that may be left to the kind of the device, as they were used."""
+    """The values in use of parameters that may depend on the type of device."""
 
 
 NOT_PASSED = "the check of the result has not passed"
@@ -340,7 +337,7 @@ _RATIOS = ("x", "%")
 
 
 def is_performance_claim(unit: str) -> bool:
-    """Return whether a number of a unit says how good a run was: a rate, a speed-up, a share."""
+    """Return whether a unit's numbers measure performance: a rate, a speed-up, a share."""
     return unit in _RATIOS or unit.endswith("/s")
 
 
@@ -350,17 +347,17 @@ def may_claim(result: RunResult) -> bool:
 
 
 def drop_invalid_claims(result: RunResult) -> RunResult:
-    """Return a result as it is where :func:`may_claim`, else without its claims."""
+    """Return a result, unchanged if :func:`may_claim`, else without its claims."""
     return result if may_claim(result) else drop_claims(result, NOT_PASSED)
 
 
 def drop_claims(result: RunResult, reason: str) -> RunResult:
     """Return a result without rates, shares of a limit and speed-ups.
 
-    A wrong answer may be had in no time. The time itself stays, and so do sizes and counts.
+    A wrong answer can take no time at all. The time itself stays, as do sizes and counts.
 
     Args:
-        result: of a run, ended or not.
+        result: a run's result, ended or not.
         reason: why they are absent.
     """
     why = dict(result.unavailable)
@@ -410,7 +407,7 @@ def _drop_chart_claims(chart: Chart) -> Chart:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One of the two settings that are compared; medians over the pairs so far."""
+    """One of the two settings of a comparison; medians over the pairs so far."""
 
     setting: bool
     median_s: float | None
@@ -419,7 +416,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two settings of a flag; ``ratio`` is time A / time B: above 1, B is faster."""
+    """Two compared settings of a flag; ``ratio`` is time A / time B: above 1, B is faster."""
 
     id: str
     workload: str
@@ -436,9 +433,9 @@ class Comparison:
     fresh_process: bool
     pair_ratios: tuple[float, ...] = ()
     measured: tuple[tuple[float, float], ...] = ()
-    """Unix times from and to which something was timed, so that samples can be laid beside it."""
+    """Start and end, Unix times, of each timed stretch, to match them with samples."""
     devices: tuple[str, ...] = ()
-    """That worked meanwhile; empty: ``device`` alone."""
+    """Devices in use meanwhile; empty for ``device`` alone."""
     status: Status = "ok"
     reason: str | None = None
     warnings: tuple[str, ...] = ()
@@ -446,5 +443,5 @@ class Comparison:
 
 
 def first_line(error: BaseException) -> str:
-    """Return an exception's text as a reason in one line; its name where it says nothing."""
+    """Return an exception's text in one line, or its class name where the text is empty."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

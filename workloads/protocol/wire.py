@@ -1,8 +1,8 @@
 """JSON lines between processes: frozen dataclasses out, checked frozen dataclasses in.
 
-One message is one line: a JSON object whose ``type`` names the dataclass. Unknown keys are ignored
-so that a newer peer can say more; a missing or ill-typed field is a :class:`WireError` that names
-its path. A float that is not finite travels as ``null``: JSON has no NaN.
+One message is one line: a JSON object whose ``type`` names the dataclass. Decoding ignores unknown
+keys, so that newer peers can add some; a missing or ill-typed field is a :class:`WireError` that
+names its path. A float that is not finite becomes ``null``: JSON has no NaN.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class WireError(ValueError):
-    """A line that is not a message we know; the text says which part and why."""
+    """A line that is not a known message; the text names the faulty part and the reason."""
 
 
 _UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
@@ -32,19 +32,19 @@ _AS_IT_IS = frozenset({str, int, bool, type(None)})
 
 @functools.lru_cache(maxsize=None)
 def _names(cls: type) -> tuple[str, ...]:
-    """Of a dataclass's fields; asked for each value, they would cost as much as all else."""
+    """Return a dataclass's field names, cached: a lookup per value would double the total cost."""
     return tuple(field.name for field in dataclasses.fields(cls))
 
 
 def field_values(record: Any) -> dict[str, Any]:
-    """Return the values of a dataclass by the names of its fields; they stay as they are."""
+    """Return the values of a dataclass by field name, unconverted."""
     kind: type = type(record)
     return {name: getattr(record, name) for name in _names(kind)}
 
 
 def to_plain(value: object) -> Any:
-    """Turn dataclasses, tuples and mappings into what ``json.dumps`` takes."""
-    # The most frequent first: what is written each second must cost the box little.
+    """Turn dataclasses, tuples and mappings into values that ``json.dumps`` accepts."""
+    # The most frequent types first, since messages are written every second.
     kind = type(value)
     if kind in _AS_IT_IS:
         return value
@@ -64,7 +64,7 @@ Reader = Callable[[Any], Any]
 
 
 class _MisfitError(Exception):
-    """What does not fit, and where below the value that is being read."""
+    """A mismatch of data and type, with its path below the current value."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -72,7 +72,7 @@ class _MisfitError(Exception):
         self.path = ""
 
     def below(self, step: str) -> _MisfitError:
-        """Prepend a step to the misfit's path, as seen from one level up."""
+        """Prefix the error's path with one more step."""
         self.path = step + self.path
         return self
 
@@ -80,11 +80,11 @@ class _MisfitError(Exception):
 def from_plain(kind: Any, data: Any, path: str = "$") -> Any:
     """Build a value of type ``kind`` from plain JSON data.
 
-    Understands dataclasses, ``tuple[X, ...]`` and fixed tuples, ``dict[str, X]``, unions,
-    ``Literal``, ``Any`` and the JSON scalars.
+    Supports dataclasses, ``tuple[X, ...]`` and fixed tuples, ``dict[str, X]``, unions, ``Literal``,
+    ``Any`` and the JSON scalars.
 
     Raises:
-        WireError: the data does not fit; the message holds the path of the first misfit.
+        WireError: the data does not fit; the message contains the path of the first misfit.
     """
     try:
         return _reader(kind)(data)
@@ -94,7 +94,7 @@ def from_plain(kind: Any, data: Any, path: str = "$") -> Any:
 
 @functools.lru_cache(maxsize=None)
 def _reader(kind: Any) -> Reader:
-    """Made once for each type: to look at types for every value would cost more than to read it."""
+    """Return the reader of a type, cached: inspecting types per value would cost more."""
     if kind is Any:
         return lambda data: data
     if dataclasses.is_dataclass(kind):
@@ -112,7 +112,7 @@ def _reader(kind: Any) -> Reader:
 
 
 def _fields(cls: type) -> list[tuple[str, Reader, bool]]:
-    """Name, reader and whether it must be given, of each field."""
+    """Return each field's name, its reader, and whether it is required."""
     hints = typing.get_type_hints(cls)
     missing = dataclasses.MISSING
     return [
@@ -126,7 +126,7 @@ def _fields(cls: type) -> list[tuple[str, Reader, bool]]:
 
 
 def _dataclass_reader(cls: type) -> Reader:
-    # Filled when the first one is read: a type may hold others of its own type.
+    # Filled at the first reading: a type may contain values of its own type.
     fields: list[tuple[str, Reader, bool]] = []
 
     def read(data: Any) -> Any:
@@ -219,7 +219,7 @@ def _scalar_reader(kind: type) -> Reader:
                 return float(data)
             except OverflowError:
                 raise _MisfitError("a number that is too large") from None
-        # bool is an int in Python but not on the wire.
+        # bool is an int in Python, but not on the wire.
         if isinstance(data, kind) and (kind is bool or not isinstance(data, bool)):
             return data
         raise _unexpected(kind.__name__, data)
@@ -237,18 +237,18 @@ def _tag(name: str) -> str:
 
 
 def encode(message: object) -> bytes:
-    """One message as one line, newline included."""
+    """Encode one message as one line, newline included."""
     return json.dumps(_body(message), separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 def encode_checked(message: object) -> bytes:
-    """Encode a message that holds what others have put into it.
+    """Encode a message with content from others, such as a user's workload.
 
-    It is written as the other side will have it, so that a count in a field of type ``float`` is
-    written as a float.
+    The line matches what the other side will read: a count in a field of type ``float``, for
+    example, becomes a float.
 
     Raises:
-        WireError: the other side could not read it; the text says which part and why.
+        WireError: the other side could not read it; the text names the part and the reason.
     """
     return encode(from_object(_body(message), (type(message),)))
 
@@ -267,7 +267,7 @@ def decode(line: bytes, kinds: tuple[type[T], ...]) -> T:
 
 
 def from_object(data: Any, kinds: tuple[type[T], ...]) -> T:
-    """Read what a line holds, once it is no JSON text any more, as one of ``kinds``.
+    """Build one of ``kinds`` from a line's parsed JSON.
 
     Raises:
         WireError: not an object, of an unknown type, or with a field that does not fit.
@@ -277,13 +277,13 @@ def from_object(data: Any, kinds: tuple[type[T], ...]) -> T:
 
 
 class EncodedMessage:
-    """A message of which no more is read than somebody asks for.
+    """A message decoded only as far as needed.
 
-    Who passes a line on needs its type and a field or two, and not the whole message.
+    A process that forwards a line needs its type and a field or two, not the whole message.
 
     Args:
-        line: the message as it came.
-        kinds: the types that it can be of.
+        line: the line received.
+        kinds: the accepted types.
 
     Raises:
         WireError: the line is not JSON, not an object, or of an unknown type.
@@ -295,17 +295,17 @@ class EncodedMessage:
         self.kind: type = _kind(self._data, kinds)
 
     def plain(self, name: str) -> Any:
-        """One field as JSON has it, unchecked; ``None`` where it is not given."""
+        """Return one field as JSON has it, unchecked; ``None`` where it is absent."""
         return self._data.get(name)
 
     def decode(self, kind: type[T]) -> T:
         """Decode the whole message.
 
         Args:
-            kind: that it is of.
+            kind: the expected type.
 
         Raises:
-            WireError: it is of another kind, or a field does not fit.
+            WireError: the type is another, or a field does not fit.
         """
         return from_object(self._data, (kind,))
 

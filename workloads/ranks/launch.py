@@ -1,8 +1,8 @@
-"""A run of several ranks: started through torchrun, timed in lock-step, told as one result.
+"""A run of several ranks: started through torchrun, timed in lock-step, reported as one result.
 
-A measurement decides from its times how many calls a block takes and when to stop. Where each call
-waits for the other ranks, all must decide the same, or they would wait for ever: so every block is
-begun together, and its times are those of the slowest rank.
+A measurement uses its times to choose the number of calls in a block, and when to stop. Where each
+call waits for the other ranks, different decisions would block for ever. So all ranks begin every
+block together, and its times are those of the slowest rank.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from workloads.ranks import torchrun
 from workloads.ranks.torchrun import Order, Rank, RankLayout
 
 LOOK_S = 0.05
-"""Between two looks at the control."""
+"""Interval between two reports to the control."""
 START_S = 60.0
-"""Beside the wait for other hosts, the ranks have this long to import torch and to meet."""
+"""Time for the ranks to import torch and to meet, beside the wait for other hosts."""
 CANCEL_S = 0.4
-"""Ranks that were asked to end have this long to tell what they have."""
+"""Time for cancelled ranks to send their results."""
 REPORTS_S = 3.0
-"""After a rank has failed, for the others and torchrun to say what they know."""
+"""Time after a rank's failure for the others and torchrun to report theirs."""
 LEAVE_S = 10.0
-"""After every rank has finished, for torchrun to end."""
+"""Time for torchrun to end after every rank has finished."""
 GONE_S = 5.0
-"""For killed ranks to be gone: releasing the memory of a GPU takes a while."""
+"""Time for killed ranks to be gone: releasing the memory of a GPU takes a while."""
 TAIL = 12
-"""Last lines of a failing rank that go into the log."""
+"""Last lines of a failing rank's output in the log."""
 
 
 class TorchrunLaunch:
@@ -48,8 +48,8 @@ class TorchrunLaunch:
 
     Args:
         request: the run, its parameters complete.
-        planned: its layout.
-        source: the file that declares the workload; empty for one of the catalogue.
+        planned: the run's layout.
+        source: the file that declares the workload; empty for one in the catalogue.
     """
 
     def __init__(self, request: Run, planned: RankLayout, source: str) -> None:
@@ -61,32 +61,32 @@ class TorchrunLaunch:
         added = torchrun.environment(planned, cores or 1)
         self.began = time.monotonic()
         self.start_s: float | None = None
-        """Until all ranks of this host had met the others."""
+        """Seconds until all ranks of this host had met the others."""
         with self._folder.torchrun_output.open("wb") as output:
             self.torchrun = subprocess.Popen(
                 torchrun.command(planned),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                # Python looks for modules where it is started: nothing of ours lies there.
+                # Python searches its working folder for modules: none of ours are there.
                 cwd=self._folder.path,
                 env={**os.environ, **added, torchrun.VARIABLE: str(self._folder.path)},
             )
 
     @property
     def late(self) -> bool:
-        """The ranks should have met by now."""
+        """Return whether the ranks should have met by now."""
         patience = START_S + (self._planned.wait_s if self._planned.hosts > 1 else 0)
         return self.start_s is None and time.monotonic() - self.began > patience
 
     @property
     def over(self) -> bool:
-        """Nothing more is to come that changes the result."""
+        """Return whether no further event can change the result."""
         ended = self.torchrun.poll() is not None
         return ended or all(rank.finished is not None for rank in self.ranks)
 
     def listen(self, patience: float) -> None:
-        """Take in what the ranks say, after at most ``patience`` seconds for the first."""
+        """Read the ranks' messages, waiting at most ``patience`` seconds for the first."""
         open_ = [rank for rank in self.ranks if not rank.channel.ended]
         ready, _, _ = select.select([rank.channel.reading for rank in open_], [], [], patience)
         for rank in open_:
@@ -98,17 +98,17 @@ class TorchrunLaunch:
             self.start_s = time.monotonic() - self.began
 
     def listen_until(self, done: Callable[[], bool], patience: float) -> None:
-        """Listen until it is done, at most ``patience`` seconds."""
+        """Listen until ``done`` returns true, at most ``patience`` seconds."""
         deadline = time.monotonic() + patience
         while not done() and time.monotonic() < deadline:
             self.listen(LOOK_S)
 
     def request_end(self) -> None:
-        """Have the ranks end at their next meeting."""
+        """Ask the ranks to end at their next meeting."""
         self._folder.cancel.touch()
 
     def output(self, local_rank: int | None = None) -> list[str]:
-        """Return the lines of output that torchrun, or a rank, wrote."""
+        """Return the output lines of torchrun or of a rank."""
         path = (
             self._folder.torchrun_output if local_rank is None else self._folder.output(local_rank)
         )
@@ -143,18 +143,18 @@ def run(
     Args:
         request: the run, its parameters complete.
         prepare: the workload's function.
-        control: told how far it is; may end it.
-        begun: the result as it is before anything has run.
-        tell: takes the result once the time is taken.
+        control: receives the progress; may end the run.
+        begun: the result before anything has run.
+        tell: receives the result after the timing.
 
     Returns:
-        What the first rank of this host has found, or why there is nothing.
+        The result of this host's first rank, or the reason for none.
 
     Raises:
         Skip: this host has too few GPUs.
-        ParameterError: several hosts, and no place to meet.
-        Cancelled: before anything was measured.
-        OSError: torchrun cannot be started.
+        ParameterError: several hosts, and no meeting place.
+        Cancelled: the run must end, and nothing was measured.
+        OSError: torchrun does not start.
     """
     planned = torchrun.layout(request, *_gpus(request.device))
     begun = replace(begun, parameters=request.parameters)
@@ -166,13 +166,13 @@ def run(
 
 
 def _gpus(device: str) -> tuple[str, int]:
-    """Return the type of the device, and how many GPUs there are for ranks."""
+    """Return the type of the device, and the number of GPUs for ranks."""
     kind = torch.device(device).type
     return kind, torch.cuda.device_count() if kind == "cuda" else 0
 
 
 def _source(prepare: Callable[..., Case]) -> str:
-    """Return the file that the ranks must read to know the workload; none for the catalogue's."""
+    """Return the file from which the ranks load the workload; empty for the catalogue's."""
     if prepare.__module__.startswith("workloads."):
         return ""
     return str(Path(prepare.__code__.co_filename).resolve())
@@ -197,7 +197,7 @@ def _follow(
             return _cancelled(launch, begun)
     if all(rank.finished and not rank.failed for rank in launch.ranks):
         assert first.finished is not None
-        # Ranks of other hosts that failed make torchrun fail here too, but what we have is whole.
+        # Failed ranks of other hosts make torchrun fail here too, but our result is complete.
         launch.listen_until(lambda: launch.torchrun.poll() is not None, LEAVE_S)
         return _ours(first.finished, begun, launch)
     launch.listen_until(lambda: launch.torchrun.poll() is not None, REPORTS_S)
@@ -215,7 +215,7 @@ def _report(control: Control, latest: Progress | None) -> None:
 
 
 def _ours(result: RunResult, begun: RunResult, launch: TorchrunLaunch) -> RunResult:
-    """Return a rank's result as that of the run that was asked for here."""
+    """Return a rank's result as that of the requested run."""
     joined = [rank.joined for rank in launch.ranks if rank.joined is not None]
     devices = tuple(dict.fromkeys(each.device for each in joined))
     return replace(
@@ -244,7 +244,7 @@ def _layout_figures(launch: TorchrunLaunch) -> dict[str, Figure]:
 
 
 def _cancelled(launch: TorchrunLaunch, begun: RunResult) -> RunResult:
-    """Return what was measured until the cancel, if the ranks can still tell."""
+    """Return the measurements before the cancel, if the ranks can still send them."""
     first = launch.ranks[0]
     if launch.start_s is not None:
         launch.request_end()
@@ -272,7 +272,7 @@ def _failed(launch: TorchrunLaunch, planned: RankLayout, begun: RunResult) -> Ru
     base = _ours(found, begun, launch) if found else begun
     if rank.finished is not None and rank.failed:
         status, reason = rank.finished.status, rank.finished.reason or "it did not say why"
-        # A need that is not met is a property of the place, not of the rank.
+        # An unmet need concerns the host, not the rank.
         text = reason if status == "skipped" else f"{name}: {reason}"
     else:
         code = torchrun.exits("\n".join(output)).get(rank.local_rank)
@@ -281,10 +281,10 @@ def _failed(launch: TorchrunLaunch, planned: RankLayout, begun: RunResult) -> Ru
 
 
 def _culprit(launch: TorchrunLaunch, output: list[str]) -> Rank:
-    """Return the rank that ended first: the others fail because one is missing.
+    """Return the rank that ended first; the others fail because it is missing.
 
-    One that died without a word did so before those that could still tell that it was missing;
-    SIGTERM and what follows it come from torchrun.
+    A rank without any message ended before those that could still report it as missing; torchrun
+    sends SIGTERM and what follows it.
     """
     codes = torchrun.exits("\n".join(output))
     silent = [
@@ -301,18 +301,18 @@ class RankGroup:
     """The ranks of one run.
 
     Args:
-        group: of all ranks, over gloo: it carries nothing but what is agreed on here.
-        told_to_end: whether this rank was told to end the run.
+        group: all ranks, over gloo; it carries only what they agree on here.
+        told_to_end: returns whether this rank was asked to end the run.
     """
 
     def __init__(self, group: dist.ProcessGroup, told_to_end: Callable[[], bool]) -> None:
         self._group = group
         self._told_to_end = told_to_end
         self.ended = False
-        """Some rank was told to end when they met last; the same on all."""
+        """Some rank was asked to end at the last meeting; the same on all."""
 
     def largest(self, values: Sequence[float]) -> list[float]:
-        """Return the largest of each value over the ranks, after waiting for all of them."""
+        """Return the maximum of each value over the ranks, after waiting for all of them."""
         own = torch.tensor([float(self._told_to_end()), *values], dtype=torch.float64)
         dist.all_reduce(own, dist.ReduceOp.MAX, group=self._group)
         end, *largest = own.tolist()
@@ -325,7 +325,7 @@ class RankGroup:
 
 
 class LockstepClock:
-    """A clock whose blocks all ranks begin together; their times are the slowest rank's."""
+    """A clock whose blocks all ranks begin together; times are the slowest rank's."""
 
     def __init__(self, own: Clock, ranks: RankGroup) -> None:
         self._own = own
@@ -354,5 +354,5 @@ def join_ranks(ranks: RankGroup) -> None:
 
 
 def own_ranks() -> RankGroup | None:
-    """Return the ranks that this process is one of; ``None`` in a worker."""
+    """Return the ranks to which this process belongs; ``None`` in a worker."""
     return _current[-1] if _current else None

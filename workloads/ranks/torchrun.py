@@ -1,4 +1,4 @@
-"""How torchrun is called, what its output means, and how its ranks are told and heard."""
+"""The command of torchrun, its output, and the messages to and from its ranks."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ from workloads.protocol.results import RunResult, Setting
 CPU_RANKS = 2
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 SHUTDOWN_S = 5
-"""What torchrun gives its ranks between SIGTERM and SIGKILL; its own default is 30."""
+"""torchrun's grace for its ranks between SIGTERM and SIGKILL; its own default is 30."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankLayout:
-    """How many processes, and where they meet."""
+    """The number of processes, and their meeting place."""
 
     ranks: int
-    """Processes that run on this host."""
+    """Number of processes on this host."""
     hosts: int
     rendezvous: str
     wait_s: int
-    """For the other hosts."""
+    """Seconds to wait for the other hosts."""
     meeting: str
-    """The name of this meeting: hosts that were asked for something else do not join it."""
+    """The name of this meeting; hosts with a different request do not join it."""
 
     @property
     def on_loopback(self) -> bool:
-        """Every rank is on this host, or its other hosts are meant to be."""
+        """Return whether every host is this one, further simulated hosts included."""
         host, _, _ = self.rendezvous.rpartition(":")
         return self.hosts == 1 or host in LOOPBACK
 
 
 def layout(request: Run, device_type: str, gpus: int) -> RankLayout:
-    """Read the layout out of a request whose parameters are complete.
+    """Read the layout from a request with complete parameters.
 
     Args:
         request: the run.
         device_type: cpu or cuda.
-        gpus: that torch sees on this host.
+        gpus: number of GPUs that torch sees on this host.
 
     Raises:
         Skip: this host has too few GPUs.
-        ParameterError: several hosts, and no place to meet.
+        ParameterError: several hosts, and no meeting place.
     """
     asked, hosts = _number(request, "ranks"), _number(request, "hosts")
     rendezvous = str(request.parameters["rendezvous"])
@@ -90,14 +90,14 @@ def _meeting(request: Run) -> str:
 
 
 def drop_rank_parameters(parameters: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Return the parameters that the workload's own function takes."""
+    """Return the parameters of the workload's own function."""
     ours = {parameter.name for parameter in RANK_PARAMETERS}
     return {name: value for name, value in parameters.items() if name not in ours}
 
 
 def command(planned: RankLayout) -> list[str]:
-    """Return the command that starts torchrun, which starts the ranks, with this Python."""
-    # Through our own start, so that the kernel ends torchrun with the worker.
+    """Return the command for torchrun, which starts the ranks, with this Python."""
+    # Started through our own module, so that the kernel ends torchrun with the worker.
     words = [sys.executable, *START, "torchrun", str(os.getpid())]
     words += [f"--nnodes={planned.hosts}", f"--nproc-per-node={planned.ranks}"]
     words += ["--max-restarts=0"]
@@ -108,7 +108,7 @@ def command(planned: RankLayout) -> list[str]:
         words += ["--rdzv-backend=c10d", f"--rdzv-endpoint={planned.rendezvous}"]
         words += [f"--rdzv-id={planned.meeting}", f"--rdzv-conf={limits}"]
     if planned.on_loopback:
-        # Else the ranks look for this host by its full name, which not every box can resolve.
+        # Otherwise the ranks use this host's full name, which not every machine can resolve.
         words += ["--local-addr=127.0.0.1"]
     return [*words, *START, "rank"]
 
@@ -118,7 +118,7 @@ def environment(planned: RankLayout, cores: int) -> dict[str, str]:
 
     Args:
         planned: the layout.
-        cores: that this process may use; they are divided among the ranks.
+        cores: number of cores for this process, divided among the ranks.
     """
     added = {
         "OMP_NUM_THREADS": str(max(1, cores // planned.ranks)),
@@ -139,18 +139,18 @@ def exits(output: str) -> dict[int, int]:
 
 
 def exit_in_words(code: int | None) -> str:
-    """How a rank ended that said nothing itself."""
+    """Describe the end of a rank that sent no message."""
     if code is None:
         return "it ended without a word"
     return signal_in_words(-code) if code < 0 else f"exit status {code}"
 
 
 def explain_no_start(planned: RankLayout, output: str) -> tuple[str, bool]:
-    """Why no rank came up, in one line, and whether that says it all.
+    """Explain in one line why no rank started, and return whether the line is complete.
 
     Args:
         planned: the layout.
-        output: what torchrun wrote.
+        output: torchrun's output.
     """
     if "RendezvousTimeoutError" in output:
         return explain_no_meeting(planned), True
@@ -164,7 +164,7 @@ def explain_no_start(planned: RankLayout, output: str) -> tuple[str, bool]:
 
 
 def explain_no_meeting(planned: RankLayout) -> str:
-    """Return the reason that the ranks did not meet, and what to do."""
+    """Return the reason that the ranks did not meet, with a remedy."""
     if planned.hosts == 1:
         return "the ranks did not meet in time: the machine may be overloaded; run it again"
     return (
@@ -176,11 +176,11 @@ def explain_no_meeting(planned: RankLayout) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What every rank is to run; the worker leaves it in the folder that it shares with them."""
+    """Every rank's task; the worker writes it into the folder shared with the ranks."""
 
     request: Run
     source: str
-    """File that declares the workload; empty for one of the catalogue."""
+    """File that declares the workload; empty for one in the catalogue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,44 +193,45 @@ class Joined:
     host: str
     backend: str
     threads: int
-    """Of torch in this rank."""
+    """Number of torch's threads in this rank."""
     device: str
-    """That it runs on."""
+    """The rank's device."""
 
 
 KINDS = (Joined, Progress, Measured, Finished)
 PREFIX = "gpu-workbench-ranks-"
 VARIABLE = "GPU_WORKBENCH_RANKS"
-"""The environment variable that tells a rank where the folder is."""
+"""The environment variable with the folder's path for the ranks."""
 
 
 class RanksFolder:
-    """The names of what lies in it; the same for the worker and for its ranks."""
+    """Names in the shared folder; the same for the worker and for its ranks."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.order = path / "order.json"
         self.hangup = path / "hangup"
         self.cancel = path / "cancel"
-        """There once the run is to end."""
+        """Exists once the run must end."""
         self.torchrun_output = path / "torchrun.err"
 
     def events(self, local_rank: int) -> Path:
-        """Return the path of the pipe for one rank's lines."""
+        """Return the path of one rank's pipe."""
         return self.path / f"events.{local_rank}"
 
     def output(self, local_rank: int) -> Path:
-        """Return the path of the file with what one rank wrote to its stdout and stderr."""
+        """Return the path of one rank's stdout and stderr."""
         return self.path / f"rank.{local_rank}.err"
 
 
 class Rank:
-    """What has come from one rank of this host."""
+    """Messages received from one rank of this host."""
 
     def __init__(self, folder: RanksFolder, local_rank: int) -> None:
         self.local_rank = local_rank
         reading = os.open(folder.events(local_rank), os.O_RDONLY | os.O_NONBLOCK)
-        # Held until the rank itself holds the other end, or its pipe would read as ended.
+        # Open until the rank itself has the other end; without a writer its pipe would read as
+        # ended.
         self._writing: int | None = os.open(folder.events(local_rank), os.O_WRONLY)
         self.channel = Channel(reading, -1, KINDS)
         self.joined: Joined | None = None
@@ -239,7 +240,7 @@ class Rank:
         self.finished: RunResult | None = None
 
     def take(self) -> None:
-        """Take in what the rank has said."""
+        """Read the rank's messages."""
         for message in self.channel.receive(0.0):
             self.expect_end()
             if isinstance(message, Joined):
@@ -256,7 +257,7 @@ class Rank:
         return self.finished is not None and self.finished.status not in ("ok", "cancelled")
 
     def expect_end(self) -> None:
-        """From here on the pipe ends with the rank."""
+        """Close our writing end, so that the pipe ends with the rank."""
         if self._writing is not None:
             os.close(self._writing)
             self._writing = None
@@ -268,10 +269,10 @@ class Rank:
 
 
 def create_folder(ranks: int, order: Order) -> RanksFolder:
-    """Make a folder that nobody else can read.
+    """Create a folder that no other user can read.
 
     Raises:
-        OSError: there is no room for it.
+        OSError: the folder cannot be created.
     """
     _sweep()
     folder = RanksFolder(Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")))
@@ -283,7 +284,7 @@ def create_folder(ranks: int, order: Order) -> RanksFolder:
 
 
 def _sweep() -> None:
-    """Remove the folders of workers that were killed before they could do it."""
+    """Remove the folders of killed workers."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         pid = path.name.removeprefix(PREFIX).partition("-")[0]
         try:
@@ -291,13 +292,13 @@ def _sweep() -> None:
         except ProcessLookupError:
             shutil.rmtree(path, ignore_errors=True)
         except (ValueError, OSError):
-            # Not one of ours, or of somebody else's worker that lives.
+            # Not one of ours, or one of another worker that is alive.
             continue
 
 
 def open_hangup_pipe(folder: RanksFolder) -> int:
-    """Open the worker's end of the hangup pipe, to be closed when the ranks are to end."""
-    # A pipe can be opened for writing only while somebody has it open for reading.
+    """Open the worker's end of the hangup pipe; closing it ends the ranks."""
+    # A pipe can be opened for writing only while it has a reader.
     reading = os.open(folder.hangup, os.O_RDONLY | os.O_NONBLOCK)
     writing = os.open(folder.hangup, os.O_WRONLY)
     os.close(reading)
@@ -305,12 +306,12 @@ def open_hangup_pipe(folder: RanksFolder) -> int:
 
 
 def end_on_hangup(folder: RanksFolder) -> None:
-    """End this process, and those it started, when the worker's end of the hangup pipe closes."""
+    """End this process and its children when the worker's end of the hangup pipe closes."""
     reading = os.open(folder.hangup, os.O_RDONLY | os.O_NONBLOCK)
 
     def watch() -> None:
         try:
-            # A pipe that was never written to reads as ended at once where nobody holds it.
+            # A pipe without a writer reads as ended at once, if it was never written to.
             os.read(reading, 1)
         except BlockingIOError:
             os.set_blocking(reading, True)

@@ -1,1 +1,1 @@
-"""The processes behind a front end: the runner, its workers, a run from request to result."""
+"""The processes behind a front end: the runner and its workers; a run from request to result."""

@@ -1,4 +1,4 @@
-"""Measures for a study: short times, interleaved variants, peaks, what is held."""
+"""A study's measuring tools: short timings, interleaved variants, peaks, memory in use."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from workloads.measure.timing import BLOCK_S, Control
 from workloads.protocol.results import Ceiling, Limit
 
 ROUNDS = 12
-"""Enough for the median's interval by order statistics (``estimates.MEDIAN_FROM``)."""
+"""Enough rounds for the median's interval by order statistics (``estimates.MEDIAN_FROM``)."""
 ROUNDS_S = 6.0
-"""A comparison of slow variants ends after this time, with at least :data:`FEWEST`."""
+"""A comparison of slow variants ends after this time, with at least :data:`FEWEST` rounds."""
 FEWEST = 5
-"""Below it a true difference of 5 % is found in fewer than 95 of 100 comparisons."""
+"""With fewer rounds, under 95 of 100 comparisons find a true difference of 5 %."""
 
 
 class Bench:
-    """The tools of a study on one device.
+    """A study's tools on one device.
 
     Args:
         device: where the workload runs.
         clock: of that device.
-        control: told that the study goes on; may end it.
-        ceilings: takes those that are measured.
+        control: receives the progress; may end the run.
+        ceilings: stores the measured ones.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Bench:
         self._others = Others()
 
     def others(self) -> Others:
-        """Return what other processes used of the CPU in the timings since the last such call."""
+        """Return other processes' CPU use in the timings since the previous call."""
         others, self._others = self._others, Others()
         return others
 
@@ -61,10 +61,10 @@ class Bench:
         self._others += others
 
     def look(self) -> None:
-        """Say that it goes on.
+        """Report progress.
 
         Raises:
-            Cancelled: the run is to end.
+            Cancelled: the run must end.
         """
         self._control.report("figures")
 
@@ -75,9 +75,9 @@ class Bench:
         return measured.median_s
 
     def rounds(self, calls: Sequence[Call], clock: ClockName) -> list[list[float]]:
-        """Seconds per call: a list for each round, with a value for each callable.
+        """Return seconds per call: a list per round, with a value per callable.
 
-        Every second round goes backwards, so that what one leaves behind meets all alike.
+        Every second round runs in reverse order, so that aftereffects of a call affect all alike.
         """
         counts = [self._calls_per_block(call) for call in calls]
         rounds: list[list[float]] = []
@@ -101,9 +101,10 @@ class Bench:
         return max(1, round(BLOCK_S / 2 / max(warm, 1e-9)))
 
     def peak(self, call: Call) -> int | None:
-        """Bytes that one call needs on top of what is held before it, at its highest.
+        """Return the bytes that one call needs, at its peak, beyond those already held.
 
-        By the allocator's own counter on CUDA, by the kernel's highest resident memory on the CPU.
+        Uses the allocator's own counter on CUDA, and the kernel's peak of resident memory on the
+        CPU.
         """
         if self._device.type == "cpu":
             with malloc.map_each_block():
@@ -122,7 +123,7 @@ class Bench:
         return max(0, int(torch.cuda.max_memory_allocated(self._device) - before))
 
     def ceiling(self, kind: str) -> Ceiling:
-        """Measure a ceiling of this device, known or not."""
+        """Measure a ceiling of this device, even a known one."""
         return limit_lookup.measure_ceiling(
             kind,
             self._device,
@@ -133,12 +134,12 @@ class Bench:
         )
 
     def limit(self, kind: str, rate: float) -> Limit | None:
-        """Return the limit for a rate, if nothing has to be measured for it."""
+        """Return the limit for a rate, if no measurement is needed for it."""
         asked = limit_lookup.LimitQuery(kind, rate)
         return limit_lookup.find(asked, self._device, self._ceilings)
 
     def held(self) -> HeldMemory:
-        """Return the memory that is held now."""
+        """Return the memory in use now."""
         self._clock.synchronize()
         if self._device.type == "cuda":
             return _read_cuda_memory(self._device)

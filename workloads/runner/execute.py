@@ -1,4 +1,4 @@
-"""Run one workload on one device: prepare it under its flags, time it, study it, let go of it."""
+"""Run one workload on one device: prepare it under its flags, time it, study it, release it."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from workloads.runner.reporting import keep_device_error, outcome, trace
 
 
 def unmet(needs: tuple[Need, ...], device_type: str) -> str | None:
-    """Return the first need not met here, with what is there instead; ``None`` if all are met.
+    """Return the first unmet need with what was found instead; ``None`` if all are met.
 
     Args:
-        needs: of a workload.
-        device_type: that it is to run on: the compiler is needed on the CPU, Triton on a GPU.
+        needs: the workload's needs.
+        device_type: type of the device: the CPU needs the compiler, a GPU needs Triton.
     """
     for need in needs:
         reason = _unmet(need, device_type)
@@ -60,7 +60,7 @@ def _unmet(need: Need, device_type: str) -> str | None:
         count = torch.cuda.device_count() if torch.version.cuda or torch.version.hip else 0
         return None if count >= 2 else f"torch sees {count or 'none'}"
     if need == "a C++ compiler" and device_type == "cpu":
-        # As torch._inductor.config.cpp.cxx: the variable, then the usual names.
+        # Like torch._inductor.config.cpp.cxx: the variable, then the usual names.
         names = [os.environ.get("CXX") or "g++", "clang++"]
         if not any(shutil.which(name) for name in names):
             return f"neither {' nor '.join(names)} is on the PATH; install one or set CXX"
@@ -80,14 +80,14 @@ class Prepared:
     place: Place
     parameters: dict[str, Setting]
     counts_before: int
-    """By tensors before it was prepared: ``cpu_peak.count_tensor_bytes``, bytes."""
+    """Bytes of tensors before the preparation: ``cpu_peak.count_tensor_bytes``."""
 
 
 def lookup(name: str) -> Workload:
     """Return a workload by name.
 
     Raises:
-        ParameterError: there is none; the text names those there are.
+        ParameterError: an unknown name; the text lists the known ones.
     """
     known = registered()
     if name not in known:
@@ -99,15 +99,15 @@ def lookup(name: str) -> Workload:
 def prepared(
     name: str, device: str, given: Mapping[str, Setting], settings: Mapping[str, bool]
 ) -> Iterator[Prepared]:
-    """Prepare a workload under the given flags, and let go of its data afterwards.
+    """Prepare a workload under the given flags, and release its data afterwards.
 
-    What it sets in torch ends with it, the flags too.
+    The workload's changes to torch's settings, flags included, end with it.
 
     Raises:
         Skip: it cannot run here.
-        ParameterError: a name or value that is not allowed.
+        ParameterError: an invalid name or value.
         ValueError: an unknown flag.
-        RuntimeError: what torch says.
+        RuntimeError: an error from torch.
     """
     workload = lookup(name)
     parameters, target = allowed(workload, device, given)
@@ -142,8 +142,8 @@ def allowed(
     """Return the complete parameters and the device, if the workload can run on it.
 
     Raises:
-        Skip: it cannot.
-        ParameterError: a name or value that is not allowed.
+        Skip: the workload cannot run on it.
+        ParameterError: an invalid name or value.
         RuntimeError: torch knows no such device.
     """
     parameters = complete(workload.info, given)
@@ -162,7 +162,7 @@ def allowed(
 
 @contextmanager
 def _on_device(target: torch.device) -> Iterator[None]:
-    """Make a CUDA device the current one, so that events and streams are its own."""
+    """Make a CUDA device current, so that events and streams belong to it."""
     if target.type == "cuda":
         with torch.cuda.device(target):
             yield
@@ -171,7 +171,7 @@ def _on_device(target: torch.device) -> Iterator[None]:
 
 
 def _forget_earlier_runs(target: torch.device) -> None:
-    """Return what earlier runs left in the allocator's cache: the peaks would count it as ours."""
+    """Empty the allocator's cache of earlier runs, which the peaks would otherwise include."""
     if target.type != "cpu" or malloc.heap() is not None:
         memory.give_back(target)
     else:
@@ -185,7 +185,7 @@ def _start_libraries(place: Place, clock: Clock) -> None:
     if place.type == "cuda":
         memory.free_workspaces()
         with memory.count_workspaces(place.device):
-            # The thread that goes backward has a handle of cuBLAS of its own, and so a workspace.
+            # Autograd's backward thread has its own cuBLAS handle, and so its own workspace.
             weight = small.requires_grad_()
             torch.nn.functional.linear(small, weight, weight[0]).sum().backward()
             small.grad = None
@@ -195,7 +195,7 @@ def _start_libraries(place: Place, clock: Clock) -> None:
 
 
 TELL_S = 0.3
-"""Between two looks at a study that goes on."""
+"""Interval between two reports of a running study."""
 STUDY_CANCELLED = "after the time was taken; what was found by then is kept"
 UNMEASURED = "no ceiling has been measured on this box: run the workload ceiling"
 
@@ -208,19 +208,19 @@ def run(
     cold: bool,
     ceilings: Ceilings | None = None,
 ) -> RunResult:
-    """Run a workload; whatever happens to it becomes part of the result.
+    """Run a workload; whatever happens becomes part of the result.
 
     Args:
-        request: what to run.
-        control: told how far it is; may end it.
-        tell: takes the result once the time is taken, before it is checked.
+        request: the run to execute.
+        control: receives the progress; may end the run.
+        tell: receives the result after the timing, before the check.
         cold: this process has not run the workload yet.
-        ceilings: those known; one that is lacking is measured. Without it none is.
+        ceilings: the known ones; a missing one is measured. Without them, none is.
     """
     result = replace(make_empty_result(request), started_at=time.time())
     try:
         result = _run(request, control, result, tell, cold=cold, ceilings=ceilings)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is told)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is reported)
         status, reason = outcome(error, request.device)
         keep_device_error(error, reason)
         expected = isinstance(error, (Skip, Cancelled, ParameterError))
@@ -247,7 +247,7 @@ def _run(
         case = ready.case
         result = replace(result, parameters=ready.parameters)
         plan = timing.PLANS[request.budget]
-        # A call that another rank does not make would wait for it.
+        # A call that the other ranks do not make would wait for them.
         before = None if workload.info.ranks else ready.counts_before
         first = FirstCalls(ready.place.device, before, control)
         measured, cancelled = timing.measure(
@@ -287,7 +287,7 @@ def _run(
 def _find_study_limits(
     study: Study | None, own: Limit | None, ready: Prepared, ceilings: Ceilings
 ) -> list[tuple[str, Limit]]:
-    """Return the rates that a study has held against a limit, each with the limit it asks for."""
+    """Return the rates that a study compares with a limit, each with its limit."""
     found = []
     for held in study.held_rates if study is not None else ():
         limit = own
@@ -302,7 +302,7 @@ def _find_study_limits(
 def _with_limit(
     result: RunResult, asked: tuple[LimitQuery, ...] | str, ready: Prepared, ceilings: Ceilings
 ) -> RunResult:
-    """Return the result with its limit, as far as it is known, or the reason for none."""
+    """Return the result with its limit, as far as known, or with the reason for none."""
     if isinstance(asked, str):
         return replace(result, unavailable={**result.unavailable, "limit": asked})
     limit = limit_lookup.nearest(asked, ready.place.device, ceilings)
@@ -317,17 +317,17 @@ def _with_ceiling(
     control: Control,
     ceilings: Ceilings,
 ) -> RunResult:
-    """Return the result held against ceilings measured now, where it needs them.
+    """Return the result with its limit, after measuring missing ceilings.
 
-    A measured ceiling that was exceeded may have been measured while something else ran: again.
+    An exceeded ceiling is measured again: other processes may have slowed the first measurement.
     """
     if result.limit is not None and result.limit.basis != "measured":
-        # It was read right after the timing, when a link still ran as fast as it does under load.
+        # It was read right after the timing, while the link still ran at its speed under load.
         return result
     device = ready.place.device
     absent = {path: why for path, why in result.unavailable.items() if path != "limit"}
     for query in asked:
-        # Its study may have measured the one that was lacking.
+        # The study may have measured the missing one.
         limit = limit_lookup.find(query, device, ceilings)
         if limit is None or (limit.basis == "measured" and limit.exceeded):
             found = limit_lookup.measure(query, device, ready.clock, control, ceilings)
@@ -347,7 +347,7 @@ def _conclude(
     tell: Callable[[RunResult], None],
     ceilings: Ceilings,
 ) -> tuple[RunResult, Study | None]:
-    """Check the result and study what else there is, after the time is taken."""
+    """Check the result, and run the study, after the timing."""
     case, timed = ready.case, result.time
     assert timed is not None
     study: Study | None = None
@@ -367,7 +367,7 @@ def _conclude(
     except Cancelled:
         found = reporting.add_findings(result, study)
         return replace(found, status="cancelled", reason=STUDY_CANCELLED), study
-    except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is told)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is reported)
         _, reason = outcome(error, request.device)
         found = reporting.add_findings(result, study)
         reason = f"after timing: {reason}"
@@ -376,7 +376,7 @@ def _conclude(
 
 
 class _Paced:
-    """Tells what a study has found, but not at each finding."""
+    """Reports a study's findings, at limited intervals."""
 
     def __init__(self, tell: Callable[[Study], None]) -> None:
         self._tell = tell

@@ -1,4 +1,4 @@
-"""What the runner has been asked to do, as requests to a worker, one after the other. No torch."""
+"""The runner's jobs, as sequences of requests to a worker. No torch."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Job(Protocol):
     done: bool
 
     def next_request(self) -> Run | Compare:
-        """Return the worker's next request; asked only while the job is not done."""
+        """Return the worker's next request; call it only while the job is not done."""
 
     def take(self, came: EncodedMessage) -> EncodedMessage | Event | None:
-        """Return what to tell the front end about an event of the worker, if anything."""
+        """Return the event to send to the front end for a worker's event, if any."""
 
     def end(self, status: Status, reason: str) -> Event:
-        """End it from outside; what was measured is kept."""
+        """End the job from outside; measurements so far are kept."""
 
 
 class RunJob:
-    """One run, which is a single request to a worker."""
+    """One run: a single request to a worker."""
 
     def __init__(self, request: Run) -> None:
         known = registered().get(request.workload)
@@ -53,21 +53,21 @@ class RunJob:
         self._measured: EncodedMessage | None = None
 
     def next_request(self) -> Run:
-        """Return the run, which is the only request."""
+        """Return the run, the only request."""
         return self._request
 
     def take(self, came: EncodedMessage) -> EncodedMessage:
-        """Pass everything on as it came; the latest of it is kept for an early end."""
+        """Forward every event unchanged, and keep the latest ones for an early end."""
         if came.kind is Progress:
             self._progress = came
         elif came.kind is Measured:
             self._measured = came
-        # What the worker says of its memory comes after the result, often in the same breath.
+        # The worker's memory report comes after the result, often in the same read.
         self.done = self.done or came.kind is Finished
         return came
 
     def end(self, status: Status, reason: str) -> Finished:
-        """End the run from outside, with what was measured or else the estimate so far."""
+        """End the run from outside, with its measurements, or else the estimate so far."""
         self.done = True
         result = ended_run(
             self._request,
@@ -91,18 +91,18 @@ class BlocksJob:
         self._latest: EncodedMessage | None = None
 
     def next_request(self) -> Compare:
-        """Return the whole comparison, which is the only request."""
+        """Return the whole comparison, the only request."""
         return self._request
 
     def take(self, came: EncodedMessage) -> EncodedMessage:
-        """Pass everything on as it came; the latest pairs are kept for an early end."""
+        """Forward every event unchanged, and keep the latest pairs for an early end."""
         if came.kind is Compared:
             self._latest = came
             self.done = came.plain("done") is True
         return came
 
     def end(self, status: Status, reason: str) -> Compared:
-        """End with the pairs so far."""
+        """End the comparison with the pairs so far."""
         self.done = True
         if self._latest is not None:
             so_far = self._latest.decode(Compared).comparison
@@ -147,7 +147,7 @@ class ProcessesJob:
         )
 
     def take(self, came: EncodedMessage) -> EncodedMessage | Event | None:
-        """Turn the runs into pairs, and their progress into that of the comparison."""
+        """Convert the runs into pairs, and their progress into the comparison's."""
         if came.kind is Progress:
             return replace(came.decode(Progress), blocks=len(self._pairs))
         if came.kind is not Finished:
@@ -172,7 +172,7 @@ class ProcessesJob:
         return Compared(self._so_far(), self.done)
 
     def end(self, status: Status, reason: str) -> Compared:
-        """End with the whole pairs so far."""
+        """End the comparison with the complete pairs so far."""
         self.done = True
         return Compared(replace(self._so_far(), status=status, reason=reason), done=True)
 

@@ -1,4 +1,4 @@
-"""One rank: joins the others, runs the workload as a worker would, and tells what came out."""
+"""One rank: joins the others, runs the workload like a worker, and reports the result."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from workloads.runner import execute
 from workloads.runner.reporting import Reporter, finished, outcome
 
 COLLECTIVE_S = 120
-"""A rank that waits longer than this for the others gives up."""
+"""Time limit of a rank's wait for the others."""
 assert catalog  # importing it declares the workloads
 
 
 def run(order: Order, channel: Channel, folder: RanksFolder) -> bool:
-    """Run what was ordered, in lock-step with the other ranks, and tell the result.
+    """Run the order in lock-step with the other ranks, and report the result.
 
     Returns:
         Whether the run went well or was cancelled.
@@ -41,25 +41,25 @@ def run(order: Order, channel: Channel, folder: RanksFolder) -> bool:
         if order.source:
             _declare(order.source)
         ranks = _join(request, channel, folder)
-    except Exception as error:  # noqa: BLE001 (the file and torch may raise anything; it is told)
+    except Exception as error:  # noqa: BLE001 (anything may come; it is reported)
         failed = make_empty_result(request, outcome(error, request.device)[1])
         channel.send(Finished(replace(failed, ended_at=time.time())))
         return False
     launch.join_ranks(ranks)
-    # torchrun's: the ranks of this host share its cores, and are one run.
+    # The tree of torchrun: the ranks of this host share its cores, and form one run.
     cpu_share.count_descendants_of(os.getppid())
     reporter = MemberReporter(channel, request, ranks)
     result, line = finished(execute.run(request, reporter, reporter.measured, cold=True))
     well = result.status in ("ok", "cancelled")
     if well:
-        # Who leaves first closes connections that another may still need.
+        # The first rank to leave closes connections that others may still need.
         ranks.barrier()
     channel.write(line)
     return well
 
 
 def _device(asked: str) -> str:
-    """Return this rank's device; GPUs are counted from the one that was asked for."""
+    """Return this rank's device; GPU numbers start at the requested one."""
     device = torch.device(asked)
     if device.type != "cuda":
         return asked
@@ -68,7 +68,7 @@ def _device(asked: str) -> str:
 
 
 def _declare(source: str) -> None:
-    """Have a workload declared that is not of the catalogue."""
+    """Declare a workload that is not in the catalogue."""
     sys.path.insert(0, str(Path(source).parent))
     spec = importlib.util.spec_from_file_location(f"declares_{Path(source).stem}", source)
     if spec is None or spec.loader is None:
@@ -104,7 +104,7 @@ def _join(request: Run, channel: Channel, folder: RanksFolder) -> RankGroup:
 
 
 class MemberReporter(Reporter):
-    """Ends the run where the ranks have agreed on it."""
+    """Ends the run once the ranks have agreed to."""
 
     def __init__(self, channel: Channel, request: Run, ranks: RankGroup) -> None:
         super().__init__(channel, request)
@@ -112,6 +112,6 @@ class MemberReporter(Reporter):
 
     def on_report(self, _now: float, /) -> None:
         """See the base class."""
-        # A rank that ended by itself would leave the others waiting for it.
+        # A rank that ended alone would leave the others waiting.
         if self._ranks.ended:
             raise Cancelled

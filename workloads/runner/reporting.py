@@ -1,4 +1,4 @@
-"""What is told of a run: how far it is, what its times and findings mean, what its error was."""
+"""Reports of a run: its progress, the interpretation of times and findings, its errors."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from workloads.protocol.results import (
 )
 
 DEEPEST = 20
-"""Frames of a traceback that are told: the innermost."""
+"""Frames of a traceback in the report: the innermost."""
 
 
 _REFUSED = re.compile(r"CUDA error: out of memory|CU(BLAS|DNN)_STATUS_ALLOC_FAILED")
-"""How CUDA and its libraries say that they got no memory; torch's allocator says it otherwise."""
+"""Out-of-memory texts of CUDA and its libraries; torch's allocator has a different one."""
 
 
 def outcome(error: BaseException, device: str) -> tuple[Status, str]:
-    """Return the status that a workload's exception gives its run, and the reason in one line.
+    """Return a run's status for a workload's exception, and the reason in one line.
 
     Args:
-        error: that the workload raised.
-        device: it ran on.
+        error: the workload's exception.
+        device: the device of the run.
     """
     if isinstance(error, Skip):
         return "skipped", str(error)
@@ -68,14 +68,14 @@ def outcome(error: BaseException, device: str) -> tuple[Status, str]:
 
 
 def _exit_words(error: SystemExit) -> str:
-    """Describe what was given to ``sys.exit``: an exit status, nothing, or a message."""
+    """Describe the argument of ``sys.exit``: an exit status, nothing, or a message."""
     if error.code is None or isinstance(error.code, int):
         return f"exit status {int(error.code or 0)}"
     return f"the message {first_line(error)}"
 
 
 def _refused(device: str) -> str:
-    """Who was refused memory where torch's allocator was not, and what is free; for one line."""
+    """Describe in a line who was refused memory, other than torch's allocator, and what is free."""
     who = "CUDA, for itself or a library, or for pinned memory of the host, and not for a tensor"
     try:
         room = memory.nvml_memory(environment.device(torch.device(device)).uuid)
@@ -89,10 +89,10 @@ _of_lost_devices: list[BaseException] = []
 
 
 def keep_device_error(error: BaseException, reason: str) -> None:
-    """Keep an error of the device, and the tensors in its frames, until this process ends.
+    """Keep a device error, and the tensors in its frames, alive until this process ends.
 
-    To free a tensor may ask the device, whose refusal in a destructor ends the process at once:
-    before the result is told, it would be lost with it.
+    Freeing a tensor may call the device. An error in a destructor would end the process at once
+    and, before the result is sent, lose it.
     """
     if is_device_lost(reason):
         _of_lost_devices.append(error)
@@ -104,7 +104,7 @@ def trace() -> str:
 
 
 def is_device_lost(reason: str | None) -> bool:
-    """Return whether a CUDA error has left the context unusable, as all but out of memory do."""
+    """Return whether a CUDA error, as any but out of memory, has made the context unusable."""
     text = reason or ""
     if _REFUSED.search(text):
         return False
@@ -112,20 +112,20 @@ def is_device_lost(reason: str | None) -> bool:
 
 
 FAULT_S = 1e-6
-"""What one minor page fault costs, roughly: 11 ms for 6242 of them were measured."""
+"""Approximate cost of one minor page fault: 6242 of them took 11 ms."""
 LAUNCH_BOUND = 0.8
-"""Launching takes this share of the device's time: the device waits for Python."""
+"""From this share of launch time in the device's time, the device waits for Python."""
 DISTURBED = "the time limit or its target, with other processes at work"
 NOISY_IQR = 0.10
-"""torch.utils.benchmark warns from here on."""
+"""torch.utils.benchmark warns from this value on."""
 
 
 def rates(case: Case, seconds: float) -> Rates:
-    """Return a call's work per second; ``None`` for what the workload does not count.
+    """Return a call's work per second; ``None`` for work that the workload does not count.
 
     Args:
-        case: that counts.
-        seconds: per call, the median.
+        case: the case with its counts.
+        seconds: median time per call.
     """
 
     def per_second(count: int | None) -> float | None:
@@ -135,7 +135,7 @@ def rates(case: Case, seconds: float) -> Rates:
 
 
 def absences(measured: Timing, rate: Rates) -> dict[str, str]:
-    """Why times and rates are missing, by their dotted paths."""
+    """Return the reasons for missing times and rates, by their dotted paths."""
     absent = {}
     for name, value in (
         ("flop_per_s", rate.flop_per_s),
@@ -173,8 +173,8 @@ def _is_disturbed(measured: Timing, device_type: str) -> bool:
 def drop_unreliable_interval(measured: Timing, device_type: str) -> Timing:
     """Return the timing, without its interval where other processes were at work.
 
-    What they take from one block they take from the next as well, or not at all: the blocks do not
-    tell how far their median is from that of a quiet machine.
+    Their share is similar in consecutive blocks, so the blocks' spread does not show how far the
+    median is from that of an idle machine.
     """
     if not _is_disturbed(measured, device_type) or measured.ci95_s is None:
         return measured
@@ -182,7 +182,7 @@ def drop_unreliable_interval(measured: Timing, device_type: str) -> Timing:
 
 
 def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
-    """Return what makes a time doubtful: other processes, page faults, launching, spread."""
+    """Return doubts about a time: other processes, page faults, launch time, spread."""
     found = []
     if _is_disturbed(measured, device_type):
         others = measured.other_cpu_cores
@@ -191,7 +191,7 @@ def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
     if faults * FAULT_S > 0.01 * measured.median_s:
         number = f"{faults:.0f} page faults" if faults >= 1.5 else f"{faults:.1g} page faults"
         found.append(f"{number} per call are part of the time")
-    # A call that waits for the device itself, as .item() does, is not bound by launching.
+    # A call that waits for the device itself, such as .item(), is not bound by launching.
     if measured.clock == "device" and measured.device_median_s and measured.enqueue_s:
         share = measured.enqueue_s / measured.device_median_s
         if share >= LAUNCH_BOUND:
@@ -203,7 +203,7 @@ def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
 
 
 def checked(result: RunResult, check: Check) -> RunResult:
-    """Return the result with its check; failed where that did not pass."""
+    """Return the result with its check, as failed if the check did not pass."""
     result = replace(result, check=check)
     if check.passed:
         return result
@@ -213,7 +213,7 @@ def checked(result: RunResult, check: Check) -> RunResult:
 
 
 def add_findings(result: RunResult, study: Study | None) -> RunResult:
-    """Return the result with what a study has found so far."""
+    """Return the result with a study's findings so far."""
     if study is None:
         return result
     return replace(
@@ -229,7 +229,7 @@ def add_findings(result: RunResult, study: Study | None) -> RunResult:
 
 
 def _beside(study: Study, device: str) -> tuple[str, ...]:
-    """Which tables, charts and figures were timed while other processes were at work."""
+    """Return warnings for tables, charts and figures timed while other processes were at work."""
     if device != "cpu":
         return ()
     threads = torch.get_num_threads()
@@ -246,11 +246,11 @@ def _beside(study: Study, device: str) -> tuple[str, ...]:
 
 
 def find_pair_warning(others: Others, device: str) -> tuple[str, ...]:
-    """Return a warning if other processes were at work beside a comparison; none on a GPU.
+    """Return a warning if other processes disturbed a comparison; none on a GPU.
 
     Args:
-        others: what they took while its pairs were measured.
-        device: that it ran on.
+        others: their CPU use while the pairs were measured.
+        device: the device of the comparison.
     """
     cores = others.cores
     if torch.device(device).type != "cpu" or cores is None:
@@ -263,12 +263,12 @@ def find_pair_warning(others: Others, device: str) -> tuple[str, ...]:
 def add_impossible_warnings(
     result: RunResult, others: Sequence[tuple[str, Limit]] = ()
 ) -> RunResult:
-    """Return the result with a warning for what lies above its limit.
+    """Return the result with a warning for rates above their limit.
 
     Args:
-        result: whose own rate is looked at, and its naive one.
-        others: further rates by what has them, each as a fraction of its limit; of those above one
-            limit the highest is named.
+        result: the result, whose own rate and naive rate are checked.
+        others: names and limits of further rates; for each exceeded limit, the warning names the
+            highest rate.
     """
     found: list[str] = []
     if result.limit is not None:
@@ -301,7 +301,7 @@ def _disturbed(limit: Limit) -> tuple[str, ...]:
 
 
 def _find_naive_warning(limit: Limit, result: RunResult) -> tuple[str, ...]:
-    """Return a warning if the naive rate is above the limit: the naive time is then wrong."""
+    """Return a warning if the naive rate exceeds the limit: the naive time is then wrong."""
     implied = result.figures.get("naive_flop_per_s")
     if implied is None or not isinstance(implied.value, float):
         return ()
@@ -312,15 +312,15 @@ def _find_naive_warning(limit: Limit, result: RunResult) -> tuple[str, ...]:
 
 
 PROGRESS_S = 0.2
-"""Between two progress events of the same phase."""
+"""Interval between two progress events of the same phase."""
 
 
 class Reporter(Control):
-    """Sends progress; what else there is to do meanwhile, and how a run is ended, differs.
+    """Sends progress; subclasses add further work and the way to end a run.
 
     Args:
-        channel: to the runner.
-        request: what runs.
+        channel: the channel to the runner.
+        request: the current request.
     """
 
     def __init__(self, channel: Channel, request: Run | Compare) -> None:
@@ -358,33 +358,33 @@ class Reporter(Control):
         self.on_report(now)
 
     def measured(self, result: RunResult) -> None:
-        """Send what is known once the time is taken."""
+        """Send the results known after the timing."""
         try:
             line = wire.encode_checked(Measured(drop_invalid_claims(result)))
         except wire.WireError:
-            # What cannot travel is told of once, at the end.
+            # The final event reports content that cannot be encoded, once.
             return
         self._channel.write(line)
 
     def on_report(self, now: float, /) -> None:
-        """Do what comes with every report.
+        """Do additional work at every report.
 
         Args:
-            now: by the monotonic clock.
+            now: the time of the monotonic clock.
 
         Raises:
-            Cancelled: the run is to end.
+            Cancelled: the run must end.
         """
 
 
 def finished(result: RunResult, *, worker_usable: bool = True) -> tuple[RunResult, bytes]:
     """Return the final result of a run, and the line that ends the run with it.
 
-    The result is the one given or, if part of it cannot travel, a failure that says which part.
+    The result is the given one or, if part of it cannot be encoded, a failure that names the part.
 
     Args:
-        result: of the run.
-        worker_usable: no error of the device has left this process with nothing to run on.
+        result: the run's result.
+        worker_usable: no device error has made this process unusable.
     """
     result = drop_invalid_claims(result)
     try:

@@ -1,6 +1,6 @@
-"""The runner's loop over requests, the worker's events and the clock, and its way to the front end.
+"""The runner's loop over requests, worker events and the clock, and its output to the front end.
 
-It does nothing that takes time, so that a cancel is always heard, and never waits for a reader.
+It does nothing slow, so that it always receives a cancel, and it never waits for a reader.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from workloads.runner.jobs import BlocksJob, Job, ProcessesJob, RunJob
 from workloads.runner.workers import Launcher, WorkerSupervisor
 
 BACKLOG = 1000
-"""Lines that wait for a front end that does not read; beyond it, samples are dropped."""
+"""Lines queued for a front end that does not read; beyond it, samples are dropped."""
 
 PATIENCE_S = 5.0
-"""For a front end that does not read, at the runner's end."""
+"""Wait at the runner's end for a front end that does not read."""
 
 _DROPPABLE = (Progress, Measured, Heartbeat, HostHeap, TorchMemory)
 
 
 class EventWriter:
-    """Lines to the front end, without ever waiting for it."""
+    """Sends lines to the front end without ever blocking."""
 
     def __init__(self, writing: int) -> None:
         os.set_blocking(writing, False)
@@ -60,10 +60,10 @@ class EventWriter:
         return bool(self._lines)
 
     def send(self, event: Event | EncodedMessage) -> None:
-        """Queue an event and write what can be written; one that is encoded goes as it came."""
+        """Queue an event and write as much as possible; an encoded one stays unchanged."""
         kind = event.kind if isinstance(event, EncodedMessage) else type(event)
         if len(self._lines) > BACKLOG and kind in _DROPPABLE:
-            # Those that wait are as good to someone who does not read; newer ones will come.
+            # An unread sample can be dropped, since newer ones will follow.
             return
         line = event.line if isinstance(event, EncodedMessage) else wire.encode(event)
         self._lines.append(line)
@@ -82,7 +82,7 @@ class EventWriter:
                 self._lines.popleft()
 
     def finish(self) -> None:
-        """Write what waits, as the last act of a runner; what nobody takes in time is left."""
+        """Write the queue as a runner's last act, up to a time limit."""
         deadline = time.monotonic() + PATIENCE_S
         while self._lines:
             left = deadline - time.monotonic()
@@ -93,19 +93,19 @@ class EventWriter:
 
 HEARTBEAT_S = 1.0
 REAP_S = 0.02
-"""Between two looks at a worker that is dying while a request waits for its memory."""
+"""Interval between two checks of a dying worker while a request waits for its memory."""
 DIE_S = 10.0
-"""A request that needs a fresh process waits at most so long for the one before to be gone."""
+"""Longest wait of a request that needs a new process for the end of the previous one."""
 ENDED_S = 0.3
-"""A worker that has closed its channel has this long to end."""
+"""Time for a worker that has closed its channel to end."""
 
 
 class Runner:
-    """The loop.
+    """The runner's loop.
 
     Args:
-        requests: from the front end.
-        output: to it.
+        requests: channel of requests from the front end.
+        output: writer of events to the front end.
         launcher: starts the workers.
     """
 
@@ -117,13 +117,13 @@ class Runner:
         self._jobs: deque[Job] = deque()
         self._current: Job | None = None
         self._next_request: Run | Compare | None = None
-        """Waits for the dying to give back what they hold."""
+        """Waits until dying workers have released their memory."""
         self._start_by = 0.0
         self._cancelling = False
         self._beat = 0.0
 
     def serve(self, environment: Environment) -> None:
-        """Serve until told to stop, or until the front end is gone."""
+        """Serve until a request to stop, or until the front end is gone."""
         self._environment = environment
         while True:
             self._start_next()
@@ -137,7 +137,7 @@ class Runner:
             self._heartbeat()
 
     def close(self) -> None:
-        """End the worker and what it started."""
+        """End the worker and its child processes."""
         self._supervisor.close()
 
     # ---- waiting ----
@@ -209,7 +209,7 @@ class Runner:
         if self._cancelling:
             return
         if self._supervisor.channel is None:
-            # It waits for an earlier process to be gone.
+            # It waits for the end of an earlier process.
             self._output.send(self._current.end("cancelled", "before it began"))
             return
         self._cancelling = True
@@ -257,7 +257,7 @@ class Runner:
             self._reap_worker()
 
     def _apply_event(self, came: EncodedMessage) -> None:
-        """Pass an event of the worker on, or what the job makes of it."""
+        """Forward a worker's event, or the event that the job makes of it."""
         if came.kind is CeilingMeasured:
             self._supervisor.learn((came.decode(CeilingMeasured).ceiling,))
         if came.kind is HostHeap:
@@ -294,7 +294,7 @@ class Runner:
     def _escalate_cancel(self) -> None:
         if not self._supervisor.escalate():
             return
-        # First what became of the run, then of its process, as where a worker dies by itself.
+        # First the end of the run, then of its process, as when a worker dies by itself.
         if self._current is not None and not self._current.done:
             self._output.send(self._current.end("cancelled", "its process had to be ended"))
         self._supervisor.end("ended to cancel the run; the next one gets a new process")

@@ -1,6 +1,6 @@
-"""Serve one front end: say who we are, look at the environment, then run what is asked for.
+"""Serve one front end: send a greeting, describe the environment, then run requests.
 
-The runner imports torch and never uses it, so that it can fork, and outlives every worker that
+The runner imports torch and never uses it, so that it can fork, and it outlives every worker that
 dies.
 """
 
@@ -31,19 +31,19 @@ assert catalog
 
 
 class Stopped(Exception):  # noqa: N818 (the way out of the loop)
-    """Raised when SIGTERM comes."""
+    """Raised by SIGTERM."""
 
 
 def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:
-    """Serve one front end over a pair of descriptors; returns the exit code.
+    """Serve one front end over a pair of descriptors, and return the exit code.
 
     Args:
-        reading: descriptor that requests come from.
-        writing: descriptor that events go to.
-        files: of workloads that users bring.
+        reading: descriptor of the requests.
+        writing: descriptor of the events.
+        files: files with the users' workloads.
     """
     faulthandler.enable()
-    # torch says so at import where NumPy is not installed; nothing here needs it.
+    # torch warns at import where NumPy is not installed; nothing here needs it.
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -86,24 +86,24 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
 
 
 def _import_the_rest() -> None:
-    """Import what a worker needs at its first run, once the front end has been told."""
+    """Import what a worker needs at its first run, after the greeting."""
     if CAN_FORK:
         import torch.utils.flop_counter
 
         assert torch.utils.flop_counter
-        # What is collected later would be copied in every fork.
+        # Garbage collection after a fork would copy these objects' pages.
         gc.collect()
         gc.freeze()
 
 
 def _where_to_get_torch() -> str:
-    """Return what to type to get torch, in one line."""
+    """Return the command that installs torch, in one line."""
     if Path(sys.prefix, "pipx_metadata.json").exists():
         install = "pipx inject gpu-workbench torch"
     elif importlib.util.find_spec("pip") is not None:
         install = f"{sys.executable} -m pip install torch"
     else:
-        # As in an environment that uv made.
+        # For example, in an environment made by uv.
         install = f"uv pip install --python {sys.executable} torch"
     return (
         f"with another environment's torch: gpu-workbench --python PATH; or install it: {install}"
@@ -115,7 +115,7 @@ def _get_ready(launcher: Launcher) -> Ready | Unusable:
     advice = "choose a Python that has torch with --python PATH, or install torch in this one"
     if CAN_FORK:
         try:
-            # It imports torch: the front end was told of the catalogue before.
+            # It imports torch: the front end has received the catalogue before.
             import workloads.runner.worker
         except ModuleNotFoundError as error:
             if error.name != "torch":

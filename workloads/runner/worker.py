@@ -1,7 +1,7 @@
-"""The process that runs workloads, compares settings, and holds memory; replaced when it must be.
+"""The process that runs workloads, compares settings, and owns memory; replaced when necessary.
 
-It takes one request at a time from its parent and says how it goes. Between blocks it looks for a
-cancel; while nothing runs it waits.
+It takes one request at a time from its parent and reports progress. Between blocks it checks for a
+cancel; when idle it waits.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ __all__ = ["work"]
 _ = catalog  # importing it declares the workloads
 
 BLOCKS_PER_ARM = 3
-"""Of which the median counts: one block that was interrupted does not spoil its pair."""
+"""Blocks per setting, of which the median counts: one interrupted block does not spoil a pair."""
 
 
 def compare_blocks(
     request: Compare, control: Control, tell: Callable[[Comparison], None]
 ) -> Comparison:
-    """Compare, and tell what is known after each pair."""
+    """Compare two settings, and report the comparison after each pair."""
     pairs: list[Pair] = []
     ended_early: tuple[str, ...] = ()
     beside = Others()
@@ -98,7 +98,7 @@ def compare_blocks(
                     ended_early = (f"ended at the time limit of {limit:g} s",)
                     break
         return so_far()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is told)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is reported)
         status, reason = outcome(error, request.device)
         keep_device_error(error, reason)
         if status == "cancelled":
@@ -122,17 +122,17 @@ class _Blocks:
         torch_state.apply_flags({self._request.flag: self._request.settings[index]})
 
     def _warm(self, index: int) -> float:
-        """Seconds of a warm call with one of the settings."""
+        """Return the seconds of a warm call with one of the settings."""
         self._switch(index)
         clock, call = self._ready.clock, self._ready.case.timed
         first = timing.first_call(call, clock)
         return timing.warm_up(call, clock, timing.PLANS["quick"], self._control, first)
 
     def pair(self, index: int) -> Pair:
-        """Both settings once, each after a block that is not timed.
+        """Measure both settings once, each after an untimed block.
 
-        A setting just switched on is slow for some 20 ms, while caches fill and threads start.
-        One untimed call leaves most of that in the block.
+        A setting just switched on is slow for some 20 ms, while caches fill and threads start. With
+        one untimed call, most of that would remain in the block.
         """
         samples: dict[int, ArmSample] = {}
         for arm in comparison.order(index):
@@ -149,11 +149,11 @@ class _Blocks:
 
 
 MEMORY_S = 0.5
-"""Between two messages about memory while something runs."""
+"""Interval between two memory messages during a run."""
 
 
 class WorkerReporter(Reporter):
-    """Sends memory figures too, and looks for a cancel and for who asks for those figures."""
+    """Also sends memory figures, and checks for a cancel and for requests of those figures."""
 
     def __init__(self, worker: Worker, request: Run | Compare) -> None:
         super().__init__(worker.channel, request)
@@ -171,16 +171,16 @@ class WorkerReporter(Reporter):
 
 
 class Worker:
-    """Answers requests until told to stop or until its parent closes the channel."""
+    """Answers requests until one to stop, or until its parent closes the channel."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self._waiting: list[object] = []
         self._ceilings = Ceilings(lambda ceiling: channel.send(CeilingMeasured(ceiling)))
         self._ran: set[str] = set()
-        """Workloads that this process has run, on whichever device."""
+        """Workloads that this process has run, on any device."""
         self._before: Mapping[str, TorchMemory] = {}
-        """What the allocator of each device said before the last run or comparison began."""
+        """Each device's allocator figures before the last run or comparison began."""
 
     def work(self) -> None:
         """Serve requests, one after the other."""
@@ -199,7 +199,7 @@ class Worker:
         return self._waiting.pop(0)
 
     def _serve(self, message: object) -> None:
-        # A Cancel that comes when nothing runs is late, and means nothing.
+        # A Cancel that comes when nothing runs is late and has no effect.
         if isinstance(message, (Run, Compare)):
             self._before = {figures.device: figures for figures in self._allocators()}
         if isinstance(message, Run):
@@ -236,17 +236,18 @@ class Worker:
             self._release()
 
     def _release(self) -> None:
-        """Let go of what the request held, and say what memory is held still.
+        """Release the request's data, and report the memory still in use.
 
-        Its pinned memory goes back to the host, which can neither swap it out nor give it to others
-        and which no other device counts; what the device's allocator keeps is left to ``e``.
+        Cached pinned memory returns to the host, which can neither swap it nor give it to others,
+        and which no other device's figures show. The device's cache stays until the user presses
+        ``e``.
         """
         gc.collect()
         memory.free_workspaces()
         try:
             memory.unpin()
         except RuntimeError as error:
-            # A device error stays until the process ends; the run's result has told of it.
+            # A device error lasts until the process ends; the run's result has reported it.
             sys.stderr.write(f"pinned memory is not given back: {error}\n")
         self.send_memory()
 
@@ -264,11 +265,11 @@ class Worker:
         self.send_memory()
 
     def poll_requests(self) -> None:
-        """Take in what has arrived while something runs; it is kept for later."""
+        """Read messages that arrived during a run, and queue them for later."""
         self._waiting += self.channel.receive(0.0)
 
     def pop_memory_request(self) -> bool:
-        """Return whether the memory was asked for; it is answered once, however often."""
+        """Return whether a memory request has arrived; several get one answer."""
         waiting = len(self._waiting)
         self._waiting = [item for item in self._waiting if not isinstance(item, TellMemory)]
         return len(self._waiting) < waiting
@@ -280,20 +281,20 @@ class Worker:
         return any(item.id in ("", run_id) for item in cancels) or self.channel.ended
 
     def send_memory(self) -> None:
-        """Send the allocator's figures of each CUDA device that was used, and the heap's."""
+        """Send the allocator's figures of each CUDA device in use, and the heap's."""
         self.channel.send(memory.host_heap())
         for figures in self._allocators():
             self.channel.send(_since(self._before.get(figures.device), figures))
 
     def _allocators(self) -> Iterator[TorchMemory]:
-        """Yield the allocator's current figures for each CUDA device that was used."""
+        """Yield the allocator's current figures for each CUDA device in use."""
         if not torch.cuda.is_initialized():
             return
         for index in range(torch.cuda.device_count()):
             try:
                 figures = memory.torch_memory(torch.device("cuda", index))
             except RuntimeError as error:
-                # A device error stays until the process ends; the run's result has told of it.
+                # A device error lasts until the process ends; the run's result has reported it.
                 sys.stderr.write(f"memory of cuda:{index} cannot be read: {error}\n")
                 return
             if figures is not None:
@@ -301,7 +302,7 @@ class Worker:
 
 
 def _since(before: TorchMemory | None, figures: TorchMemory) -> TorchMemory:
-    """Return the figures with the events counted since then: torch counts from the start."""
+    """Return the figures with event counts since ``before``, not since the process started."""
     if before is None:
         return figures
     return replace(
@@ -313,12 +314,12 @@ def _since(before: TorchMemory | None, figures: TorchMemory) -> TorchMemory:
 
 def work(reading: int, writing: int) -> None:
     """Run a worker over a pair of file descriptors until it ends."""
-    # A worker has its own group, so that what a workload starts can be ended with it.
+    # A worker has its own group, so that a workload's child processes can be ended with it.
     os.setpgid(0, 0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         Worker(Channel(reading, writing, REQUESTS)).work()
     except BrokenPipeError:
-        # The parent is gone; there is nobody to tell.
+        # The parent is gone, so nothing can be reported.
         return

@@ -1,4 +1,4 @@
-"""The processes that use torch, as the runner has them: started, asked, and ended."""
+"""The runner's handles of processes that use torch: start, request, end."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ PROBE_S = 60.0
 
 @dataclass
 class ProcessHandle:
-    """A process that was started here, and the channel to it."""
+    """A child process, and the channel to it."""
 
     pid: int
     channel: Channel
     reaped: bool = False
-    """Its pid may be somebody else's by now."""
+    """The pid may already belong to another process."""
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to it and to what it started."""
+        """Send a signal to the process and its children."""
         if self.reaped:
-            # What it started may live on in its group, whose number is not given anew till then.
+            # Its children may live on in its group, whose id is not reused until they end.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
             return
@@ -51,7 +51,7 @@ class ProcessHandle:
             try:
                 send(self.pid, number)
             except (ProcessLookupError, PermissionError):
-                # It has ended, or has not made its group yet: then the pid alone is right.
+                # It has ended, or has not created its group yet: signal the pid alone.
                 continue
             else:
                 return
@@ -84,9 +84,9 @@ class Launcher:
     """Starts the processes that use torch, in one environment.
 
     Args:
-        malloc: what ``fix_thresholds`` said here; a fork inherits it.
-        private: descriptors that no process started here may keep.
-        options: arguments of a process that is not forked.
+        malloc: the result of ``fix_thresholds`` here; a fork inherits the settings.
+        private: descriptors that child processes must close.
+        options: arguments for a process started without fork.
     """
 
     def __init__(self, malloc: str, private: tuple[int, ...], options: Sequence[str] = ()) -> None:
@@ -99,7 +99,7 @@ class Launcher:
         """Start a process that runs workloads."""
 
         def target(reading: int, writing: int) -> None:
-            # It imports torch, which the runner does after its hello.
+            # It imports torch, which the runner does after its greeting.
             from workloads.runner.worker import work
 
             work(reading, writing)
@@ -107,10 +107,10 @@ class Launcher:
         return self._start("worker", target)
 
     def describe_environment(self) -> Environment:
-        """Describe the environment, as a process of its own sees it.
+        """Describe the environment, as seen by a separate process.
 
         Raises:
-            RuntimeError: torch could not look even at the CPU; the text says why.
+            RuntimeError: torch could not describe even the CPU; the text contains the reason.
         """
         environment, problem = self._probe()
         if environment is not None:
@@ -124,7 +124,7 @@ class Launcher:
 
     def _probe(self) -> tuple[Environment | None, str]:
         def target(_reading: int, writing: int) -> None:
-            # It imports torch too.
+            # It also imports torch.
             from workloads.measure.environment import probe
 
             probe(writing, self._malloc)
@@ -171,7 +171,7 @@ class Launcher:
         inherited: tuple[int, ...],
     ) -> int:
         parent = os.getpid()
-        # A signal between the fork and its own handling would run the parent's handler in it.
+        # A signal between the fork and the child's own setup would run the parent's handler there.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         pid = os.fork()
         if pid:
@@ -213,16 +213,16 @@ class Launcher:
 
 
 ASK_S = 0.6
-"""A worker that was asked to stop has this long before it is ended."""
+"""Time for a worker to stop on request before it is killed."""
 TERM_S = 0.3
 
 
 class WorkerSupervisor:
-    """Starts the worker when there is something for it to do, and ends it.
+    """Starts the worker when needed, and ends it.
 
     Args:
-        launcher: starts it.
-        tell: takes the events of its start and its end.
+        launcher: starts the worker.
+        tell: receives the events of its start and its end.
     """
 
     def __init__(self, launcher: Launcher, tell: Callable[[Event], None]) -> None:
@@ -230,65 +230,65 @@ class WorkerSupervisor:
         self._tell = tell
         self._worker: ProcessHandle | None = None
         self._dying: list[ProcessHandle] = []
-        """Killed, and not ended yet: releasing the memory of a GPU takes a while."""
+        """Workers killed but not gone: releasing the memory of a GPU takes a while."""
         self._flags: dict[str, bool] = {}
-        """Settings that the worker has run under."""
+        """Settings under which the worker has run."""
         self._ceilings: tuple[Ceiling, ...] = ()
-        """Known to the front end or measured by a worker: for the workers to come."""
+        """Ceilings from the front end or from workers, for later workers."""
         self._memory_asked = False
-        """The worker has been asked for its memory, and has not told it yet."""
+        """The worker has received a memory request and not answered yet."""
         self._steps: list[tuple[float, signal.Signals]] = []
-        """When a cancel sends which signal."""
+        """The times and signals of a cancel's remaining steps."""
 
     @property
     def channel(self) -> Channel | None:
-        """To the worker; ``None`` if there is none."""
+        """The channel to the worker; ``None`` without one."""
         return None if self._worker is None else self._worker.channel
 
     @property
     def dying(self) -> bool:
-        """One that was ended still holds its memory."""
+        """Return whether an ended worker still holds its memory."""
         return bool(self._dying)
 
     def learn(self, known: tuple[Ceiling, ...]) -> None:
-        """Keep ceilings for the workers to come."""
+        """Store ceilings for later workers."""
         self._ceilings = ceilings.newest((*self._ceilings, *known))
 
     # ---- to the worker ----
 
     def send(self, message: object) -> None:
-        """Tell the worker something.
+        """Send the worker a message.
 
         Raises:
-            RuntimeError: there is none.
+            RuntimeError: no worker exists.
         """
         if self._worker is None:
             raise RuntimeError("there is no worker to be told anything")
         try:
             self._worker.channel.send(message)
         except BrokenPipeError:
-            # Its end is read from its channel, with the reason.
+            # The read from its channel reports its end, with the reason.
             return
 
     def request_memory(self) -> None:
-        """Ask the worker what memory it holds; nothing where there is none.
+        """Ask the worker for its memory figures; do nothing without a worker.
 
-        One that hangs is asked once: its pipe must not fill with questions.
+        A hung worker gets one request only: its pipe must not fill up.
         """
         if self._worker is not None and not self._memory_asked:
             self._memory_asked = True
             self.send(TellMemory())
 
     def allow_memory_request(self) -> None:
-        """Allow asking for memory again, now that the worker has said what it holds."""
+        """Allow the next memory request, once the worker has answered."""
         self._memory_asked = False
 
     def submit(self, request: object, flags: dict[str, bool]) -> None:
-        """Give the worker a request; one is started where there is none.
+        """Send the worker a request, starting a worker if necessary.
 
         Args:
-            request: for it.
-            flags: settings that the request runs under.
+            request: the request to send.
+            flags: the settings of the request.
         """
         if self._worker is None:
             self._worker = self._launcher.worker()
@@ -300,10 +300,10 @@ class WorkerSupervisor:
         self.send(request)
 
     def needs_fresh_process(self, flags: tuple[FlagInfo, ...], wanted: dict[str, bool]) -> bool:
-        """Return whether the worker has run under a setting that only a fresh process can change.
+        """Return whether the worker has run under a setting that only a new process can change.
 
         Args:
-            flags: that there are.
+            flags: all known flags.
             wanted: settings by name.
         """
         return any(
@@ -316,14 +316,14 @@ class WorkerSupervisor:
     # ---- its end ----
 
     def end(self, reason: str) -> None:
-        """End the worker, on purpose."""
+        """End the worker on purpose."""
         pid = self.kill()
         self._tell(WorkerEnded(pid, reason, expected=True))
 
     def kill(self) -> int:
-        """Kill the worker and what it started; returns its pid.
+        """Kill the worker and its children, and return its pid.
 
-        Its end is not waited for: a driver can take seconds to let go of a process.
+        It does not wait for the end: a driver can take seconds to release a process.
         """
         assert self._worker is not None
         worker, self._worker = self._worker, None
@@ -333,24 +333,24 @@ class WorkerSupervisor:
         return worker.pid
 
     def reap(self, patience: float) -> tuple[int, int | None]:
-        """Take the wait status of a worker that has closed its channel, and end what it started.
+        """Reap a worker that has closed its channel, and end its children.
 
         Args:
-            patience: seconds that it has to end by itself.
+            patience: seconds for it to end by itself.
 
         Returns:
-            Its pid and its wait status; ``None`` for one that does not end.
+            Its pid and its wait status; ``None`` if it does not end.
         """
         assert self._worker is not None
         status = self._worker.reap(patience)
         return self.kill(), status
 
     def reap_dying(self) -> None:
-        """Forget those killed earlier that have ended meanwhile."""
+        """Forget killed workers that have ended meanwhile."""
         self._dying = [each for each in self._dying if each.reap(0.0) is None]
 
     def close(self) -> None:
-        """End the worker and wait a while for all of them."""
+        """End the worker, and wait a limited time for all workers."""
         if self._worker is not None:
             self.kill()
         for each in self._dying:
@@ -359,7 +359,7 @@ class WorkerSupervisor:
     # ---- a cancel, in steps ----
 
     def request_cancel(self, job_id: str) -> None:
-        """Ask the worker to end a job; one that goes on gets SIGTERM, then SIGKILL."""
+        """Ask the worker to end a job; if it continues, send SIGTERM, then SIGKILL."""
         self.send(Cancel(job_id))
         now = time.monotonic()
         self._steps = [
@@ -368,16 +368,16 @@ class WorkerSupervisor:
         ]
 
     def clear_cancel(self) -> None:
-        """Take no further step: what was to be cancelled has ended."""
+        """Drop the remaining steps, since the cancelled job has ended."""
         self._steps = []
 
     @property
     def next_step(self) -> float | None:
-        """When the next signal is due, by the monotonic clock; ``None`` without a cancel."""
+        """Return when the next signal is due, by the monotonic clock; ``None`` without a cancel."""
         return self._steps[0][0] if self._steps else None
 
     def escalate(self) -> bool:
-        """Send the signals that are due; whether SIGKILL is: the worker is to be ended."""
+        """Send the due signals, and return whether the caller must kill the worker."""
         while self._steps and time.monotonic() >= self._steps[0][0]:
             _, number = self._steps.pop(0)
             if self._worker is not None and number == signal.SIGKILL:

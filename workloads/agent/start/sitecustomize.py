@@ -1,7 +1,7 @@
-"""Starts the agent in a Python process, at its own first CUDA call; asleep until then.
+"""Start the agent in a Python process at its own first CUDA call, and stay idle until then.
 
-This folder stands first in ``PYTHONPATH`` and holds nothing else. It is kept out of the process's
-``sys.path``, and left in the environment for what the process starts. Python 3.8 and later.
+This folder comes first in ``PYTHONPATH`` and contains nothing else. The process's ``sys.path``
+omits it, but its environment includes it for child processes. Python 3.8 and later.
 """
 
 import os
@@ -18,7 +18,7 @@ _entries = os.environ.get("GPU_WORKBENCH_RECORD")
 
 
 class _AfterTorchCuda:
-    """Answers once, for ``torch.cuda``: the agent is told of it when it has been executed."""
+    """Finds ``torch.cuda`` once, and notifies the agent after the module's execution."""
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         if name != "torch.cuda":
@@ -47,7 +47,7 @@ def _start_after(loader: "Any") -> None:
         del loader.exec_module  # it stands for the loader's own, for one call
         execute(module)
         try:
-            # Within the process's own first CUDA call. What went wrong there would be its error.
+            # Within the process's own first CUDA call, an error here would become its error.
             module._lazy_call(_start)
         except Exception as error:
             _tell(error)
@@ -74,7 +74,7 @@ def _start() -> None:
 
 
 def _tell(error: BaseException) -> None:
-    """Leave in the run's folder why there is no agent; the process itself is told nothing."""
+    """Write the reason for a missing agent into the run's folder, unnoticed by the process."""
     try:
         path = os.path.join(_run or os.devnull, "agent-errors.log")
         with open(path, "a", encoding="utf-8", errors="replace") as file:
@@ -84,7 +84,7 @@ def _tell(error: BaseException) -> None:
 
 
 def _next_sitecustomize() -> None:
-    """Execute the one that would have been found without this folder."""
+    """Execute the ``sitecustomize`` that Python would find without this folder."""
     own = sys.modules.pop(__name__)
     try:
         __import__(__name__)
@@ -92,16 +92,16 @@ def _next_sitecustomize() -> None:
         if error.name != __name__:
             raise
     finally:
-        # The import that is under way takes out what stands here.
+        # The current import removes this entry.
         sys.modules.setdefault(__name__, own)
 
 
 def put_in(run: str, entries: int) -> None:
-    """Start the agent in a process that runs already: now, or at its first CUDA call.
+    """Start the agent in a running process: now, or at its first CUDA call.
 
     Args:
-        run: the folder of the run.
-        entries: of torch's memory history; 0 for no history.
+        run: the run's folder.
+        entries: entries of torch's memory history; 0 for no history.
     """
     global _run, _entries
     _run, _entries = run, str(entries)

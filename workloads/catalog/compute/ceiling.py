@@ -1,4 +1,4 @@
-"""The highest rates of this box, for others to be held against."""
+"""The highest rates of this machine, as a reference for others."""
 
 from __future__ import annotations
 

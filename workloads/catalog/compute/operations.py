@@ -1,4 +1,4 @@
-"""What is computed beside plain products: attention, operations that wait for memory, equations."""
+"""Operations beside plain products: attention, memory-bound operations, linear systems."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workloads.declare.place import Place
 
 LONG_SEQUENCE = 4096
-"""Positions at which a GPU's kernels take long enough to be told apart from their launch."""
+"""Positions at which a GPU's kernels run long enough to stand out from their launch."""
 FULL, CAUSAL = "full", "causal"
 ATTENTION_KERNELS = {
     "math": "MATH",
@@ -113,20 +113,20 @@ def attention(
 
 
 def _attention_room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
-    """Bytes that the math kernel needs, and those that the check needs on the host.
+    """Return the bytes that the math kernel needs, and those that the check needs on the host.
 
-    The math kernel computes 16-bit numbers in float32 (ATen: ``attention.cpp``). The scores are
-    there before and after the softmax and once more without the rows that see nothing, of which it
-    keeps a flag for each score; the causal mask is one matrix for all heads.
+    The math kernel computes 16-bit numbers in float32 (ATen: ``attention.cpp``). It has the scores
+    before and after the softmax, and once more without fully masked rows, with a flag for each
+    score; all heads share one matrix for the causal mask.
 
     Args:
-        heads: in all sequences together.
+        heads: number of heads in all sequences together.
         length: positions in a sequence.
-        width: of a head.
+        width: width of a head.
         each: bytes of a stored number.
     """
     tokens = heads * length * width
-    # Queries, keys, values and the result as they are stored; three of them in float32, two scaled.
+    # Queries, keys, values and the result as stored; three of them in float32, two scaled.
     room = tokens * (4 * each + (3 + 2 + 1) * 4) + heads * length**2 * (3 * 4 + 1) + 5 * length**2
     # In float64: a head's queries, keys, values and result; its scores, weights, and a mask.
     check = 3 * tokens * each + 8 * (6 * length * width + 4 * length**2)
@@ -209,7 +209,7 @@ def elementwise(
 
 
 def _count_kernels(found: Study, on: Place, ways: dict[str, Callable[[], object]]) -> None:
-    """How many kernels one call of each way launches, by the profiler."""
+    """Log how many kernels one call of each way launches, from the profiler."""
     for name, call in ways.items():
         about = f"launched by one call, {name}"
         launched = sum(row.calls for row in kernels_of(call, on)) if on.type == "cuda" else 0
@@ -221,15 +221,15 @@ def _count_kernels(found: Study, on: Place, ways: dict[str, Callable[[], object]
 
 
 def _compile_s(on: Place, call: Callable[[], object], back: Callable[[], None]) -> float:
-    """Seconds of the first call.
+    """Return the seconds of the first call.
 
     Args:
         on: the device.
-        call: compiles what it calls.
-        back: sets the compiler back, should it fail.
+        call: compiles the functions that it calls.
+        back: resets the compiler, should it fail.
 
     Raises:
-        Skip: it cannot be compiled here, with the compiler's first line.
+        Skip: it cannot be compiled here; the text has the compiler's first line.
     """
     started = perf_counter()
     try:
@@ -385,7 +385,7 @@ def linalg(
 def _linalg_operations(
     found: Study, n: int, solve: int, calls: dict[str, tuple[int | None, Callable[[], object]]]
 ) -> None:
-    """Each operation's time, its rate where its work is known, and its time in products."""
+    """Add each operation's time, its rate where its work is known, and its time in products."""
     found.table(
         "operations", f"n={n}, float32", DataColumn("operation"), DataColumn("time", "s"),
         DataColumn("rate", "FLOP/s"), DataColumn("time of a product", "x"),
@@ -396,7 +396,7 @@ def _linalg_operations(
         try:
             seconds = found.time(call)
         except RuntimeError as error:
-            # Not every build has a routine for each on a GPU.
+            # Some builds lack one of the routines on a GPU.
             found.say(f"{name}: does not run here: {first_line(error)}")
             continue
         product_s = product_s or seconds

@@ -1,4 +1,4 @@
-"""What the precisions of a matrix product cost and lose: TF32, 16 bits, 8 bits."""
+"""The time and accuracy of a matrix product's precisions: TF32, 16 bits, 8 bits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CHECKED_ROWS = 64
 PROBED = 256
-"""Rows and columns of the product that tells whether a CPU rounds."""
+"""Rows and columns of the product that shows whether a CPU rounds."""
 FULL, ROUNDED = "full precision", "rounded"
 IMAGE = (8, 64, 56)
 """Batch, channels and size of the convolution beside the product."""
@@ -95,10 +95,10 @@ def tf32(
 
 
 def _name_rounded_precision(on: Place, a: torch.Tensor, b: torch.Tensor) -> str:
-    """Return the precision of the rounded product; on a CPU, by its error against float64.
+    """Return the precision of the rounded product; on a CPU, from its error against float64.
 
-    Other bits do not tell that it rounds: at "medium" the product may go to oneDNN, which adds up
-    in another order than MKL, and which rounds to bfloat16 on some CPUs only.
+    Different bits alone do not show that it rounds: at "medium" the product may use oneDNN, which
+    sums in another order than MKL, and rounds to bfloat16 on some CPUs only.
     """
     import torch
 
@@ -180,7 +180,7 @@ def _convolution(found: Study, on: Place) -> None:
 
 FLOAT8, BFLOAT16 = "float8_e4m3fn", "bfloat16"
 FLOAT8_MULTIPLE = 16
-"""Rows and columns of an 8-bit product come in sixteens (torch: ``_scaled_mm``)."""
+"""Rows and columns of an 8-bit product must be multiples of sixteen (torch: ``_scaled_mm``)."""
 FLOAT8_CAPABILITY = (8, 9)
 
 
@@ -258,10 +258,10 @@ def matmul_float8(
 
 
 def _have_float8(on: Place) -> None:
-    """See that torch and the device have such products.
+    """Check that torch and the device support such products.
 
     Raises:
-        Skip: they have not.
+        Skip: they do not.
     """
     import torch
 

@@ -64,16 +64,16 @@ def matmul(
 
 
 LAUNCH_SHARE = 0.5
-"""A call is bound by its launch where an operation on one number takes this much of its time."""
+"""A call is launch-bound if an operation on one number takes this share of its time."""
 SMALLEST_PROBE = 64 * 2**20
-"""Bytes that are copied to learn the memory's rate; more where the cache would hold them."""
+"""Bytes copied to measure the memory's rate; more where the cache could contain them."""
 _ROWS = 2**20
-"""So many random numbers are copied over and over: to make more takes longer than to time them."""
+"""Number of random numbers, copied repeatedly: drawing more takes longer than timing them."""
 ONE_NUMBER = 2 * 512
-"""Bytes that a GPU's allocator takes for two tensors of one number each: it rounds up to 512
+"""Bytes of two tensors of one number each in a GPU's allocator, which rounds up to 512
 (torch: ``kMinBlockSize``)."""
 CPU_PATIENCE_S = 0.25
-"""The CPU's curve ends before the size that is expected to take longer for one product."""
+"""The CPU's curve ends before the size whose product would take longer than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Shape:
 
     @property
     def byte(self) -> int:
-        """Both factors read once, the product written once."""
+        """Return the bytes of both factors, read once, and of the product, written once."""
         return 4 * self.batch * (self.m * self.k + self.k * self.n + self.m * self.n)
 
     @property
@@ -111,13 +111,13 @@ SHAPES = (
 
 
 def bound_by(seconds: float, flop_per_byte: float, ridge: float, launch_s: float) -> str:
-    """Return what bounds a product, by the roofline model (Williams, Waterman, Patterson 2009).
+    """Return a product's bottleneck by the roofline model (Williams, Waterman, Patterson 2009).
 
     Args:
-        seconds: of one call.
+        seconds: time of one call.
         flop_per_byte: its arithmetic intensity.
         ridge: the machine's FLOP/s over its bytes per second.
-        launch_s: of an operation that has next to nothing to do.
+        launch_s: time of an operation with almost no work.
     """
     if launch_s >= LAUNCH_SHARE * seconds:
         return "launch"
@@ -324,9 +324,9 @@ def _sweep(found: Study, on: Place, sizes: list[int], precision: str) -> None:
 
 
 def _launch_bound(found: Study, sizes: list[int], times: list[float], launch_s: float) -> None:
-    """Which sizes wait for their launch and not for the device."""
+    """Mark the sizes whose time is launch time rather than the device's."""
     about = "rows: up to there an addition of one number takes half as long as the product, or more"
-    # The intensity does not matter here: what is asked is whether a launch is most of it.
+    # The intensity is irrelevant here: the question is whether a launch is most of the time.
     bound = [
         n for n, s in zip(sizes, times, strict=True) if bound_by(s, 1.0, 0.0, launch_s) == "launch"
     ]

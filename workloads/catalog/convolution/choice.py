@@ -1,4 +1,4 @@
-"""How a convolution's algorithm is chosen: once for each shape, and always the same if asked."""
+"""How a convolution's algorithm is chosen: once per shape, and deterministically on request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 REPEATS = 5
 """Later calls of a shape, of which the median counts."""
 PASSES = 8
-"""Backward passes that are held against the first, bit by bit."""
+"""Backward passes compared bit by bit with the first."""
 
 
 @workload(
@@ -115,7 +115,7 @@ def _first_and_later(
 
 @contextmanager
 def preserve_settings() -> Iterator[None]:
-    """Put the flags of determinism back, whatever happens within."""
+    """Restore the flags of determinism after the block, even after an error."""
     import torch
 
     cudnn, mkldnn = torch.backends.cudnn, torch.backends.mkldnn
@@ -132,7 +132,7 @@ def preserve_settings() -> Iterator[None]:
 def _choose_backend(cudnn: bool, mkldnn: bool) -> None:
     import torch
 
-    # setattr, as the checker takes the modules' properties for plain values.
+    # setattr, since the checker treats the modules' properties as plain values.
     setattr(torch.backends.cudnn, "deterministic", cudnn)  # noqa: B010
     setattr(torch.backends.mkldnn, "deterministic", mkldnn)  # noqa: B010
 
@@ -145,7 +145,7 @@ def _choose(backend: bool, algorithms: bool) -> None:
 
 
 def determinism(device_type: str) -> dict[str, tuple[bool, bool]]:
-    """Return the settings by name: determinism asked of the backend, and of all of torch.
+    """Return the settings by name: determinism of the backend, and of all of torch.
 
     Args:
         device_type: cpu, whose backend is oneDNN, or cuda.

@@ -1,4 +1,4 @@
-"""Convolutions as networks have them: one, and those of a ResNet-50."""
+"""Convolutions as in networks: a single one, and those of a ResNet-50."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NCHW, NHWC = "NCHW", "channels_last"
 BATCH, CHANNELS, SIZE = (4, 64), (32, 128), (28, 56)
-"""On the CPU and on a GPU, where the small ones would time the launch."""
+"""Sizes on the CPU and on a GPU, where the small ones would time the launch."""
 Batch = Annotated[int, whole(1, 4096, "images", auto=by_device(BATCH))]
 Channels = Annotated[int, whole(1, 4096, "in and out", auto=by_device(CHANNELS))]
 Size = Annotated[int, whole(1, 2048, "height and width, pixels", auto=by_device(SIZE))]
@@ -135,7 +135,7 @@ OTHER = {NCHW: NHWC, NHWC: NCHW}
 
 VERDICT = DataColumn("verdict")
 LAYERS_BATCH = (1, 32)
-"""On the CPU and on a GPU, where one image would time the launch."""
+"""Sizes on the CPU and on a GPU, where one image would time the launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class ConvolutionLayer:
     size: int
     """Height and width of its input."""
     count: int
-    """How often the network has it."""
+    """Number of such layers in the network."""
 
     @property
     def size_out(self) -> int:
@@ -157,7 +157,7 @@ class ConvolutionLayer:
 
     @property
     def flop(self) -> int:
-        """Of one image; a multiply-add counts as two."""
+        """FLOP of one image; a multiply-add counts as two."""
         return 2 * self.channels_in * self.channels * self.kernel**2 * self.size_out**2
 
     @property

@@ -1,4 +1,4 @@
-"""What a convolution's memory layout does, alone and with what surrounds it in a block."""
+"""The effect of a convolution's memory layout, alone and within a block of layers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def types(on: Place) -> dict[str, tuple[str, bool | None]]:
-    """Return the types by name: the dtype, and whether TF32 is allowed; ``None``: as it is set."""
+    """Return types by name: the dtype, and whether to allow TF32; ``None`` keeps the setting."""
     import torch
 
     from workloads.declare.place import precision
@@ -120,10 +120,10 @@ def conv_layouts(
 
 
 BLOCK_BATCH, BLOCK_CHANNELS, BLOCK_SIZE = (4, 64), (32, 64), (56, 112)
-"""On the CPU and on a GPU, where the small ones would time the launch."""
+"""Sizes on the CPU and on a GPU, where the small ones would time the launch."""
 FEW_OPERATIONS = "a few operations for each number: its time is that of reading and writing them"
 SMALLEST = 4
-"""Height and width that can be pooled."""
+"""Smallest height and width that can be pooled."""
 
 
 @workload(
@@ -211,7 +211,7 @@ def conv_block(
 def _fusion(
     found: Study, on: Place, conv: torch.nn.Conv2d, norm: torch.nn.BatchNorm2d, image: torch.Tensor
 ) -> None:
-    """Convolution, batch norm and ReLU in evaluation, by kernels of their own and by fewer."""
+    """Compare convolution, batch norm and ReLU in evaluation, in separate and in fused kernels."""
     import torch
     from torch.nn.utils.fusion import fuse_conv_bn_eval
 

@@ -1,1 +1,1 @@
-"""How the allocator holds and gives back memory."""
+"""How the allocator keeps and returns memory."""

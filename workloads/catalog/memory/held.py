@@ -1,4 +1,4 @@
-"""What holds memory, what gives it back, and what is said where there is none left."""
+"""What occupies memory, what frees it, and the error when none is left."""
 
 from __future__ import annotations
 
@@ -165,11 +165,11 @@ def _difference(found: Study, name: str, now: int | None, before: int | None, ab
 
 
 def largest_free(segments: list[dict[str, Any]], device: int) -> int:
-    """Return the bytes of the largest free piece within one device's segments.
+    """Return the bytes of the largest free block within one device's segments.
 
     Args:
-        segments: of ``torch.cuda.memory_snapshot()``, which tells of all devices.
-        device: its index.
+        segments: the result of ``torch.cuda.memory_snapshot()``, which covers all devices.
+        device: the device's index.
     """
     return max(
         (
@@ -258,8 +258,8 @@ def fragmentation(
 
 
 TOO_MUCH = 2**52
-"""Bytes: 4 PiB are beyond the address space of today's processors, so that the request is refused
-at once. A request that the kernel grants and cannot keep would call its out-of-memory killer."""
+"""Bytes: 4 PiB exceed the address space of today's processors, so that the request fails at once.
+If the kernel granted more than it has, its out-of-memory killer would end the process."""
 
 PIECES = (
     (r"Tried to allocate [\d.]+ \w+", "the one request that failed, not all that you use"),
@@ -285,11 +285,11 @@ PIECES = (
     (r"you tried to allocate \d+ bytes", "the one request that failed (CPU)"),
     (r"Error code 12", "ENOMEM: the kernel refused to map so much"),
 )
-"""Pieces of the texts that torch raises, on CUDA and on the CPU, and what each tells."""
+"""Parts of torch's out-of-memory texts, on CUDA and on the CPU, each with its explanation."""
 
 
 def explained(text: str) -> list[str]:
-    """Return a line for each known piece of an out-of-memory text, in the text's order."""
+    """Return a line for each known part of an out-of-memory text, in the text's order."""
     found = [(match, meaning) for pattern, meaning in PIECES if (match := re.search(pattern, text))]
     found.sort(key=lambda item: item[0].start())
     return [f"'{match.group()}': {meaning}" for match, meaning in found]

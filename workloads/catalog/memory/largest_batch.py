@@ -1,4 +1,4 @@
-"""The largest batch that fits: doubling, then bisecting."""
+"""The largest batch that fits, by doubling and then bisecting."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 MIB = 2**20
 LARGEST = 2**26
-"""Samples: no larger batch is tried."""
+"""Samples in the largest batch to try."""
 FEATURES, WIDTH = 64, 256
 FINE = 16
-"""The search ends when what fits and what does not are one part in so many apart."""
+"""The search ends when this fraction (one in so many) separates the two bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,17 @@ class BatchBounds:
     """The sizes between which a search ended."""
 
     fits: int | None
-    """``None`` where not even the first did."""
+    """Largest size that fits; ``None`` where not even the first does."""
     too_large: int | None
-    """The smallest that was found not to fit; ``None`` where all did, up to the largest."""
+    """Smallest size that does not fit; ``None`` where all do, up to the largest."""
 
 
 def search(fits: Callable[[int], bool], first: int, largest: int) -> BatchBounds:
     """Find the largest size that fits, to one part in :data:`FINE`.
 
     Args:
-        fits: tries a size; what is larger than one that does not fit does not fit either.
-        first: to begin with.
+        fits: tries a size; sizes above one that does not fit do not fit either.
+        first: the first size to try.
         largest: the end of the search.
     """
     size, good, bad = first, None, None
@@ -64,25 +64,25 @@ def search(fits: Callable[[int], bool], first: int, largest: int) -> BatchBounds
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a batch that fits needed."""
+    """Measurements of a batch that fits."""
 
     peak: int
-    """Bytes of the batch and a step of it."""
+    """Peak bytes of the batch and its step."""
     rate: float
     """Samples per second."""
     held: HeldMemory
-    """After steps of it, while the batch is there."""
+    """Memory after its steps, with the batch still allocated."""
 
 
 class Trials:
-    """Tries batches and keeps what each needed.
+    """Tries batches and records their measurements.
 
     Args:
-        found: measures and takes the words.
-        step: a training step of a batch.
-        batch_of: makes a batch of a size.
-        budget: bytes that a step may need; ``None`` where torch itself raises.
-        let_go: called after what did not fit.
+        found: measures, and receives the messages.
+        step: a training step with a batch.
+        batch_of: creates a batch of a size.
+        budget: bytes available to a step; ``None`` where torch itself raises.
+        let_go: called after a batch that did not fit.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Trials:
         self._budget = budget
         self._let_go = let_go
         self.done: dict[int, Trial] = {}
-        """Of what fits, by size."""
+        """Trials that fit, by size."""
 
     def fits(self, size: int) -> bool:
         """Return whether a batch of this size fits, found by trying it."""
@@ -122,7 +122,7 @@ class Trials:
         return True
 
     def _peak(self, size: int) -> int | None:
-        """Bytes that the batch and a step of it need."""
+        """Return the bytes that the batch and its step need."""
 
         def made_and_used() -> None:
             self._step(*self._batch_of(size))
@@ -130,12 +130,13 @@ class Trials:
         peak = self._found.peak(made_and_used)
         least = max((trial.peak for trial in self.done.values()), default=0)
         if peak is not None and self.done and size > max(self.done) and peak < least:
-            # It cannot need less than a smaller one: pages of an earlier step were in the way.
+            # It needs at least as much as a smaller one: pages of an earlier step distorted the
+            # figure.
             peak = self._found.peak(made_and_used)
         return peak
 
     def _timed(self, size: int, peak: int) -> Trial:
-        """Time a step alone, with its batch made beforehand."""
+        """Time only the step, with a batch made beforehand."""
         batch = self._batch_of(size)
         seconds = self._found.time(lambda: self._step(*batch))
         return Trial(peak, size / seconds, self._found.held())
@@ -167,7 +168,7 @@ def _training(on: Place) -> Callable[[torch.Tensor, torch.Tensor], None]:
 
 
 def _by_size(found: Study, trials: Sequence[tuple[int, Trial]]) -> None:
-    """Add a chart and a table of what each batch needed, from the smallest on."""
+    """Add a chart and a table of the batches' measurements, from the smallest on."""
     series = (("peak memory", "byte"), ("rate", "samples/s"))
     found.chart("batches", "one training step over the batch", "batch", *series)
     words = ("allocated", "reserved", "used", "nvml")

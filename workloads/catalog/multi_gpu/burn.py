@@ -1,4 +1,4 @@
-"""Every device under full load for a while: does it keep its pace, and does it compute right?"""
+"""Every device under full load for a while: does it sustain its rate, and are results correct?"""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 GPU_ROWS, CPU_ROWS = 8192, 1024
 TICK_S = 0.25
-"""The products of a tick are queued at once and timed together."""
+"""Length of a tick; its products are queued at once and timed together."""
 QUICK_S = 2
 EDGE_S = 1.0
-"""The first and the last second are held against each other."""
+"""Length of the start and of the end, which are compared with each other."""
 SLOWEST_SHARE = 0.9
-"""Of the best GPU of the box: below it, a GPU is worth a look (as gpu-fryer has it)."""
+"""Share of the machine's best GPU below which a GPU is suspicious (as in gpu-fryer)."""
 CPU_TOLERANCE = 1e-4
-"""Of the largest entry. A GPU gives the same bits each time (cuBLAS documentation, "Results
-reproducibility"); a CPU's library may add in another order when its threads change."""
+"""Share of the largest entry. A GPU gives the same bits each time (cuBLAS documentation, "Results
+reproducibility"); a CPU's library may sum in another order when its threads change."""
 STRIP = 512
-"""Rows that are compared at a time."""
+"""Rows to compare at a time."""
 CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024
 
 
 class WrongProductError(RuntimeError):
-    """A device has computed the same product twice with two results."""
+    """A device computed two different results for the same product."""
 
 
 class Burner:
-    """One device that repeats one product, and what came of it."""
+    """One device that repeats one product, and its results."""
 
     def __init__(self, name: str, a: torch.Tensor, b: torch.Tensor) -> None:
         import torch
@@ -56,7 +56,7 @@ class Burner:
         self._events: tuple[torch.cuda.Event, torch.cuda.Event] | None = None
 
     def start(self, products: int) -> None:
-        """Queue products, and compare the last of them with the first that was ever made."""
+        """Queue products, and compare the last of them with the very first."""
         import torch
 
         self._products, self._began = products, time.perf_counter()
@@ -78,7 +78,7 @@ class Burner:
             torch.mm(self._a, self._b, out=self._out)
 
     def finish(self) -> float:
-        """Wait for what was started; its products per second."""
+        """Wait for the queued products, and return their rate per second."""
         import torch
 
         if self._events is not None:
@@ -89,19 +89,19 @@ class Burner:
             if self.device.type == "mps":
                 torch.mps.synchronize()
             seconds = time.perf_counter() - self._began
-        # In strips: a count of a whole matrix's truth values takes eight bytes for each of them.
+        # In strips: counting a whole matrix's Booleans takes eight bytes for each of them.
         for out, first in zip(self._out.split(STRIP), self._first.split(STRIP), strict=True):
-            # ~(a <= b) and not a > b: what is no number is wrong too.
+            # ~(a <= b) and not a > b: NaN is wrong too.
             self._wrong += (~((out - first).abs() <= self._tolerance)).sum()
         return float(self._products / seconds)
 
     def wrong(self) -> int:
-        """Entries that differed from the first product, over all ticks."""
+        """Return the number of entries that differed from the first product, over all ticks."""
         return int(self._wrong)
 
 
 def _settings(on: Place, n: int, dtype: str) -> tuple[int, str]:
-    """Rows and numbers, where they were left to the kind of the device."""
+    """Return rows and dtype, with defaults for the type of device."""
     rows = n or (CPU_ROWS if on.type == "cpu" else GPU_ROWS)
     if dtype != "auto":
         return rows, dtype
@@ -191,7 +191,7 @@ def burn(
 
 
 Rates = list[tuple[float, list[float]]]
-"""The end of each tick in seconds from the start, and FLOP/s of each device in it."""
+"""The end of each tick in seconds from the start, with each device's FLOP/s in it."""
 
 
 def _burn(
@@ -212,10 +212,10 @@ def _burn(
 
 
 def _sum_up(found: Study, burners: Sequence[Burner], rates: Rates) -> None:
-    """How each device did.
+    """Summarize each device.
 
     Raises:
-        WrongProductError: one of them did not give the same product each time.
+        WrongProductError: a device's results for the same product differed.
     """
     found.table(
         "devices",

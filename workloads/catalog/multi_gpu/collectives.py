@@ -1,4 +1,4 @@
-"""Several ranks: what it costs to add up over them, and to train with them."""
+"""Several ranks: the cost of sums over them, and of training with them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ KIB, MIB = 2**10, 2**20
 SMALLEST = 4 * KIB
 CPU_LARGEST, GPU_LARGEST = 16 * MIB, 256 * MIB
 TOLERANCE = 1e-5
-"""Of sums of float32 over the ranks: the order of adding differs, a few units of round-off."""
+"""Tolerance for float32 sums over ranks, whose order varies: a few units of round-off."""
 
 
 def _on_this_host(size: int) -> int:
-    """Bytes that the ranks of this host need together where they share its memory."""
+    """Return the bytes that this host's ranks need together where they share its memory."""
     return size * int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
@@ -88,12 +88,12 @@ def all_reduce(
 
 
 def _bus_factor(world: int) -> float:
-    """Return what each link carries over the tensor's size (nccl-tests, doc/PERFORMANCE.md)."""
+    """Return each link's traffic over the tensor's size (nccl-tests, doc/PERFORMANCE.md)."""
     return 2 * (world - 1) / world
 
 
 def _sizes(largest: int) -> list[int]:
-    """From the smallest on in steps of four, and the largest."""
+    """Return the sizes from the smallest on in steps of four, and the largest."""
     sizes, size = [], SMALLEST
     while size < largest:
         sizes.append(size)
@@ -214,7 +214,7 @@ def ddp_training(
 
 
 def _gradients(model: torch.nn.Module) -> torch.Tensor:
-    """All gradients of a model in one row."""
+    """Return all gradients of a model in one row."""
     import torch
 
     found = [each.grad.flatten() for each in model.parameters() if each.grad is not None]
@@ -222,7 +222,7 @@ def _gradients(model: torch.nn.Module) -> torch.Tensor:
 
 
 def _same_gradients(averaged: torch.Tensor, own: torch.Tensor) -> Check:
-    """DDP's gradients against the average of the ranks' own, and those of rank 0."""
+    """Compare DDP's gradients with the average of the ranks' own, and with rank 0's."""
     import torch.distributed as dist
 
     expected = own.clone()

@@ -1,4 +1,4 @@
-"""The GPUs of this process: which there are, how they copy among each other, and DataParallel."""
+"""The GPUs of this process: their names, the copies between them, and DataParallel."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from workloads.declare.place import Place
 
 COPIES = 8
-"""In a row between two looks at the clock: the wait for their end then counts for little."""
+"""Consecutive copies between two clock reads, so that the final wait counts for little."""
 TOLERANCE = 5e-3
-"""Of DataParallel's output against one GPU's: other batch sizes, other kernels, maybe TF32."""
+"""Tolerance of DataParallel's output: batch sizes and kernels differ from one GPU's; maybe TF32."""
 
 
 @workload(
@@ -111,7 +111,7 @@ def peer_copies(
 
 
 def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tensor]) -> None:
-    """Add a table of the rate from each GPU to each other, and log pairs without peer access."""
+    """Add a table of the rates between all GPUs, and log pairs without peer access."""
     import torch
 
     count, size = len(sources), sources[0].nbytes

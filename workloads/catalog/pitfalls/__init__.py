@@ -1,1 +1,1 @@
-"""What is easily done or measured wrongly."""
+"""Common mistakes in code and in measurements."""

@@ -1,8 +1,8 @@
-"""Try what a CUDA graph can take up and what not, each in a process of its own.
+"""Try operations in a CUDA graph capture, each in a process of its own.
 
-A capture that fails leaves its mark on the process: torch's allocator may go on recording into the
-graph's pool, and the error of a stream is reported again by a later call. So one process imports
-torch without touching a GPU, and forks for each try.
+A failed capture affects the process: torch's allocator may continue to record into the graph's
+pool, and a later call reports a stream's error again. So one process imports torch without touching
+a GPU, and forks for each attempt.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ if TYPE_CHECKING:
     import torch
 
 MODE = "captures"
-"""Of ``python -m workloads``: what :func:`outcomes` starts and :func:`main` is."""
+"""Mode of ``python -m workloads``: :func:`outcomes` starts it, :func:`main` runs it."""
 LOOK_S = 0.1
-"""Between two looks whether the run is to end."""
+"""Interval between two checks for the end of the run."""
 PATIENCE_S = 60.0
-"""For one try; the first waits for the import of torch too."""
+"""Time limit for one attempt; the first also waits for the import of torch."""
 CAPTURED, REFUSED, NOT_TRIED = "captured", "refused", "not tried"
 NUMBERS = 1000
 FAULTS = (RuntimeError, AssertionError)
-"""By which torch refuses: the second where it was built without CUDA."""
+"""Exceptions by which torch refuses: the second where it was built without CUDA."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureAttempt:
-    """What became of one try."""
+    """The outcome of one attempt."""
 
     name: str
     word: str
     """:data:`CAPTURED`, :data:`REFUSED` or :data:`NOT_TRIED`."""
     said: str = ""
-    """What torch raised, or why it was not tried."""
+    """Torch's error, or the reason that it was not tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """Something to do while a graph is captured."""
+    """An operation to try during a graph capture."""
 
     prepare: Callable[[torch.device], Callable[[], object]]
-    """Makes the data, and returns what is to be captured."""
+    """Creates the data, and returns the function to capture."""
     instead: str
-    """What to do where it is refused, or what comes of it where it is not."""
+    """The remedy where it is refused, or its effect where it is not."""
 
 
 def _on(device: torch.device) -> torch.Tensor:
@@ -164,19 +164,19 @@ TRIES: dict[str, Try] = {
     "dropout(x)": Try(_dropout, "the default generator: new numbers at each replay"),
     "torch.empty(…)": Try(_allocation, "from a pool of the graph's own, which it keeps"),
 }
-"""By what is written in the code. Each is called once before it is captured, so that what a library
-makes at its first use is there."""
+"""Attempts by their code. Each function runs once before its capture, so that a library's
+initialization is complete."""
 
 
 def outcomes(device: torch.device, look: Callable[[], None]) -> Iterator[CaptureAttempt]:
-    """Make each of :data:`TRIES`, in their order, in processes apart from this one.
+    """Make each attempt of :data:`TRIES`, in order, in separate processes.
 
     Args:
         device: a CUDA device.
-        look: called while they are waited for; what it raises ends them.
+        look: called while waiting; its exceptions end the processes.
 
     Raises:
-        OSError: Python cannot be started.
+        OSError: Python does not start.
     """
     reading, writing = os.pipe()
     command = [sys.executable, *START, MODE, str(os.getpid()), str(device)]
@@ -185,7 +185,7 @@ def outcomes(device: torch.device, look: Callable[[], None]) -> Iterator[Capture
         try:
             yield from _received(trying, Channel(reading, -1, (CaptureAttempt,)), look)
         finally:
-            # Those that it forked end with it.
+            # Its forks end with it.
             trying.kill()
             os.close(reading)
 
@@ -217,11 +217,11 @@ def _received(
 
 
 def main(parent: int, device: str) -> int:
-    """Be the process that forks for each try, and tell on stdout what became of it."""
+    """Run the process that forks for each attempt, and report the outcomes on stdout."""
     _, writing = process.separate_protocol()
     process.die_with_parent(parent, signal.SIGKILL)
     channel = Channel(-1, writing, ())
-    # A failed capture warns that its graph is empty; the error is what is told.
+    # A failed capture warns that its graph is empty; only the error is reported.
     warnings.simplefilter("ignore")
     import torch  # noqa: F401 (once: those that are forked have it)
 
@@ -238,7 +238,7 @@ def main(parent: int, device: str) -> int:
 
 
 def _tell(channel: Channel, parent: int, name: str, device: str) -> NoReturn:
-    """Make one try, tell what became of it, and end this process."""
+    """Make one attempt, report its outcome, and end this process."""
     status = 1
     try:
         process.die_with_parent(parent, signal.SIGKILL)
@@ -247,12 +247,12 @@ def _tell(channel: Channel, parent: int, name: str, device: str) -> NoReturn:
     except Exception:  # noqa: BLE001 (of a process that has nobody above to tell it)
         traceback.print_exc()
     finally:
-        # The parent's own clean-up is not this process's.
+        # The parent's clean-up must not run in this process.
         os._exit(status)
 
 
 def tried(name: str, device: str) -> CaptureAttempt:
-    """Try one capture in this process, which must not be needed for anything afterwards."""
+    """Try one capture in this process, which must not be used afterwards."""
     import torch
 
     try:
@@ -269,7 +269,7 @@ def tried(name: str, device: str) -> CaptureAttempt:
             try:
                 call()
             except FAULTS as error:
-                # The end of the capture fails then too, and would hide it.
+                # The end of the capture then fails too, and would hide the first error.
                 refused = error
         if refused is None:
             graph.replay()

@@ -1,4 +1,4 @@
-"""CUDA graphs: the launches of a training step recorded once and replayed by one call."""
+"""CUDA graphs: record the launches of a training step once, and replay them with one call."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 LAYERS = 8
 WIDTHS = (64, 256, 1024, 2048)
 WARM_UPS = 3
-"""Steps on the stream of the capture before it, as torch's notes on CUDA graphs ask for."""
+"""Steps on the capture's stream beforehand, as torch's notes on CUDA graphs require."""
 CHECKED_STEPS = 5
 WORKSPACES = 2 * 32 * 2**20
-"""Bytes of cuBLAS on the stream of the capture, for this thread and for autograd's: at most 32 MiB
-each by default (torch: ``CUDABlas.cpp``)."""
+"""Bytes of cuBLAS's workspaces on the capture's stream, for this thread and for autograd's: at
+most 32 MiB each by default (torch: ``CUDABlas.cpp``)."""
 RATE = 0.1
 """The learning rate."""
 OF_THE_UPDATE = 1e-2
-"""Of what so many steps change the weights by: rounding of float32 and TF32 stays below it, and a
-replay that leaves a kernel out, or repeats an old gradient, does not."""
+"""Tolerance, as a share of the steps' weight change: rounding of float32 and TF32 stays below it;
+a replay that omits a kernel, or repeats an old gradient, does not."""
 
 
 class Step:
-    """A training step whose data, weights and results stay where they are.
+    """A training step whose data, weights and results keep their addresses.
 
     Args:
         on: a CUDA device.
-        width: of all layers.
-        batch: samples.
+        width: width of all layers.
+        batch: number of samples.
     """
 
     def __init__(self, on: Place, width: int, batch: int) -> None:
@@ -60,13 +60,13 @@ class Step:
         """Take a step, kernel by kernel."""
         import torch
 
-        # With no gradient there, backward makes new ones: in a capture from the graph's pool.
+        # Without a gradient, backward creates new ones: in a capture, from the graph's pool.
         self._optimizer.zero_grad(set_to_none=True)
         torch.nn.functional.mse_loss(self._model(self._inputs), self._targets).backward()
         self._optimizer.step()
 
     def capture(self) -> torch.cuda.CUDAGraph:
-        """Take some steps, then record one: its replay takes it again."""
+        """Take some steps, then record one for replays."""
         import torch
 
         stream, current = capture_stream(self._device), torch.cuda.current_stream(self._device)
@@ -85,7 +85,7 @@ class Step:
         return [weight.detach().clone() for weight in self._model.parameters()]
 
     def set_weights(self, weights: list[torch.Tensor]) -> None:
-        """Write weights to where the step has its own."""
+        """Copy weights into the step's own."""
         import torch
 
         with torch.no_grad():
@@ -95,7 +95,7 @@ class Step:
 
 @functools.cache
 def capture_stream(device: torch.device) -> torch.cuda.Stream:
-    """One stream for all captures: cuBLAS keeps a workspace for each that it has been used on."""
+    """Return the single stream for all captures: cuBLAS keeps a workspace per stream."""
     import torch
 
     return torch.cuda.Stream(device)
@@ -170,9 +170,10 @@ def cuda_graphs(
 
 
 def _bytes(width: int, batch: int, copies: int) -> int:
-    """Of the weights, their gradients launched and captured, and copies; and of activations.
+    """Return the bytes of the weights, both ways' gradients, the copies and the activations.
 
-    These are each layer's results before and after ReLU, the data, and two gradients that pass by.
+    Activations include each layer's results before and after ReLU, the data, and two temporary
+    gradients.
     """
     weights = LAYERS * width * (width + 1)
     return 4 * ((3 + copies) * weights + (2 * LAYERS + 4) * batch * width)
@@ -181,7 +182,7 @@ def _bytes(width: int, batch: int, copies: int) -> int:
 def same_update(
     start: list[torch.Tensor], launched: list[torch.Tensor], replayed: list[torch.Tensor]
 ) -> Check:
-    """Check that both changed the weights alike; a replay that does nothing is wrong by 1."""
+    """Check that both ways changed the weights alike; a replay without effect has an error of 1."""
     from workloads.declare.place import relative
 
     def furthest(one: list[torch.Tensor], other: list[torch.Tensor]) -> float:
@@ -245,7 +246,7 @@ def _widths(found: Study, on: Place, batch: int) -> None:
 
 
 def _frozen(found: Study, on: Place) -> None:
-    """Add a table of what a replay gives after each change; right numbers need a real GPU."""
+    """Add a table of a replay's results after each change; correct numbers need a real GPU."""
     import torch
 
     x = torch.ones(1, device=on.device)

@@ -1,4 +1,4 @@
-"""Mistakes that keep the device waiting for Python: .item() in the loop, loops, tiny models."""
+"""Mistakes that make the device wait for Python: .item() in the loop, loops, tiny models."""
 
 from __future__ import annotations
 

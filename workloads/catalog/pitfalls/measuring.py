@@ -1,4 +1,4 @@
-"""Mistakes in measuring: a clock that does not wait, and the same bits expected of two devices."""
+"""Measuring mistakes: a clock that does not wait, and expecting equal bits of two devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TIMINGS, FEWER = 21, 5
 LONG_S = 0.02
-"""Of calls that take longer, fewer are timed."""
+"""Longer calls than this are timed fewer times."""
 NAIVE, SYNCHRONIZED = "time.time()", "time.time(), synchronized"
 EVENTS, BLOCKS = "CUDA events", "blocks of calls"
 
@@ -27,7 +27,7 @@ EVENTS, BLOCKS = "CUDA events", "blocks of calls"
 def _clocks(
     found: Study, seconds: dict[str, float | None], operations: int, precision: str
 ) -> None:
-    """Each clock's time, the rate it implies, and that rate's share of what is possible."""
+    """Add each clock's time, the rate it implies, and that rate's share of the limit."""
     found.table(
         "clocks", "one product by each clock", DataColumn("clock"), DataColumn("time", "s"),
         DataColumn("implied rate", "FLOP/s"), DataColumn("of the limit", "%"),
@@ -117,19 +117,19 @@ def naive_timing(
 
 
 FLOAT32_ROUNDING, TF32_ROUNDING = 2.0**-24, 2.0**-11
-"""Half a unit in the last place: the most by which one rounding changes a number, relatively."""
+"""Half a unit in the last place: the largest relative change by one rounding."""
 
 
 def tolerance(inner: int, magnitude: float, tf32: bool) -> float:
-    """How far a product of matrices may lie from the exact one by rounding alone.
+    """Return how far a matrix product may be from the exact one by rounding alone.
 
-    Each entry adds up so many products, and each addition rounds: in float32 the sum is off by at
-    most sqrt(inner) roundings of ``magnitude``, but for bad luck of a kind that random data does
-    not have (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019,
-    theorem 3.1). TF32 rounds both factors before.
+    Each entry adds up ``inner`` products, and each addition rounds: in float32 the sum is off by at
+    most sqrt(inner) roundings of ``magnitude``, except in cases so unlucky that random data does
+    not contain them (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis,
+    2019, theorem 3.1). TF32 also rounds both factors first.
 
     Args:
-        inner: products that are added up for an entry.
+        inner: number of products in the sum of an entry.
         magnitude: the largest entry of ``|x| @ |y|``.
         tf32: the factors are rounded to TF32.
     """
@@ -209,7 +209,7 @@ def comparing_results(
 def _verdicts(
     found: Study, reference: torch.Tensor, results: dict[str, torch.Tensor], allowed: float
 ) -> None:
-    """Add a table of what each way to compare says of each result."""
+    """Add a table of the verdicts of each comparison method on each result."""
     import torch
 
     found.table(
@@ -218,7 +218,7 @@ def _verdicts(
         DataColumn("comparison"),
         *map(DataColumn, results),
     )
-    # Both results may be off by as much.
+    # Both results may have this error.
     fits = 2 * allowed
     ways: dict[str, Callable[[torch.Tensor, torch.Tensor], bool]] = {
         "torch.equal(a, b)": torch.equal,

@@ -1,4 +1,4 @@
-"""Mistakes about where things are: two devices in one operation, a model that stayed behind."""
+"""Device mistakes: two devices in one operation, a model left on another device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FEATURES = 32
 STEPS = 40
-"""Training steps after which the loss of a linear target has fallen by far more than noise."""
+"""Training steps that reduce a linear target's loss by far more than noise."""
 ON_THE_CPU = "this run is on the CPU"
 META = (
     "this run has no GPU: torch's meta device stands in for it. It has shapes and no data, raises "
@@ -26,14 +26,14 @@ META = (
 
 
 def other_device(on: Place) -> torch.device:
-    """Return the device that the mistake mixes in: the CPU beside a GPU, meta beside the CPU."""
+    """Return the device to mix in by mistake: the CPU beside a GPU, meta beside the CPU."""
     import torch
 
     return torch.device("meta" if on.type == "cpu" else "cpu")
 
 
 def outcome(call: Callable[[], torch.Tensor]) -> str:
-    """Run a call and return what torch raised, or where the result lies."""
+    """Run a call, and return torch's error, or the device of the result."""
     try:
         result = call()
     except (RuntimeError, NotImplementedError) as error:
@@ -113,8 +113,8 @@ class Training:
     """A model, its optimizer and its data, all on one device.
 
     Args:
-        device: where they lie.
-        width: of the hidden layers.
+        device: the device of all three.
+        width: width of the hidden layers.
         data: inputs and targets, on the host.
     """
 
@@ -137,7 +137,7 @@ class Training:
         self._inputs, self._targets = (tensor.to(device) for tensor in data)
 
     def step(self) -> torch.Tensor:
-        """Take one step of the optimizer; returns the loss before it."""
+        """Take one step of the optimizer, and return the loss before it."""
         import torch
 
         loss = torch.nn.functional.mse_loss(self.model(self._inputs), self._targets)
@@ -147,7 +147,7 @@ class Training:
         return loss.detach()
 
     def train(self, steps: int) -> tuple[float, float]:
-        """Train for some steps and return the losses before the first and before the last."""
+        """Train for some steps, and return the losses before the first and before the last."""
         first = last = self.step()
         for _ in range(steps - 1):
             last = self.step()

@@ -1,1 +1,1 @@
-"""What several groups use; declares no workload."""
+"""Code that several groups share; declares no workload."""

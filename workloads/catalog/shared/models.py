@@ -1,6 +1,6 @@
-"""Models and batches that several workloads share, and what their steps take: memory and time.
+"""Models and batches that several workloads share, and the memory and time of their steps.
 
-Needs torch: imported when one is run.
+It needs torch, so workloads import it when they run.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ Norm = Literal["batch", "group"]
 def small_cnn(
     width: int, norm: Norm = "batch", device: torch.device | str = "cpu"
 ) -> nn.Sequential:
-    """Three 3 x 3 convolutions with ``width``, 2 and 4 times that many channels, and a classifier.
+    """Return three 3 x 3 convolutions with ``width``, 2 and 4 times the channels, and a classifier.
 
     The second and third halve height and width. Weights are the same in every call.
 
     Args:
         width: channels of the first convolution.
-        norm: after each convolution: over the batch, or over groups of channels of each sample.
-        device: where the weights lie; on ``meta`` they have no values.
+        norm: normalization after each convolution: over the batch, or over groups of each sample's
+            channels.
+        device: device of the weights; on ``meta`` they have no values.
     """
     torch.manual_seed(SEED)
     layers: list[nn.Module] = []
@@ -51,23 +52,23 @@ def small_cnn(
 
 
 def cnn_bytes(batch: int, size: int, width: int) -> int:
-    """Bytes of a training step of :func:`small_cnn` in float32, roughly.
+    """Return the approximate bytes of a training step of :func:`small_cnn` in float32.
 
-    Three tensors for each layer are kept for the backward pass; their gradients pass by.
+    The backward pass needs three tensors per layer; their gradients are temporary.
     """
-    # Channels double where pixels fall to a quarter.
+    # Channels double where the number of pixels falls to a quarter.
     activations = width * size * size * (1 + 1 / 2 + 1 / 4)
     step = 4 * (5 * batch * activations + batch * 3 * size * size)
     return int(step) + 4 * cnn_state_bytes(width) // 3
 
 
 def cnn_state_bytes(width: int) -> int:
-    """Bytes of the weights of :func:`small_cnn`, their gradients and SGD's momentum."""
+    """Return the bytes of :func:`small_cnn`'s weights, their gradients and SGD's momentum."""
     return 3 * 4 * 9 * (3 * width + 2 * width**2 + 8 * width**2)
 
 
 def cnn_flop(batch: int, size: int, width: int) -> int:
-    """FLOP of a forward and backward pass of :func:`small_cnn`, by torch's counter."""
+    """Return the FLOP of :func:`small_cnn`'s forward and backward pass, by torch's counter."""
     model = small_cnn(width, device="meta")
     images = torch.empty(batch, 3, size, size, device="meta")
     labels = torch.zeros(batch, dtype=torch.long, device="meta")
@@ -77,11 +78,11 @@ def cnn_flop(batch: int, size: int, width: int) -> int:
 def images_and_labels(
     on: Place, count: int, size: int, *, host: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random images, ``count`` x 3 x ``size`` x ``size``, and a random class for each.
+    """Return random images, ``count`` x 3 x ``size`` x ``size``, with a random class for each.
 
     Args:
         on: the device.
-        count: how many.
+        count: number of images.
         size: height and width, pixels.
         host: in host memory instead of on the device.
     """
@@ -90,7 +91,7 @@ def images_and_labels(
 
 
 def deep_mlp(on: Place, layers: int, width: int) -> nn.Sequential:
-    """``layers`` times normalise, multiply, GELU: much to keep for little to compute."""
+    """Return ``layers`` times normalize, multiply, GELU: many activations, little computation."""
     torch.manual_seed(SEED)
     blocks = [
         nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU())
@@ -100,11 +101,11 @@ def deep_mlp(on: Place, layers: int, width: int) -> nn.Sequential:
 
 
 class TransformerBlock(nn.Module):
-    """Causal self-attention and a perceptron four times as wide, each normalised before (pre-LN).
+    """Causal self-attention and a perceptron four times as wide, each after a norm (pre-LN).
 
     Args:
-        width: of a token's vector.
-        heads: of the attention; they divide the width.
+        width: width of a token's vector.
+        heads: heads of the attention, a divisor of the width.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -119,7 +120,7 @@ class TransformerBlock(nn.Module):
         )
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Batch x length x width to the same."""
+        """Map batch x length x width to the same shape."""
         batch, length, width = tokens.shape
         query, key, value = (
             part.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
@@ -131,18 +132,18 @@ class TransformerBlock(nn.Module):
 
 
 def transformer_flop(batch: int, length: int, width: int, heads: int, *, backward: bool) -> int:
-    """FLOP that a :class:`TransformerBlock` needs, by torch's counter but for its attention.
+    """Return the FLOP of a :class:`TransformerBlock`: torch's counter, except for its attention.
 
-    The counter takes a causal mask's scores for computed, above the diagonal too, which no fused
-    kernel does: they count as :func:`workloads.declare.place.attention_flop` says. The
-    backward pass of a product is two products; what a kernel computes again for it counts nothing.
+    The counter includes a causal mask's scores above the diagonal, which no fused kernel computes:
+    :func:`workloads.declare.place.attention_flop` counts them instead. The backward pass of a
+    product is two products; a kernel's recomputation for it counts nothing.
 
     Args:
-        batch: sequences.
+        batch: number of sequences.
         length: tokens of a sequence.
-        width: of a token's vector.
-        heads: of the attention.
-        backward: the gradients of the weights and of all but the first input are computed too.
+        width: width of a token's vector.
+        heads: heads of the attention.
+        backward: also compute the gradients of the weights and of all but the first input.
     """
     meta = torch.device("meta")
     block = TransformerBlock(width, heads).to(meta)
@@ -161,7 +162,7 @@ def transformer_flop(batch: int, length: int, width: int, heads: int, *, backwar
 
 
 def gradients(model: nn.Module) -> list[torch.Tensor]:
-    """Return copies of the gradients of all parameters that have one."""
+    """Return copies of the gradients of all parameters with one."""
     return [
         parameter.grad.detach().clone()
         for parameter in model.parameters()
@@ -187,7 +188,7 @@ def difference_and_largest(
 
 
 def perceptron(on: Place, width: int) -> torch.nn.Module:
-    """Three hidden layers, and the same weights in every process."""
+    """Return three hidden layers, with the same weights in every process."""
     torch.manual_seed(SEED)
     layers: list[torch.nn.Module] = []
     for _ in range(3):
@@ -196,7 +197,7 @@ def perceptron(on: Place, width: int) -> torch.nn.Module:
 
 
 class _Alive(TorchDispatchMode):
-    """Counts the bytes of the tensors that operators make, from their making to their end."""
+    """Counts the bytes of the operators' results, from creation to deletion."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -211,7 +212,7 @@ class _Alive(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        # What an operator is given and nobody has seen being made was there before the call.
+        # An operator's input that no operator created existed before the call.
         for tensor in tree_leaves((args, kwargs)):
             self._meet(tensor, made=False)
         result = func(*args, **(kwargs or {}))
@@ -237,9 +238,9 @@ class _Alive(TorchDispatchMode):
 
 
 def tensor_bytes(call: Callable[[], object]) -> int:
-    """Bytes of the tensors that a call makes, where most of them are alive at once.
+    """Return the peak bytes of the tensors that a call creates.
 
-    Those that are kept inside an operator are not seen.
+    Tensors inside an operator are invisible here.
     """
     gc.collect()
     with _Alive() as alive:
@@ -248,10 +249,10 @@ def tensor_bytes(call: Callable[[], object]) -> int:
 
 
 def peak_memory(on: Place, found: Study, call: Callable[[], object]) -> int | None:
-    """Bytes that a call needs on top of what is held before it, at its highest.
+    """Return the bytes that a call needs, at its peak, beyond those already held.
 
-    By the allocator's own counter on CUDA, by counting tensors elsewhere: resident memory would
-    show how the C heap falls into pieces as well, which varies from call to call.
+    Uses the allocator's own counter on CUDA, and a count of tensors elsewhere: resident memory
+    would include the C heap's fragmentation, which varies from call to call.
     """
     if on.type == "cuda":
         return found.peak(call)
@@ -265,16 +266,16 @@ Moment = Union[torch.cuda.Event, float]
 class Stopwatch:
     """Moments on a device.
 
-    On CUDA a moment is an event in the current stream: it passes when the work queued before it is
-    done, and the host does not wait for it. Elsewhere the host's clock is read, on MPS once the
-    device has done what was asked of it.
+    On CUDA a moment is an event in the current stream: it completes after the work queued before
+    it, without a wait of the host. Elsewhere it is the host's clock, on MPS after the device has
+    finished all queued work.
     """
 
     def __init__(self, on: Place) -> None:
         self._on = on
 
     def now(self) -> Moment:
-        """Return the moment at which the work queued so far is done."""
+        """Return the moment at which the work queued so far completes."""
         if self._on.type == "cuda":
             event = torch.cuda.Event(enable_timing=True)
             event.record()
@@ -284,13 +285,13 @@ class Stopwatch:
         return perf_counter()
 
     def synchronize(self) -> None:
-        """Wait until all moments taken have passed; to be called before asking for seconds."""
+        """Wait for the completion of all moments; call it before :meth:`seconds`."""
         if self._on.type == "cuda":
             torch.cuda.synchronize(self._on.device)
 
     @staticmethod
     def seconds(first: Moment, last: Moment) -> float:
-        """Seconds from one moment to a later one."""
+        """Return the seconds from one moment to a later one."""
         if isinstance(first, float) or isinstance(last, float):
             assert isinstance(first, float)
             assert isinstance(last, float)
@@ -301,13 +302,13 @@ class Stopwatch:
 def split(
     on: Place, step: Callable[[Callable[[], None]], None], phases: Sequence[str], steps: int
 ) -> dict[str, float]:
-    """Seconds of each phase of a step: medians over a number of steps, after one that is not kept.
+    """Return the seconds of each phase of a step: medians over the steps after an untimed one.
 
     Args:
-        on: where it runs.
-        step: does one step, and calls what it is given at the end of each phase.
+        on: the device.
+        step: does one step, and calls its argument at the end of each phase.
         phases: their names, in order.
-        steps: how many to time.
+        steps: number of steps to time.
     """
     watch = Stopwatch(on)
     runs: list[list[Moment]] = []

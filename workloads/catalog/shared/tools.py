@@ -1,4 +1,4 @@
-"""What several workloads use of torch: its profiler, its compiler, its switches of TF32."""
+"""Tools of torch for several workloads: its profiler, its compiler, its TF32 switches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from workloads.declare.place import Place
 
 MICROSECOND = 1e-6
-"""The profiler counts time in microseconds."""
+"""The profiler's unit of time."""
 NO_DEVICE_ROWS = (
     "the profiler saw no kernel: CUPTI is missing, did not start, or serves another tool such as "
     "Nsight Systems; the times of kernels need no special rights"
@@ -27,20 +27,21 @@ class ProfilerRow:
     name: str
     calls: int
     self_s: float
-    """Without what it called."""
+    """Without the functions that it called."""
     total_s: float
     memory: int
-    """Allocated less freed by itself."""
+    """Bytes allocated minus freed, by itself."""
 
 
 def operators(averages: Any, *, device_time: bool, device_memory: bool) -> list[ProfilerRow]:
-    """Return the operators of a profile, the one with the most time of its own first.
+    """Return the operators of a profile, sorted by their own time, the longest first.
 
     Args:
         averages: ``profile.key_averages()``.
-        device_time: by time on the device, those without any left out; else by processor time.
-        device_memory: with the memory that they took of the device, which its allocator tells the
-            profiler whether kernels are seen or not; else of the host.
+        device_time: sort by time on the device, and omit operators without any; otherwise sort by
+            processor time.
+        device_memory: report the device's memory, which its allocator reports to the profiler with
+            or without visible kernels; otherwise the host's.
     """
     time = "device" if device_time else "cpu"
     memory = "device" if device_memory else "cpu"
@@ -58,7 +59,7 @@ def operators(averages: Any, *, device_time: bool, device_memory: bool) -> list[
 
 
 def _read(event: Any, name: str) -> float:
-    """Return a figure of an event; older torch says ``cuda`` where newer says ``device``."""
+    """Return a figure of an event; older torch has ``cuda`` where newer has ``device``."""
     old = name.replace("device", "cuda")
     return float(getattr(event, name) if hasattr(event, name) else getattr(event, old))
 
@@ -66,7 +67,7 @@ def _read(event: Any, name: str) -> float:
 def kernels(averages: Any) -> list[ProfilerRow]:
     """Return the kernels and copies of a profile, the longest first.
 
-    Their time stands in the operators' time on the device too: the two are never added up.
+    The operators' device time already includes theirs: never add up the two.
     """
     return _longest_first(
         ProfilerRow(
@@ -102,13 +103,13 @@ CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
 def compiling_cold() -> Callable[[], None]:
-    """Have torch.compile start from nothing, and compile in this process.
+    """Make torch.compile start from nothing, and compile in this process.
 
-    It keeps what it has compiled on disk, so a second run would not show what compiling takes. And
-    it compiles in helper processes, which would outlive a run that is ended.
+    Its disk cache would hide the compilation time in a second run, and its helper processes would
+    outlive a cancelled run.
 
     Returns:
-        A function that sets everything back.
+        A function that restores all settings.
     """
     import torch
     import torch._inductor.config as inductor
@@ -137,7 +138,7 @@ def compiling_cold() -> Callable[[], None]:
 
 @contextmanager
 def tf32_set(allowed: bool | None) -> Iterator[None]:
-    """TF32 in products and convolutions switched for a while; ``None`` changes nothing."""
+    """Switch TF32 in products and convolutions during the block; ``None`` changes nothing."""
     import torch
 
     if allowed is None:

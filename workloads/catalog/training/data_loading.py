@@ -1,4 +1,4 @@
-"""Feed a training step from a DataLoader: how many workers, and who waits for whom."""
+"""Feed a training step from a DataLoader: the number of workers, and who waits for whom."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from workloads.declare.place import Place
 
 EPOCHS = 3
-"""Timed with each number of workers, after one that is not."""
+"""Timed epochs for each number of workers, after an untimed one."""
 LONGEST_S = 1.0
-"""No further epoch is begun after this time."""
+"""Time after which no further epoch begins."""
 CAN_FORK = sys.platform == "linux"
 NO_FORK = "worker processes are forked here, which is safe on Linux only"
 
 
 class Costly:
-    """Samples that cost processor time to make, as decoding and augmenting an image does.
+    """Samples that cost processor time, as decoding and augmenting an image does.
 
     Args:
-        images: the samples as they come out.
+        images: the finished samples.
         labels: a class for each.
-        cost_s: processor time that making one takes, seconds.
+        cost_s: processor time for making one, seconds.
     """
 
     def __init__(self, images: torch.Tensor, labels: torch.Tensor, cost_s: float) -> None:
@@ -48,8 +48,8 @@ class Costly:
         return len(self._images)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        # By the thread's processor time: a machine that is busy makes the wait longer, as it would
-        # make the work.
+        # By the thread's processor time: a busy machine lengthens this wait as it would lengthen
+        # real work.
         end = time.thread_time() + self._cost_s
         while time.thread_time() < end:
             pass
@@ -57,17 +57,17 @@ class Costly:
 
 
 def kill_with_parent(parent: int, _worker: int) -> None:
-    """Have a DataLoader's worker process killed when the process that uses it ends."""
+    """Kill a DataLoader's worker process when its parent process ends."""
     process.die_with_parent(parent, signal.SIGKILL)
 
 
 class Loaders:
-    """DataLoaders of one data set, and the end of their workers.
+    """DataLoaders of one data set, with the termination of their workers.
 
     Args:
-        dataset: to load from.
+        dataset: the data to load.
         batch: samples in a batch.
-        prefetch: batches that each worker has made ahead.
+        prefetch: batches that each worker prepares ahead.
     """
 
     def __init__(self, dataset: Costly, batch: int, prefetch: int = 2) -> None:
@@ -80,8 +80,8 @@ class Loaders:
         """Start a loader whose workers live until :meth:`end`.
 
         Args:
-            workers: processes that make samples; 0 has the loop make them itself.
-            pinned: batches are copied to pinned host memory, by a thread.
+            workers: processes that make samples; 0 makes them in the loop itself.
+            pinned: a thread copies batches to pinned host memory.
         """
         import torch
 
@@ -94,18 +94,18 @@ class Loaders:
             pin_memory=pinned,
             persistent_workers=workers > 0,
             prefetch_factor=self._prefetch if workers else None,
-            # A fork has torch and the data at once. Python 3.14 would no longer fork by itself.
+            # A fork has torch and the data at once. Since Python 3.14 it is no longer the default.
             multiprocessing_context="fork" if workers else None,
             worker_init_fn=partial(kill_with_parent, os.getpid()),
         )
-        # With persistent workers every later loop goes on with this iterator.
+        # With persistent workers every later loop continues this iterator.
         self._iterators.append(iter(loader))
         return loader
 
     def end(self) -> None:
         """End all workers and threads."""
         for iterator in self._iterators:
-            # Dropping the last reference is the public way, but a traceback may hold one.
+            # Dropping the last reference is the public way, but a traceback may still have one.
             shut_down = getattr(iterator, "_shutdown_workers", None)
             if shut_down is not None:
                 shut_down()
@@ -249,7 +249,7 @@ def _epoch(
     loader: torch.utils.data.DataLoader[Any],
     step: Callable[[torch.Tensor, torch.Tensor], None],
 ) -> tuple[float, float]:
-    """Seconds of an epoch, and those between the end of a step and the start of the next."""
+    """Return the seconds of an epoch, and those between the end of a step and the next start."""
     from workloads.catalog.shared.models import Stopwatch
 
     watch = Stopwatch(on)

@@ -1,4 +1,4 @@
-"""What the batch of a training step takes of the memory, and how to train what does not fit."""
+"""The memory of a training step's batch, and how to train with more than fits."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from workloads.declare.place import Place
 
 DIVISIONS = (1, 2, 4, 8)
-"""Micro-batches to a batch."""
+"""Numbers of micro-batches in a batch."""
 KEPT_PER_LAYER = 3
-"""What enters the three parts of a layer of the deep perceptron is kept for its backward pass."""
+"""Inputs per layer of the deep perceptron, one per part, kept for the backward pass."""
 DEPTH_FACTOR = 4
-"""Layers after one another add to the error of a single product."""
+"""Consecutive layers increase the error of a single product by this factor."""
 
 
 @workload(
@@ -215,11 +215,11 @@ def checkpointing(
 
 
 LONGEST_STEP_S = 0.05
-"""A larger batch is not tried where a step has come to take this long."""
+"""Step time beyond which no larger batch is tried."""
 TRIED_IN_ANY_CASE = 8
-"""Up to this batch all are tried, however slow the machine."""
+"""Largest batch that is tried on any machine, however slow."""
 LEAST_GROWTH = 1.1
-"""Twice the batch has to bring at least this much more throughput."""
+"""Least throughput gain from doubling the batch."""
 
 
 @workload(
@@ -307,7 +307,7 @@ def batch_scaling(
 
 
 def bend(rates: dict[int, float]) -> str:
-    """Where throughput stops to grow, in words.
+    """Describe where throughput stops growing.
 
     Args:
         rates: samples/s by batch, batches doubling.

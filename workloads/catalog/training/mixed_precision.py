@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FLOAT32, TF32, FLOAT16, BFLOAT16 = "float32", "tf32", "float16", "bfloat16"
 
 MODELS = 2 * 4 + 2
-"""Two for each precision, to time them and to follow the loss; the one on top, and one more."""
+"""Two per precision, for timing and for following the loss; the model on top, and one more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,17 @@ class Way:
 
     name: str
     dtype: str | None = None
-    """Of autocast; ``None`` without it."""
+    """Type of autocast; ``None`` without it."""
     tf32: bool | None = None
-    """What TF32 is set to meanwhile; ``None`` leaves it as it is."""
+    """Setting of TF32 meanwhile; ``None`` leaves it unchanged."""
 
 
 def ways(device_type: str, capability: tuple[int, int] | None) -> tuple[Way, ...]:
-    """Return the ways that a device has, the plain one first.
+    """Return the ways that a device supports, the plain one first.
 
     Args:
         device_type: cpu or cuda.
-        capability: of a CUDA device; TF32 is there from 8.0 (Ampere) on.
+        capability: capability of a CUDA device; TF32 needs 8.0 (Ampere).
     """
     half = Way("float16 + GradScaler", FLOAT16), Way("bfloat16 autocast", BFLOAT16)
     if device_type != "cuda":
@@ -167,7 +167,7 @@ def _follow(
     prepared: dict[str, tuple[Callable[[], torch.Tensor], torch.amp.GradScaler]],
     steps: int,
 ) -> None:
-    """Train each way from the same start, and lay the losses side by side."""
+    """Train each way from the same start, and show the losses side by side."""
     losses: dict[str, list[float]] = {}
     found.table(
         "training", f"the first {steps} steps from the same weights", DataColumn("precision"),
@@ -179,7 +179,7 @@ def _follow(
         for _ in range(steps):
             before = scaler.get_scale()
             losses[name].append(float(step().detach()))
-            # update() lowers the scale after a step that it skipped, and only then.
+            # update() lowers the scale only after a skipped step.
             skipped += scaler.get_scale() < before
         last, first = losses[name][-1], next(iter(losses.values()))[-1]
         difference = 100 * (last / first - 1) if first else None
@@ -193,7 +193,7 @@ def _follow(
 
 
 def _underflow(found: Study, gradient: torch.Tensor, scale: float) -> None:
-    """Add how much of a float32 gradient float16 would make zero, unscaled and scaled."""
+    """Add the share of a float32 gradient that float16 would round to zero, unscaled and scaled."""
     from workloads.declare.place import ratio
 
     there = gradient != 0

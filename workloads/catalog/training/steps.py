@@ -125,10 +125,10 @@ def mlp_evaluation(
 PHASES = ("data", "forward", "backward", "optimizer")
 SPLIT_STEPS = 15
 KEPT_BATCHES = 4
-"""The data set holds this many batches."""
+"""Batches in the data set."""
 CONTIGUOUS, CHANNELS_LAST = "contiguous", "channels_last"
 DEPTH_FACTOR = 4
-"""Layers after one another add to the error of a single product."""
+"""Consecutive layers increase the error of a single product by this factor."""
 
 
 @workload(

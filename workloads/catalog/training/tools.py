@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FORWARD, TRAINING = "forward", "training step"
 DEPTH_FACTOR = 8
-"""The products of a block, after one another, add to the error of a single one."""
+"""Consecutive products of a block increase the error of a single one by this factor."""
 
 
 @workload(

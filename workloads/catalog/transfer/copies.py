@@ -1,4 +1,4 @@
-"""Copies between the host and a device, and where tensors and models lie."""
+"""Copies between the host and a device, and the location of tensors and models."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def transfer(
 
 CLASSES = 10
 LOOPED = (16, 256)
-"""MiB on the CPU and on a GPU, where they shall not stay in the cache."""
+"""Sizes in MiB on the CPU and on a GPU, too large for the cache."""
 
 
 @workload(

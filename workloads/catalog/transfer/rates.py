@@ -1,4 +1,4 @@
-"""How fast copies are: by size and kind of memory, and while the device computes."""
+"""The speed of copies: by size and kind of memory, and during the device's computations."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 SMALLEST = 4096
 COPIED = (128, 1024)
-"""MiB of a tensor on the CPU and on a GPU, where they shall be well beyond the cache."""
+"""Sizes in MiB of a tensor on the CPU and on a GPU, well beyond the cache."""
 COPIED_DTYPES = ("float32", "float64", "bfloat16", "float16")
 WAYS_AT_MOST = 16 * 2**20
-"""Bytes: the ways to copy are compared at a size at which all of them are quick."""
+"""Bytes: the largest size at which the ways to copy are compared; all are quick there."""
 
 
 @workload(
@@ -105,7 +105,7 @@ def _rate_curve(
 
 
 def _bend(sizes: list[int], rates: list[float]) -> str:
-    """Where the curve has reached its top, and whether it stays there."""
+    """Describe where the curve reaches its top, and whether it stays there."""
     best = max(rates)
     if rates[-1] >= estimates.NEAR_THE_TOP * best:
         return f"within 20 % of its best from {estimates.knee(sizes, rates) // 1024} KiB on"
@@ -210,7 +210,7 @@ def device_copy(
 
 
 def hidden_share(copy_s: float, compute_s: float, both_s: float) -> float:
-    """How much of what could be hidden was: 100 % when both take as long as the longer alone.
+    """Return the hidden share of the time: 100 % if both take no longer than the longer one alone.
 
     Args:
         copy_s: all copies alone, seconds.
