@@ -149,7 +149,7 @@ async def test_what_moves_is_said_to_move_and_torch_s_own_figures_stay(
 
 async def test_a_busy_worker_s_process_is_one_piece_until_it_speaks(accounts: Accounts) -> None:
     await accounts.run("stalls")
-    busy = [each for each in accounts.seen if "the worker is busy" in each.words]
+    busy = [each for each in accounts.seen if "the runner is busy" in each.words]
     assert busy
     for each in busy:
         assert isinstance(each.gauge.term("allocated").bytes, Stale)

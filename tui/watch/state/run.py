@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -106,8 +106,9 @@ class WatchedDevice:
     """The machine's only GPU without room, for a process that NVML lists on no GPU."""
     host_rss: int | None = None
     """The process's resident bytes of host memory; ``None`` without a reading."""
-    allocator: Allocator | None = None
-    """Its allocator over time, which later readings change; ``None`` without a reading."""
+    allocator: Allocator | None = field(default=None, compare=False)
+    """Its allocator over time, which later readings change; ``None`` without a reading. It is left
+    out of comparisons, since its newest figures are in the fields above."""
 
 
 @dataclass(frozen=True, slots=True)
