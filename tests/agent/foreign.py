@@ -55,7 +55,7 @@ class Compared:
 
     @property
     def equal(self) -> bool:
-        """Return exit code and output, to the byte."""
+        """Return whether exit code and output are equal, to the byte."""
         return self.plain == self.watched
 
     def __str__(self) -> str:

@@ -50,7 +50,7 @@ class Meta(type):
 
 
 def kinds():
-    """Define classes derived from all types that the walk can visit."""
+    """Yield classes derived from all types that the walk can visit."""
     bases = (object, dict, list, tuple, set, deque, Queue, Exception, types.ModuleType)
     for base in bases:
         yield type("Odd" + base.__name__, (base,), dict(METHODS))
@@ -69,7 +69,7 @@ def issubclass_of_module(kind):
 
 
 class Thread(threading.Thread):
-    """Fail if anything reads its name."""
+    """A thread that reports any access to its name or identifier."""
 
     ident = property(trap("ident"))
     name = property(trap("name"), lambda _self, _value: None)
@@ -115,7 +115,7 @@ def raise_with(tensors):
 
 
 def caught(tensors):
-    """An exception whose traceback refers to the frame that raised it, and no other."""
+    """Return an exception whose traceback refers to the frame that raised it, and no other."""
     try:
         raise_with(tensors)
     except ValueError as error:

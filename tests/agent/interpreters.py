@@ -46,7 +46,7 @@ class Way:
 
 
 def write_programs(folder: Path) -> None:
-    """Programs that the ways start."""
+    """Write the programs that the ways start."""
     script = "import sys, pprint\nprint(sys.argv[1:], __name__, __file__, sys.path, sys.flags)\n"
     (folder / "script.py").write_text(script + "print('err', file=sys.stderr)\n")
     (folder / "broken.py").write_text("def f():\n    raise ValueError('no')\nf()\n")

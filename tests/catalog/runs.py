@@ -35,7 +35,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def collections_timed() -> Iterator[list[str]]:
-    """Skip ``gc.collect`` while a clock runs, which has switched the collector off.
+    """Yield a list of ``gc.collect`` calls made while a clock runs, with the collector off.
 
     A collection's time depends on the number of objects in the process, not on the workload.
     """

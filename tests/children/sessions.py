@@ -52,7 +52,7 @@ async def run(session: Session, workload: str = "conv2d") -> RunState:
 
 
 async def ended(session: Session, run: RunState) -> RunState:
-    """Return the same run once it has ended."""
+    """Wait for a run's end, and return the run."""
     name = run.request.id
     await until(session, lambda: session.state.runs.book[name].ended)
     return session.state.runs.book[name]

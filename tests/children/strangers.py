@@ -78,7 +78,7 @@ def spoiled(value: Any, key: str = "") -> Any:
 
 
 def line_of(message: object) -> bytes:
-    """Return a message with every free text spoiled; check that it decodes."""
+    """Encode a message with every free text spoiled; check that it decodes."""
     plain = spoiled(json.loads(wire.encode(message)))
     wire.from_object(plain, (type(message),))
     return json.dumps(plain).encode() + b"\n"

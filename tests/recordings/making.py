@@ -32,7 +32,7 @@ class Clock:
 
 
 def script() -> list[tuple[float, AnyEvent]]:
-    """Seconds to wait, and the events to send then."""
+    """Return seconds to wait, each with the event to send then."""
     run = messages.Run("run-1", "matmul", "cpu", {"n": 64, "dtype": "float32"}, {})
     return [
         (0.0, MonitorHello(1, 7)),

@@ -1,4 +1,4 @@
-"""Runs and comparisons for the screens to show; figures of one H200 and its host."""
+"""Runs and comparisons for screens; figures of one H200 and its host."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def queued(workload: str = "matmul", device: str = "cuda:0", **changes: object) 
 
 
 def ran(workload: str = "matmul", device: str = "cuda:0", **changes: object) -> list[AnyEvent]:
-    """A run from its request to its result."""
+    """Return a run's events from its request to its result."""
     done = result(workload, device, **changes)  # type: ignore[arg-type]
     flags = done.flags
     return [queued(workload, device, flags=flags), messages.Finished(done)]
@@ -144,13 +144,13 @@ def comparison(
 def compared(
     flag: str = "cudnn.benchmark", workload: str = "conv2d", *, done: bool = True, **changes: object
 ) -> list[AnyEvent]:
-    """A comparison from its request to its verdict."""
+    """Return a comparison's events from its request to its verdict."""
     found = comparison(flag, workload, **changes)
     return [compare_queued(flag, workload), messages.Compared(found, done)]
 
 
 def busy(state: WorkbenchState) -> None:
-    """One of everything that a table shows."""
+    """Return one of each kind that a table shows."""
     for event in (
         *ran("matmul", "cpu", median=0.412, memory=PeakMemory(None, None, 900 * MIB)),
         *ran("matmul", "cuda:0"),

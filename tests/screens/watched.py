@@ -1,4 +1,4 @@
-"""A run under the watch as its session would tell of it: made by hand, and a session to script."""
+"""A handmade run under the watch, as its session would report it, and a scripted session."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_AGENT = "no agent in it: its environment was emptied; start it with the varia
 
 
 def kept_run(name: str = "20260101-120000-77", **changes: Any) -> StartedRun:
-    """One that began two minutes ago; whether it goes on, its end tells."""
+    """Return a run that began two minutes ago; ``end`` decides whether it continues."""
     values: dict[str, Any] = {
         "folder": FOLDER / name,
         "command": COMMAND,
@@ -43,7 +43,7 @@ def kept_run(name: str = "20260101-120000-77", **changes: Any) -> StartedRun:
 
 
 def points(count: int = 120, grows: int = 12 * MIB) -> tuple[StepPoint, ...]:
-    """A saw over steps that grows."""
+    """Return a growing sawtooth over steps."""
     found = []
     for number in range(count):
         wave = int(0.6 * GIB * abs(math.sin(number / 3)))
@@ -103,7 +103,7 @@ def an_oom(**changes: Any) -> Oom:
 
 
 def device(pid: int = STRANGER, rank: int | None = 0, **changes: Any) -> WatchedDevice:
-    """A rank on the first GPU that goes well: 2 GiB in tensors, 1.5 GiB cached."""
+    """Return a healthy rank on the first GPU: 2 GiB in tensors, 1.5 GiB cached."""
     values: dict[str, Any] = {
         "process": torch_process(pid, rank=rank, world_size=2, launcher="torchrun"),
         "device": "cuda:0",
@@ -130,7 +130,7 @@ def device(pid: int = STRANGER, rank: int | None = 0, **changes: Any) -> Watched
 
 
 def with_allocator(row: WatchedDevice) -> WatchedDevice:
-    """A row with the allocator whose newest figures it has."""
+    """Return a row with its allocator's newest figures."""
     if row.figures is None:
         return row
     allocator = Allocator(row.process, row.figures)
@@ -141,12 +141,12 @@ def with_allocator(row: WatchedDevice) -> WatchedDevice:
 
 
 def taken(number: int) -> Path:
-    """A snapshot that was asked for."""
+    """Return the path of a requested snapshot."""
     return FOLDER / "20260101-120000-77" / f"box-{STRANGER}-1-{number}.pickle"
 
 
 def unread(pid: int = 5001, **changes: Any) -> WatchedDevice:
-    """A rank that may not be read and has no agent."""
+    """Return a rank without an agent that must not be read."""
     told = torch_process(
         pid, rank=1, reason="Yama's ptrace_scope is 2", word="denied", advice="sudo it"
     )
@@ -172,7 +172,7 @@ def unread(pid: int = 5001, **changes: Any) -> WatchedDevice:
 
 
 def watched(*devices: WatchedDevice, **changes: Any) -> WatchedRun:
-    """A run with these rows."""
+    """Return a run with these rows."""
     values: dict[str, Any] = {
         "run": kept_run(),
         "devices": devices,
@@ -184,7 +184,7 @@ def watched(*devices: WatchedDevice, **changes: Any) -> WatchedRun:
 
 
 def ran_out() -> WatchedDevice:
-    """The first rank, after its OOM."""
+    """Return the first rank, after its OOM."""
     oom = an_oom()
     mark = Mark(oom.at, oom.step, "OOM", "2.0 GiB asked", oom.snapshot)
     return device(
@@ -197,14 +197,14 @@ def ran_out() -> WatchedDevice:
 
 
 class ScriptedRuns:
-    """Remembers what it is asked for, and shows what a test gives it."""
+    """Records its requests, and shows the state that a test sets."""
 
     def __init__(self, *runs: StartedRun, opens: WatchedRun | None = None) -> None:
         self.runs = list(runs)
         self.opens = opens
         self.state: WatchedRun | None = None
         self.ranks: tuple[RankStacks, ...] = ()
-        """Where each is, when that is asked."""
+        """The answer to a request for the ranks' stacks."""
         self.asked: list[tuple[object, ...]] = []
         self._changed: Callable[[], None] = lambda: None
         self._sample: Sample | None = None
@@ -272,5 +272,5 @@ class ScriptedRuns:
 
 
 def asked_for(found: ScriptedRuns, what: str) -> Sequence[tuple[object, ...]]:
-    """What a session was asked for, of one kind."""
+    """Return a session's requests of one kind."""
     return [each for each in found.asked if each[0] == what]

@@ -1,4 +1,4 @@
-"""What the watch says of a training that is not this program's, in step with the other helpers."""
+"""The watch's reports of a foreign training, consistent with the other helpers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui.devices.monitor.messages import ParentProcess, Sample
 from workloads.protocol.messages import TorchMemory
 
 START = 1_750_000_000.0
-"""As of the processes that NVML lists in ``tests.screens.helpers``."""
+"""Start time of the processes that NVML lists in ``tests.screens.helpers``."""
 TORCHRUN = ParentProcess(900, "ada", "torchrun train.py", START - 1)
 
 
@@ -36,7 +36,7 @@ def torch_process(pid: int = STRANGER, **changes: object) -> TorchProcess:
 def figures(
     pid: int = STRANGER, device: str = "cuda:0", at: float = NOW, **changes: object
 ) -> TorchMemory:
-    """Of 4.1 GiB by NVML: 2 GiB in tensors, 1.5 GiB cached."""
+    """Return figures of 4.1 GiB by NVML: 2 GiB in tensors, 1.5 GiB cached."""
     values: dict[str, object] = {
         "pid": pid,
         "at": at,
@@ -67,11 +67,11 @@ def told(*processes: TorchProcess) -> TorchProcesses:
 
 
 def seen(at: float = NOW, held: int = int(4.1 * GIB), **changes: Any) -> Sample:
-    """One GPU, on which the stranger is; read within the time at which its figures stand still."""
+    """Return one GPU with the foreign process, read while its figures are constant."""
     rows = (gpu_process(), gpu_process(STRANGER, held))
     read: dict[str, object] = {"read_at": at, "memory_read": (at - 0.01, at)}
     return sample(gpu(0, processes=rows, **read, **changes), at=at)
 
 
 STORY = (told(torch_process()), said(figures(at=NOW - 0.5)), seen(NOW - 0.2), said(figures()))
-"""A training is found and read before and after NVML is."""
+"""A training is found, and read before and after NVML."""

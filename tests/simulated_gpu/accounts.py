@@ -1,4 +1,4 @@
-"""Every account that a screen would have shown while something went on."""
+"""All memory accounts that a screen would have shown during an operation."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from workloads.protocol.results import RunResult
 ALLOCATING = Path(__file__).with_name("allocating.py")
 GPU = "cuda:0"
 INTERVAL_S = 0.1
-"""Between two samples: an account is shown after each, and after each word of the worker."""
+"""Interval of samples: an account is recorded after each, and after each worker message."""
 
 
 @dataclass
 class Seen:
-    """One account, and the reading of NVML that was the newest then."""
+    """One account, with NVML's newest reading at that time."""
 
     gauge: Gauge
     device: Device | None
 
     def size(self, key: str) -> int | None:
-        """Of a term; ``None`` where it is not known."""
+        """Return a term's bytes; ``None`` where they are unknown."""
         return get_value(self.gauge.term(key).bytes)
 
     def slice(self, key: str) -> int | None:
-        """Of a slice; ``None`` where there is none of that name, or it is not known."""
+        """Return a slice's bytes; ``None`` where the slice is missing or unknown."""
         found = next((part for part in self.gauge.slices if part.key == key), None)
         return None if found is None else get_value(found.bytes)
 
     @property
     def words(self) -> str:
-        """Every sentence and reason in it."""
+        """Return every sentence and reason in it."""
         parts = (*self.gauge.terms, *self.gauge.peaks)
         reasons = (part.bytes.reason for part in parts if isinstance(part.bytes, (Absent, Stale)))
         return " ".join((*self.gauge.explanation, *self.gauge.warnings, *reasons))
 
 
 class Accounts:
-    """The accounts of one device of a session, from each change of the store."""
+    """The accounts of one device of a session, after each change of the store."""
 
     def __init__(self, session: Session, name: str = GPU) -> None:
         self.seen: list[Seen] = []
@@ -60,13 +60,13 @@ class Accounts:
 
     @property
     def view(self) -> DeviceView:
-        """The device as it is now."""
+        """Return the device as it is now."""
         found = self.session.state.machine.find_device(self._name)
         assert found is not None
         return found
 
     def now(self) -> Seen:
-        """The account as it would be drawn at this moment."""
+        """Return the account as it would be drawn at this moment."""
         return Seen(account(self.session.state.machine, self.view, time.time()), self.view.nvml)
 
     def _look(self, _parts: Topics) -> None:
@@ -74,7 +74,7 @@ class Accounts:
             self.seen.append(self.now())
 
     async def settled(self) -> Seen:
-        """The account once the worker is at rest and NVML has been read since."""
+        """Return the account once the worker is idle and NVML has been read since."""
         began = time.time()
 
         def fresh() -> bool:
@@ -88,7 +88,7 @@ class Accounts:
         return self.now()
 
     def start(self, workload: str, device: str = GPU, budget: Budget = "quick") -> str:
-        """Ask for a run; the id of its request."""
+        """Request a run, and return the request's id."""
         self.session.run([workload], [device], budget)
         return list(self.session.state.runs.book)[-1]
 
@@ -106,12 +106,12 @@ class Accounts:
 async def watched(
     interval: float = INTERVAL_S, name: str = GPU, *, listed: bool = True
 ) -> AsyncIterator[Accounts]:
-    """A session over real children, with the workloads of :mod:`allocating`.
+    """Yield a session over real children, with the workloads of :mod:`allocating`.
 
     Args:
         interval: seconds between two samples.
-        name: torch's name of the device whose accounts are kept.
-        listed: NVML lists the devices, and that is waited for.
+        name: torch's name of the device to record.
+        listed: wait until NVML lists the devices.
     """
     session = Session(sys.executable, interval, (str(ALLOCATING),))
     await session.start()
@@ -128,6 +128,6 @@ async def watched(
 
 
 def strangers(sample: Sample | None) -> set[int]:
-    """The pids of all devices that are not of this program."""
+    """Return the pids of foreign processes on all devices."""
     devices = sample.devices if sample is not None else ()
     return {row.pid for each in devices for row in each.processes or () if not row.ours}

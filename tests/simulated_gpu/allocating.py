@@ -1,4 +1,4 @@
-"""Workloads of a user that move memory about, each in another way; read by the runner as a file."""
+"""A user's workloads that change memory in different ways; the runner reads this file."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def _take(on: Place, size: int) -> torch.Tensor:
 
 
 def _still(on: Place, _draw: random.Random, kept: list[torch.Tensor]) -> None:
-    """What is held stays the same."""
+    """Keep the memory in use constant."""
     if not kept:
         kept.append(_take(on, 64 * MIB))
 
 
 def _spikes(on: Place, draw: random.Random, _kept: list[torch.Tensor]) -> None:
-    """Reserved and given back within a call: torch's words never show it, NVML's may."""
+    """Reserve and return memory within a call: torch's figures never show it, NVML's may."""
     import time
 
     import torch
@@ -58,7 +58,7 @@ def _spikes(on: Place, draw: random.Random, _kept: list[torch.Tensor]) -> None:
 
 
 def _grows(on: Place, draw: random.Random, kept: list[torch.Tensor]) -> None:
-    """More and more, then all of it back."""
+    """Take more and more memory, then return all."""
     import torch
 
     kept.append(_take(on, draw.randrange(1, 24 * MIB)))
@@ -68,7 +68,7 @@ def _grows(on: Place, draw: random.Random, kept: list[torch.Tensor]) -> None:
 
 
 def _churns(on: Place, draw: random.Random, kept: list[torch.Tensor]) -> None:
-    """Of many sizes, let go in any order, the cache emptied now and then."""
+    """Allocate many sizes, free them in any order, and empty the cache now and then."""
     import torch
 
     kept.append(_take(on, draw.randrange(1, 32 * MIB)))
@@ -79,7 +79,7 @@ def _churns(on: Place, draw: random.Random, kept: list[torch.Tensor]) -> None:
 
 
 def _stalls(on: Place, draw: random.Random, kept: list[torch.Tensor]) -> None:
-    """Busy for so long at first that torch cannot be asked, and holding more each time."""
+    """Stay busy at first, so that torch cannot be queried, and take more each time."""
     import time
 
     if len(kept) < 16:

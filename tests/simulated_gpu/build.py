@@ -1,8 +1,8 @@
-"""Builds the simulated GPU's libraries for one installation of torch.
+"""Build the simulated GPU's libraries for one installation of torch.
 
-torch's CUDA build needs libraries that come as ``nvidia-*`` packages, some four gigabytes of them.
-Here one library with all of their names takes their place. What is written in C does something; for
-every other function that torch names, a stub is generated.
+torch's CUDA build needs libraries from ``nvidia-*`` packages, some four gigabytes in total. One
+library under all of their names replaces them here. The C sources implement some functions; for
+every other function that torch imports, a stub is generated.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ FLAGS = ["-std=gnu11", "-O1", "-g", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wn
 NVIDIAS = re.compile(
     r"^(__cuda|cu[A-Z]|cuda|cublas|cudnn|cufft|cupti|curand|cusolver|cusparse|nccl|nvrtc|nvshmem)"
 )
-"""The names that are looked for in NVIDIA's libraries."""
+"""Names to look for in NVIDIA's libraries."""
 
 
 class CannotBuildError(Exception):
-    """The simulated GPU cannot be built here; its text says what is missing."""
+    """The simulated GPU cannot be built here; the text names the missing part."""
 
 
 def folder_of_torch() -> Path:
-    """Where torch is installed, without an import of it.
+    """Return the folder where torch is installed, without importing it.
 
     Raises:
-        CannotBuildError: there is no torch.
+        CannotBuildError: torch is not installed.
     """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
@@ -58,7 +58,7 @@ def _libraries(torch: Path) -> list[Path]:
 
 
 def _needed(libraries: Iterable[Path]) -> set[str]:
-    """The names of NVIDIA's libraries that torch's are linked to."""
+    """Return the names of NVIDIA's libraries that torch's are linked to."""
     names: set[str] = set()
     for library in libraries:
         names |= set(
@@ -68,7 +68,7 @@ def _needed(libraries: Iterable[Path]) -> set[str]:
 
 
 def _wanted(libraries: Iterable[Path]) -> dict[str, str]:
-    """Each function that torch takes from NVIDIA's libraries, with its version or an empty text."""
+    """Return each function that torch imports from NVIDIA's libraries, with its version or none."""
     found: dict[str, str] = {}
     for library in libraries:
         for line in _output("nm", "-D", "--undefined-only", library).splitlines():
@@ -84,7 +84,7 @@ def _defined(objects: Iterable[Path]) -> set[str]:
 
 
 def _version_script(wanted: dict[str, str]) -> str:
-    """torch asks for versioned names, as ``cudaMalloc@libcudart.so.13``."""
+    """Return the version script for torch's imports, such as ``cudaMalloc@libcudart.so.13``."""
     by_version: dict[str, list[str]] = {}
     for name, version in sorted(wanted.items()):
         if version:
@@ -96,7 +96,7 @@ def _version_script(wanted: dict[str, str]) -> str:
 
 
 def fingerprint(torch: Path) -> str:
-    """What a build depends on: these sources and the version of torch."""
+    """Return a hash of a build's inputs: these sources and the version of torch."""
     digest = hashlib.sha256((torch / "version.py").read_bytes())
     for path in sorted([*HERE.glob("*.[ch]"), Path(__file__)]):
         digest.update(path.read_bytes())
@@ -104,7 +104,7 @@ def fingerprint(torch: Path) -> str:
 
 
 def build(torch: Path, headers: Path, into: Path) -> None:
-    """Build the libraries into a folder and give them the names that torch's libraries ask for.
+    """Build the libraries into a folder, under the names that torch's libraries import.
 
     Raises:
         CannotBuildError: a compiler, binutils or a header is missing, or the C does not compile.

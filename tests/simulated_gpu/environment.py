@@ -28,11 +28,11 @@ def make(folder: Path, torch: str) -> None:
     """Make the environment in a new folder.
 
     Args:
-        folder: does not exist yet.
+        folder: the folder, which must not exist yet.
         torch: its version, without a local part such as ``+cpu``.
 
     Raises:
-        subprocess.CalledProcessError: pip failed; it has said why.
+        subprocess.CalledProcessError: pip failed and has printed why.
     """
     frozen = [sys.executable, "-m", "pip", "freeze", "--exclude-editable"]
     listed = subprocess.run(frozen, check=True, capture_output=True, text=True).stdout.splitlines()
@@ -44,7 +44,7 @@ def make(folder: Path, torch: str) -> None:
         python = folder / "bin" / "python"
         _pip(python, "-r", str(packages))
     _pip(python, "-e", str(TOP))
-    # Three equals signs pass over a local build such as 2.13.0+cpu.
+    # Three equals signs exclude a local build such as 2.13.0+cpu.
     _pip(python, f"torch==={torch}")
     (version_file,) = folder.glob("lib/python*/site-packages/torch/version.py")
     found = re.search(r"^cuda.*= '(\d+\.\d+)'", version_file.read_text("utf-8"), re.MULTILINE)

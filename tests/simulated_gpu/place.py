@@ -1,4 +1,4 @@
-"""Where the tests of this process run: on simulated GPUs, on real ones, or on none."""
+"""The devices of this process's tests: simulated GPUs, real ones, or none."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def _libraries() -> Path | str | None:
 
 
 def is_simulated() -> bool:
-    """Whether torch would find the simulator's libraries here."""
+    """Return whether torch would find the simulator's libraries here."""
     return isinstance(_libraries(), Path)
 
 
 def prepare(config: pytest.Config) -> None:
-    """Give this process and its children simulated GPUs of their own, where there are any."""
+    """Give this process and its children simulated GPUs of their own, where available."""
     found = _libraries()
     if not isinstance(found, Path):
         return
@@ -39,7 +39,7 @@ def prepare(config: pytest.Config) -> None:
 
 @cache
 def why_no_gpu() -> str:
-    """Why torch has no CUDA device here, real or simulated; empty where it has one."""
+    """Return why torch has no CUDA device here, real or simulated; empty where it has one."""
     found = _libraries()
     if isinstance(found, str):
         return found
@@ -52,6 +52,6 @@ def why_no_gpu() -> str:
 
 @cache
 def why_no_real_gpu() -> str:
-    """Why numbers and times mean nothing here; empty where a real GPU computes."""
+    """Return why numbers and times are meaningless here; empty with a real GPU."""
     simulated = "it asks for right numbers or times, and the GPU here is simulated"
     return simulated if is_simulated() else why_no_gpu()

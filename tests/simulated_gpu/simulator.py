@@ -1,8 +1,8 @@
-"""The simulated GPU of this environment: is there one, its libraries, and what it is set up as.
+"""The simulated GPU of this environment: its availability, its libraries, its configuration.
 
-It belongs to an environment of its own, in which torch's CUDA build is installed without the
-``nvidia-*`` packages that it needs; the simulator's libraries lie where those would. Where the
-packages are, nothing is simulated. ``.ci/run`` makes such an environment.
+It needs a separate environment, in which torch's CUDA build is installed without the ``nvidia-*``
+packages that it requires; the simulator's libraries take their place. With the packages, nothing is
+simulated. ``.ci/run`` makes such an environment.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from tests.simulated_gpu import build
 from workloads.protocol.wire import field_values
 
 HEADERS = Path(sys.prefix) / "cuda-headers" / "nvidia" / "cu13" / "include"
-"""From the packages nvidia-cuda-runtime and nvidia-cuda-crt; ``.ci/run`` says how."""
+"""Headers from the packages nvidia-cuda-runtime and nvidia-cuda-crt, installed by ``.ci/run``."""
 
 PREFIX = "SIMULATED_GPU_"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is simulated; each field is a variable ``SIMULATED_GPU_…`` of that name in capitals.
+    """The configuration; field ``name`` is the environment variable ``SIMULATED_GPU_NAME``.
 
-    The first block is read by the first process that uses a state file, the rest by each process.
+    The first process that uses a state file reads the first block; each process reads the rest.
     """
 
     devices: int = 2
     total_mib: int = 8192
-    """The memory of each device, the driver's part of it included."""
+    """The memory of each device, including the driver's part."""
     reserved_mib: int = 615
     """The driver's part: NVML's ``reserved``."""
     base_mib: int = 4
-    """What is in use with no process."""
+    """Bytes in use without any process."""
     mig: int = 0
-    """1 or more: one GPU in so many MIG instances."""
+    """1 or more: number of MIG instances on one GPU."""
 
     context_mib: int = 500
     context_ms: int = 150
@@ -49,17 +49,17 @@ class Settings:
     fail_allocation: str = ""
     """``N:CODE``: the Nth request for device memory and the two after it fail with that CUDA error.
 
-    torch asks so often before it gives up. What follows in the text is free, and makes the same
-    fault another one: each comes about once.
+    torch tries that often before it gives up. Any text may follow, which makes the same fault a
+    different one: each occurs once.
     """
     fail_launch: str = ""
     """``N:CODE``: the Nth piece of work fails for good with that CUDA error; 0: it never ends."""
 
     def variables(self, state: Path) -> dict[str, str]:
-        """The environment of the processes that share these devices.
+        """Return the environment of the processes that share these devices.
 
         Args:
-            state: a file for what they share; it keeps the first configuration that it got.
+            state: the file of their shared state; it keeps the first configuration it receives.
         """
         values = {name.upper(): str(value) for name, value in field_values(self).items()}
         return {
@@ -69,18 +69,18 @@ class Settings:
 
 
 def state_folder() -> Path:
-    """Where state files go: in memory if there is such a place, as each allocation writes there."""
+    """Return the folder of state files, in memory if possible: each allocation writes there."""
     shared_memory = Path("/dev/shm")
     return shared_memory if shared_memory.is_dir() else Path(tempfile.gettempdir())
 
 
 def libraries() -> Path | None:
-    """The folder of the simulator's libraries; ``None`` where CUDA's own are, or no CUDA build.
+    """Return the folder of the simulator's libraries; ``None`` with CUDA's own or no CUDA build.
 
-    Builds them first where they are missing or older than their sources.
+    Builds them first if they are missing or older than their sources.
 
     Raises:
-        build.CannotBuildError: what is missing, and how it is had.
+        build.CannotBuildError: the text names the missing part and how to get it.
     """
     try:
         torch = build.folder_of_torch()
@@ -104,7 +104,7 @@ def libraries() -> Path | None:
 
 
 def environment(libraries: Path, settings: Settings, state: Path) -> dict[str, str]:
-    """This process's environment and what a child needs to find the simulated NVML and devices."""
+    """Return this process's environment with a child's settings for the simulated GPU."""
     others = os.environ.get("LD_LIBRARY_PATH")
     return {
         **os.environ,
