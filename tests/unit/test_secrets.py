@@ -154,8 +154,12 @@ def test_a_megabyte_takes_no_time_to_speak_of() -> None:
 
 
 def test_a_process_is_listed_without_its_secrets() -> None:
-    argv = [sys.executable, "-c", "input()", f"--password={SECRET}", "--token", SECRET, "--lr=1"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
+    code = "print(flush=True); input()"
+    argv = [sys.executable, "-c", code, f"--password={SECRET}", "--token", SECRET, "--lr=1"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        # Before it runs, its command line is still empty.
+        process.stdout.readline()
         started = psutil.Process(process.pid).create_time()
         command = ProcessOwners().find_owner(process.pid, started + 1).command
         process.communicate(b"\n")
