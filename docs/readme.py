@@ -28,7 +28,9 @@ def picture() -> str:
     """Return the screen at the end of the recording that comes with the program."""
     argv = (*PROGRAM, "replay", "--demo", "--speed", "max")
     with Terminal(argv, COLUMNS, ROWS) as terminal:
-        end = f"/{format_time(scan_recording(RECORDING).seconds)} end"
+        length = format_time(scan_recording(RECORDING).seconds)
+        # A heading without room cuts the word that follows.
+        end = f"{length}/{length}"
         seen = [""]
 
         def stands_still(text: str) -> bool:
