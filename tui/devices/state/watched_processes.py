@@ -194,6 +194,7 @@ class Allocator:
         """Return a copy that later readings do not change."""
         copied = copy.copy(self)
         copied.recent, copied.points = self.recent.copy(), list(self.points)
+        copied.flushes, copied.track = self.flushes.copy(), copy.deepcopy(self.track)
         copied._readings = self._readings.copy()  # noqa: SLF001 (of the same class)
         return copied
 
