@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
-import stat
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from workloads.agent.address import open_socket_folder, place
 
 SSH_OPTIONS = (
     *("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
@@ -40,6 +41,8 @@ class HostAddress:
     """A shell there reads the command again, so it goes as one quoted word."""
     login: str = ""
     """Command that shows the user why a connection fails, such as ``ssh gpu3``."""
+    shareable: bool = False
+    """It is reached with our own ssh command, to which options can be added."""
 
     def command(self, program: Sequence[str]) -> tuple[str, ...]:
         """Return the command, for this machine, that runs a program on the host.
@@ -64,7 +67,8 @@ def parse_hosts(text: str, transport: str | None = None) -> tuple[HostAddress, .
     if len(names) > _MOST_HOSTS:
         raise HostError(f"{len(names)} hosts are too many: at most {_MOST_HOSTS}")
     for name in names:
-        _check(name, text)
+        if not name:
+            raise HostError(f"a host has no name in {text!r}")
         if names.count(name) > 1:
             raise HostError(f"{name} is given twice")
     return tuple(parse_host(name, transport) for name in names)
@@ -89,7 +93,8 @@ def parse_host(name: str, transport: str | None = None) -> HostAddress:
         end = ("--",) if kind == "kubectl" else ()
         prefix = (kind, "exec", "-i", target, *end)
         return HostAddress(name, prefix, login=shlex.join((*prefix, "sh")))
-    return HostAddress(name, ("ssh", *SSH_OPTIONS, "--", name), True, shlex.join(("ssh", name)))
+    prefix = ("ssh", *SSH_OPTIONS, "--", name)
+    return HostAddress(name, prefix, True, shlex.join(("ssh", name)), shareable=True)
 
 
 def share_connection(host: HostAddress, configuration: str, folder: Path) -> HostAddress:
@@ -98,34 +103,32 @@ def share_connection(host: HostAddress, configuration: str, folder: Path) -> Hos
     A user who has configured ``ControlMaster`` or ``ControlPath`` keeps that.
 
     Args:
-        host: any; one of another transport is returned as it is.
+        host: any; one that is not shareable is returned as it is.
         configuration: what ``ssh -G`` prints for it.
         folder: for the sockets, private to the user.
     """
-    if host.prefix[:1] != ("ssh",) or SSH_OPTIONS[0] not in host.prefix:
+    if not host.shareable:
         return host
     found = dict(line.split(" ", 1) for line in configuration.splitlines() if " " in line)
     if found.get("controlmaster", "false") != "false" or "controlpath" in found:
         return host
     sharing = (*SHARED_CONNECTION, "-o", f"ControlPath={folder}/%C")
-    prefix = ("ssh", *sharing, *host.prefix[1:])
-    return HostAddress(host.name, prefix, host.quoted, host.login)
+    return replace(host, prefix=(host.prefix[0], *sharing, *host.prefix[1:]))
 
 
 def socket_folder() -> Path | None:
-    """Return a folder for sockets that nobody else can write to; ``None`` where there is none.
+    """Return the folder of this user's sockets; ``None`` where others could write to it.
 
-    It is kept short: the path of a socket has at most 107 bytes (unix(7)).
+    Its path is short: that of a socket has at most 107 bytes (unix(7)).
     """
-    base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
-    folder = base / f"gpu-workbench-{os.getuid()}"
+    folder = place()
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)  # noqa: PTH102 (as the agent's end makes it)
+        os.close(open_socket_folder(folder))
     except OSError:
         return None
-    private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
-    return folder if private and found.st_uid == os.getuid() else None
+    return Path(folder)
 
 
 def _over_transport(name: str, transport: str) -> HostAddress:

@@ -176,9 +176,7 @@ class HostMonitor(ChildSupervisor[_Event]):
 
 async def with_shared_connection(host: HostAddress) -> HostAddress:
     """Return a host of ssh with one connection for its children; others as they are."""
-    if host.prefix[:1] != ("ssh",):
-        return host
-    folder = socket_folder()
+    folder = socket_folder() if host.shareable else None
     if folder is None:
         return host
     try:

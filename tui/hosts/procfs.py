@@ -40,21 +40,21 @@ class AccessDenied(Error):  # noqa: N818 (psutil's name)
     """This user may not read the process."""
 
 
-class Memory(NamedTuple):
+class VirtualMemory(NamedTuple):
     """Memory of the machine, bytes."""
 
     total: int
     available: int
 
 
-class ProcessMemory(NamedTuple):
+class MemoryInfo(NamedTuple):
     """Memory of a process, bytes."""
 
     rss: int
     uss: int = 0
 
 
-class ProcessTimes(NamedTuple):
+class CpuTimes(NamedTuple):
     """Processor time of a process, seconds."""
 
     user: float
@@ -124,22 +124,22 @@ class Process:
             pass
         return found
 
-    def cpu_times(self) -> ProcessTimes:
+    def cpu_times(self) -> CpuTimes:
         """Return the processor time that it has used, seconds."""
         fields = self._stat()
-        return ProcessTimes(int(fields[_USER_TIME]) / _TICKS, int(fields[_SYSTEM_TIME]) / _TICKS)
+        return CpuTimes(int(fields[_USER_TIME]) / _TICKS, int(fields[_SYSTEM_TIME]) / _TICKS)
 
-    def memory_info(self) -> ProcessMemory:
+    def memory_info(self) -> MemoryInfo:
         """Return its resident memory, bytes."""
-        return ProcessMemory(int(self._read("statm").split()[1]) * _PAGE)
+        return MemoryInfo(int(self._read("statm").split()[1]) * _PAGE)
 
-    def memory_full_info(self) -> ProcessMemory:
+    def memory_full_info(self) -> MemoryInfo:
         """Return its memory with what would be freed if it ended, bytes."""
         unique = 0
         for line in self._read("smaps_rollup").splitlines():
             if line.startswith("Private_"):
                 unique += int(line.split()[1]) * 1024
-        return ProcessMemory(self.memory_info().rss, unique)
+        return MemoryInfo(self.memory_info().rss, unique)
 
     @contextmanager
     def oneshot(self) -> Iterator[None]:
@@ -193,7 +193,7 @@ def cpu_percent(interval: float | None = None) -> float:
     return round(100 * min(1.0, max(0.0, share)), 1)
 
 
-def virtual_memory() -> Memory:
+def virtual_memory() -> VirtualMemory:
     """Return the machine's memory."""
     found = {}
     for line in (_PROC / "meminfo").read_text().splitlines():
@@ -201,7 +201,7 @@ def virtual_memory() -> Memory:
         found[name] = int(value.split()[0]) * 1024
     # Kernels before 3.14 have no MemAvailable.
     available = found.get("MemAvailable", found["MemFree"] + found.get("Cached", 0))
-    return Memory(found["MemTotal"], available)
+    return VirtualMemory(found["MemTotal"], available)
 
 
 def cpu_freq() -> Frequency | None:

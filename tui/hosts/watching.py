@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tui.hosts.address import HostAddress, HostError
 from tui.hosts.monitor import HostEvent, HostLost, HostMonitor, HostSample
@@ -49,20 +50,19 @@ async def watch_hosts(
         HostMonitor(host, publish, interval, given.get(host.name) or _default_python(host))
         for host in hosts
     ]
-    watching = [asyncio.create_task(monitor.watch()) for monitor in monitors]
+    tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each.watch()) for each in monitors]
+    tasks.append(asyncio.create_task(done.wait()))
     try:
         finished, _ = await asyncio.wait(
-            {asyncio.create_task(done.wait()), *watching},
-            timeout=within_s,
-            return_when=asyncio.FIRST_COMPLETED,
+            tasks, timeout=within_s, return_when=asyncio.FIRST_COMPLETED
         )
         for task in finished:
             task.result()
         return done.is_set()
     finally:
-        for task in watching:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*watching, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(monitor.close() for monitor in monitors))
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.hosts import HostsOptions, host_python_of, print_hosts, until_of
-from tui.devices.cli.sample import read_sample
+from tui.devices.cli.sample import format_figures, format_host, read_sample, sample_json
 from tui.devices.monitor.messages import Sample
 from tui.devices.state.devices import CPU, NOT_ASKED, DeviceView, pair
 from tui.kit.command_line.options import Parser, Subcommand, add_common
@@ -17,7 +17,7 @@ from tui.kit.command_line.output import UsageError, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import duration_of, python_to_use
 from tui.runs.session.runner_supervisor import query_runner
-from workloads.protocol import messages, wire
+from workloads.protocol import messages
 from workloads.protocol.results import TorchDevice
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def devices(options: DevicesOptions) -> int:
             torch_devices, reason = await query_torch_devices(python)
         sample, views = _pair_with_torch(sample, torch_devices, reason)
         if options.json:
-            print_json(_plain(sample))
+            print_json(sample_json(sample))
         else:
             print_text(as_text(sample, views))
         return 0
@@ -83,12 +83,6 @@ def _pair_with_torch(
     return replace(sample, devices=tuple(named)), views
 
 
-def _plain(sample: Sample) -> dict[str, Any]:
-    plain: dict[str, Any] = wire.to_plain(sample)
-    del plain["watched"]
-    return plain
-
-
 def as_text(sample: Sample, views: tuple[DeviceView, ...]) -> str:
     """Return one line per device, with the host last."""
     lines = []
@@ -98,10 +92,7 @@ def as_text(sample: Sample, views: tuple[DeviceView, ...]) -> str:
     elif driver.version:
         lines.append(f"driver {driver.version}  CUDA {driver.cuda or 'n/a'}")
     lines += [_gpu_line(view) for view in views if view.key != CPU]
-    cpu, memory = sample.host.cpu, sample.host.memory
-    load = fmt.percent(cpu.load_percent)
-    used = fmt.size_pair(memory.used, memory.total)
-    lines.append(f"cpu       {cpu.model}, {cpu.cores_usable} cores usable  {load}  {used}")
+    lines.append(f"{CPU:<9} {format_host(sample.host)}")
     return rows_of_text(lines)
 
 
@@ -112,14 +103,7 @@ def _gpu_line(view: DeviceView) -> str:
         return f"{label:<9} {view.name}  total {fmt.size(total)}  n/a: {view.unpaired}"
     if device.lost is not None:
         return f"{label:<9} {device.name}  lost: {device.lost}"
-    parts = [
-        f"{label:<9} {device.name}",
-        fmt.percent(device.utilization.gpu),
-        fmt.size_pair(device.memory.used, device.memory.total),
-        fmt.temperature(device.temperature_c),
-        fmt.power(device.power_w, device.power_limit_w),
-        fmt.megahertz(device.clocks_mhz.sm),
-    ]
+    parts = [f"{label:<9} {device.name}", *format_figures(device)]
     if device.throttle:
         parts.append(", ".join(device.throttle))
     return "  ".join(parts)

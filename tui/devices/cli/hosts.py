@@ -10,13 +10,13 @@ from typing import Any
 
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
+from tui.devices.cli.sample import format_figures, format_host, sample_json
 from tui.devices.monitor.messages import Device, Sample
 from tui.hosts.address import HostAddress, HostError, parse_hosts
 from tui.hosts.monitor import HostEvent, HostLost, HostSample
 from tui.hosts.watching import HERE, first_samples, slurm_hosts, watch_hosts
 from tui.kit.command_line.output import Failure, Rows, UsageError, print_json, print_text
 from tui.kit.command_line.values import size_of
-from workloads.protocol import wire
 
 FREE_BYTES = 20 * 2**30
 """Free memory from which a GPU counts as free, unless ``--until`` names another."""
@@ -107,9 +107,7 @@ async def _follow(
         newest[event.host] = event
         if options.jsonl:
             rows.add(json.dumps(event_json(event), allow_nan=False))
-        met = wanted is not None and any(
-            True for _ in free_devices((event,), wanted, FREE_BELOW_PERCENT)
-        )
+        met = wanted is not None and any(free_devices((event,), wanted, FREE_BELOW_PERCENT))
         return met or rows.reader_gone
 
     met = await watch_hosts(hosts, apply, pythons=pythons, within_s=options.seconds)
@@ -131,8 +129,7 @@ def event_json(event: HostEvent) -> dict[str, Any]:
     """Return an event of a host as an object of ``--json`` and ``--jsonl``."""
     if isinstance(event, HostLost):
         return {"host": event.host, "error": event.reason, "retry_s": event.retry_s}
-    sample = wire.to_plain(event.sample)
-    del sample["watched"]
+    sample = sample_json(event.sample)
     return {"host": event.host, "round_trip_s": event.round_trip_s, "sample": sample}
 
 
@@ -197,11 +194,7 @@ def _host_lines(event: HostEvent) -> list[str]:
     if driver.error:
         lines.append(f"  {driver.error}")
     lines += [f"  {device_line(event.host, device)}" for device in sample.devices]
-    cpu, memory = sample.host.cpu, sample.host.memory
-    lines.append(
-        f"  cpu  {cpu.model}, {cpu.cores_usable} cores usable  {fmt.percent(cpu.load_percent)}"
-        f"  {fmt.size_pair(memory.used, memory.total)}"
-    )
+    lines.append(f"  cpu  {format_host(sample.host)}")
     return lines
 
 
@@ -216,14 +209,7 @@ def device_line(host: str, device: Device) -> str:
     label = f"{host}:{device.nvml_index}"
     if device.lost is not None:
         return f"{label}  {device.name}  lost: {device.lost}"
-    parts = [
-        label,
-        fmt.percent(device.utilization.gpu),
-        fmt.size_pair(device.memory.used, device.memory.total),
-        fmt.temperature(device.temperature_c),
-        fmt.power(device.power_w, device.power_limit_w),
-        fmt.megahertz(device.clocks_mhz.sm),
-    ]
+    parts = [label, *format_figures(device)]
     users = dict.fromkeys(row.user for row in device.processes or () if row.user)
     parts += [*users]
     if device.throttle:

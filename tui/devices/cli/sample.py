@@ -1,12 +1,16 @@
-"""One sample of the monitor, for commands without a screen."""
+"""One sample of the monitor, for commands without a screen, and its parts as text and JSON."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from tui.core.child.launch import FOLDER, own_command
 from tui.core.child.process import ChildProcess
 from tui.core.child.request import NoAnswerError, first_answer
-from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent, Sample
+from tui.core.text import numbers as fmt
+from tui.devices.monitor.messages import MONITOR_EVENTS, Device, Host, MonitorEvent, Sample
 from tui.kit.command_line.output import Failure
+from workloads.protocol import wire
 
 
 async def read_sample() -> Sample:
@@ -21,3 +25,28 @@ async def read_sample() -> Sample:
         return await first_answer(child, (Sample,))
     except NoAnswerError as error:
         raise Failure(f"the monitor {error}") from error
+
+
+def sample_json(sample: Sample) -> dict[str, Any]:
+    """Return a sample as an object of ``--json``, without processes of the program itself."""
+    plain: dict[str, Any] = wire.to_plain(sample)
+    del plain["watched"]
+    return plain
+
+
+def format_figures(device: Device) -> list[str]:
+    """Return utilization, memory, temperature, power and clock of a device."""
+    return [
+        fmt.percent(device.utilization.gpu),
+        fmt.size_pair(device.memory.used, device.memory.total),
+        fmt.temperature(device.temperature_c),
+        fmt.power(device.power_w, device.power_limit_w),
+        fmt.megahertz(device.clocks_mhz.sm),
+    ]
+
+
+def format_host(host: Host) -> str:
+    """Return the processor of a host with its load, and the host's memory."""
+    used = fmt.size_pair(host.memory.used, host.memory.total)
+    load = fmt.percent(host.cpu.load_percent)
+    return f"{host.cpu.model}, {host.cpu.cores_usable} cores usable  {load}  {used}"
