@@ -18,7 +18,7 @@ from tui.hosts import monitor as monitor_module
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import FIRST_LINE, boot_command, preamble
-from tui.hosts.monitor import HostEvent, HostLost, HostSample
+from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.watching import first_samples, watch_hosts
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")

@@ -6,6 +6,7 @@ from tui.core.events import RunnerStatus
 from tui.core.text import numbers as text
 from tui.devices.monitor.messages import Driver
 from tui.devices.state.machine import SIMULATED, MachineState
+from tui.devices.views.host_rows import hosts_words
 from tui.kit.commands.command import TABS, Tab
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, width
 from tui.runs.state.state import RunsState
@@ -48,7 +49,9 @@ def runner_words(runs: RunsState, cells: int = 10_000) -> Span:
 def facts(machine: MachineState) -> list[Line]:
     """Return the facts that figures depend on, the most important first."""
     found: list[Line] = []
-    if machine.sample:
+    if machine.hosts:
+        found.append(line(hosts_words(machine)))
+    elif machine.sample:
         found.append(line(machine.sample.host.name))
         driver = machine.sample.driver
         found.append(line(_driver(driver)))

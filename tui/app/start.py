@@ -15,6 +15,7 @@ from tui.core.child.launch import FOLDER, Launched, launch
 from tui.core.events import LogLine
 from tui.core.text import glyphs
 from tui.devices.monitor import serve_command
+from tui.hosts.options import HostChoice, find_hosts
 from tui.kit import terminal
 from tui.kit.command_line.output import UsageError, say
 from tui.kit.command_line.values import python_of, resolve, with_theme
@@ -35,7 +36,7 @@ WITHOUT_SCREEN = "devices, list, run, compare, snapshot or doctor"
 
 
 @dataclass(frozen=True, slots=True)
-class WorkbenchOptions:
+class WorkbenchOptions(HostChoice):
     """Options that are accepted before a command and also work without one."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
@@ -73,8 +74,9 @@ def open_workbench(options: WorkbenchOptions) -> int:
     text = _oom_text(options)
     chosen, problems = resolve(options.given)
     python = python_of(chosen)
+    plan = find_hosts(options) if options.names_hosts else None
     # First, because it queries the driver while the screens are imported.
-    monitor = _monitor(chosen)
+    monitor = _monitor(chosen) if plan is None or plan.here else None
     prepare_screen(chosen)
     # Imported here: importing the screens reads settings that are in place by now.
     from tui.app.preferences import Preferences
@@ -93,6 +95,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
         [each for each in (recorder, keeper, history) if each is not None],
         monitor,
         readonly=options.readonly,
+        hosts=plan,
     )
     if python.found:
         words = f"workloads run in {python.path}: {python.why}"

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tui.hosts.address import HostAddress, HostError
-from tui.hosts.monitor import HostEvent, HostLost, HostMonitor, HostSample
+from tui.hosts.events import HostEvent, HostLost, HostSample
+from tui.hosts.monitor import HostMonitor
 
 HERE = HostAddress("here", (), login="")
 """This machine, by the same way as any host but without a program in between."""
