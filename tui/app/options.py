@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.hosts.options import add_hosts
+from tui.devices.host_options import add_hosts
 from tui.kit.command_line.options import Parser, add_no_store, add_settings
 from tui.snapshots import MEMORY_OPTION
 from tui.snapshots.options import parse_memory

@@ -94,7 +94,7 @@ class DeviceList(KeyedList):
             self._actions.select_device(key)
 
     def otherwise(self) -> int | None:
-        """Select no other device when the selected one disappears; show the host of a hidden one."""
+        """Return the heading of a selected device without a row; select no other device."""
         held = self.held()
         for place, row in enumerate(self._host_rows):
             if row.kind == "heading" and any(key == held for key, _ in row.group.gpus):

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from tui.hosts.address import HostError, HostPlan, parse_hosts
+from tui.hosts.choice import HostChoice
 from tui.hosts.watching import HERE, slurm_hosts
 from tui.kit.command_line.options import Parser
 from tui.kit.command_line.output import UsageError
 
 
-@dataclass(frozen=True, slots=True)
-class HostChoice:
-    """The hosts that the options name."""
-
-    host: str | None = None
-    no_here: bool = False
-    slurm: bool = False
-    transport: str | None = None
-    host_pythons: Sequence[tuple[str, str]] = ()
-
-    @property
-    def names_hosts(self) -> bool:
-        """The options name hosts other than this one."""
-        return self.host is not None or self.slurm or self.no_here
-
-
 def add_hosts(parser: Parser) -> None:
-    """Add the options of :class:`HostChoice`."""
+    """Add the options of :class:`~tui.hosts.choice.HostChoice`."""
     parser.add_argument(
         "--host",
         metavar="A,B",
