@@ -394,6 +394,11 @@ OF_THE_WORKBENCH = (
     ("--record", "x"),
     ("--redact",),
     ("--no-store",),
+    ("--host", "gpu1"),
+    ("--no-here",),
+    ("--slurm",),
+    ("--transport", "reach {host}"),
+    ("--host-python", "gpu1=python3"),
 )
 
 

@@ -40,6 +40,8 @@ def runner_words(runs: RunsState, cells: int = 10_000) -> Span:
             )
         waiting = len(runs.pending())
         return Span(f"{waiting} queued" if waiting else "ready", TextStyle.GOOD)
+    if runs.machine.hosts and not runs.machine.hosts.here:
+        return Span("")  # as the user wanted
     styles = {"unusable": TextStyle.BAD, "ended": TextStyle.BAD, "restarting": TextStyle.NOTE}
     reason = f": {runner.reason}" if runner.reason and runner.status == "restarting" else ""
     words = "nothing can be run" if runner.status == "unusable" else runner.status
@@ -122,14 +124,16 @@ def header_line(
 ) -> Line:
     """Return the runner's state, the tabs, and as many facts as there is room for.
 
-    While something runs, a narrow header shows that instead of the program's name. A note that
+    While something runs, a narrow header shows that instead of the program's name, and so it does
+    with the number of hosts. A note that
     the GPUs are simulated comes first.
     """
     machine = runs.machine
     tabs = tabs_shown(machine, tab, cells)
     room = max(0, cells - width(tabs))
     busy = bool(format_current_run(runs))
-    named = not (busy or machine.simulated) or cells >= NAMED_FROM
+    both = bool(machine.hosts) and machine.hosts.here
+    named = not (busy or machine.simulated or both) or cells >= NAMED_FROM
     left: Line = (Span(f" {PROGRAM}", TextStyle.STRONG),) if named else ()
     if machine.simulated:
         left = (*left, Span("  " if left else " "), Span(SIMULATED, TextStyle.NOTE))
@@ -139,9 +143,10 @@ def header_line(
     words = runner_words(runs, room - width(left) - len(gap) - 1)
     # The words change several times a second: the facts must not come and go with them.
     kept = max(words.width, GOING_ON) if busy else words.width
+    kept += 2 if kept else 0
     for fact in facts(machine):
         more = (Span("  " if left else " "), *fact)
-        if width(left) + width(more) + 2 + kept + 1 <= room:
+        if width(left) + width(more) + kept + 1 <= room:
             left += more
     runner: Line = (Span("  " if left else " "), words)
     runner = fit_line(runner, max(0, room - width(left) - 1))

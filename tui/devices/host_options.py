@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tui.hosts.address import HostError, HostPlan, parse_hosts
+from tui.hosts.address import HERE, HostError, HostPlan, parse_hosts
 from tui.hosts.choice import HostChoice
-from tui.hosts.watching import HERE, slurm_hosts
+from tui.hosts.slurm import slurm_hosts
 from tui.kit.command_line.options import Parser
 from tui.kit.command_line.output import UsageError
 

@@ -53,6 +53,10 @@ class HostAddress:
         return (*self.prefix, *((shlex.join(program),) if self.quoted else program))
 
 
+HERE = HostAddress("here", (), login="")
+"""This machine, by the same way as any host but without a program in between."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostPlan:
     """The hosts that a session connects to."""

@@ -13,6 +13,8 @@ from tui.core.child.keep_alive import EVERY_S, MISSED_AFTER_S, Alive, KeepAlive
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.supervisor import ChildSupervisor
+from tui.core.text.glyphs import clean
+from tui.core.text.redact import with_texts
 from tui.devices.monitor.messages import (
     MONITOR_EVENTS,
     VERSION,
@@ -135,7 +137,9 @@ class HostMonitor(ChildSupervisor[_Event]):
                 self._round_trip_s = self._newest_at - sent_at
         elif self._greeted:
             self.is_useful = True
-            self._publish(HostSample(self.host.name, event, self._round_trip_s, time.time()))
+            # A host may be anybody's: its texts must not control this terminal.
+            sample = with_texts(event, clean, keys=False)
+            self._publish(HostSample(self.host.name, sample, self._round_trip_s, time.time()))
 
     def report_malformed(self, message: MalformedMessage) -> None:
         if self._greeted:

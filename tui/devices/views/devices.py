@@ -265,7 +265,8 @@ def device_row(
     stale = sample is not None and compute_age(view, sample, now) > stale_after(sample)
     quiet = stale or sample is None
     state = format_status(view, sample, now, plan.status or plan.name or plan.filled)
-    if plan.users and not state.text:
+    if plan.users and not quiet and state.style is not TextStyle.BAD:
+        # A power cap is normal under load: who uses the GPU matters more.
         state = format_user(view, plan.status)
     parts = [head, *_cells(view, sample, plan, _format_name(view, sample), state, quiet=quiet)]
     if plan.history:

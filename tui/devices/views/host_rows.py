@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.devices.monitor.messages import Device, Sample
+from tui.devices.monitor.messages import Device
 from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free, whole_devices
 from tui.devices.state.history import stale_after
 from tui.devices.state.hosts import HERE, HostState
 from tui.devices.state.machine import MachineState
@@ -17,12 +18,8 @@ from tui.devices.views.device_columns import shorten_name
 from tui.devices.views.devices import notice, rank_throttle_reasons
 from tui.kit.lines import Line, Span, TextStyle, fit
 
-FREE_BYTES = 20 * 2**30
-"""Free memory from which a GPU counts as free, unless the user names another amount."""
-FREE_BELOW_PERCENT = 5.0
-"""Utilization below which a GPU counts as free."""
 ALIKE_PERCENT = 10.0
-"""Percentage points of load and of used memory within which GPUs are alike."""
+"""Percentage points of used memory within which GPUs of one model are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +84,28 @@ def host_rows(
         room: rows of the list.
         selected: key of the selected row.
     """
-    states = {group.name: _is_folded(group, folds) for group in groups}
-    needed = sum(1 + (0 if states[group.name] else len(group.gpus)) for group in groups)
+    for show in (_show_all, _show_distinct, _show_troubled):
+        rows = _list_rows(groups, folds, selected, show)
+        if len(rows) <= room:
+            break
+    return rows
+
+
+_Show = Callable[[HostGroup, str], tuple[list[str], str]]
+"""Returns the keys of the GPUs to show, and the name of the one that all others are like."""
+
+
+def _list_rows(
+    groups: Sequence[HostGroup], folds: Mapping[str, bool], selected: str, show: _Show
+) -> tuple[HostRow, ...]:
     rows: list[HostRow] = []
     for group in groups:
-        rows.append(HostRow("heading", group.key, group, folded=states[group.name]))
-        if states[group.name]:
+        folded = _is_folded(group, folds)
+        rows.append(HostRow("heading", group.key, group, folded=folded))
+        if folded:
             continue
-        shown = [key for key, _ in group.gpus]
-        like = ""
-        if needed > room and group.name not in folds:
-            shown, like = _find_distinct(group, selected)
+        # Who has unfolded a host wants to see all of it.
+        shown, like = (_show_all if group.name in folds else show)(group, selected)
         rows += [HostRow("device", key, group, view) for key, view in group.gpus if key in shown]
         hidden = len(group.gpus) - len(shown)
         if hidden:
@@ -115,9 +123,13 @@ def _is_folded(group: HostGroup, folds: Mapping[str, bool]) -> bool:
     return lost or not group.gpus or folds.get(group.name, False)
 
 
-def _find_distinct(group: HostGroup, selected: str) -> tuple[list[str], str]:
-    """Return the keys of the GPUs to show, and the name of the one that all others are like."""
-    first: list[tuple[str, DeviceView]] = []
+def _show_all(group: HostGroup, _selected: str) -> tuple[list[str], str]:
+    return [key for key, _ in group.gpus], ""
+
+
+def _show_distinct(group: HostGroup, selected: str) -> tuple[list[str], str]:
+    """Show one GPU of each kind, the selected one, and those in trouble."""
+    first: list[DeviceView] = []
     followed: set[str] = set()
     shown = []
     for key, view in group.gpus:
@@ -125,16 +137,25 @@ def _find_distinct(group: HostGroup, selected: str) -> tuple[list[str], str]:
         if key == selected or device is None or _is_in_trouble(device):
             shown.append(key)
             continue
-        alike = next((each for _, each in first if _are_alike(each.nvml, device)), None)
+        alike = next((each for each in first if _are_alike(each.nvml, device)), None)
         if alike is None:
-            first.append((key, view))
+            first.append(view)
             shown.append(key)
         else:
             followed.add(alike.label)
-    hidden = len(group.gpus) - len(shown)
-    if hidden == 1:
-        return [key for key, _ in group.gpus], ""  # its own row takes no more room
+    if len(group.gpus) - len(shown) == 1:
+        return _show_all(group, selected)  # its own row takes no more room
     return shown, followed.pop() if len(followed) == 1 else ""
+
+
+def _show_troubled(group: HostGroup, selected: str) -> tuple[list[str], str]:
+    """Show the selected GPU and those in trouble."""
+    shown = [
+        key
+        for key, view in group.gpus
+        if key == selected or view.nvml is None or _is_in_trouble(view.nvml)
+    ]
+    return (shown, "") if len(group.gpus) - len(shown) > 1 else _show_all(group, selected)
 
 
 def _is_in_trouble(device: Device) -> bool:
@@ -145,12 +166,12 @@ def _is_in_trouble(device: Device) -> bool:
 def _are_alike(one: Device | None, other: Device) -> bool:
     if one is None or one.name != other.name:
         return False
-    for a, b in ((one.utilization.gpu, other.utilization.gpu), (_share(one), _share(other))):
-        if (a is None) != (b is None):
-            return False
-        if a is not None and b is not None and abs(a - b) > ALIKE_PERCENT:
-            return False
-    return True
+    if is_free(one) != is_free(other):
+        return False
+    a, b = _share(one), _share(other)
+    if a is None or b is None:
+        return a is b
+    return abs(a - b) <= ALIKE_PERCENT
 
 
 def _share(device: Device) -> float | None:
@@ -207,7 +228,7 @@ def heading_row(row: HostRow, now: float, cells: int, differing: Collection[str]
 
 def more_row(row: HostRow, cells: int) -> Line:
     """Return the line that stands for a host's devices without rows of their own."""
-    like = f" like {row.like}" if row.like else ", each like one above"
+    like = f" like {row.like}" if row.like else ""
     words = f"  {glyphs.GLYPHS.ellipsis} {row.hidden} more{like}"
     advice = "enter to unfold"
     room = cells - len(words) - len(advice) - 1
@@ -229,20 +250,6 @@ def _format_models(group: HostGroup) -> str:
     names = [shorten_name(view) for _, view in group.gpus if view.nvml and not view.nvml.parent]
     counts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
     return ", ".join(counts) or "no GPU"
-
-
-def is_free(device: Device, least_bytes: int = FREE_BYTES) -> bool:
-    """Return whether a GPU is idle and has enough free memory; unknown figures mean no."""
-    free, busy = device.memory.free, device.utilization.gpu
-    if free is None or busy is None or device.lost is not None:
-        return False
-    return free >= least_bytes and busy < FREE_BELOW_PERCENT
-
-
-def whole_devices(sample: Sample) -> tuple[Device, ...]:
-    """Return the devices that a program can use, with MIG instances instead of their GPU."""
-    split = {device.parent for device in sample.devices if device.parent is not None}
-    return tuple(device for device in sample.devices if device.id not in split)
 
 
 def _reachable(machine: MachineState, now: float) -> list[Device]:
