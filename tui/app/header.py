@@ -31,6 +31,8 @@ def runner_words(runs: RunsState, cells: int = 10_000) -> Span:
         runs: the runner and its runs.
         cells: available width; pending work is dropped first, then the workload's device.
     """
+    if runs.machine.hosts and not runs.machine.hosts.here:
+        return Span("")  # --no-here: the user wants no runner
     runner: RunnerStatus = runs.runner
     if runner.status == "ready":
         found = format_current_run(runs)
@@ -40,8 +42,6 @@ def runner_words(runs: RunsState, cells: int = 10_000) -> Span:
             )
         waiting = len(runs.pending())
         return Span(f"{waiting} queued" if waiting else "ready", TextStyle.GOOD)
-    if runs.machine.hosts and not runs.machine.hosts.here:
-        return Span("")  # as the user wanted
     styles = {"unusable": TextStyle.BAD, "ended": TextStyle.BAD, "restarting": TextStyle.NOTE}
     reason = f": {runner.reason}" if runner.reason and runner.status == "restarting" else ""
     words = "nothing can be run" if runner.status == "unusable" else runner.status

@@ -237,7 +237,10 @@ class DevicesPane(AgingPane):
         "highest reading of its seconds, a gap has no reading. 'throttled' gives NVML's reason "
         "for lower clocks; without room for it, it replaces the memory bar. 'lost': the device "
         "no longer answers. '12 s old': the figures are old. n/a: unknown; the memory screen "
-        "(2) gives the reason."
+        "(2) gives the reason. With --host, a heading stands above the GPUs of each host and shows "
+        "its driver (\u2260: not that of most hosts), its round-trip time, its CPU and its memory; "
+        "enter folds it. Where there is no room for all, GPUs of the same model, with about the "
+        "same memory in use and all free or all not free, are folded into one row."
     )
 
     def __init__(
