@@ -14,8 +14,16 @@ from tests.catalog.runs import column, numbers, ok, ran
 from workloads.catalog.shared import models as models
 from workloads.catalog.shared.models import split, tensor_bytes
 from workloads.catalog.shared.tools import kernels, operators, tf32_set
+from workloads.catalog.training.activations import dominated
 from workloads.catalog.training.memory import bend
 from workloads.catalog.training.mixed_precision import ways
+from workloads.catalog.training.optimizers import (
+    DECAY,
+    MOMENTUM,
+    RATE,
+    adamw_by_formula,
+    sgd_by_formula,
+)
 from workloads.declare import place
 from workloads.declare.place import Place
 from workloads.declare.workload import registered
@@ -271,3 +279,106 @@ def test_a_kernels_time_is_not_added_to_that_of_the_operator_that_launched_it() 
         "aten::mm"
     ]
     assert [row.name for row in kernels(averages)] == ["sm90_gemm"]
+
+
+# ---- the optimizer's step ----
+
+
+@pytest.mark.parametrize(("optimizer", "tensors"), [("adamw", 7), ("sgd", 5)])
+@pytest.mark.parametrize("way", ["for-loop", "foreach", "fused"])
+def test_each_optimizer_step_follows_its_formula_and_counts_its_bytes(
+    optimizer: str, tensors: int, way: str
+) -> None:
+    result = ok("optimizer_step", optimizer=optimizer, way=way, layers=3, width=32)
+    assert result.check is not None
+    assert result.check.passed
+    assert result.time is not None
+    assert result.rates.byte_per_s is not None
+    moved = result.rates.byte_per_s * result.time.median_s
+    assert moved == pytest.approx(4 * tensors * 3 * (32 * 32 + 32))
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_only_foreach_needs_as_much_memory_as_the_parameters(optimizer: str) -> None:
+    result = ok("optimizer_step", optimizer=optimizer, layers=6, width=64)
+    assert column(result, "ways", "implementation") == ["for-loop", "foreach", "fused"]
+    loop, foreach, fused = numbers(result, "ways", "of the parameters")
+    assert fused == 0
+    assert foreach == pytest.approx(100, abs=1)
+    # Two tensors as large as one matrix of six, at most.
+    assert 0 < loop <= 100 * 2 / 6
+
+
+def test_the_formulas_are_those_of_torchs_own_optimizers() -> None:
+    start, gradient = torch.randn(7).double(), torch.randn(7).double()
+    parameter = torch.nn.Parameter(start.clone())
+    parameter.grad = gradient
+    for made, formula in (
+        (torch.optim.AdamW([parameter], lr=RATE, weight_decay=DECAY), adamw_by_formula),
+        (
+            torch.optim.SGD([parameter], lr=RATE, momentum=MOMENTUM, weight_decay=DECAY),
+            sgd_by_formula,
+        ),
+    ):
+        before = parameter.detach().clone()
+        for _ in range(5):
+            made.step()
+        assert torch.allclose(parameter, formula(before, gradient, 5), rtol=1e-12)
+
+
+# ---- the memory of activations ----
+
+
+def test_activations_are_stored_or_computed_again() -> None:
+    result = ok("activation_memory", layers=4, width=32, heads=2, batch=4, length=32)
+    assert column(result, "ways", "way") == ["plain", "selective", "checkpoint"]
+    plain, selective, checkpointed = numbers(result, "ways", "peak memory")
+    assert checkpointed < selective < plain
+    assert any("in host memory already" in line for line in result.log)
+    (curve,) = result.charts
+    assert list(curve.places) == sorted(curve.places)
+    assert result.check is not None
+    assert result.check.passed
+
+
+@pytest.mark.parametrize("way", ["selective", "checkpoint"])
+def test_recomputed_activations_give_the_plain_gradients(way: str) -> None:
+    sizes: dict[str, Setting] = {"layers": 2, "width": 32, "heads": 2, "batch": 2, "length": 16}
+    result = ok("activation_memory", way=way, **sizes)
+    assert result.check is not None
+    assert result.check.passed
+    assert result.time is not None
+    assert result.rates.flop_per_s is not None
+    products, attention = _block_formula(2, 16, 32)
+    counted = result.rates.flop_per_s * result.time.median_s
+    assert counted == pytest.approx(2 * 3 * (products + attention))
+
+
+def test_moving_activations_to_the_host_makes_no_sense_on_the_cpu() -> None:
+    result = ran("activation_memory", way="save_on_cpu")
+    assert result.status == "skipped"
+    assert "in host memory already" in (result.reason or "")
+
+
+def test_heads_that_do_not_divide_the_width_are_refused() -> None:
+    result = ran("activation_memory", width=32, heads=3)
+    assert result.status == "failed"
+    assert "a divisor of width=32" in (result.reason or "")
+
+
+def test_a_way_is_beaten_by_one_with_less_time_and_memory() -> None:
+    times = {"plain": 1.0, "selective": 1.2, "checkpoint": 1.3, "save_on_cpu": 1.4}
+    peaks = {"plain": 100, "selective": 60, "checkpoint": 20, "save_on_cpu": 30}
+    assert dominated(times, peaks) == {"save_on_cpu": "checkpoint"}
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=2), st.tuples(st.floats(0, 9), st.integers(0, 9)), min_size=1, max_size=6
+    )
+)
+def test_some_way_is_always_worth_it(found: dict[str, tuple[float, int]]) -> None:
+    times = {name: time for name, (time, _) in found.items()}
+    beaten = dominated(times, {name: peak for name, (_, peak) in found.items()})
+    assert len(beaten) < len(found)
+    assert not set(beaten.values()) & set(beaten)

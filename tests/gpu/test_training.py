@@ -109,3 +109,31 @@ def test_the_profiler_has_kernels_or_says_why_not() -> None:
         device_time = result.figures["device_time"].value
         assert isinstance(device_time, float)
         assert own <= 1.02 * device_time
+
+
+@pytest.mark.simulated_gpu
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_foreach_takes_as_much_memory_as_the_parameters_and_fused_none(optimizer: str) -> None:
+    result = ran("optimizer_step", "cuda:0", optimizer=optimizer, layers=8, width=256)
+    loop, foreach, fused = numbers(result, "ways", "of the parameters")
+    assert fused < 2
+    assert foreach == pytest.approx(100, abs=10)
+    assert loop <= 100 * 2 / 8 + 2
+
+
+@pytest.mark.simulated_gpu
+def test_each_way_to_store_activations_has_its_peak() -> None:
+    result = ran("activation_memory", "cuda:0", layers=8, width=128)
+    names = column(result, "ways", "way")
+    assert names == ["plain", "selective", "checkpoint", "save_on_cpu"]
+    plain, selective, checkpointed, moved = numbers(result, "ways", "peak memory")
+    assert checkpointed < selective < plain
+    assert moved < plain / 2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("way", ["selective", "checkpoint", "save_on_cpu"])
+def test_each_way_to_store_activations_gives_the_same_gradients(way: str) -> None:
+    result = ran("activation_memory", "cuda:0", way=way)
+    assert result.check is not None
+    assert result.check.passed

@@ -10,7 +10,9 @@ prepare a workload import the modules that need torch: torch itself, ``declare.p
 from workloads.catalog.transfer import copies, rates
 from workloads.catalog.compute import products, precisions, operations, ceiling
 from workloads.catalog.convolution import layers, layouts, choice
-from workloads.catalog.training import steps, mixed_precision, memory, data_loading, tools
+from workloads.catalog.training import steps, mixed_precision, memory, activations
+from workloads.catalog.training import optimizers, data_loading, tools
+from workloads.catalog.language import generation
 from workloads.catalog.memory import held, largest_batch
 from workloads.catalog.pitfalls import measuring, wrong_device, host_bound, cuda_graph
 from workloads.catalog.multi_gpu import devices, collectives, burn

@@ -18,7 +18,7 @@ from tui.snapshots.analysis.advice import advise, is_on, rounds_sizes_up
 from tui.snapshots.analysis.allocations import round_up
 from tui.snapshots.analysis.cause import BESIDES, WORDS, Decision, Figures, decide
 from tui.snapshots.analysis.growth import growth_words
-from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout, Need, could_serve
+from tui.snapshots.analysis.layout import DEFAULT_POOL, BlockRequest, Filled, Layout, could_serve
 from tui.snapshots.analysis.moment import cheapest_window
 from tui.snapshots.analysis.timeline import Replay
 from tui.snapshots.explain.evidence import Evidence
@@ -233,7 +233,7 @@ def verdict(
         message: matching text of an exception, if known.
         evidence: returns the evidence for given figures.
     """
-    need = Need(round_up(entry.size), entry.stream, entry.pool or DEFAULT_POOL)
+    need = BlockRequest(round_up(entry.size), entry.stream, entry.pool or DEFAULT_POOL)
     serving: list[Filled] = []
     barred: list[Filled] = []
     for part in layout.filled:
@@ -351,7 +351,7 @@ def gather(
     barred: list[Filled],
     state: State,
     entry: Entry,
-    need: Need,
+    need: BlockRequest,
     site: str,
     message: OomText | None,
 ) -> Figures:
@@ -442,7 +442,7 @@ def _free(parts: Iterable[Filled]) -> int:
 def headline(decision: Decision, figures: Figures) -> str:
     """Describe the failed request and the cause in one sentence."""
     return (
-        f"{text(figures.asked)} could not be had: {decision.words}"
+        f"Could not allocate {text(figures.asked)}: {decision.words}"
         f" ({text(figures.live)} live of {text(figures.reserved)} reserved)"
     )
 
@@ -459,13 +459,13 @@ def _unknowns(
     if figures.total is None and cause in ("larger than what was free", "unknown"):
         seen = figures.reserved + (figures.device_free or 0)
         lines.append(
-            f"the device has at least {text(seen)}; its total is not in the file, so what other"
-            " processes held is not known: the text of the exception tells it"
+            f"the device has at least {text(seen)}; its total is not in the file, so the memory of"
+            " other processes is unknown; the exception's text states it"
         )
     if entry.pool is None and len(snapshot.pools) > 1:
         lines.append(
-            "the event does not name its pool, the default pool is assumed; during a capture it"
-            " would be a private one"
+            "the event does not name its pool; the default pool is assumed, but a capture would use"
+            " a private one"
         )
     if (
         message is not None
