@@ -70,7 +70,7 @@ def decode_gemm(
     on: Place,
     m: Annotated[int, whole(1, 4096, "rows: sequences that write a token")] = 1,
     n: Annotated[
-        int, whole(0, 32_768, "rows and columns of the weights", auto=by_device(SIZES))
+        int, whole(1, 32_768, "rows and columns of the weights", auto=by_device(SIZES))
     ] = 0,
     dtype: Annotated[
         str, one_of(("bfloat16", "float16", "float32"), "of the numbers")

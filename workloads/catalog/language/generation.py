@@ -41,7 +41,7 @@ the attention's result before and after its transposition."""
 PASSING_HIDDEN = 4
 """Hidden layers that exist at once: gate and up, SiLU of the gate, their product."""
 
-Width = Annotated[int, whole(0, 16_384, "width of a token's vector", auto=by_device(WIDTHS))]
+Width = Annotated[int, whole(2, 16_384, "width of a token's vector", auto=by_device(WIDTHS))]
 Heads = Annotated[int, whole(1, 256, "heads of the attention, a divisor of the width")]
 KvHeads = Annotated[int, whole(1, 256, "heads of keys and values, a divisor of the heads")]
 Layers = Annotated[int, whole(1, 128, "blocks of the decoder")]

@@ -60,7 +60,7 @@ def optimizer_step(
     ] = FUSED,
     layers: Annotated[int, whole(1, 1024, "layers: a matrix and a vector each")] = 24,
     width: Annotated[
-        int, whole(0, 16_384, "rows and columns of a matrix", auto=by_device(WIDTHS))
+        int, whole(1, 16_384, "rows and columns of a matrix", auto=by_device(WIDTHS))
     ] = 0,
 ) -> Case:
     width = on.sizes(width=(width, WIDTHS))["width"]
