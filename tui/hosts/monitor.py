@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Union
 
-from tui.core.child.keep_alive import EVERY_S, MISSED_AFTER_S, Alive, KeepAlive
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.supervisor import ChildSupervisor
@@ -19,6 +18,7 @@ from tui.hosts.address import HostAddress, share_connection, socket_folder
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import boot_command, preamble
 from tui.hosts.failures import explain_failure
+from workloads.protocol.keep_alive import EVERY_S, MISSED_AFTER_S, Alive, KeepAlive
 
 RECONNECT_S = (1.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds before the next attempt: after a connection that was of use, and after one failure, two

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -21,7 +22,9 @@ from tui.devices.session.watch_supervisor import (
     WatchSupervisor,
 )
 from tui.devices.state.machine import DeviceSelected, MachineState
+from tui.hosts.children import HostConnection
 from workloads.protocol import messages
+from workloads.protocol.keep_alive import EVERY_S, KeepAlive
 
 FIRST_SAMPLE_S = 2.0
 """Seconds to wait for the monitor's first sample. The monitor reports after one second even if the
@@ -37,6 +40,7 @@ class DeviceSession:
         machine: the state that they change.
         interval: seconds between two samples of the monitor; ``None`` for no monitor.
         launched: a running monitor with that interval.
+        connection: the host that the children run on; ``None`` for this machine.
     """
 
     def __init__(
@@ -45,7 +49,9 @@ class DeviceSession:
         machine: MachineState,
         interval: float | None = 1.0,
         launched: Launched | None = None,
+        connection: HostConnection | None = None,
     ) -> None:
+        self._connection = connection
         self._bus = bus
         self._machine = machine
         self._interval = interval
@@ -83,9 +89,16 @@ class DeviceSession:
         if self._interval is None or self._monitor is not None:
             return
         self._monitor = MonitorSupervisor(
-            self._machine, self._bus.publish, self._interval, self._launched
+            self._machine, self._bus.publish, self._interval, self._launched, self._connection
         )
         self.spawn(self._monitor.supervise())
+
+    async def send_keep_alives(self) -> None:
+        """Tell the children on a host that this side is there; never returns."""
+        for number in itertools.count():
+            for child in self._children():
+                child.send(KeepAlive(number))
+            await asyncio.sleep(EVERY_S)
 
     async def looked(self, patience: float = FIRST_SAMPLE_S) -> None:
         """Wait for the first sample, or until none is to be expected soon.

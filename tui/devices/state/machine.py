@@ -62,6 +62,8 @@ class MachineState:
         processes: Callable[[], WatchedProcesses] = WatchedProcesses,
     ) -> None:
         self._make_processes = processes
+        self.box = ""
+        """Name by which the user reaches the host; empty for this machine."""
         self.simulated = simulated
         for kind, handler in self._handlers().items():
             bus.subscribe(kind, handler)
