@@ -252,13 +252,11 @@ def format_hosts(runs: Sequence[HostRuns]) -> str:
     """Return how many runs ended well, then each host with its results."""
     ended = [entry.result for each in runs for entry in each.entries]
     well = sum(1 for result in ended if result is not None and result.status == "ok")
-    reached = sum(1 for each in runs if not each.error)
-    text = rows_of_text(
-        [
-            f"{well} of {fmt.count(len(ended), 'run')} ended well,"
-            f" {reached} of {fmt.count(len(runs), 'host')} can run"
-        ]
-    )
+    useless = sum(1 for each in runs if each.error)
+    first = f"{well} of {fmt.count(len(ended), 'run')} ended well" if ended else "nothing ran"
+    if useless:
+        first += f"; {fmt.count(useless, 'host')} of {len(runs)} cannot run"
+    text = rows_of_text([first])
     for each in runs:
         text += rows_of_text(["", f"{each.host.name}  {each.error}".rstrip()])
         if each.state is not None:
