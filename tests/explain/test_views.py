@@ -7,7 +7,7 @@ import pytest
 from tests.explain.scenes import container, evidence, growing, inventory, part
 from tui.kit.lines import plain, width
 from tui.snapshots.explain.explain import explain
-from tui.snapshots.views.explained import account_lines, advice_lines, first_lines
+from tui.snapshots.views.overview import account_lines, first_lines, remedy_lines
 
 FOUND = explain(
     evidence(
@@ -26,7 +26,7 @@ grows by 32 MiB per step.
 Used 6.5 GiB of 6.5 GiB
   5.9 GiB  91% ███████████· leak               losses (list of 190, train.py:13)
   500 MiB   7% █··········· outside torch      this process outside torch: CUDA…
- 96.0 MiB   1% █··········· activations        no name: what autograd has saved…
+ 96.0 MiB   1% █··········· activations        unnamed: saved by autograd, temp…
  16.0 MiB  <1% █··········· parameters         model (GPT)
   4.0 MiB  <1% █··········· fragmentation      cached in pieces beside live blo…"""
 
@@ -43,7 +43,7 @@ def test_at_80_cells() -> None:
 @pytest.mark.parametrize("cells", [24, 40, 60, 80, 120, 200])
 def test_nothing_is_wider_than_its_place_and_no_cause_is_lost(cells: int) -> None:
     rows = [*first_lines(FOUND, cells), *account_lines(FOUND, cells)]
-    rows += advice_lines(FOUND.advice, cells)
+    rows += remedy_lines(FOUND.advice, cells)
     assert all(width(row) <= cells for row in rows)
     text = " ".join(" ".join(map(plain, rows)).split())
     assert "Leak: losses" in text

@@ -9,7 +9,7 @@ import pytest
 
 from tests.snapshots.scenes import MIB, frames
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis
-from tui.snapshots.analysis.growth import growth_words
+from tui.snapshots.analysis.growth import describe_growth
 from tui.snapshots.model.results import Growth
 from tui.snapshots.read.normalise import normalise
 
@@ -113,8 +113,8 @@ def test_7600_never_freed_allocations_of_one_site() -> None:
     assert found.seconds == found.event - found.first
     assert found.per_event == 7600 * 8192 // (found.event - found.first) == 2048
     assert any(
-        "train.py:11 keep grew: 7 600 allocations of it were live, 59.4 MiB, made at a steady pace"
-        " since event 2 (8 h 26 min before); none of them was freed; 2.0 KiB for each event"
+        "train.py:11 keep grew: 7 600 of its allocations were live, 59.4 MiB, allocated at a steady"
+        " pace since event 2 (8 h 26 min before); none of them was freed; 2.0 KiB for each event"
         in reason
         for reason in verdict.reasons
     )
@@ -132,14 +132,14 @@ def test_without_times_the_event_alone_is_told() -> None:
     found = growth_of(grown(times=False))
     assert found is not None
     assert found.seconds is None
-    assert "since event 2; none of them" in growth_words(found)
+    assert "since event 2; none of them" in describe_growth(found)
 
 
 def test_without_an_oom_it_is_a_remark_of_the_summary() -> None:
     program = grown()
     program.entries.pop()
     summary = program.device().summary()
-    assert any("train.py:11 keep grew: 7 600 allocations of it are" in r for r in summary.remarks)
+    assert any("train.py:11 keep grew: 7 600 of its allocations are" in r for r in summary.remarks)
 
 
 def model(program: Program) -> None:
@@ -191,7 +191,7 @@ def test_a_few_that_were_freed_are_told() -> None:
     found = growth_of(program)
     assert found is not None
     assert (found.count, found.freed) == (980, 20)
-    assert "20 others of its allocations were freed" in growth_words(found)
+    assert "20 others of its allocations were freed" in describe_growth(found)
 
 
 def test_temporaries_of_the_same_line_do_not_hide_what_it_keeps() -> None:

@@ -10,18 +10,17 @@ import re
 from collections.abc import Callable
 
 from tui.core.text.examples import EXAMPLE
-from tui.core.text.numbers import count
+from tui.core.text.numbers import count, round_size
 from tui.snapshots.explain import allocator_advice
-from tui.snapshots.explain.account import Account, Capacity, models_of, models_words
-from tui.snapshots.explain.asked import FailedRequest
-from tui.snapshots.explain.conclusion import roundup
+from tui.snapshots.explain.account import Account, Capacity, describe_models, find_models
+from tui.snapshots.explain.allocator_advice import FailedRequest
+from tui.snapshots.explain.conclusion import find_roundup
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
-from tui.snapshots.explain.frames import goes_through, line_words, main_stack
+from tui.snapshots.explain.frames import find_main_stack, format_line, goes_through
 from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.lead import in_optimizer
 from tui.snapshots.explain.leak import Leak
-from tui.snapshots.explain.words import round_words
 
 RECORD = "gpu-workbench watch --record -- COMMAND"
 WORTH_A_WORD = 0.02
@@ -57,12 +56,12 @@ def advise(
 ) -> tuple[Remedy, ...]:
     """Return the remedies for one failure, the most important first."""
     asked = FailedRequest(evidence, found, leak, device, where)
-    cast = _twice_a_block(asked, cause)
+    cast = _advise_on_cast(asked, cause)
     # The dtype of a named tensor is reliable; equal sizes may be a coincidence.
     made = cast if evidence.half_block_is_narrow else []
     made = [*made, *_OF_CAUSE[cause](asked)]
     made += [] if evidence.half_block_is_narrow else cast
-    made += _lost_to_rounding(asked, cause)
+    made += _advise_on_roundup(asked, cause)
     made += _warn_expandable_segments(asked, cause)
     made += _advise_history(asked, cause)
     return tuple(made)
@@ -71,92 +70,92 @@ def advise(
 # ---- leaks ----
 
 
-def _leak(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_leak(asked: FailedRequest) -> list[Remedy]:
     leak = asked.leak
     assert leak is not None
-    name = leak.name or "what is kept"
-    place = f" at {line_words(leak.where)}" if leak.where is not None else ""
-    held = f"{round_words(leak.bytes)} is held by it"
+    name = leak.name or "the growing tensors"
+    place = f" at {format_line(leak.where)}" if leak.where is not None else ""
+    held = f"it holds {round_size(leak.bytes)}"
     if leak.kind == "graphs":
-        return _graphs(leak, name, place, held)
+        return _advise_on_graphs(leak, name, place, held)
     if leak.kind == "total":
         if leak.carried:
             return [
                 Remedy(
-                    f"cut the graph of {name}{place} with detach() before it is carried on, or "
-                    "work under torch.no_grad() where no backward follows",
-                    "its graph goes back through all iterations until then, and each keeps what "
-                    f"it has saved for backward; {held}",
+                    f"cut the graph of {name}{place} with detach() in each iteration, or "
+                    "use torch.no_grad() if no backward follows",
+                    "its graph covers all earlier iterations and keeps the tensors that each saved "
+                    f"for backward; {held}",
                 )
             ]
         return [
             Remedy(
                 f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
-                f"the graph behind {name} goes back over many steps, and each keeps what it has "
-                f"saved for backward; {held}",
+                f"the graph behind {name} covers many steps and keeps the tensors that each saved "
+                f"for backward; {held}",
             ),
             Remedy(
                 "do not use backward(retain_graph=True) unless a second backward follows",
-                "it keeps what autograd has saved, for as long as anything refers to the graph; a "
-                "state carried from step to step is cut by detach()",
+                "it keeps the tensors saved by autograd while anything references the graph; cut a "
+                "state carried from step to step with detach()",
             ),
         ]
     if leak.kind == "cat":
         return [
             Remedy(
-                f"preallocate {leak.name or 'the cache'}{place} for its greatest length and write "
-                "into it, or bound its length",
-                "torch.cat copies all of it for each piece that is added, so both the old and the "
-                f"new one are live at once; {held}",
+                f"preallocate {leak.name or 'the cache'}{place} for its maximum length and "
+                "write into it, or bound its length",
+                "torch.cat copies all of it for each added piece, so the old and the new "
+                f"tensor are live at once; {held}",
             ),
             Remedy(
-                "fewer sequences at once, a shorter context, or a cache of lower precision",
+                "use fewer sequences at once, a shorter context, or a cache of lower precision",
                 "a cache of keys and values grows with each token of each sequence",
             ),
         ]
     if leak.kind == "traceback":
         return [
             Remedy(
-                "do not keep exceptions: keep str(error) or traceback.format_exc(), or call "
+                "do not store exceptions: store str(error) or traceback.format_exc(), or call "
                 "error.with_traceback(None)",
-                "a traceback keeps its frames alive, and those all their tensors",
+                "a traceback keeps its frames alive, and these keep all their tensors alive",
             )
         ]
     if leak.kind == "list" and leak.name:
         return [
             Remedy(
-                f"bound how much {name} keeps{place} (deque(maxlen=…), clear()), or keep it on the "
-                "host with .cpu(), or a summary of it with item()",
+                f"bound the length of {name}{place} (deque(maxlen=…), clear()), or store its "
+                "tensors on the host with .cpu(), or summaries with item()",
                 f"its tensors carry no graph, so detach() alone does not help; {held}",
             )
         ]
     if leak.kind == "unnamed":
         return [
             Remedy(
-                "call gc.collect() now and then to see whether it falls: if so, break the "
-                "reference cycle (weakref, del)",
-                f"{round_words(leak.bytes)} grew without a name that Python could give",
+                "call gc.collect() now and then; if memory falls, break the reference cycle "
+                "(weakref, del)",
+                f"memory grew by {round_size(leak.bytes)} in tensors without a Python name",
             ),
             Remedy(
-                "keep detach() or item() of what outlives a step: hooks, closures, metrics and "
-                "loggers keep graphs",
-                "one kept tensor keeps all that autograd has saved for it",
+                "store detach() or item() of tensors that outlive a step: hooks, closures, metrics "
+                "and loggers keep graphs alive",
+                "one stored tensor keeps everything alive that autograd saved for it",
             ),
         ]
     return [
         Remedy(
-            f"keep detach() or item() of what is made{place}, move it to the host with .cpu(), or "
-            "bound the collection that keeps it",
+            f"store detach() or item() of the tensors allocated{place}, move them to the host with "
+            ".cpu(), or bound their collection",
             f"{held}; deque(maxlen=…) or clear() bounds a collection",
         ),
         Remedy(
             "if these are outputs of an evaluation, wrap it in torch.no_grad()",
-            "with gradients on, each output also keeps the activations of its pass",
+            "with gradients enabled, each output also keeps the activations of its pass",
         ),
     ]
 
 
-def _graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
+def _advise_on_graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
     function = leak.where.name if leak.where is not None else ""
     evaluates = bool(_EVALUATES.search(function) or _OUTPUTS.search(name)) or not (
         leak.training or _OF_TRAINING.search(name)
@@ -167,8 +166,8 @@ def _graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
         f"each pass; {held}",
     )
     detach = Remedy(
-        f"keep detach() or item() of each tensor in {name}{place}, moved to the host with .cpu() "
-        "where it is large",
+        f"store detach() or item() of each tensor in {name}{place}, and move large ones to the "
+        "host with .cpu()",
         f"{count(leak.graphs, 'tensor')} in {name} carry a graph (grad_fn); {held}",
     )
     return [no_grad, detach] if evaluates else [detach, no_grad]
@@ -177,16 +176,16 @@ def _graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
 # ---- memory of the model ----
 
 
-def _parameters(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_parameters(asked: FailedRequest) -> list[Remedy]:
     made = []
-    stack = (*asked.evidence.stack, *main_stack(asked.evidence.threads))
+    stack = (*asked.evidence.stack, *find_main_stack(asked.evidence.threads))
     who = asked.owners("parameters")
     loaded = any(each.bytes and _CHECKPOINT.search(each.name) for each in asked.evidence.named[:1])
     if goes_through(stack, "/torch/serialization.py") or loaded:
         made.append(
             Remedy(
                 f"load the checkpoint to the host: torch.load(…, map_location='cpu'){asked.line}",
-                "loaded to the GPU it is a second copy beside the model",
+                "on the GPU, it is a second copy beside the model",
             )
         )
     if goes_through(stack, "/copy.py", "deepcopy") or goes_through(stack, "/swa_utils.py"):
@@ -196,12 +195,12 @@ def _parameters(asked: FailedRequest) -> list[Remedy]:
                 f"an average (EMA) or a reference model doubles {asked.size('parameters')}",
             )
         )
-    elif len(models_of(asked.evidence)) > 1 or len(who) > len(models_of(asked.evidence)):
+    elif len(find_models(asked.evidence)) > 1 or len(who) > len(find_models(asked.evidence)):
         made.append(
             Remedy(
                 "delete the old model (del, then gc.collect()) before the next one is loaded, or "
                 "keep one of them on the host",
-                f"{models_words(asked.evidence)} hold {asked.size('parameters')} together",
+                f"{describe_models(asked.evidence)} hold {asked.size('parameters')} together",
             )
         )
     kinds = asked.dtypes("parameters")
@@ -217,19 +216,19 @@ def _parameters(asked: FailedRequest) -> list[Remedy]:
     made.append(
         Remedy(
             "shard it over several GPUs (FSDP, tensor parallel) or offload parts to the host",
-            f"{asked.size('parameters', 'buffers')} stays for as long as the model is used",
+            f"{asked.size('parameters', 'buffers')} stays allocated while the model is used",
         )
     )
     return made
 
 
-def _gradients(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_gradients(asked: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             "shard gradients and optimizer state (FSDP, ZeRO stage 2), or train fewer parameters "
             "(LoRA, requires_grad_(False))",
-            f"gradients take as much as the parameters they are of: {asked.size('gradients')} so "
-            "far; accumulation does not make them smaller",
+            f"gradients are as large as their parameters: {asked.size('gradients')} so far; "
+            "accumulation does not make them smaller",
         ),
         Remedy(
             "keep parameters, and so gradients, in bfloat16",
@@ -239,11 +238,11 @@ def _gradients(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def _state(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_state(asked: FailedRequest) -> list[Remedy]:
     who = asked.owners("optimizer state")
     return [
         Remedy(
-            "use an optimizer of less state: 8-bit Adam (bitsandbytes, torchao), Adafactor, or SGD",
+            "use an optimizer with less state: 8-bit Adam (bitsandbytes, torchao), Adafactor, SGD",
             f"{who[0] if who else 'Adam'} keeps two values for each parameter, so twice the "
             f"{asked.size('parameters')} of parameters",
         ),
@@ -254,47 +253,46 @@ def _state(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def _temporaries(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_temporaries(asked: FailedRequest) -> list[Remedy]:
     if not in_optimizer(asked.evidence):
-        return _activations(asked)
+        return _advise_on_activations(asked)
     return [
         Remedy(
-            "give the optimizer foreach=False (or fused=True)",
-            "foreach works on all parameters at once, and its temporaries take as much as they do: "
+            "construct the optimizer with foreach=False (or fused=True)",
+            "foreach updates all parameters at once, and its temporaries are as large as they are: "
             f"{asked.size('parameters')}",
         ),
-        *_state(asked),
+        *_advise_on_state(asked),
     ]
 
 
 # ---- memory of the batch ----
 
 
-def _activations(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_activations(asked: FailedRequest) -> list[Remedy]:
     line = asked.line
     less = [
         Remedy(
-            f"give the pass less: a smaller batch (with gradient accumulation) or a shorter "
-            f"sequence{line}",
+            f"use a smaller batch (with gradient accumulation) or a shorter sequence{line}",
             f"activations hold {asked.size('activations')} and grow with batch and sequence",
         ),
         Remedy(
             "use activation checkpointing (torch.utils.checkpoint), or autocast to bfloat16",
-            "it keeps the inputs of parts and works out the rest again in backward",
+            "checkpointing stores the inputs of each part and recomputes the rest in backward",
         ),
     ]
     function = asked.where.name if asked.where is not None else ""
     if _EVALUATES.search(function):
         without = Remedy(
             f"wrap the evaluation{line} in torch.no_grad() or torch.inference_mode()",
-            f"{function} keeps {asked.size('activations')} for a backward pass that does not "
+            f"{function} saves {asked.size('activations')} for a backward pass that does not "
             "follow",
         )
         return [without, *less]
-    return [*less, *_inference(asked)]
+    return [*less, *_advise_on_inference(asked)]
 
 
-def _inference(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_inference(asked: FailedRequest) -> list[Remedy]:
     inventory = asked.evidence.inventory
     if inventory is None or inventory.step > 0:
         return []
@@ -303,48 +301,48 @@ def _inference(asked: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             "if no backward pass follows, wrap it in torch.no_grad()",
-            "no optimizer and no gradient is there, and with gradients on each operation keeps "
-            "its inputs",
+            "there is no optimizer and no gradient; with gradients enabled, each operation "
+            "saves its inputs",
         )
     ]
 
 
-def _tensors(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_tensors(asked: FailedRequest) -> list[Remedy]:
     most = next(iter(asked.evidence.named), None)
     if most is None or not most.bytes:
         made = max(asked.evidence.purposes, key=lambda each: each.site_bytes, default=None)
         if made is None or not made.site:
             return [
                 Remedy(
-                    f"keep less on the GPU at once{asked.line}: free, move to the host, or work "
-                    "in parts",
-                    f"{round_words(asked.evidence.allocated)} is live in this process",
+                    f"use less GPU memory at once{asked.line}: free tensors, move them to the "
+                    "host, or work in parts",
+                    f"{round_size(asked.evidence.allocated)} is live in this process",
                 )
             ]
         return [
             Remedy(
-                f"make or keep less at {made.site}: free it earlier, or move it to the host; "
-                "where its size follows the batch, a smaller batch",
-                f"{made.site} held {round_words(made.site_bytes)} of the "
-                f"{round_words(asked.evidence.allocated)} live",
+                f"allocate less at {made.site}, free it earlier, or move it to the host; if its "
+                "size depends on the batch, use a smaller batch",
+                f"{made.site} held {round_size(made.site_bytes)} of the "
+                f"{round_size(asked.evidence.allocated)} live",
             )
         ]
     line = most.adds or most.where
-    place = f" ({line_words(line)})" if line is not None else ""
+    place = f" ({format_line(line)})" if line is not None else ""
     return [
         Remedy(
             f"keep {most.name}{place} on the host and move the part that is needed, or free it",
-            f"it holds {round_words(most.bytes)} of the {asked.size('other tensors')} that the "
-            "program's own names reach",
+            f"it holds {round_size(most.bytes)} of the {asked.size('other tensors')} that the "
+            "program references by name",
         )
     ]
 
 
-def _request(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_request(asked: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
-            f"make the tensor smaller that is asked for{asked.line}, or make it in parts",
-            f"{round_words(asked.evidence.asked)} in one piece; such a size often comes from a "
+            f"allocate a smaller tensor{asked.line}, or compute it in parts",
+            f"{round_size(asked.evidence.asked)} in one piece; such a size often comes from a "
             "tensor over all pairs: x[:, None] with y[None, :], distances, attention weights, or "
             "a target of (N, 1) beside an output of (N)",
         ),
@@ -356,29 +354,29 @@ def _advise_nothing(_asked: FailedRequest) -> list[Remedy]:
 
 
 _OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], list[Remedy]]] = {
-    "leak": _leak,
-    "parameters": _parameters,
-    "gradients": _gradients,
-    "optimizer state": _state,
-    "buffers": _parameters,
-    "activations": _activations,
-    "temporaries": _temporaries,
-    "other tensors": _tensors,
-    "pending": allocator_advice.pending,
-    "rounding": allocator_advice.rounding,
-    "fragmentation": allocator_advice.fragmentation,
-    "other streams": allocator_advice.streams,
-    "CUDA graphs": allocator_advice.graph_pools,
-    "MemPool": allocator_advice.mem_pools,
-    "private pools": allocator_advice.private,
-    "process limit": allocator_advice.limit,
-    "other processes": allocator_advice.processes,
-    "outside torch": allocator_advice.outside,
-    "larger than the device": _request,
-    "larger than what was free": _request,
-    "refused with memory free": allocator_advice.refused,
-    "address space": allocator_advice.address_space,
-    "full": _tensors,
+    "leak": _advise_on_leak,
+    "parameters": _advise_on_parameters,
+    "gradients": _advise_on_gradients,
+    "optimizer state": _advise_on_state,
+    "buffers": _advise_on_parameters,
+    "activations": _advise_on_activations,
+    "temporaries": _advise_on_temporaries,
+    "other tensors": _advise_on_tensors,
+    "pending": allocator_advice.advise_on_pending,
+    "rounding": allocator_advice.advise_on_rounding,
+    "fragmentation": allocator_advice.advise_on_fragmentation,
+    "other streams": allocator_advice.advise_on_streams,
+    "CUDA graphs": allocator_advice.advise_on_graph_pools,
+    "MemPool": allocator_advice.advise_on_mem_pools,
+    "private pools": allocator_advice.advise_on_private,
+    "process limit": allocator_advice.advise_on_limit,
+    "other processes": allocator_advice.advise_on_processes,
+    "outside torch": allocator_advice.advise_on_outside,
+    "larger than the device": _advise_on_request,
+    "larger than what was free": _advise_on_request,
+    "refused with memory free": allocator_advice.advise_on_refused,
+    "address space": allocator_advice.advise_on_address_space,
+    "full": _advise_on_tensors,
     "unknown": _advise_nothing,
 }
 
@@ -386,22 +384,22 @@ _OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], list[Remedy]]] = {
 # ---- independent of the cause ----
 
 
-def _twice_a_block(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
+def _advise_on_cast(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
     evidence = asked.evidence
     if not evidence.half_block or cause not in ("activations", "larger than what was free"):
         return []
     return [
         Remedy(
             f"look for a cast to float32{asked.line}: .float(), a loss or a softmax under autocast",
-            f"{round_words(evidence.asked)} is exactly twice a live block, of "
+            f"{round_size(evidence.asked)} is exactly twice a live block, of "
             f"{evidence.half_block}; do it in parts, or keep the lower precision",
         )
     ]
 
 
-def _lost_to_rounding(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
+def _advise_on_roundup(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
     lost = asked.found.of("rounding")
-    if cause == "rounding" or not roundup(asked.evidence):
+    if cause == "rounding" or not find_roundup(asked.evidence):
         return []
     return (
         [allocator_advice.drop_roundup(asked)]
@@ -418,12 +416,12 @@ def _warn_expandable_segments(asked: FailedRequest, cause: LeadingCause) -> list
         return []
     if stuck < WORTH_A_WORD * evidence.reserved and stuck < evidence.shortfall:
         return []
-    after = "; the allocator had given its free segments back before it failed"
+    after = "; the allocator had already released its free segments when it failed"
     if stuck < evidence.shortfall:
-        lacked = round_words(evidence.shortfall)
-        why = f"they would free {round_words(stuck)}: not enough for {lacked}"
+        lacked = round_size(evidence.shortfall)
+        why = f"they would free {round_size(stuck)}, less than the missing {lacked}"
     else:
-        why = f"they would free {round_words(stuck)}: enough for this request, not for long"
+        why = f"they would free {round_size(stuck)}: enough for this request, not for long"
     return [Remedy("do not expect expandable segments or empty_cache() to help", why + after)]
 
 
@@ -438,7 +436,7 @@ def _advise_history(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
             return [
                 Remedy(
                     f"run it with {RECORD}",
-                    "the history of allocations names the lines that made what is live",
+                    "the history of allocations names the lines that allocated the live memory",
                 )
             ]
         return []
@@ -446,8 +444,8 @@ def _advise_history(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
         return [
             Remedy(
                 f"start the program with {EXAMPLE}",
-                "the line that asked or what holds the memory is not on record; the snapshot that "
-                "this writes where memory runs out names it",
+                "the requesting line or the owner of the memory was not recorded; the snapshot "
+                "that this writes at an OOM names it",
             )
         ]
     return []

@@ -98,7 +98,7 @@ def map_line(found: RowPicture, cells: int) -> Line:
     return fit_line((Span(label), *picture(found.states, found.used, found.begins)), cells)
 
 
-def row_words(row: MapRow, total: int) -> str:
+def describe_segment(row: MapRow, total: int) -> str:
     """Describe one segment in full, for a title."""
     pool = "" if row.pool in (None, (0, 0)) else f"   private pool {row.pool}"
     stream = f"   stream {row.stream:#x}" if row.stream else ""
@@ -136,7 +136,7 @@ def _piece_parts(piece: Piece) -> list[Line]:
     ]
     if piece.requested is not None and piece.requested != piece.size:
         parts.append(
-            line(Span(f"asked for {text.count(piece.requested, 'byte')}", TextStyle.QUIET))
+            line(Span(f"requested {text.count(piece.requested, 'byte')}", TextStyle.QUIET))
         )
     if piece.site:
         parts.append(line(piece.site))

@@ -334,10 +334,10 @@ def _explanation_lines(explanation: Explanation) -> list[str]:
     """Return the account and the advice for an OOM without a readable snapshot."""
     # Imported here: it brings in the views, which nothing else here needs.
     from tui.kit.lines import plain
-    from tui.snapshots.views.explained import account_lines, advice_lines
+    from tui.snapshots.views.overview import account_lines, remedy_lines
 
     cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
-    rows = [*account_lines(explanation, cells), (), *advice_lines(explanation.advice, cells)]
+    rows = [*account_lines(explanation, cells), (), *remedy_lines(explanation.advice, cells)]
     return [plain(row).rstrip() for row in rows]
 
 
