@@ -12,7 +12,7 @@ from tui.core.text.glyphs import rows_of_text
 from tui.hosts.address import HostAddress, HostError, parse_hosts
 from tui.hosts.children import HostConnection
 from tui.hosts.monitor import with_shared_connection
-from tui.hosts.watching import slurm_hosts
+from tui.hosts.slurm import slurm_hosts
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_text, say
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tui.devices.cli.hosts import host_python_of
+from tui.devices.host_options import host_python_of
 from tui.kit.command_line.options import (
     Subcommand,
     add_budget,

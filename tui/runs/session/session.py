@@ -14,11 +14,12 @@ from typing import Any, Protocol
 from tui.core import state_folder
 from tui.core.child.launch import Launched
 from tui.core.child.supervisor import ChildSupervisor
-from tui.core.events import LogLine
+from tui.core.events import LogLine, RunnerStatus
 from tui.devices.monitor.messages import Sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import PeaksReset
+from tui.hosts.address import HostPlan
 from tui.hosts.children import HostConnection
 from tui.runs.session.conditions import build_conditions
 from tui.runs.session.runner_supervisor import RunnerSupervisor
@@ -66,6 +67,7 @@ class Session(DeviceSession):
         readonly: write no files.
         connection: the host that the children run on, in ``python`` of that host; ``None`` for
             this machine.
+        hosts: the other hosts to connect to; ``None`` for none.
     """
 
     def __init__(
@@ -78,13 +80,14 @@ class Session(DeviceSession):
         *,
         variables: Mapping[str, str] | None = None,
         readonly: bool = False,
+        hosts: HostPlan | None = None,
         connection: HostConnection | None = None,
     ) -> None:
         self.state = WorkbenchState()
         self._runs = self.state.runs
         if connection is not None:
             self.state.machine.box = connection.host.name
-        super().__init__(self.state.bus, self.state.machine, interval, monitor, connection)
+        super().__init__(self.state.bus, self.state.machine, interval, monitor, hosts, connection)
         self._numbers = itertools.count(1)
         self._early: list[tuple[str, bool, Budget]] = []
         """Workload, demo or not, and budget of runs requested before the GPUs were known: their CPU
@@ -111,6 +114,12 @@ class Session(DeviceSession):
         The runner executes earlier requests once it is ready.
         """
         self.watch()
+        for attachment in self._attachments:
+            attachment.start()
+        if self._hosts is not None and not self._hosts.here:
+            advice = "start without --no-here to run workloads on this machine"
+            self.state.publish(RunnerStatus("unusable", "this machine is left out", advice))
+            return
         self._runner = RunnerSupervisor(
             self._runs,
             self.state.publish,
@@ -125,8 +134,6 @@ class Session(DeviceSession):
         else:
             self.spawn(self.send_keep_alives())
             self.spawn(self._runner.watch_connection())
-        for attachment in self._attachments:
-            attachment.start()
 
     async def stop(self) -> None:
         """End the children and their child processes, within about two seconds."""
@@ -296,6 +303,8 @@ class Session(DeviceSession):
 
     def reset_peaks(self, key: str) -> None:
         self.state.publish(PeaksReset(key))
+        if self.state.machine.hosts.find(key) is not None:
+            return
         if name := self.state.machine.torch_name(key):
             self._request_of_worker(messages.ResetPeaks(name))
 

@@ -8,8 +8,8 @@ from tui.core.text.numbers import count
 from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.cause import Figures
 from tui.snapshots.analysis.moment import Window
-from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.model.results import Advice, Cause
+from tui.snapshots.explain.explanation import Explanation, Remedy
+from tui.snapshots.model.results import Cause
 from tui.snapshots.model.snapshot import TorchVersions
 
 _RENAMED = (2, 9)
@@ -47,7 +47,7 @@ _CACHED: tuple[Cause, ...] = ("fragmentation", "other streams", "private pools")
 
 def advise(
     figures: Figures, explanation: Explanation, cause: Cause, window: Window | None
-) -> tuple[Advice, ...]:
+) -> tuple[Remedy, ...]:
     """Return the remedies for one failed allocation, the most important first.
 
     Args:
@@ -56,17 +56,17 @@ def advise(
         cause: cause according to the allocator's figures.
         window: cheapest blocks whose release would have made a large enough piece.
     """
-    made = [Advice(each.what, each.why) for each in explanation.advice]
+    made = list(explanation.advice)
     made += _pins(figures, cause, window)
     made += _empty_cache(figures, cause)
     return tuple(made)
 
 
-def _pins(figures: Figures, cause: Cause, window: Window | None) -> list[Advice]:
+def _pins(figures: Figures, cause: Cause, window: Window | None) -> list[Remedy]:
     if window is None or cause != "fragmentation" or window.cost > SMALL_PIN * window.span:
         return []
     return [
-        Advice(
+        Remedy(
             "allocate long-lived tensors before large short-lived ones, or release these first",
             f"{count(len(window.blocks), 'block')} of {text(window.cost)} split a span of"
             f" {text(window.span)} into pieces; {text(figures.rounded)} was requested",
@@ -74,12 +74,12 @@ def _pins(figures: Figures, cause: Cause, window: Window | None) -> list[Advice]
     ]
 
 
-def _empty_cache(figures: Figures, cause: Cause) -> list[Advice]:
+def _empty_cache(figures: Figures, cause: Cause) -> list[Remedy]:
     stuck = figures.serving_cached + figures.kind_cached + figures.streams_cached
     if stuck == 0 or cause not in _CACHED:
         return []
     return [
-        Advice(
+        Remedy(
             "do not expect torch.cuda.empty_cache() to help",
             "the allocator had already released its free segments when it failed; the"
             f" {text(stuck)} still cached shares segments with live blocks",

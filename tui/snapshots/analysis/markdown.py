@@ -9,7 +9,7 @@ from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
 from tui.snapshots.analysis.report import select_devices
 from tui.snapshots.explain.evidence import Circumstances
-from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.explain.explanation import Explanation, Remedy
 from tui.snapshots.model.facts import (
     Fact,
     format_used,
@@ -20,7 +20,6 @@ from tui.snapshots.model.facts import (
 from tui.snapshots.model.results import (
     AGAINST_OOM,
     OF_CACHED,
-    Advice,
     Difference,
     OomText,
     Top,
@@ -132,7 +131,7 @@ def _top(sites: tuple[Top, ...]) -> list[str]:
     ]
 
 
-def _advice(title: str, advice: tuple[Advice, ...]) -> list[str]:
+def _advice(title: str, advice: tuple[Remedy, ...]) -> list[str]:
     if not advice:
         return []
     lines = [f"- {_plain(one.what)}: {_plain(one.why)}" for one in advice]

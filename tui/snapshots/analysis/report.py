@@ -9,10 +9,9 @@ from typing import Any
 
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
 from tui.snapshots.explain.evidence import Circumstances
-from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.explain.explanation import Explanation, Remedy
 from tui.snapshots.model.facts import convert_facts, list_summary_facts, list_verdict_facts
 from tui.snapshots.model.results import (
-    Advice,
     Difference,
     Growth,
     OomText,
@@ -169,7 +168,7 @@ def explanation_report(found: Explanation) -> Json:
             {"name": row.name, "bytes": row.bytes, "share": row.share, "words": row.words}
             for row in found.account
         ],
-        "advice": [{"what": each.what, "why": each.why} for each in found.advice],
+        "advice": [_advice(each) for each in found.advice],
     }
 
 
@@ -226,7 +225,7 @@ def _top(site: Top) -> Json:
     return {"bytes": site.bytes, "count": site.count, "frame": site.label, "kind": site.kind}
 
 
-def _advice(advice: Advice) -> Json:
+def _advice(advice: Remedy) -> Json:
     return {"what": advice.what, "why": advice.why}
 
 

@@ -19,7 +19,8 @@ from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.growth import describe_growth
 from tui.snapshots.analysis.layout import Layout, fragmentation
 from tui.snapshots.analysis.timeline import Replay, replay
-from tui.snapshots.model.results import Advice, Growth, Summary, Top
+from tui.snapshots.explain.explanation import Remedy
+from tui.snapshots.model.results import Growth, Summary, Top
 from tui.snapshots.model.snapshot import (
     ALLOCATED,
     INACTIVE,
@@ -357,7 +358,7 @@ def _remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, 
     return tuple(lines)
 
 
-def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Advice, ...]:
+def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Remedy, ...]:
     """Return the advice for the end of the file, where nothing failed."""
     if replayed.ooms:
         return ()
@@ -367,7 +368,7 @@ def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Advic
     stuck = sum(part.free for part in default if part.held)
     if whole >= WORTH_TELLING:
         made.append(
-            Advice(
+            Remedy(
                 "torch.cuda.empty_cache() would return memory to other processes",
                 f"{fmt.size(whole)} is in segments in which nothing is live",
             )
@@ -378,7 +379,7 @@ def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Advic
         and not any(part.range.expandable for part in default)
     ):
         made.append(
-            Advice(
+            Remedy(
                 f"{expandable_segments(snapshot.torch)} lets the allocator merge free memory",
                 f"{fmt.size(stuck)} is cached in pieces beside live blocks",
             )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.numbers import count, round_size
 from tui.snapshots.explain import allocator_advice
-from tui.snapshots.explain.account import Account, Capacity, describe_models, find_models
+from tui.snapshots.explain.account import Account, describe_models, find_models
 from tui.snapshots.explain.allocator_advice import FailedRequest
 from tui.snapshots.explain.conclusion import find_roundup
 from tui.snapshots.explain.evidence import Evidence
@@ -50,12 +50,11 @@ def advise(
     evidence: Evidence,
     found: Account,
     leak: Leak | None,
-    device: Capacity,
     cause: LeadingCause,
     where: CodeLine | None,
 ) -> tuple[Remedy, ...]:
     """Return the remedies for one failure, the most important first."""
-    asked = FailedRequest(evidence, found, leak, device, where)
+    asked = FailedRequest(evidence, found, leak, where)
     cast = _advise_on_cast(asked, cause)
     # The dtype of a named tensor is reliable; equal sizes may be a coincidence.
     made = cast if evidence.half_block_is_narrow else []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tui.core.text.numbers import round_size
-from tui.snapshots.explain.account import Account, Capacity
+from tui.snapshots.explain.account import Account
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import Remedy
 from tui.snapshots.explain.frames import format_line
@@ -11,22 +13,15 @@ from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.leak import Leak
 
 
+@dataclass(frozen=True, slots=True)
 class FailedRequest:
     """The evidence of one failure, with wording for the advice."""
 
-    def __init__(
-        self,
-        evidence: Evidence,
-        found: Account,
-        leak: Leak | None,
-        device: Capacity,
-        where: CodeLine | None,
-    ) -> None:
-        self.evidence = evidence
-        self.found = found
-        self.leak = leak
-        self.device = device
-        self.where = where
+    evidence: Evidence
+    found: Account
+    leak: Leak | None
+    where: CodeLine | None
+    """The user's own frame; ``None`` if it was not recorded."""
 
     @property
     def line(self) -> str:

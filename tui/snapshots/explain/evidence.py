@@ -155,9 +155,6 @@ class Evidence:
     grown: Grown | None = None
     rate: Rate | None = None
     """Growth of the allocated bytes per step, measured by the watch."""
-    largest_block: int | None = None
-    """Requested size of the largest live allocation, in bytes."""
-    largest_site: str = ""
     half_block: str = ""
     """The program line of a live block exactly half as large as the request."""
     half_block_is_narrow: bool = False

@@ -36,7 +36,7 @@ def explain(evidence: Evidence) -> Explanation:
         device_bytes=device.bytes,
         device_words=f"{device.words} (inferred)" if device.inferred else device.words,
         account=found.rows,
-        advice=advise(evidence, found, leak, device, cause, where),
+        advice=advise(evidence, found, leak, cause, where),
         unavailable=_unavailable(evidence, where, device),
     )
 

@@ -14,7 +14,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.explain.explanation import Explanation, Remedy
 from tui.snapshots.explain.frames import FrameKind as FrameKind
 from tui.snapshots.model.pictures import Fragmentation
 from tui.snapshots.model.snapshot import Frame
@@ -223,14 +223,6 @@ OF_CACHED = "What would free cached memory"
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
-    """One suggested remedy with the figure that supports it."""
-
-    what: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Top:
     """A site and the memory it held."""
 
@@ -323,7 +315,7 @@ class Verdict:
     reasons: tuple[str, ...]
     """The figures that support the cause, and the unknowns."""
     top: tuple[Top, ...]
-    advice: tuple[Advice, ...]
+    advice: tuple[Remedy, ...]
     site: str
     """The program line that made the request; empty if no Python frame was recorded."""
     stack: tuple[Frame, ...]
@@ -380,5 +372,5 @@ class Summary:
     headline: str
     remarks: tuple[str, ...]
     """Notable conditions: a snapshot taken after unwinding, memory that predates the trace."""
-    advice: tuple[Advice, ...]
+    advice: tuple[Remedy, ...]
     unavailable: dict[str, str] = dataclasses.field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What one looks at in a snapshot: file, device, moment, view and how it is grouped. No Textual."""
+"""The state of the snapshot tab: files, device, moment, view, grouping and search. No Textual."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ORDERS: tuple[Order, ...] = ("bytes", "count", "name")
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """What is looked at: a device and a moment of it."""
+    """The selected device and moment."""
 
     device: int
     event: int | None
@@ -34,7 +34,7 @@ class Focus:
 
 
 def choose_first_focus(summary: Summary) -> Focus:
-    """Where one looks first: the last OOM, else the peak, else the end."""
+    """Return the first moment to show: the last OOM, else the peak, else the end."""
     if summary.ooms:
         return Focus(summary.device, summary.ooms[-1])
     return Focus(summary.device, find_peak(summary))
@@ -59,37 +59,37 @@ class SnapshotSession:
     """The state behind the snapshot screen.
 
     Args:
-        main: reads the file that is looked at.
-        both: reads it and another one, to compare them.
+        main: reads the open file.
+        both: reads the open file and another one, to compare them.
     """
 
     def __init__(self, main: SnapshotReader, both: SnapshotReader) -> None:
         self.main = main
         self.both = both
         self.view = VIEWS[0].id
-        """Id of the view that is shown."""
+        """Id of the visible view."""
         self.focus: Focus | None = None
         self.grouping: Grouping = "site"
         self.stacking: Stacking = "site"
-        """What the layers of the timeline are."""
+        """The grouping of the timeline's layers."""
         self.order: Order = "bytes"
         self.search = ""
-        """As typed."""
+        """The search as typed."""
         self.compared_at_peak = False
         self.text_source = ""
-        """Where the exception's text comes from that the file was opened with."""
+        """The origin of the exception's text; empty without one."""
         self._changed: Callable[[], None] = lambda: None
         main.listen(self._focus_first)
         both.listen(self._focus_first)
 
     def listen(self, changed: Callable[[], None]) -> None:
-        """Have a function called when something is to be drawn anew."""
+        """Set the function to call after each change."""
         self._changed = changed
 
     def _focus_first(self) -> None:
         if self.focus is None and self.main.store.loaded is not None:
             devices = self.main.store.loaded.devices
-            # A device that ran out of memory is what one opened the file for.
+            # Users open a file because of the device that ran out of memory.
             with_oom = [summary for summary in devices if summary.ooms]
             busiest = sorted(devices, key=lambda summary: -summary.reserved)
             for summary in (with_oom or busiest)[:1]:
@@ -102,9 +102,9 @@ class SnapshotSession:
         """Read another file.
 
         Args:
-            path: of the file.
+            path: path of the file.
             oom_text: messages of exceptions that belong to it.
-            text_source: where they come from, if they were not given by hand.
+            text_source: the origin of the messages, if the user did not enter them.
         """
         self.focus = None
         self.text_source = text_source
@@ -113,31 +113,31 @@ class SnapshotSession:
         self.main.open([path], oom_text)
 
     def compare_with(self, path: str) -> None:
-        """Read the file again, and another one beside it."""
+        """Read the open file and another one in a second reader."""
         self.both.open([*self.main.store.paths, path])
 
     def cancel(self) -> None:
-        """End the readers that still read."""
+        """End the readers that are still loading."""
         self.main.cancel()
         self.both.cancel()
 
     @property
     def loading(self) -> bool:
-        """Whether a reader still reads its file."""
+        """True while a reader loads its files."""
         return "loading" in (self.main.store.status, self.both.store.status)
 
     @property
     def ready(self) -> bool:
-        """There is something to look at, even if its reader has died since."""
+        """True if a file was loaded, even if its reader has died since."""
         return self.main.store.loaded is not None
 
     @property
     def has_ooms(self) -> bool:
-        """The device that is looked at ran out of memory."""
+        """True if the selected device ran out of memory."""
         return self.summary is not None and bool(self.summary.ooms)
 
     async def stop(self) -> None:
-        """End the readers for good."""
+        """End both readers."""
         await self.main.stop()
         await self.both.stop()
 
@@ -145,11 +145,11 @@ class SnapshotSession:
 
     @property
     def summary(self) -> Summary | None:
-        """Of the device that is looked at."""
+        """The summary of the selected device."""
         return None if self.focus is None else self.main.store.summary(self.focus.device)
 
     def go_to(self, event: int | None) -> None:
-        """Go to a moment; beyond the last event lies the end."""
+        """Go to a moment; an event after the last one means the end."""
         summary = self.summary
         if self.focus is None or summary is None:
             return
@@ -170,13 +170,13 @@ class SnapshotSession:
         self._changed()
 
     def to_peak(self) -> None:
-        """Go to the peak; where two files are compared, compare their peaks."""
+        """Go to the peak, and compare two files at their peaks."""
         self.compared_at_peak = True
         if self.summary is not None:
             self.go_to(find_peak(self.summary))
 
     def to_end(self) -> None:
-        """Go to the end; where two files are compared, compare their ends."""
+        """Go to the end, and compare two files at their ends."""
         self.compared_at_peak = False
         self.go_to(None)
 
@@ -193,7 +193,7 @@ class SnapshotSession:
         self._changed()
 
     def next_grouping(self) -> None:
-        """Group by the next thing; the timeline has groups of its own."""
+        """Select the next grouping; the timeline has groupings of its own."""
         if self.view == "timeline":
             self.stacking = STACKINGS[(STACKINGS.index(self.stacking) + 1) % len(STACKINGS)]
             self._changed()
@@ -202,11 +202,11 @@ class SnapshotSession:
         self._changed()
 
     def next_order(self) -> None:
-        """Order by the next column."""
+        """Select the next sort order."""
         self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
         self._changed()
 
     def search_for(self, typed: str) -> None:
-        """Show only what matches."""
+        """Show only matching sites."""
         self.search = typed
         self._changed()

@@ -26,7 +26,6 @@ from tui.snapshots.model.facts import (
 from tui.snapshots.model.results import (
     AGAINST_OOM,
     OF_CACHED,
-    Advice,
     FileInfo,
     Summary,
     Top,
@@ -271,7 +270,7 @@ def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
     ]
 
 
-def advice_lines(title: str, advice: Sequence[Advice], cells: int) -> list[Line]:
+def advice_lines(title: str, advice: Sequence[Remedy], cells: int) -> list[Line]:
     """Draw the advice, each piece with its figure."""
     if not advice:
         return []
