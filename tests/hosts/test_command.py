@@ -12,7 +12,7 @@ from tests.hosts.conftest import Boxes
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, busy_box, uuid
 from tui.devices.cli.hosts import free_devices, until_of
-from tui.hosts.monitor import HostLost
+from tui.hosts.events import HostLost
 from tui.kit.command_line.output import UsageError
 from tui.kit.command_line.values import duration_of
 
@@ -115,4 +115,4 @@ def test_times_and_sizes_are_read_as_they_are_typed() -> None:
 
 
 def test_a_host_that_is_not_reached_has_no_free_gpu() -> None:
-    assert list(free_devices((HostLost("a", "why", 1.0),), 1, 5.0)) == []
+    assert list(free_devices((HostLost("a", "why", 1.0),), 1)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import subprocess
 import sys
 import time
@@ -14,12 +15,25 @@ from tests.hosts.conftest import BARE_PYTHON, Boxes
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.waiting import assert_gone
+from tui.devices.monitor.messages import (
+    VERSION,
+    Cpu,
+    Driver,
+    Host,
+    HostMemory,
+    MonitorHello,
+    Pace,
+    Sample,
+    WatchHost,
+)
 from tui.hosts import monitor as monitor_module
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import FIRST_LINE, boot_command, preamble
-from tui.hosts.monitor import HostEvent, HostLost, HostSample
+from tui.hosts.events import HostEvent, HostLost, HostSample
+from tui.hosts.monitor import HostMonitor
 from tui.hosts.watching import first_samples, watch_hosts
+from workloads.protocol import wire
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
 
@@ -188,3 +202,38 @@ def test_a_child_ends_itself_when_its_keep_alive_is_missed(requests: int) -> Non
         assert child.wait() == 0
         assert output.count(b'"alive"') == requests
         assert time.monotonic() > began
+
+
+async def test_escapes_in_what_a_host_says_are_removed(boxes: Boxes) -> None:
+    hostile = "\x1b[2J\x1b]0;owned\x07"
+    cpu = Cpu(hostile, 8, 8, 1.0, None, {"frequency_mhz": hostile})
+    host = Host(hostile, cpu, HostMemory(2**30, 2**20, 2**29))
+    sample = Sample(1.0, 0.1, host, Driver(hostile, None, hostile), (), problems=(hostile,))
+    lines = wire.encode(MonitorHello(VERSION, 1)) + wire.encode(sample)
+    (boxes.folder / "lines").write_bytes(lines)
+    script = f"cat {shlex.quote(str(boxes.folder / 'lines'))}; sleep 600"
+    event = await _first(boxes.add("gpu1", script))
+    assert isinstance(event, HostSample)
+    texts = wire.encode(event.sample).decode()
+    assert "owned" in texts
+    assert "u001b" not in texts
+    assert "u0007" not in texts
+
+
+def test_a_host_is_asked_for_its_processes_and_its_pace_once_it_has_greeted() -> None:
+    sent: list[object] = []
+
+    class Told(HostMonitor):
+        def send(self, message: object) -> bool:
+            sent.append(message)
+            return True
+
+    monitor = Told(HostAddress("gpu1", ("true",)), lambda _event: None)
+    monitor.list_processes(True)
+    monitor.set_interval(2.0)
+    assert sent == []
+    monitor.apply_event(MonitorHello(VERSION, 1))
+    assert WatchHost(True) in sent
+    monitor.set_interval(5.0)
+    monitor.list_processes(False)
+    assert sent[-2:] == [Pace(5.0), WatchHost(False)]

@@ -17,7 +17,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import OLDEST
-from tui.hosts.monitor import HostLost, HostSample
+from tui.hosts.events import HostLost, HostSample
 from tui.hosts.watching import first_samples
 
 LATER_ARGUMENTS = {"slots", "kw_only", "strict", "match_args"}

@@ -17,7 +17,7 @@ import pytest
 
 from tests.waiting import until
 from tui.hosts.address import parse_hosts
-from tui.hosts.monitor import HostEvent, HostLost, HostSample
+from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.watching import first_samples
 
 _SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")

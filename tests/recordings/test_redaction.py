@@ -14,6 +14,8 @@ from tests.screens.watching import told, torch_process
 from tui.core.events import LogLine, RunnerStatus
 from tui.core.text.redact import HOST
 from tui.devices.monitor.messages import HostProcesses, ParentProcess
+from tui.devices.state.machine import DeviceSelected, PeaksReset
+from tui.hosts.events import HostLost, HostSample, HostsNamed
 from tui.recordings.lines import AnyEvent
 from tui.recordings.recorder import Redaction, extract_program_name
 from workloads.protocol import messages, wire
@@ -156,3 +158,18 @@ def test_what_is_no_uuid_stays(words: str) -> None:
 )
 def test_the_program_of_a_command_line(command: str, name: str) -> None:
     assert extract_program_name(command) == name
+
+
+def test_names_of_other_hosts_are_left_out() -> None:
+    found = redaction()
+    named = found(HostsNamed(("gpu1", "ada@gpu2"), here=True))
+    assert named.names == ("host1", "host2")
+    lost = found(HostLost("ada@gpu2", "ssh: connect to host gpu2.example port 22", 1.0))
+    assert lost.host == "host2"
+    assert "gpu2" not in str(lost)
+    there = found(HostSample("gpu1", sample(), 0.1))
+    assert there.host == "host1"
+    assert there.sample.host.name == HOST
+    assert found(DeviceSelected("gpu1:3")) == DeviceSelected("host1:3")
+    assert found(PeaksReset("ada@gpu2:cpu")) == PeaksReset("host2:cpu")
+    assert found(DeviceSelected("cpu")) == DeviceSelected("cpu")

@@ -19,6 +19,7 @@ from tui.app.start import WorkbenchOptions
 from tui.cli import program
 from tui.cli.completion import SHELLS
 from tui.cli.program import COMMANDS, parse, parser
+from tui.hosts.choice import HostChoice
 from tui.kit.command_line.output import UsageError, nearest
 from tui.kit.command_line.values import PythonChoice, python_at, python_of, resolve
 from tui.runs.cli.compare import parse_flag_setting
@@ -316,7 +317,8 @@ def test_only_the_command_asked_for_is_imported(argv: list[str], expected: set[s
 
 
 def test_what_stands_before_a_command_is_no_option_of_it() -> None:
-    shared = {"given", "files"}
+    # Hosts mean the same before a command and after it.
+    shared = {"given", "files", *(field.name for field in fields(HostChoice))}
     screen = {field.name for field in fields(WorkbenchOptions)} - shared
     for name in COMMANDS:
         options = import_module(COMMANDS[name].module).SUBCOMMAND.options
@@ -392,6 +394,11 @@ OF_THE_WORKBENCH = (
     ("--record", "x"),
     ("--redact",),
     ("--no-store",),
+    ("--host", "gpu1"),
+    ("--no-here",),
+    ("--slurm",),
+    ("--transport", "reach {host}"),
+    ("--host-python", "gpu1=python3"),
 )
 
 

@@ -69,7 +69,8 @@ class Drawing:
     def _look(self, state: WorkbenchState, clock: Callable[[], float]) -> None:
         """Redraw figures that have grown old, which happens only while nothing new arrives."""
         sample = state.machine.sample
-        if sample and clock() - sample.at > stale_after(sample):
+        aged = sample is not None and clock() - sample.at > stale_after(sample)
+        if aged or state.machine.hosts.has_aged(clock()):
             self.changed(GROWS_OLD)
 
 

@@ -6,6 +6,7 @@ from tui.core.events import RunnerStatus
 from tui.core.text import numbers as text
 from tui.devices.monitor.messages import Driver
 from tui.devices.state.machine import SIMULATED, MachineState
+from tui.devices.views.host_rows import hosts_words
 from tui.kit.commands.command import TABS, Tab
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, width
 from tui.runs.state.state import RunsState
@@ -30,6 +31,8 @@ def runner_words(runs: RunsState, cells: int = 10_000) -> Span:
         runs: the runner and its runs.
         cells: available width; pending work is dropped first, then the workload's device.
     """
+    if runs.machine.hosts and not runs.machine.hosts.here:
+        return Span("")  # --no-here: the user wants no runner
     runner: RunnerStatus = runs.runner
     if runner.status == "ready":
         found = format_current_run(runs)
@@ -48,7 +51,9 @@ def runner_words(runs: RunsState, cells: int = 10_000) -> Span:
 def facts(machine: MachineState) -> list[Line]:
     """Return the facts that figures depend on, the most important first."""
     found: list[Line] = []
-    if machine.sample:
+    if machine.hosts:
+        found.append(line(hosts_words(machine)))
+    elif machine.sample:
         found.append(line(machine.sample.host.name))
         driver = machine.sample.driver
         found.append(line(_driver(driver)))
@@ -119,14 +124,16 @@ def header_line(
 ) -> Line:
     """Return the runner's state, the tabs, and as many facts as there is room for.
 
-    While something runs, a narrow header shows that instead of the program's name. A note that
+    While something runs, a narrow header shows that instead of the program's name, and so it does
+    with the number of hosts. A note that
     the GPUs are simulated comes first.
     """
     machine = runs.machine
     tabs = tabs_shown(machine, tab, cells)
     room = max(0, cells - width(tabs))
     busy = bool(format_current_run(runs))
-    named = not (busy or machine.simulated) or cells >= NAMED_FROM
+    both = bool(machine.hosts) and machine.hosts.here
+    named = not (busy or machine.simulated or both) or cells >= NAMED_FROM
     left: Line = (Span(f" {PROGRAM}", TextStyle.STRONG),) if named else ()
     if machine.simulated:
         left = (*left, Span("  " if left else " "), Span(SIMULATED, TextStyle.NOTE))
@@ -136,9 +143,10 @@ def header_line(
     words = runner_words(runs, room - width(left) - len(gap) - 1)
     # The words change several times a second: the facts must not come and go with them.
     kept = max(words.width, GOING_ON) if busy else words.width
+    kept += 2 if kept else 0
     for fact in facts(machine):
         more = (Span("  " if left else " "), *fact)
-        if width(left) + width(more) + 2 + kept + 1 <= room:
+        if width(left) + width(more) + kept + 1 <= room:
             left += more
     runner: Line = (Span("  " if left else " "), words)
     runner = fit_line(runner, max(0, room - width(left) - 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tui.devices.host_options import add_hosts
 from tui.kit.command_line.options import Parser, add_no_store, add_settings
 from tui.snapshots import MEMORY_OPTION
 from tui.snapshots.options import parse_memory
@@ -10,6 +11,7 @@ from tui.snapshots.options import parse_memory
 def add_workbench(parser: Parser) -> None:
     """Add the options of the workbench: how it looks, what it may do, what it opens first."""
     add_settings(parser)
+    add_hosts(parser)
     parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")
     parser.add_argument(
         "--demo", metavar="GROUP", help="step through a group of workloads page by page"
@@ -36,7 +38,7 @@ def add_workbench(parser: Parser) -> None:
     parser.add_argument(
         "--redact",
         action="store_true",
-        help="with --record: leave out these names, GPU UUIDs, home directories and "
-        "program arguments",
+        help="with --record: leave out the names of hosts and users, GPU UUIDs, home "
+        "directories and program arguments",
     )
     add_no_store(parser, "storing")

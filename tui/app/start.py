@@ -15,6 +15,7 @@ from tui.core.child.launch import FOLDER, Launched, launch
 from tui.core.events import LogLine
 from tui.core.text import glyphs
 from tui.devices.monitor import serve_command
+from tui.hosts.choice import HostChoice
 from tui.kit import terminal
 from tui.kit.command_line.output import UsageError, say
 from tui.kit.command_line.values import python_of, resolve, with_theme
@@ -23,6 +24,7 @@ from tui.snapshots.options import read_oom_text
 
 if TYPE_CHECKING:
     from tui.core.settings import Settings, Value
+    from tui.hosts.address import HostPlan
     from tui.recordings.recorder import Recorder
     from tui.watch.runs.runs import StartedRun
 
@@ -35,7 +37,7 @@ WITHOUT_SCREEN = "devices, list, run, compare, snapshot or doctor"
 
 
 @dataclass(frozen=True, slots=True)
-class WorkbenchOptions:
+class WorkbenchOptions(HostChoice):
     """Options that are accepted before a command and also work without one."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
@@ -73,8 +75,9 @@ def open_workbench(options: WorkbenchOptions) -> int:
     text = _oom_text(options)
     chosen, problems = resolve(options.given)
     python = python_of(chosen)
+    plan = _find_hosts(options)
     # First, because it queries the driver while the screens are imported.
-    monitor = _monitor(chosen)
+    monitor = _monitor(chosen) if plan is None or plan.here else None
     prepare_screen(chosen)
     # Deferred: the monitor starts and Textual's variables are set before the screens (270 ms).
     from tui.app.preferences import Preferences
@@ -93,6 +96,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
         [each for each in (recorder, keeper, history) if each is not None],
         monitor,
         readonly=options.readonly,
+        hosts=plan,
     )
     if python.found:
         words = f"workloads run in {python.path}: {python.why}"
@@ -116,6 +120,20 @@ def open_workbench(options: WorkbenchOptions) -> int:
     if recorder is not None and recorder.problem:
         say(recorder.problem)
     return app.return_code or int(recorder is not None and bool(recorder.problem))
+
+
+def _find_hosts(options: WorkbenchOptions) -> HostPlan | None:
+    """Return the other hosts to show; ``None`` if the options name none.
+
+    Raises:
+        UsageError: the hosts cannot be reached as the options say.
+    """
+    if not options.names_hosts:
+        return None
+    # Imported here: a start without other hosts does not need it.
+    from tui.devices.host_options import find_hosts
+
+    return find_hosts(options)
 
 
 def _print_runs_left(*seen: StartedRun | None) -> None:

@@ -19,6 +19,7 @@ from textual.screen import Screen
 from tui.app.commands import REGISTRY
 from tui.app.header import header_line, tab_at
 from tui.core.events import Topic, Topics
+from tui.devices.views.host_rows import host_groups
 from tui.kit.command_screen import CommandScreen, front_of
 from tui.kit.commands.command import SWITCH, TABS, Command, Situation
 from tui.kit.lines import Line
@@ -114,7 +115,8 @@ class TabbedApp(textual_private.HookedApp):
             has_selection=False,
             pending=bool(runs.pending()),
             has_switches=False,
-            has_worker=machine.worker_pid is not None and machine.selected_device.torch is not None,
+            has_worker=machine.shown.worker_pid is not None
+            and machine.selected_device.torch is not None,
             on_process=False,
             readonly=self.readonly,
             replay=self.replay,
@@ -124,9 +126,13 @@ class TabbedApp(textual_private.HookedApp):
 
     def action_next_device(self) -> None:
         """Select the next device."""
-        keys = [view.key for view in self.machine.devices]
+        if self.machine.hosts:
+            groups = host_groups(self.machine)
+            keys = [key for group in groups for key in (*(gpu for gpu, _ in group.gpus), group.key)]
+        else:
+            keys = [view.key for view in self.machine.devices]
         if keys:
-            selected = self.machine.selected
+            selected = self.machine.selected_key
             place = keys.index(selected) if selected in keys else -1
             self.actions.select_device(keys[(place + 1) % len(keys)])
             self.draw_now()
@@ -137,7 +143,7 @@ class TabbedApp(textual_private.HookedApp):
 
     def action_reset_peaks(self) -> None:
         """Reset the selected device's peaks."""
-        self.actions.reset_peaks(self.machine.selected)
+        self.actions.reset_peaks(self.machine.selected_key)
 
     def action_cancel_all(self) -> None:
         """Cancel all running and waiting workloads."""

@@ -7,17 +7,26 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Union
 
 from tui.core.child.keep_alive import EVERY_S, MISSED_AFTER_S, Alive, KeepAlive
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.supervisor import ChildSupervisor
-from tui.devices.monitor.messages import MONITOR_EVENTS, VERSION, MonitorHello, Sample
+from tui.core.text.glyphs import clean
+from tui.core.text.redact import with_texts
+from tui.devices.monitor.messages import (
+    MONITOR_EVENTS,
+    VERSION,
+    MonitorHello,
+    Pace,
+    Sample,
+    WatchHost,
+)
 from tui.hosts.address import HostAddress, share_connection, socket_folder
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import boot_command, preamble
+from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.failures import explain_failure
 
 RECONNECT_S = (1.0, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -31,27 +40,6 @@ _BANNER_LINES = 20
 _CONFIGURATION_WITHIN_S = 5.0
 
 
-@dataclass(frozen=True)
-class HostSample:
-    """The devices of a host at one moment."""
-
-    host: str
-    sample: Sample
-    round_trip_s: float | None
-    """Of the newest keep-alive; ``None`` until one was answered."""
-
-
-@dataclass(frozen=True)
-class HostLost:
-    """A host that is not connected, for a reason that names what to do."""
-
-    host: str
-    reason: str
-    retry_s: float
-    """Seconds until the next attempt."""
-
-
-HostEvent = Union[HostSample, HostLost]
 _Event = Union[MonitorHello, Sample, Alive]
 
 
@@ -70,7 +58,7 @@ class HostMonitor(ChildSupervisor[_Event]):
     def __init__(
         self,
         host: HostAddress,
-        publish: Callable[[HostEvent], None],
+        publish: Callable[[HostEvent], object],
         interval: float = 1.0,
         python: str = "python3",
     ) -> None:
@@ -79,6 +67,7 @@ class HostMonitor(ChildSupervisor[_Event]):
         self._publish = publish
         self._interval = interval
         self._python = python
+        self._lists_processes = False
         self._banner: deque[str] = deque(maxlen=_BANNER_LINES)
         self._greeted = False
         self._newest_at = 0.0
@@ -96,6 +85,26 @@ class HostMonitor(ChildSupervisor[_Event]):
         """End the connection, and with it the child there."""
         if self.child is not None:
             await self.child.stop()
+
+    # ---- requests ----
+
+    def set_interval(self, seconds: float) -> None:
+        """Set the interval in seconds, also for further connections."""
+        self._interval = seconds
+        if self._greeted:
+            self.send(Pace(seconds))
+
+    def list_processes(self, wanted: bool) -> None:
+        """List all processes of the host with each sample, or only those of its GPUs."""
+        if wanted != self._lists_processes:
+            self._lists_processes = wanted
+            self._request_processes(always=True)
+
+    def _request_processes(self, *, always: bool = False) -> None:
+        if self._greeted and (always or self._lists_processes):
+            self.send(WatchHost(self._lists_processes))
+
+    # ---- the child ----
 
     def make_child(self) -> ChildProcess[_Event]:
         self._banner.clear()
@@ -119,6 +128,7 @@ class HostMonitor(ChildSupervisor[_Event]):
             self._greeted = event.version == VERSION
             if self._greeted:
                 self._send_keep_alive()
+                self._request_processes()
             else:
                 self._give_up(f"its monitor speaks version {event.version} and not {VERSION}")
         elif isinstance(event, Alive):
@@ -127,7 +137,9 @@ class HostMonitor(ChildSupervisor[_Event]):
                 self._round_trip_s = self._newest_at - sent_at
         elif self._greeted:
             self.is_useful = True
-            self._publish(HostSample(self.host.name, event, self._round_trip_s))
+            # A host may be anybody's: its texts must not control this terminal.
+            sample = with_texts(event, clean, keys=False)
+            self._publish(HostSample(self.host.name, sample, self._round_trip_s, time.time()))
 
     def report_malformed(self, message: MalformedMessage) -> None:
         if self._greeted:
@@ -146,7 +158,7 @@ class HostMonitor(ChildSupervisor[_Event]):
             why = explain_failure(self.host, reason, errors, tuple(self._banner))
         else:
             why = reason
-        self._publish(HostLost(self.host.name, why, seconds))
+        self._publish(HostLost(self.host.name, why, seconds, time.time()))
         await asyncio.sleep(seconds)
 
     async def _keep_alive(self) -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tui.hosts.address import HostAddress, HostError
-from tui.hosts.monitor import HostEvent, HostLost, HostMonitor, HostSample
+from tui.hosts.address import HostAddress
+from tui.hosts.events import HostEvent, HostLost, HostSample
+from tui.hosts.monitor import HostMonitor
 
-HERE = HostAddress("here", (), login="")
-"""This machine, by the same way as any host but without a program in between."""
 ANSWER_WITHIN_S = 25.0
 """Seconds for the first answer of every host."""
-_SCONTROL_WITHIN_S = 10.0
 
 
 async def watch_hosts(
@@ -92,36 +88,6 @@ async def first_samples(
     await watch_hosts(hosts, apply, pythons=pythons, within_s=within_s)
     silent = f"no answer within {within_s:g} s"
     return tuple(newest.get(host.name, HostLost(host.name, silent, 0.0)) for host in hosts)
-
-
-def slurm_hosts(variables: Mapping[str, str] = os.environ) -> tuple[HostAddress, ...]:
-    """Return the hosts of the Slurm allocation that this process runs in, reached with ``srun``.
-
-    Args:
-        variables: environment variables.
-
-    Raises:
-        HostError: there is no allocation, or Slurm does not name its hosts.
-    """
-    job, nodes = variables.get("SLURM_JOB_ID"), variables.get("SLURM_JOB_NODELIST")
-    if not job or not nodes:
-        raise HostError("--slurm: no allocation here (SLURM_JOB_ID is not set): use salloc first")
-    try:
-        answer = subprocess.run(
-            ("scontrol", "show", "hostnames", nodes),
-            capture_output=True,
-            text=True,
-            timeout=_SCONTROL_WITHIN_S,
-            check=True,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise HostError(f"--slurm: scontrol does not name the hosts: {error}") from error
-    step = ("srun", "--jobid", job, "-N1", "-n1", "--overlap")
-    return tuple(
-        HostAddress(name, (*step, "-w", name), login=" ".join((*step, "-w", name, "true")))
-        for name in answer.stdout.split()
-    )
 
 
 def _default_python(host: HostAddress) -> str:

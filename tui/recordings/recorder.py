@@ -20,6 +20,8 @@ from tui.core.events import LogLine, RequestSent
 from tui.core.text.redact import HOST, NAME, Redactor, with_texts
 from tui.devices.allocators.messages import TorchProcesses
 from tui.devices.monitor.messages import GpuProcess, HostProcesses, ParentProcess, Sample
+from tui.devices.state.machine import DeviceSelected, PeaksReset
+from tui.hosts.events import AnyHostEvent, HostLost, HostSample, HostsNamed
 from tui.recordings import lines
 from tui.recordings.lines import GZIP, AnyEvent
 from tui.runs.session.session import Session
@@ -35,6 +37,7 @@ _UUID = re.compile(
     re.IGNORECASE,
 )
 _WHOLE_UUID = 36
+NO_REASON = "not connected; the reason was left out of the recording"
 
 
 class Redaction:
@@ -53,6 +56,8 @@ class Redaction:
         self._names = {(home or Path.home()).name}
         self._redact = self._redactor()
         self._stand_ins: dict[str, str] = {}
+        self._hosts: dict[str, str] = {}
+        """Stand-ins for the names of other hosts."""
 
     def __call__(self, event: E) -> E:
         """Return the redacted event."""
@@ -84,6 +89,8 @@ class Redaction:
         return (found["kind"] or "") + known[number]
 
     def _without_names(self, event: E) -> E:
+        if isinstance(event, (HostsNamed, HostSample, HostLost, DeviceSelected, PeaksReset)):
+            return cast(E, self._without_hosts(event))
         if isinstance(event, Sample):
             return cast(E, self._sample(event))
         if isinstance(event, TorchProcesses):
@@ -96,6 +103,26 @@ class Redaction:
                 E, replace(event, environment=replace(event.environment, executable=python))
             )
         return self._redact.all_of(event)
+
+    def _without_hosts(
+        self, event: AnyHostEvent | DeviceSelected | PeaksReset
+    ) -> AnyHostEvent | DeviceSelected | PeaksReset:
+        """Return an event with stand-ins for the names of other hosts."""
+        if isinstance(event, HostsNamed):
+            return replace(event, names=tuple(map(self._host, event.names)))
+        if isinstance(event, HostSample):
+            return replace(event, host=self._host(event.host), sample=self._sample(event.sample))
+        if isinstance(event, HostLost):
+            # ssh's own words have names and addresses.
+            return replace(event, host=self._host(event.host), reason=NO_REASON)
+        name, colon, device = event.key.rpartition(":")
+        if colon and name in self._hosts:
+            return replace(event, key=f"{self._host(name)}:{device}")
+        return self._redact.all_of(event)
+
+    def _host(self, name: str) -> str:
+        """Return the stand-in for the name of another host."""
+        return self._hosts.setdefault(name, f"{HOST}{len(self._hosts) + 1}")
 
     def _sample(self, sample: Sample) -> Sample:
         rows = [row for device in sample.devices for row in device.processes or ()]

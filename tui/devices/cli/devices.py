@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.cli.hosts import HostsOptions, host_python_of, print_hosts, until_of
+from tui.devices.cli.hosts import HostsOptions, print_hosts, until_of
 from tui.devices.cli.sample import format_figures, format_host, read_sample, sample_json
+from tui.devices.host_options import add_hosts
 from tui.devices.monitor.messages import Sample
 from tui.devices.state.devices import CPU, NOT_ASKED, DeviceView, pair
 from tui.kit.command_line.options import Parser, Subcommand, add_common
@@ -111,26 +112,7 @@ def _gpu_line(view: DeviceView) -> str:
 
 def _add_options(parser: Parser) -> None:
     add_common(parser)
-    parser.add_argument(
-        "--host",
-        metavar="A,B",
-        help="show these hosts too: names for ssh, docker:CONTAINER or kubectl:POD",
-    )
-    parser.add_argument("--no-here", action="store_true", help="leave out this machine")
-    parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
-    parser.add_argument(
-        "--transport",
-        metavar="CMD",
-        help="reach the hosts with this command instead of ssh; {host} stands for the name",
-    )
-    parser.add_argument(
-        "--host-python",
-        dest="host_pythons",
-        type=host_python_of,
-        action="append",
-        metavar="HOST=PATH",
-        help="use this Python on a host (default: python3); repeat for more hosts",
-    )
+    add_hosts(parser)
     parser.add_argument(
         "--jsonl", action="store_true", help="print one JSON object per sample, until stopped"
     )

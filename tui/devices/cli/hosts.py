@@ -5,73 +5,37 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.sample import format_figures, format_host, sample_json
+from tui.devices.host_options import find_hosts
 from tui.devices.monitor.messages import Device, Sample
-from tui.hosts.address import HostAddress, HostError, parse_hosts
-from tui.hosts.monitor import HostEvent, HostLost, HostSample
-from tui.hosts.watching import HERE, first_samples, slurm_hosts, watch_hosts
+from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free, whole_devices
+from tui.hosts.address import HERE, HostAddress
+from tui.hosts.choice import HostChoice
+from tui.hosts.events import HostEvent, HostLost, HostSample
+from tui.hosts.watching import first_samples, watch_hosts
 from tui.kit.command_line.output import Failure, Rows, UsageError, print_json, print_text
 from tui.kit.command_line.values import size_of
 
-FREE_BYTES = 20 * 2**30
-"""Free memory from which a GPU counts as free, unless ``--until`` names another."""
-FREE_BELOW_PERCENT = 5.0
-"""Utilization below which a GPU counts as free."""
-
 
 @dataclass(frozen=True, slots=True)
-class HostsOptions:
+class HostsOptions(HostChoice):
     """The hosts, the duration and the output format."""
 
-    host: str | None = None
-    no_here: bool = False
-    slurm: bool = False
-    transport: str | None = None
     json: bool = False
     jsonl: bool = False
     seconds: float | None = None
     until: int | None = None
     """Bytes that must be free on an idle GPU."""
-    host_pythons: Sequence[tuple[str, str]] = field(default=())
 
     @property
     def lasts(self) -> bool:
         """The options request more than one sample of each host."""
         return self.jsonl or self.seconds is not None or self.until is not None
-
-    @property
-    def names_hosts(self) -> bool:
-        """The options name hosts other than this one."""
-        return self.host is not None or self.slurm or self.no_here
-
-
-def find_hosts(options: HostsOptions) -> tuple[HostAddress, ...]:
-    """Return the hosts of the options, this one first.
-
-    Raises:
-        UsageError: a name is invalid, there is no allocation, or no host is left.
-    """
-    here = () if options.no_here else (HERE,)
-    try:
-        named = parse_hosts(options.host, options.transport) if options.host else ()
-        hosts = (*here, *(slurm_hosts() if options.slurm else ()), *named)
-    except HostError as error:
-        raise UsageError(f"{error}") from error
-    names = [host.name for host in hosts]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"--host {name}: the name is given twice")
-    if not hosts:
-        raise UsageError("--no-here: name other hosts with --host or --slurm")
-    for name, _ in options.host_pythons:
-        if name not in names:
-            raise UsageError(f"--host-python {name}: no such host is given")
-    return hosts
 
 
 async def print_hosts(options: HostsOptions) -> int:
@@ -84,8 +48,9 @@ async def print_hosts(options: HostsOptions) -> int:
         Failure: ``--until`` was not met in time.
         UsageError: the options name no hosts.
     """
-    hosts = find_hosts(options)
-    pythons = dict(options.host_pythons)
+    plan = find_hosts(options)
+    hosts = (*((HERE,) if plan.here else ()), *plan.hosts)
+    pythons = plan.pythons
     if options.lasts:
         return await _follow(hosts, pythons, options)
     events = await first_samples(hosts, pythons)
@@ -107,7 +72,7 @@ async def _follow(
         newest[event.host] = event
         if options.jsonl:
             rows.add(json.dumps(event_json(event), allow_nan=False))
-        met = wanted is not None and any(free_devices((event,), wanted, FREE_BELOW_PERCENT))
+        met = wanted is not None and any(free_devices((event,), wanted))
         return met or rows.reader_gone
 
     met = await watch_hosts(hosts, apply, pythons=pythons, within_s=options.seconds)
@@ -133,9 +98,7 @@ def event_json(event: HostEvent) -> dict[str, Any]:
     return {"host": event.host, "round_trip_s": event.round_trip_s, "sample": sample}
 
 
-def free_devices(
-    events: Sequence[HostEvent], least_bytes: int, below_percent: float
-) -> Iterator[tuple[str, Device]]:
+def free_devices(events: Sequence[HostEvent], least_bytes: int) -> Iterator[tuple[str, Device]]:
     """Yield the idle GPUs with enough free memory, with the names of their hosts.
 
     A MIG instance counts as a GPU, but its parent GPU does not. A GPU with unknown memory or
@@ -144,23 +107,13 @@ def free_devices(
     Args:
         events: the newest event of each host.
         least_bytes: the least free bytes.
-        below_percent: the utilization below which a GPU is idle.
     """
     for event in events:
         if isinstance(event, HostLost):
             continue
         for device in whole_devices(event.sample):
-            free, busy = device.memory.free, device.utilization.gpu
-            if free is None or busy is None or device.lost is not None:
-                continue
-            if free >= least_bytes and busy < below_percent:
+            if is_free(device, least_bytes):
                 yield event.host, device
-
-
-def whole_devices(sample: Sample) -> tuple[Device, ...]:
-    """Return the devices that a program can use, with MIG instances instead of their GPU."""
-    split = {device.parent for device in sample.devices if device.parent is not None}
-    return tuple(device for device in sample.devices if device.id not in split)
 
 
 def hosts_text(events: Sequence[HostEvent], least_bytes: int = FREE_BYTES) -> str:
@@ -171,7 +124,7 @@ def hosts_text(events: Sequence[HostEvent], least_bytes: int = FREE_BYTES) -> st
         if isinstance(event, HostSample)
         for device in whole_devices(event.sample)
     ]
-    free = sum(1 for _ in free_devices(events, least_bytes, FREE_BELOW_PERCENT))
+    free = sum(1 for _ in free_devices(events, least_bytes))
     criteria = f"{fmt.size(least_bytes)} or more, under {FREE_BELOW_PERCENT:g} % busy"
     found = f"{free} of {fmt.count(len(devices), 'GPU')} free ({criteria})"
     lines = [found if devices else "no GPU found"]
@@ -227,15 +180,3 @@ def until_of(text: str) -> int:
     if found is None:
         raise UsageError(f"--until {text}: give what is to be free, such as 'free 20G'")
     return size_of(found[1], "--until free")
-
-
-def host_python_of(text: str) -> tuple[str, str]:
-    """Return the host and the Python of ``--host-python HOST=PATH``.
-
-    Raises:
-        UsageError: the text does not have that form.
-    """
-    name, equals, python = text.partition("=")
-    if not (name and equals and python) or python.startswith("-"):
-        raise UsageError(f"--host-python {text}: give a host and a Python, such as gpu1=python3.11")
-    return name, python

@@ -84,11 +84,11 @@ class MemoryView(AccountPane):
         """Return the histories in this many rows."""
         machine = self.machine
         points = machine.history.points(machine.selected)
-        return whole_lines(self.view, points, machine.sample, self.clock(), cells, rows)
+        return whole_lines(self.view, points, machine.sample, self.now, cells, rows)
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return every term with its source or its reason, then the facts of the device."""
-        facts = device_detail(self.view, self.machine.sample, self.clock())
+        facts = device_detail(self.view, self.machine.sample, self.now)
         return account_lines(self.gauge, self.view, facts, self.machine.worker_pid, cells)
 
     def state_changed(self) -> None:
@@ -120,7 +120,7 @@ class MemoryTab(CommandScreen):
 
     def looks_at_torch(self) -> bool:
         """Return whether the account splits other processes' memory."""
-        return self.machine.has_other_processes()
+        return self.machine.shown is self.machine and self.machine.has_other_processes()
 
     def compose(self) -> ComposeResult:
         yield self.header()
@@ -156,7 +156,7 @@ class ProcessMemoryView(MemoryView):
 
     def read_account(self) -> tuple[DeviceView, Gauge]:
         """Return the device of the process, as far as it is known, and the account."""
-        return account_in(self.machine, self.allocator, self.clock())
+        return account_in(self.machine, self.allocator, self.now)
 
     def title(self, cells: int) -> str:
         """Return the title: the process, and the free memory of the device."""
@@ -169,10 +169,10 @@ class ProcessMemoryView(MemoryView):
     def history_lines(self, cells: int, rows: int) -> list[Line]:
         """Return the history of the process's memory in this many rows."""
         points = self.allocator.recent
-        return process_history(points, self.gauge, self.machine.sample, self.clock(), cells, rows)
+        return process_history(points, self.gauge, self.machine.sample, self.now, cells, rows)
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return the findings, then every term, then the facts of the process."""
         return process_lines(
-            self.allocator, self.gauge, self.view, self.machine.worker_pid, self.clock(), cells
+            self.allocator, self.gauge, self.view, self.machine.worker_pid, self.now, cells
         )

@@ -18,11 +18,25 @@ from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import DeviceColumns, columns, find_order, heading
 from tui.devices.views.devices import device_row, devices_title, notice_lines
 from tui.devices.views.history import block_lines, block_rows
+from tui.devices.views.host_rows import (
+    MORE,
+    HostRow,
+    find_differing_drivers,
+    heading_row,
+    host_groups,
+    host_rows,
+    host_views,
+    hosts_title,
+    more_row,
+)
 from tui.devices.views.memory import bar_line, body, title
 from tui.kit.command_screen import Program
 from tui.kit.lines import Line
 from tui.kit.lists import KeyedList
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
+
+ALL_ROWS = 10**6
+"""Room for every row."""
 
 
 class DeviceProgram(Program, Protocol):
@@ -57,6 +71,12 @@ class DeviceList(KeyedList):
         self._seen: int | None = None
         self.order: Order = "index"
         self._shown: tuple[str, ...] = ()
+        self._host_rows: tuple[HostRow, ...] = ()
+        """The rows in place of ``_shown`` while the session has other hosts."""
+        self._on_more = ""
+        """Key of the row for more devices that the cursor is on; empty on any other row."""
+        self._folds: dict[str, bool] = {}
+        """The hosts, by name, that the user has folded or unfolded."""
 
     def sort_by(self, order: Order) -> None:
         """Change the sort order, with effect at once."""
@@ -65,19 +85,45 @@ class DeviceList(KeyedList):
 
     def held(self) -> str:
         """Return the selected device, which another pane can also change."""
-        return self._machine.selected
+        return self._on_more or self._machine.selected_key
 
     def hold(self, key: str) -> None:
         """Request another selected device from the session."""
-        if key != self._machine.selected:
+        self._on_more = key if key.endswith(MORE) else ""
+        if key != self._machine.selected_key and not self._on_more:
             self._actions.select_device(key)
 
-    def otherwise(self) -> None:
-        """Select no other device when the selected one disappears."""
+    def otherwise(self) -> int | None:
+        """Return the heading of a selected device without a row; select no other device."""
+        held = self.held()
+        for place, row in enumerate(self._host_rows):
+            if row.kind == "heading" and any(key == held for key, _ in row.group.gpus):
+                return place
+        return None
+
+    def choose(self) -> None:
+        """Fold or unfold the host under the cursor, or show the rest of its devices."""
+        at = self.cursor
+        row = self._host_rows[at] if at is not None and self._host_rows else None
+        if row is None or row.kind == "device":
+            super().choose()
+            return
+        self._folds[row.group.name] = row.kind == "heading" and not row.folded
+        self._on_more = ""
+        self.rebuild()
+
+    def count_rows(self) -> int:
+        """Count the rows of all devices and hosts that the user has not folded."""
+        machine = self._machine
+        if not machine.hosts:
+            return len(machine.devices)
+        return len(host_rows(host_groups(machine), self._folds, ALL_ROWS, self.held()))
 
     def row_keys(self) -> Sequence[str]:
         """Return the devices in order; close figures do not change the displayed order."""
         machine = self._machine
+        if machine.hosts:
+            return self._host_keys()
         figures: dict[str, float | None] = {}
         if self.order != "index" and machine.sample:
             since = machine.sample.at - MEAN_S
@@ -90,9 +136,36 @@ class DeviceList(KeyedList):
         self._shown = sort_devices(machine.devices, figures, self._shown, self.order)
         return self._shown
 
+    def _host_keys(self) -> Sequence[str]:
+        groups = host_groups(self._machine)
+        room = self.size.height or ALL_ROWS
+        self._host_rows = host_rows(groups, self._folds, room, self._machine.selected_key)
+        return [row.key for row in self._host_rows]
+
+    def _host_lines(self, cells: int) -> Sequence[Line]:
+        now, chosen = self._clock(), self._machine.selected_key
+        groups = host_groups(self._machine)
+        plan = columns(host_views(groups), cells, hosts=True)
+        differing = find_differing_drivers(groups)
+        lines = []
+        for row in self._host_rows:
+            its = row.group.machine
+            if row.kind == "heading":
+                lines.append(heading_row(row, now, cells, differing))
+            elif row.view is None:
+                lines.append(more_row(row, cells))
+            else:
+                selected = row.key == chosen
+                lines.append(
+                    device_row(row.view, its.sample, its.now(now), plan, selected=selected)
+                )
+        return lines
+
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return a line for each device."""
         machine, now = self._machine, self._clock()
+        if machine.hosts:
+            return self._host_lines(cells)
         plan = columns(machine.devices, cells)
         views = {view.key: view for view in machine.devices}
         return [
@@ -135,7 +208,10 @@ class DevicesHeading(LineBar):
         self._sort = sort
 
     def _plan(self) -> DeviceColumns:
-        return columns(self._machine.devices, self._devices.cells or self.size.width)
+        machine, cells = self._machine, self._devices.cells or self.size.width
+        if machine.hosts:
+            return columns(host_views(host_groups(machine)), cells, hosts=True)
+        return columns(machine.devices, cells)
 
     def on_click(self, event: events.Click) -> None:
         """Sort by the column under the mouse."""
@@ -161,7 +237,10 @@ class DevicesPane(AgingPane):
         "highest reading of its seconds, a gap has no reading. 'throttled' gives NVML's reason "
         "for lower clocks; without room for it, it replaces the memory bar. 'lost': the device "
         "no longer answers. '12 s old': the figures are old. n/a: unknown; the memory screen "
-        "(2) gives the reason."
+        "(2) gives the reason. With --host, a heading stands above the GPUs of each host and shows "
+        "its driver (\u2260: not that of most hosts), its round-trip time, its CPU and its memory; "
+        "enter folds it. Where there is no room for all, GPUs of the same model, with about the "
+        "same memory in use and all free or all not free, are folded into one row."
     )
 
     def __init__(
@@ -202,11 +281,14 @@ class DevicesPane(AgingPane):
             history: rows of each figure of the history; 0 for no history.
             notice: the available rows for a notice on the monitor.
         """
-        devices = len(self.machine.devices)
+        devices = self.list.count_rows()
         return 2 + self.count_notice_rows(notice) + devices + block_rows(self._view, history)
 
     def sort_by(self, order: Order) -> None:
-        """Sort the rows."""
+        """Sort the rows; those of several hosts stay in the order of the hosts."""
+        if self.machine.hosts:
+            self.notify("the devices of several hosts stay in the order of the hosts")
+            return
         self.list.sort_by(order)
         self.state_changed()
 
@@ -231,7 +313,7 @@ class DevicesPane(AgingPane):
 
     @property
     def _view(self) -> DeviceView:
-        return self.machine.selected_device
+        return self.machine.shown.selected_device
 
     def _share_rows(self, notice: int) -> None:
         """Distribute the rows: devices first, then the headings, then the history.
@@ -239,7 +321,7 @@ class DevicesPane(AgingPane):
         Args:
             notice: rows of the notice on the monitor.
         """
-        devices = len(self.machine.devices)
+        devices = self.list.count_rows()
         free = self.size.height - notice - devices if devices else 0
         self.heading.display = free > 0
         fitting = (rows for rows in (3, 2, 1) if block_rows(self._view, rows) < free)
@@ -249,8 +331,9 @@ class DevicesPane(AgingPane):
             self.history.styles.height = block_rows(self._view, rows)
 
     def _history(self, cells: int, rows: int) -> list[Line]:
-        points = self.machine.history.points(self.machine.selected)
-        return block_lines(self._view, points, self.machine.sample, self.clock(), cells, rows)
+        machine = self.machine.shown
+        points, now = machine.history.points(machine.selected), machine.now(self.clock())
+        return block_lines(self._view, points, machine.sample, now, cells, rows)
 
     def count_notice_rows(self, most: int) -> int:
         """Count the rows of the notice on the monitor.
@@ -262,16 +345,21 @@ class DevicesPane(AgingPane):
 
     def _notice(self, cells: int) -> list[Line]:
         # Devices and headings have priority: without a GPU there are empty rows below them.
-        room = self.size.height - len(self.machine.devices) - 1
+        room = self.size.height - self.list.count_rows() - 1
         return self._draw_notice(cells, max(1, room))
 
     def _draw_notice(self, cells: int, rows: int) -> list[Line]:
+        if self.machine.hosts:
+            return []  # the rows of the hosts have it
         return notice_lines(self.machine.sample, self.machine.monitor, self.clock(), cells, rows)
 
     def _retitle(self) -> None:
         folded = self.has_class("-folded")
         width = self.size.width - ROOM
         order = self.list.order
+        if self.machine.hosts:
+            self.retitle(hosts_title(self.machine, self.clock(), width))
+            return
         self.retitle(devices_title(self.machine, self.clock(), width, folded=folded, order=order))
 
 
@@ -292,15 +380,25 @@ class AccountPane(AgingPane):
         id: str | None,  # noqa: A002 (Textual's name)
     ) -> None:
         super().__init__(clock, id=id)
-        self.machine = machine
+        self.program_machine = machine
         self.view, self.gauge = self.read_account()
         self.bar = LineBar(lambda cells: bar_line(self.gauge, cells))
         self.body = LinesView(self.account_lines)
 
+    @property
+    def machine(self) -> MachineState:
+        """The machine of the selected device: this one, or another host."""
+        return self.program_machine.shown
+
+    @property
+    def now(self) -> float:
+        """Unix time of that machine's clock."""
+        return self.machine.now(self.clock())
+
     def read_account(self) -> tuple[DeviceView, Gauge]:
         """Return the device and the account of its memory."""
         view = self.machine.selected_device
-        return view, account(self.machine, view, self.clock())
+        return view, account(self.machine, view, self.now)
 
     def title(self, cells: int) -> str:
         """Return the title in the border."""

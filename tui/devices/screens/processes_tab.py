@@ -140,17 +140,21 @@ class ProcessesPane(AgingPane):
         self, machine: MachineState, actions: DeviceActions, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(clock, id="processes")
-        self.machine = machine
+        self._machine = machine
         self._actions = actions
         self.order: Order = "memory"
         self.pattern = ""
         self._open = False
-        self._watched = False
+        self._watched = (False, "")
+        """Whether the processes of a host's memory are requested, and of which host."""
         self._rows: tuple[ProcessRow, ...] = ()
         self._account = self._read_rows()
         self._title = ProcessesHeading(self)
         self.table = ProcessList(
-            lambda: self._rows, lambda: self.of_host, lambda: self.torch, clock
+            lambda: self._rows,
+            lambda: self.of_host,
+            lambda: self.torch,
+            lambda: self.machine.now(clock()),
         )
         self.filter_line = RowFilter(
             self, self.table, self._title, "words of a GPU, user or command", id="process-filter"
@@ -166,6 +170,11 @@ class ProcessesPane(AgingPane):
         yield self.table
         yield self._rest
         yield self._whole
+
+    @property
+    def machine(self) -> MachineState:
+        """The machine of the selected device: this one, or another host."""
+        return self._machine.shown
 
     @property
     def of_host(self) -> bool:
@@ -233,6 +242,7 @@ class ProcessesPane(AgingPane):
     def _format_title(self) -> str:
         """Return the title."""
         what = "Processes cpu" if self.of_host else "Processes"
+        what += f" on {self.machine.host}" if self.machine.host else ""
         filtered = f"   filter: {self.pattern} ({len(self._rows)})" if self.pattern else ""
         return f"{what}, by {self.order}{filtered}"
 
@@ -241,10 +251,10 @@ class ProcessesPane(AgingPane):
 
     def _update_host_watch(self) -> None:
         """Request the host's processes only while the tab shows them."""
-        wanted = self._open and self.of_host
+        wanted = (self._open and self.of_host, self.machine.host)
         if wanted != self._watched:
             self._watched = wanted
-            self._actions.watch_host(wanted)
+            self._actions.watch_host(wanted[0])
 
     def _read_rows(self) -> Holders:
         machine = self.machine
@@ -257,9 +267,9 @@ class ProcessesPane(AgingPane):
             order=self.order,
             before=[row.key for row in self._rows],
             allocators=machine.allocators,
-            now=self.clock(),
+            now=self.machine.now(self.clock()),
         )
-        found = holders(machine.selected_device, machine.sample, self.clock())
+        found = holders(machine.selected_device, machine.sample, self.machine.now(self.clock()))
         if machine.allocators is None or self.of_host:
             return found
         return replace(found, notes=(*found.notes, *unread_notes(machine.allocators)))
@@ -290,7 +300,8 @@ class ProcessesTab(CommandScreen):
 
     def looks_at_torch(self) -> bool:
         """Return whether the rows show allocator figures, as those of GPU processes do."""
-        return self.memory is not None or not self.pane.of_host
+        here = self.machine.shown is self.machine
+        return here and (self.memory is not None or not self.pane.of_host)
 
     @on(ProcessList.Chosen)
     def _chosen(self) -> None:
@@ -331,6 +342,8 @@ class ProcessesTab(CommandScreen):
     def _process(self) -> GpuProcess | None:
         """Return the process under the cursor if it can receive a signal, else ``None``."""
         row = self.pane.selected
+        if self.pane.machine.host:
+            return None  # a signal never goes to another host
         return row if row is not None and refusal(row) is None else None
 
     def resumed(self, event: events.ScreenResume) -> None:

@@ -21,6 +21,9 @@ from tui.devices.session.watch_supervisor import (
     WatchSupervisor,
 )
 from tui.devices.state.machine import DeviceSelected, MachineState
+from tui.hosts.address import HostPlan
+from tui.hosts.events import HostsNamed
+from tui.hosts.monitor import HostMonitor
 from workloads.protocol import messages
 
 FIRST_SAMPLE_S = 2.0
@@ -37,6 +40,7 @@ class DeviceSession:
         machine: the state that they change.
         interval: seconds between two samples of the monitor; ``None`` for no monitor.
         launched: a running monitor with that interval.
+        hosts: the other hosts to connect to; ``None`` for none.
     """
 
     def __init__(
@@ -45,11 +49,14 @@ class DeviceSession:
         machine: MachineState,
         interval: float | None = 1.0,
         launched: Launched | None = None,
+        hosts: HostPlan | None = None,
     ) -> None:
         self._bus = bus
         self._machine = machine
         self._interval = interval
         self._launched = launched
+        self._hosts = hosts
+        self._host_monitors: tuple[HostMonitor, ...] = ()
         self._tasks = Tasks()
         self._monitor: MonitorSupervisor | None = None
         self._watch: WatchSupervisor | None = None
@@ -80,12 +87,26 @@ class DeviceSession:
 
     def watch(self) -> None:
         """Start the monitor, whose samples change the state of the machine."""
-        if self._interval is None or self._monitor is not None:
+        if self._interval is None or self._monitor is not None or self._host_monitors:
             return
+        if self._hosts is not None:
+            self._connect(self._hosts, self._interval)
+            if not self._hosts.here:
+                return
         self._monitor = MonitorSupervisor(
             self._machine, self._bus.publish, self._interval, self._launched
         )
         self.spawn(self._monitor.supervise())
+
+    def _connect(self, plan: HostPlan, interval: float) -> None:
+        names = tuple(host.name for host in plan.hosts)
+        self._bus.publish(HostsNamed(names, plan.here))
+        self._host_monitors = tuple(
+            HostMonitor(host, self._bus.publish, interval, plan.pythons.get(host.name, "python3"))
+            for host in plan.hosts
+        )
+        for monitor in self._host_monitors:
+            self.spawn(monitor.watch())
 
     async def looked(self, patience: float = FIRST_SAMPLE_S) -> None:
         """Wait for the first sample, or until none is to be expected soon.
@@ -114,7 +135,7 @@ class DeviceSession:
         return [one.child for one in supervisors if one and one.child]
 
     def _supervisors(self) -> tuple[ChildSupervisor[Any] | None, ...]:
-        return self._monitor, self._watch
+        return self._monitor, self._watch, *self._host_monitors
 
     # ---- events ----
 
@@ -165,10 +186,15 @@ class DeviceSession:
         self._interval = seconds
         if self._monitor is not None:
             self._monitor.set_interval(seconds)
+        for monitor in self._host_monitors:
+            monitor.set_interval(seconds)
 
     def watch_host(self, wanted: bool) -> None:
+        shown = self._machine.shown.host
         if self._monitor is not None:
-            self._monitor.watch_host(wanted)
+            self._monitor.watch_host(wanted and not shown)
+        for monitor in self._host_monitors:
+            monitor.list_processes(wanted and monitor.host.name == shown)
 
     def watch_torch(self, wanted: bool) -> None:
         self._reads_torch = wanted

@@ -36,6 +36,8 @@ class DeviceView:
     """The reason that one of the two names is missing."""
     before_loss: Device | None = None
     """A lost device's last reading; ``None`` without one."""
+    host_label: str = ""
+    """Its name with that of its host, such as ``gpu1:0``; empty for this machine."""
 
     @property
     def torch(self) -> str | None:
@@ -43,7 +45,9 @@ class DeviceView:
 
     @property
     def label(self) -> str:
-        """The device's name on the screen."""
+        """The device's name on the screen, such as ``cuda:0``, or ``gpu1:0`` on another host."""
+        if self.host_label:
+            return self.host_label
         if self.key == CPU:
             return CPU
         return self.torch or (f"nvml:{self.nvml.nvml_index}" if self.nvml else self.key)
@@ -106,6 +110,27 @@ def pair(
     cpu = next((device for device in torch_devices if device.id == CPU), None)
     views.append(DeviceView(CPU, None, cpu))
     return tuple(views)
+
+
+def label_for_host(views: tuple[DeviceView, ...], host: str) -> tuple[DeviceView, ...]:
+    """Return another host's devices with its name: ``gpu1:0``, or ``gpu1:0.2`` for a MIG instance.
+
+    Args:
+        views: of :func:`pair`.
+        host: the name.
+    """
+    instances: dict[int, int] = {}
+    found = []
+    for view in views:
+        device, number = view.nvml, CPU
+        if device is not None:
+            number = f"{device.nvml_index}"
+            if device.parent is not None:
+                place = instances.get(device.nvml_index, 0)
+                instances[device.nvml_index] = place + 1
+                number += f".{place}"
+        found.append(replace(view, host_label=f"{host}:{number}"))
+    return tuple(found)
 
 
 def _explain_no_torch(torch_devices: tuple[TorchDevice, ...], no_cuda: str) -> str:

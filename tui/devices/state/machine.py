@@ -14,10 +14,12 @@ from tui.devices.state.devices import (
     NOT_ASKED,
     ConsistentReadings,
     DeviceView,
+    label_for_host,
     pair,
     reconcile_driver,
 )
 from tui.devices.state.history import History
+from tui.devices.state.hosts import HostsState
 from tui.devices.state.watched_processes import WatchedProcesses
 from workloads.protocol import messages
 from workloads.protocol.results import Environment
@@ -52,6 +54,7 @@ class MachineState:
         bus: whose events change it.
         simulated: the GPUs are simulated, as a recording states.
         processes: creates the state of the watched processes.
+        host: name of another host, of which this is the state; empty for this machine.
     """
 
     def __init__(
@@ -60,15 +63,22 @@ class MachineState:
         *,
         simulated: bool = False,
         processes: Callable[[], WatchedProcesses] = WatchedProcesses,
+        host: str = "",
     ) -> None:
         self._make_processes = processes
         self.simulated = simulated
+        self.host = host
+        self.hosts = HostsState(bus, lambda name, its: MachineState(its, host=name))
+        """The other hosts that the session shows."""
         for kind, handler in self._handlers().items():
             bus.subscribe(kind, handler)
         self.forget()
 
     def forget(self) -> None:
         """Reset all facts in place, since the front ends share this object."""
+        self.hosts.forget()
+        self.clock_ahead_s: float | None = None
+        """Seconds by which the machine's clock is ahead of this one's; ``None`` if unknown."""
         self.sample: Sample | None = None
         self.monitor = MonitorStatus("starting")
         self.environment: Environment | None = None
@@ -95,6 +105,21 @@ class MachineState:
         """The reason for a missing or unusable torch."""
 
     # ---- queries ----
+
+    @property
+    def shown(self) -> MachineState:
+        """The machine of the selected row: this one, or another host."""
+        host = self.hosts.selected_host
+        return self if host is None else host.machine
+
+    @property
+    def selected_key(self) -> str:
+        """Key of the selected row: a device of this machine, or a row of another host."""
+        return self.hosts.selected or self.selected
+
+    def now(self, clock: float) -> float:
+        """Return the Unix time of this machine's clock, by the time of the front end's clock."""
+        return clock + (self.clock_ahead_s or 0.0)
 
     @property
     def selected_device(self) -> DeviceView:
@@ -215,12 +240,17 @@ class MachineState:
         return _MEMORY
 
     def _on_device_selected(self, event: DeviceSelected) -> Topics:
-        self.selected = event.key
-        self.selected_by_user = True
+        if not self.hosts.select(event.key, DeviceSelected):
+            self.selected = event.key
+            self.selected_by_user = True
         return _ALL | {Topic.WORKLOADS, Topic.BACKEND}
 
     def _on_peaks_reset(self, event: PeaksReset) -> Topics:
-        self.history.reset_peak(event.key)
+        shown = self.shown
+        if shown is self:
+            self.history.reset_peak(event.key)
+        else:
+            shown.history.reset_peak(shown.selected)
         return _MEMORY
 
     def _on_watch(
@@ -247,6 +277,8 @@ class MachineState:
             self.sample = replace(self.sample, driver=driver)
         no_nvml = NOT_ASKED if self.sample and self.sample.driver.error else ""
         views = pair(nvml, torch, absent.get("devices", ""), no_nvml, self._torch_problem)
+        if self.host:
+            views = label_for_host(views, self.host)
         self.devices = tuple(self._add_last_reading(view) for view in views)
         keys = [view.key for view in self.devices]
         wanted = self.find_device(self.wanted_device) if self.wanted_device else None

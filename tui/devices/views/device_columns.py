@@ -49,18 +49,22 @@ class DeviceColumns:
     clocks: int
     status: int
     history: int
+    users: bool
+    """The status column also shows who uses a GPU, where its state is no problem."""
     layout: Layout[None]
     """The layout with headings; rows are drawn cell by cell, as some cells span several columns."""
 
 
-def columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
+def columns(views: tuple[DeviceView, ...], width: int, *, hosts: bool = False) -> DeviceColumns:
     """Choose the columns that fit and let the bars fill the width.
 
     Args:
         views: all devices, since all rows share the columns.
         width: cells of a row.
+        hosts: the devices are of several hosts: headings of hosts name them, and the users of the
+            GPUs matter more than wide bars.
     """
-    layout = fit_columns(_columns(views, width), width)
+    layout = fit_columns(_host_columns(views, width) if hosts else _columns(views, width), width)
     cells = {placed.column.name: placed.width for placed in layout}
     power, memory = cells.get("power", 0), cells.get("memory", 0) - _BAR_GAP - MEMORY
     return DeviceColumns(
@@ -72,8 +76,9 @@ def columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
         temperature=cells.get("temp", 0),
         power=power + cells.get(_LIMIT, 0),
         clocks=cells.get("SM/mem clock", 0),
-        status=cells.get("throttled", 0),
+        status=cells.get("throttled", 0) or cells.get(_USERS, 0),
         history=cells.get(_history(), 0),
+        users=_USERS in cells,
         layout=layout,
     )
 
@@ -81,6 +86,7 @@ def columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
 _GPU = " " * MARK + "gpu"
 _UNIT, _LIMIT = "", " "
 """Names of the columns without a heading: the rest of the memory's unit, and the power limit."""
+_USERS = "used by"
 _BAR_GAP = 1
 """Cells between a bar and its figure, which together look like one column."""
 
@@ -132,6 +138,23 @@ def _columns(views: tuple[DeviceView, ...], width: int) -> list[Column[None]]:
             Column("name", cells, align="left", gap=1, drop_order=5, leaves=leaves, order="index"),
         )
     return found
+
+
+def _host_columns(views: tuple[DeviceView, ...], width: int) -> list[Column[None]]:
+    label = max(max((len(view.label) for view in views), default=0), len("gpu") + 1)
+    util, memory = 1 + _BAR_GAP + UTILISATION, 1 + _BAR_GAP + MEMORY
+    return [
+        Column(_GPU, MARK + label, align="left", gap=0, order="index"),
+        Column("util", util, align="left", gap=1, grows=(util + 5, util + 11), order="load"),
+        Column(
+            "memory", memory, align="left", gap=1, grows=(memory + 4, memory + 11), order="memory"
+        ),
+        Column("temp", TEMPERATURE, gap=1, drop_order=3, order="heat"),
+        Column(_LIMIT, POWER_OF - POWER, gap=0, drop_order=1, leaves=64),
+        Column("power", POWER, gap=1, drop_order=2),
+        Column("SM/mem clock", CLOCKS, gap=1, drop_order=0, leaves=72),
+        Column(_USERS, 12, align="left", gap=2, drop_order=4, grows=(30, width)),
+    ]
 
 
 def measure_row(plan: DeviceColumns) -> int:

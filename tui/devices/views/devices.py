@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -264,6 +265,9 @@ def device_row(
     stale = sample is not None and compute_age(view, sample, now) > stale_after(sample)
     quiet = stale or sample is None
     state = format_status(view, sample, now, plan.status or plan.name or plan.filled)
+    if plan.users and not quiet and state.style is not TextStyle.BAD:
+        # A power cap is normal under load: who uses the GPU matters more.
+        state = format_user(view, plan.status)
     parts = [head, *_cells(view, sample, plan, _format_name(view, sample), state, quiet=quiet)]
     if plan.history:
         load = figures(view, sample)[0]
@@ -416,3 +420,26 @@ def format_bar(percent: float | None, width: int) -> str:
     whole, part = divmod(filled, len(steps))
     bar = steps[-1] * whole + (steps[part - 1] if part else "")
     return bar.ljust(width)
+
+
+def format_user(view: DeviceView, width: int) -> Span:
+    """Return the user and the program with the most memory of a GPU, and how many others."""
+    rows = (view.nvml.processes if view.nvml else None) or ()
+    if not rows:
+        return Span("")
+    first = max(rows, key=lambda row: row.memory or 0)
+    words = "  ".join(filter(None, (first.user, format_program(first.command or ""))))
+    more = f" +{len(rows) - 1}" if len(rows) > 1 else ""
+    return Span(fit((words or f"pid {first.pid}") + more, width), TextStyle.QUIET)
+
+
+def format_program(command: str) -> str:
+    """Return a command's program without its folder; of Python's, the script or the module."""
+    words = command.split()
+    if words and _PYTHON.search(words[0]):
+        named = [word for word in words[1:] if not word.startswith("-")]
+        words = named[:1] or words[:1]
+    return words[0].rpartition("/")[2] if words else ""
+
+
+_PYTHON = re.compile(r"(^|/)python[\d.]*$", re.ASCII)

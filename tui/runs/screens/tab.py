@@ -153,7 +153,7 @@ class WorkbenchScreen(CommandScreen):
         stack, rows = self.has_class("-stack"), self.app.size.height
         fitted = stack and self.focused_pane != "backend"
         set_height(self.backend, self._rows_wanted()[1] if fitted else None)
-        notice = arrangement.notice_rows(rows, len(self.state.machine.devices))
+        notice = arrangement.notice_rows(rows, self.devices.list.count_rows())
         bare = self.devices.count_rows(0, notice)
         whole = self.devices.count_rows(arrangement.history_rows(rows), notice)
         is_open = {
@@ -234,7 +234,7 @@ class WorkbenchScreen(CommandScreen):
     def action_run_all(self) -> None:
         """Run all listed workloads; ask first if there is more than one."""
         names = self.workloads.table.listed()
-        if len(names) < 2:
+        if len(names) < 2 or self.state.machine.shown.host:
             self._run(names)
             return
 
@@ -245,7 +245,11 @@ class WorkbenchScreen(CommandScreen):
         self.app.push_screen(ConfirmScreen(*format_run_all_question(self.state, names)), answered)
 
     def _run(self, names: list[str]) -> None:
-        if names:
+        host = self.state.machine.shown.host
+        if host:
+            words = f"nothing is run on {host} from here: select a device of this machine"
+            self.notify(words, severity="warning", markup=False)
+        elif names:
             self.actions.run(names)
             self.program.draw_now()
 

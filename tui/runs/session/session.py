@@ -14,11 +14,12 @@ from typing import Any, Protocol
 from tui.core import state_folder
 from tui.core.child.launch import Launched
 from tui.core.child.supervisor import ChildSupervisor
-from tui.core.events import LogLine
+from tui.core.events import LogLine, RunnerStatus
 from tui.devices.monitor.messages import Sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import PeaksReset
+from tui.hosts.address import HostPlan
 from tui.runs.session.conditions import build_conditions
 from tui.runs.session.runner_supervisor import RunnerSupervisor
 from tui.runs.state.events import (
@@ -63,6 +64,7 @@ class Session(DeviceSession):
         monitor: a started monitor with that interval.
         variables: environment variables of the runner, in addition to those of every runner.
         readonly: write no files.
+        hosts: the other hosts to connect to; ``None`` for none.
     """
 
     def __init__(
@@ -75,10 +77,11 @@ class Session(DeviceSession):
         *,
         variables: Mapping[str, str] | None = None,
         readonly: bool = False,
+        hosts: HostPlan | None = None,
     ) -> None:
         self.state = WorkbenchState()
         self._runs = self.state.runs
-        super().__init__(self.state.bus, self.state.machine, interval, monitor)
+        super().__init__(self.state.bus, self.state.machine, interval, monitor, hosts)
         self._numbers = itertools.count(1)
         self._early: list[tuple[str, bool, Budget]] = []
         """Workload, demo or not, and budget of runs requested before the GPUs were known: their CPU
@@ -105,13 +108,17 @@ class Session(DeviceSession):
         The runner executes earlier requests once it is ready.
         """
         self.watch()
+        for attachment in self._attachments:
+            attachment.start()
+        if self._hosts is not None and not self._hosts.here:
+            advice = "start without --no-here to run workloads on this machine"
+            self.state.publish(RunnerStatus("unusable", "this machine is left out", advice))
+            return
         self._runner = RunnerSupervisor(
             self._runs, self.state.publish, self._python, self._files, self._variables
         )
         self.spawn(self._runner.supervise())
         self.spawn(self._runner.watch_silence())
-        for attachment in self._attachments:
-            attachment.start()
 
     async def stop(self) -> None:
         """End the children and their child processes, within about two seconds."""
@@ -281,6 +288,8 @@ class Session(DeviceSession):
 
     def reset_peaks(self, key: str) -> None:
         self.state.publish(PeaksReset(key))
+        if self.state.machine.hosts.find(key) is not None:
+            return
         if name := self.state.machine.torch_name(key):
             self._request_of_worker(messages.ResetPeaks(name))
 

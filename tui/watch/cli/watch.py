@@ -361,7 +361,7 @@ def _on_screen(run: Callable[[], StartedRun], instead: str, given: Mapping[str, 
 
     check_terminal(instead)
     try:
-        return open_workbench(WorkbenchOptions(given, run=run))
+        return open_workbench(WorkbenchOptions(given=given, run=run))
     except Failure as failure:
         say(str(failure))
         return 1

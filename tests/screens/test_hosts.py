@@ -1,0 +1,149 @@
+"""Several hosts in the device list: what their rows say, what is folded, what works there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.screens.app_helpers import Running, running
+from tests.screens.helpers import GIB, NOW, gpu, gpu_process, sample
+from tui.devices.monitor.messages import DeviceMemory, Driver, Sample, Utilization
+from tui.hosts.events import HostLost, HostSample, HostsNamed
+from tui.recordings.lines import AnyEvent
+
+SKEW_S = 3600.0
+"""The clock of a host is an hour ahead."""
+NO_KEY = "Permission denied (publickey): run `ssh gpu3` once to see which key it wants"
+
+
+def _box(gpus: int, *, busy: float = 88.0, version: str = "580.95", **first: object) -> Sample:
+    at = NOW + SKEW_S
+    row = gpu_process(4711, user="ada", command="python train.py", started_at=at - 60)
+    devices = tuple(
+        gpu(
+            index,
+            memory=DeviceMemory(80 * GIB, 71 * GIB, 9 * GIB, 0),
+            utilization=Utilization(busy, 10.0),
+            processes=(row,),
+            read_at=at,
+            memory_read=(at, at),
+            **(first if index == 0 else {}),
+        )
+        for index in range(gpus)
+    )
+    return replace(sample(*devices, at=at), driver=Driver(version, "13.0", None))
+
+
+def _events(*, here: bool = False) -> tuple[AnyEvent, ...]:
+    idle = _box(4, busy=0.0, version="570.12")
+    free = DeviceMemory(80 * GIB, GIB, 79 * GIB, 0)
+    idle = replace(idle, devices=tuple(replace(each, memory=free) for each in idle.devices))
+    return (
+        HostsNamed(("gpu1", "gpu2", "gpu3"), here),
+        HostSample("gpu1", _box(8), 0.042, NOW),
+        HostSample("gpu2", idle, 0.18, NOW),
+        HostLost("gpu3", NO_KEY, 5.0, NOW - 12),
+    )
+
+
+async def _hosts(at: Running, *events: AnyEvent) -> None:
+    await at.tell(*(events or _events()))
+
+
+async def test_a_screen_of_80_columns_shows_every_host_in_order() -> None:
+    async with running((80, 24)) as at:
+        await _hosts(at)
+        assert "3 hosts, 12 GPUs" in at.rows[0]
+        assert at.rows[1].startswith("─ Devices   4 of 12 GPUs free (≥ 20 GiB, < 5 %)")
+        headings = [row for row in at.rows if row[:1] in "▾▸" and row[2:5] == "gpu"]
+        assert [row.split()[1] for row in headings[:3]] == ["gpu1", "gpu2", "gpu3"]
+        assert "driver 580.95   42 ms" in at.row("▾ gpu1")
+        assert "driver 570.12 ≠   180 ms" in at.row("▾ gpu2")
+        assert "unreachable for 12 s: Permission denied (publickey)" in at.row("▸ gpu3")
+        assert "ada  train.py" in at.row("gpu1:0")
+        assert " old" not in at.text  # an hour ahead, the host's figures are still new
+
+
+async def test_alike_devices_fold_and_enter_unfolds_them() -> None:
+    async with running((80, 24)) as at:
+        await _hosts(at)
+        assert "more like gpu1:0" in at.text or " 8 more" in at.text
+        await at.press("f1", "escape")
+        pane = at.workbench.devices
+        at.app.set_focus(pane.list)
+        rows = {row.kind: place for place, row in enumerate(pane.list._host_rows)}
+        assert "more" in rows
+        pane.list.go_to(next(i for i, row in enumerate(pane.list._host_rows) if row.kind == "more"))
+        await at.press("enter")
+        shown = [row.key for row in pane.list._host_rows if row.kind == "device"]
+        assert {f"gpu1:{number}" for number in range(8)} <= set(shown)
+
+
+async def test_a_heading_folds_its_host() -> None:
+    async with running((120, 50)) as at:
+        await _hosts(at)
+        assert at.row("gpu1:7")
+        pane = at.workbench.devices
+        at.app.set_focus(pane.list)
+        await at.press("home", "enter")
+        assert not at.row("gpu1:7")
+        assert at.row("▸ gpu1")
+        await at.press("enter")
+        assert at.row("gpu1:7")
+
+
+async def test_this_machine_is_a_host_among_the_others() -> None:
+    async with running((120, 50)) as at:
+        await _hosts(at, *_events(here=True))
+        assert "4 hosts, 13 GPUs" in at.rows[0]
+        assert at.row("▾ here")
+        assert at.row("cuda:0")
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+async def test_memory_and_processes_are_those_of_the_selected_host(size: tuple[int, int]) -> None:
+    async with running(size) as at:
+        await _hosts(at)
+        at.session.select_device("gpu2:3")
+        await at.press("2")
+        assert "gpu2:3" in at.rows[1]
+        assert "79.0 of 80.0 GiB free" in at.rows[1]
+        at.session.select_device("gpu1:0")
+        await at.press("4")
+        assert "Processes on gpu1" in at.rows[1]
+        assert "4711" in at.text
+
+
+async def test_nothing_is_run_and_no_process_is_signalled_on_another_host() -> None:
+    async with running((80, 24)) as at:
+        await _hosts(at, *_events(here=True))
+        at.session.select_device("gpu1:0")
+        asked = len(at.asked)
+        await at.press("r")
+        assert "nothing is run on gpu1 from here" in at.text
+        await at.press("4", "t")
+        assert not [each for each in at.asked[asked:] if each[0] in ("run", "terminate")]
+        assert "Terminate process" not in at.text
+
+
+async def test_a_silent_host_shows_the_age_of_its_figures_and_a_lost_one_why() -> None:
+    async with running((120, 50)) as at:
+        old = HostSample("gpu1", _box(2), 0.042, NOW)
+        await _hosts(at, HostsNamed(("gpu1",), here=False), old)
+        at.app.clock = at.workbench.devices.clock = lambda: NOW + 8
+        at.workbench.devices.list._clock = lambda: NOW + 8
+        at.workbench.devices.state_changed()
+        await at.settle()
+        assert "silent for 8 s" in at.row("▾ gpu1")
+        assert "0 of 0 GPUs free" in at.text
+        await at.tell(HostLost("gpu1", "not answering for 10 s", 1.0, NOW + 8))
+        assert "unreachable for 0 s: not answering for 10 s" in at.row("▸ gpu1")
+
+
+async def test_a_selected_device_that_disappears_leaves_its_host_selected() -> None:
+    async with running((80, 24)) as at:
+        await _hosts(at)
+        at.session.select_device("gpu2:3")
+        await at.tell(HostSample("gpu2", _box(2), 0.1, NOW))
+        assert at.app.machine.hosts.selected == "gpu2:cpu"

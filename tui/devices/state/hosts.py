@@ -1,0 +1,171 @@
+"""The state of other machines: each one's devices, its connection, and which row is selected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tui.core.events import EventBus, RunnerStatus, Topic, Topics
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.history import stale_after
+from tui.hosts.events import HostLost, HostSample, HostsNamed
+
+if TYPE_CHECKING:
+    from tui.devices.state.machine import DeviceSelected, MachineState
+
+NO_RUNNER = "this program runs nothing on {host}"
+HERE = "here"
+"""Name of this machine among the hosts."""
+CHANGED = frozenset({Topic.DEVICES, Topic.MEMORY})
+
+
+class HostState:
+    """One host.
+
+    Args:
+        name: as the user gave it.
+        machine: its devices; the events of ``bus`` change it.
+        bus: of this host alone.
+    """
+
+    def __init__(self, name: str, machine: MachineState, bus: EventBus) -> None:
+        self.name = name
+        self.machine = machine
+        self.round_trip_s: float | None = None
+        self.lost: HostLost | None = None
+        """Why it is not connected; ``None`` while it is, or before the first attempt has ended."""
+        self.lost_since = 0.0
+        """Unix time, of this machine, of the first of the failures in a row."""
+        self._bus = bus
+        self._bus.publish(RunnerStatus("unusable", NO_RUNNER.format(host=name)))
+
+    @property
+    def key(self) -> str:
+        """Key of the host's own row, which stands for its CPU and its memory."""
+        return f"{self.name}:{CPU}"
+
+    @property
+    def gpus(self) -> tuple[DeviceView, ...]:
+        """The host's GPUs in the driver's order."""
+        return tuple(view for view in self.machine.devices if view.key != CPU)
+
+    def apply(self, event: HostSample) -> None:
+        """Apply a sample, which also shows that the host is connected."""
+        machine, ahead_s = self.machine, event.sample.at - event.at
+        # A sample is late by the way and by a busy machine: the least late one shows the clock.
+        known = machine.clock_ahead_s
+        machine.clock_ahead_s = ahead_s if self.lost or known is None else max(known, ahead_s)
+        self.round_trip_s, self.lost = event.round_trip_s, None
+        self._bus.publish(event.sample)
+
+    def lose(self, event: HostLost) -> None:
+        """Apply the end of the connection, or a failure to connect."""
+        if self.lost is None:
+            self.lost_since = event.at
+        self.lost = event
+
+    def select(self, event: DeviceSelected) -> None:
+        """Select one of the host's devices, by its key within the host."""
+        self._bus.publish(event)
+
+
+class HostsState:
+    """All other machines, in the order in which the user named them.
+
+    Args:
+        bus: whose events change them.
+        make_machine: creates the state of a machine with this name, on this bus.
+    """
+
+    def __init__(
+        self, bus: EventBus, make_machine: Callable[[str, EventBus], MachineState]
+    ) -> None:
+        self._make_machine = make_machine
+        self.forget()
+        bus.subscribe(HostsNamed, self._on_named)
+        bus.subscribe(HostSample, self._on_sample)
+        bus.subscribe(HostLost, self._on_lost)
+
+    def forget(self) -> None:
+        """Reset all facts in place."""
+        self.here = True
+        """This machine is shown as well."""
+        self.selected = ""
+        """Key of the selected row of another host; empty while one of this machine's is."""
+        self._by_name: dict[str, HostState] = {}
+
+    # ---- queries ----
+
+    def __bool__(self) -> bool:
+        """Return whether the session shows other hosts."""
+        return bool(self._by_name)
+
+    @property
+    def all(self) -> Sequence[HostState]:
+        """The hosts in order."""
+        return tuple(self._by_name.values())
+
+    @property
+    def selected_host(self) -> HostState | None:
+        """The host of the selected row; ``None`` for this machine."""
+        return self.find(self.selected) if self.selected else None
+
+    def find(self, key: str) -> HostState | None:
+        """Return the host of a row, by the row's key; ``None`` for a row of this machine."""
+        for host in self._by_name.values():
+            if key == host.key or any(key == view.label for view in host.machine.devices):
+                return host
+        return None
+
+    def has_aged(self, now: float) -> bool:
+        """Return whether a host shows an age that grows: it is lost, or its figures are old."""
+        for host in self._by_name.values():
+            sample = host.machine.sample
+            if host.lost is not None:
+                return True
+            if sample is not None and host.machine.now(now) - sample.at > stale_after(sample):
+                return True
+        return False
+
+    # ---- events ----
+
+    def select(self, key: str, make: Callable[[str], DeviceSelected]) -> bool:
+        """Select a row; return whether it is a row of another host.
+
+        Args:
+            key: of the row.
+            make: creates the event that selects a device within its machine.
+        """
+        host = self.find(key)
+        self.selected = key if host is not None else ""
+        if host is None:
+            return False
+        views = host.machine.devices
+        host.select(make(next((view.key for view in views if view.label == key), CPU)))
+        return True
+
+    def _on_named(self, event: HostsNamed) -> Topics:
+        self.forget()
+        self.here = event.here
+        for name in event.names:
+            bus = EventBus()
+            self._by_name[name] = HostState(name, self._make_machine(name, bus), bus)
+        if not self.here and self._by_name:
+            self.selected = next(iter(self._by_name.values())).key
+        return CHANGED | {Topic.SELECTION}
+
+    def _on_sample(self, event: HostSample) -> Topics:
+        host = self._by_name.get(event.host)
+        if host is None:
+            return frozenset()
+        host.apply(event)
+        if self.find(self.selected) is None and self.selected.startswith(f"{host.name}:"):
+            self.selected = host.key  # the selected device has disappeared
+        return CHANGED
+
+    def _on_lost(self, event: HostLost) -> Topics:
+        host = self._by_name.get(event.host)
+        if host is None:
+            return frozenset()
+        host.lose(event)
+        return CHANGED

@@ -1,0 +1,285 @@
+"""The rows of the device list over several hosts: a heading per host, and its GPUs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.devices.monitor.messages import Device
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free, whole_devices
+from tui.devices.state.history import stale_after
+from tui.devices.state.hosts import HERE, HostState
+from tui.devices.state.machine import MachineState
+from tui.devices.views.device_columns import shorten_name
+from tui.devices.views.devices import notice, rank_throttle_reasons
+from tui.kit.lines import Line, Span, TextStyle, fit
+
+ALIKE_PERCENT = 10.0
+"""Percentage points of used memory within which GPUs of one model are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostGroup:
+    """One host with its GPUs, or this machine."""
+
+    name: str
+    key: str
+    """Key of the heading, which stands for the host's CPU."""
+    machine: MachineState
+    host: HostState | None
+    """``None`` for this machine."""
+    gpus: tuple[tuple[str, DeviceView], ...]
+    """Keys of their rows, and the GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """One row of the list."""
+
+    kind: Literal["heading", "device", "more"]
+    key: str
+    group: HostGroup
+    view: DeviceView | None = None
+    """Of a device."""
+    folded: bool = False
+    """Of a heading: its devices have no rows."""
+    hidden: int = 0
+    """Of a row for more devices: how many."""
+    like: str = ""
+    """The name of the device that they are like; empty if they are of several kinds."""
+
+
+def host_groups(machine: MachineState) -> tuple[HostGroup, ...]:
+    """Return this machine, if it is shown, and the other hosts in order."""
+    groups = []
+    if machine.hosts.here:
+        gpus = tuple((view.key, view) for view in machine.devices if view.key != CPU)
+        groups.append(HostGroup(HERE, CPU, machine, None, gpus))
+    for host in machine.hosts.all:
+        named = tuple((view.label, view) for view in host.gpus)
+        groups.append(HostGroup(host.name, host.key, host.machine, host, named))
+    return tuple(groups)
+
+
+def host_views(groups: Sequence[HostGroup]) -> tuple[DeviceView, ...]:
+    """Return the GPUs of all hosts."""
+    return tuple(view for group in groups for _, view in group.gpus)
+
+
+def host_rows(
+    groups: Sequence[HostGroup], folds: Mapping[str, bool], room: int, selected: str
+) -> tuple[HostRow, ...]:
+    """Return the rows of the list.
+
+    Where there is no room for all, GPUs that are alike are folded into one row. The selected GPU
+    and GPUs in trouble keep their rows.
+
+    Args:
+        groups: the hosts.
+        folds: by name, whether the user has folded or unfolded a host.
+        room: rows of the list.
+        selected: key of the selected row.
+    """
+    for show in (_show_all, _show_distinct, _show_troubled):
+        rows = _list_rows(groups, folds, selected, show)
+        if len(rows) <= room:
+            break
+    return rows
+
+
+_Show = Callable[[HostGroup, str], tuple[list[str], str]]
+"""Returns the keys of the GPUs to show, and the name of the one that all others are like."""
+
+
+def _list_rows(
+    groups: Sequence[HostGroup], folds: Mapping[str, bool], selected: str, show: _Show
+) -> tuple[HostRow, ...]:
+    rows: list[HostRow] = []
+    for group in groups:
+        folded = _is_folded(group, folds)
+        rows.append(HostRow("heading", group.key, group, folded=folded))
+        if folded:
+            continue
+        # Who has unfolded a host wants to see all of it.
+        shown, like = (_show_all if group.name in folds else show)(group, selected)
+        rows += [HostRow("device", key, group, view) for key, view in group.gpus if key in shown]
+        hidden = len(group.gpus) - len(shown)
+        if hidden:
+            key = f"{group.key}{MORE}"
+            rows.append(HostRow("more", key, group, hidden=hidden, like=like))
+    return tuple(rows)
+
+
+MORE = "+"
+"""Ends the key of the row for a host's further devices."""
+
+
+def _is_folded(group: HostGroup, folds: Mapping[str, bool]) -> bool:
+    lost = group.host is not None and group.host.lost is not None
+    return lost or not group.gpus or folds.get(group.name, False)
+
+
+def _show_all(group: HostGroup, _selected: str) -> tuple[list[str], str]:
+    return [key for key, _ in group.gpus], ""
+
+
+def _show_distinct(group: HostGroup, selected: str) -> tuple[list[str], str]:
+    """Show one GPU of each kind, the selected one, and those in trouble."""
+    first: list[DeviceView] = []
+    followed: set[str] = set()
+    shown = []
+    for key, view in group.gpus:
+        device = view.nvml
+        if key == selected or device is None or _is_in_trouble(device):
+            shown.append(key)
+            continue
+        alike = next((each for each in first if _are_alike(each.nvml, device)), None)
+        if alike is None:
+            first.append(view)
+            shown.append(key)
+        else:
+            followed.add(alike.label)
+    if len(group.gpus) - len(shown) == 1:
+        return _show_all(group, selected)  # its own row takes no more room
+    return shown, followed.pop() if len(followed) == 1 else ""
+
+
+def _show_troubled(group: HostGroup, selected: str) -> tuple[list[str], str]:
+    """Show the selected GPU and those in trouble."""
+    shown = [
+        key
+        for key, view in group.gpus
+        if key == selected or view.nvml is None or _is_in_trouble(view.nvml)
+    ]
+    return (shown, "") if len(group.gpus) - len(shown) > 1 else _show_all(group, selected)
+
+
+def _is_in_trouble(device: Device) -> bool:
+    reasons = [each for each in rank_throttle_reasons(device) if each != "sw_power_cap"]
+    return device.lost is not None or bool(device.ecc_uncorrected) or bool(reasons)
+
+
+def _are_alike(one: Device | None, other: Device) -> bool:
+    if one is None or one.name != other.name:
+        return False
+    if is_free(one) != is_free(other):
+        return False
+    a, b = _share(one), _share(other)
+    if a is None or b is None:
+        return a is b
+    return abs(a - b) <= ALIKE_PERCENT
+
+
+def _share(device: Device) -> float | None:
+    used, total = device.memory.used, device.memory.total
+    return 100 * used / total if used is not None and total else None
+
+
+# ---- lines ---------------------------------------------------------------------------------------
+
+
+def heading_row(row: HostRow, now: float, cells: int, differing: Collection[str]) -> Line:
+    """Return the line of a host: its GPUs, driver and round-trip time, or why it has none.
+
+    Args:
+        row: of the host.
+        now: Unix time of this machine.
+        cells: of the line.
+        differing: driver versions that are not those of most hosts.
+    """
+    group, host = row.group, row.group.host
+    sample = group.machine.sample
+    mark = glyphs.GLYPHS.folded if row.folded else glyphs.GLYPHS.unfolded
+    head = Span(f"{mark} {group.name}", TextStyle.STRONG)
+    if host is not None and host.lost is not None:
+        words = f"   unreachable for {text.old(now - host.lost_since)}: {host.lost.reason}"
+        return (head, Span(fit(words, cells - head.width), TextStyle.BAD))
+    if sample is None:
+        waiting = "connecting" if host is not None else "waiting for the monitor"
+        return (head, Span(fit(f"   {waiting}", cells - head.width), TextStyle.QUIET))
+    parts = [_format_models(group)]
+    version = sample.driver.version
+    differs = " !=" if glyphs.GLYPHS.ascii else " \u2260"
+    if version:
+        parts.append(f"driver {version}{differs if version in differing else ''}")
+    if host is not None and host.round_trip_s is not None:
+        parts.append(f"{1000 * host.round_trip_s:.0f} ms")
+    age = group.machine.now(now) - sample.at
+    problem = notice(sample, group.machine.monitor, group.machine.now(now)) if group.gpus else ""
+    if host is not None and age > stale_after(sample):
+        problem = f"silent for {text.old(age)}"
+    elif not group.gpus:
+        problem = sample.driver.error or ""
+    memory = sample.host.memory
+    load = text.percent(sample.host.cpu.load_percent)
+    about = f"cpu {load}  {text.size_pair(memory.used, memory.total)}"
+    left_part = fit("   " + "   ".join(parts), cells - head.width)
+    rest = cells - head.width - len(left_part)
+    if problem:
+        end = Span(fit(f"   {glyphs.GLYPHS.warning} {problem}", rest), TextStyle.BAD)
+    else:
+        end = Span(f"   {about}" if len(about) + 3 <= rest else "", TextStyle.QUIET)
+    return (head, Span(left_part), end)
+
+
+def more_row(row: HostRow, cells: int) -> Line:
+    """Return the line that stands for a host's devices without rows of their own."""
+    like = f" like {row.like}" if row.like else ""
+    words = f"  {glyphs.GLYPHS.ellipsis} {row.hidden} more{like}"
+    advice = "enter to unfold"
+    room = cells - len(words) - len(advice) - 1
+    return (Span(fit(words + " " * room + advice if room > 1 else words, cells), TextStyle.QUIET),)
+
+
+def find_differing_drivers(groups: Sequence[HostGroup]) -> frozenset[str]:
+    """Return the driver versions that differ from the most frequent one, the first of equals."""
+    found = [
+        group.machine.sample.driver.version
+        for group in groups
+        if group.machine.sample is not None and group.machine.sample.driver.version
+    ]
+    usual = max(found, key=found.count, default=None)
+    return frozenset(each for each in found if each and each != usual)
+
+
+def _format_models(group: HostGroup) -> str:
+    names = [shorten_name(view) for _, view in group.gpus if view.nvml and not view.nvml.parent]
+    counts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
+    return ", ".join(counts) or "no GPU"
+
+
+def _reachable(machine: MachineState, now: float) -> list[Device]:
+    """Return the usable devices of the hosts whose figures are not old."""
+    return [
+        device
+        for group in host_groups(machine)
+        if group.machine.sample is not None
+        and (group.host is None or group.host.lost is None)
+        and group.machine.now(now) - group.machine.sample.at <= stale_after(group.machine.sample)
+        for device in whole_devices(group.machine.sample)
+    ]
+
+
+def hosts_title(machine: MachineState, now: float, width: int) -> str:
+    """Return the title of the pane: how many GPUs of all hosts are free.
+
+    GPUs of hosts that are not connected, or whose figures are old, do not count.
+    """
+    devices = _reachable(machine, now)
+    free = sum(map(is_free, devices))
+    criteria = f"{text.size(FREE_BYTES).replace('.0 ', ' ')}, < {FREE_BELOW_PERCENT:g} %"
+    at_least = ">=" if glyphs.GLYPHS.ascii else "\u2265"
+    found = f"{free} of {text.count(len(devices), 'GPU')} free"
+    long = f"Devices   {found} ({at_least} {criteria})"
+    return long if len(long) <= width else fit(f"Devices   {found}", width)
+
+
+def hosts_words(machine: MachineState) -> str:
+    """Return the number of hosts and of their known GPUs for the header."""
+    groups = host_groups(machine)
+    gpus = sum(len(group.gpus) for group in groups)
+    return f"{text.count(len(groups), 'host')}, {text.count(gpus, 'GPU')}"
