@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
 from tests.catalog.stand_ins import GpuByName, studied
-from workloads.catalog.compute import operations, precisions, products
-from workloads.catalog.compute.operations import CAUSAL, FULL
+from workloads.catalog.compute import attention, operations, precisions, products
+from workloads.catalog.compute.attention import CAUSAL, FULL, PADDING, reasons
 from workloads.catalog.compute.products import SHAPES, Shape, bound_by
 from workloads.catalog.shared.tools import ProfilerRow
 from workloads.declare import place
@@ -26,7 +26,7 @@ from workloads.declare.workload import Case
 from workloads.limits import limit_lookup, limits
 from workloads.limits.ceilings import Ceilings
 from workloads.measure import environment, estimates
-from workloads.protocol.results import COPY, Ceiling, Rates
+from workloads.protocol.results import COPY, Ceiling, Rates, Setting
 from workloads.runner.execute import unmet
 
 MIB = 2**20
@@ -190,7 +190,7 @@ def test_rounding_is_measured_and_the_setting_put_back() -> None:
     assert errors[1] >= errors[0] or "same bits" in result.unavailable["figures.error_growth"]
 
 
-@pytest.mark.parametrize("mask", [FULL, CAUSAL])
+@pytest.mark.parametrize("mask", [FULL, CAUSAL, PADDING])
 def test_attention_is_right_and_shows_the_kernels_that_run(mask: str) -> None:
     result = ok("attention", batch=1, heads=2, length=32, width=16, mask=mask)
     assert result.check is not None
@@ -199,6 +199,49 @@ def test_attention_is_right_and_shows_the_kernels_that_run(mask: str) -> None:
     assert "math" in kernels
     assert len(kernels) + len(result.log) == 4
     assert all("does not run here" in line for line in result.log)
+    assert result.figures["picked"].value in kernels
+
+
+@pytest.mark.parametrize("backend", ["math", "flash"])
+@pytest.mark.parametrize("mask", [FULL, CAUSAL, PADDING])
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+def test_each_backend_of_the_cpu_gives_the_result_of_the_formula(
+    backend: str, mask: str, kv_heads: int
+) -> None:
+    sizes: dict[str, Setting] = {"batch": 2, "heads": 4, "length": 16, "width": 8}
+    result = ok("attention", backend=backend, mask=mask, kv_heads=kv_heads, **sizes)
+    assert result.check is not None
+    assert result.check.passed
+    assert result.time is not None
+    assert result.rates.flop_per_s is not None
+    # Pairs of positions: all, those on and below the diagonal, those with 12 visible keys.
+    pairs = {FULL: 16 * 16, CAUSAL: 16 * 17 // 2, PADDING: 16 * 12}[mask]
+    flop = result.rates.flop_per_s * result.time.median_s
+    assert flop == pytest.approx(2 * 2 * (2 * 4 * pairs * 8))
+
+
+def test_a_backend_that_cannot_run_is_skipped_in_torchs_words() -> None:
+    result = ran("attention", backend="cudnn", length=16)
+    assert result.status == "skipped"
+    assert "No viable backend" in (result.reason or "")
+
+
+def test_kv_heads_divide_the_heads() -> None:
+    result = ran("attention", heads=4, kv_heads=3)
+    assert result.status == "failed"
+    assert "a divisor of heads=4" in (result.reason or "")
+
+
+def test_only_the_words_about_the_allowed_backend_are_a_reason() -> None:
+    place = " (Triggered internally at /aten/src/ATen/native/transformers/cuda/sdp_utils.cpp:1106.)"
+    messages = [
+        "Memory efficient kernel not used because:" + place,
+        "Memory Efficient attention has been runtime disabled." + place,
+        "Flash attention kernel not used because:" + place,
+        "Flash Attention does not support non-null attn_mask." + place,
+    ]
+    assert reasons(messages) == "Flash Attention does not support non-null attn_mask."
+    assert reasons(messages[:3]) == ""
 
 
 @pytest.mark.parametrize(
@@ -212,7 +255,7 @@ def test_attention_is_right_and_shows_the_kernels_that_run(mask: str) -> None:
 def test_on_a_gpu_short_attention_is_timed_by_kernel_at_a_greater_length_too(
     room: int, length: int, tables: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "LONG_SEQUENCE", 64)
+    monkeypatch.setattr(attention, "LONG_SEQUENCE", 64)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (7, 5))
     found = studied("attention", GpuByName(room), batch=1, heads=2, length=length, width=16)
     assert [table.name for table in found.tables] == tables

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
 from workloads.catalog.language.generation import doubling
-from workloads.catalog.shared.decoder import Decoder, Shape, reference, rotated, turns
+from workloads.catalog.shared.decoder import Decoder, DecoderShape, reference, rotated, turns
 from workloads.declare.place import Place, attention_flop, count_flop
 from workloads.protocol.results import Setting
 
 CPU = Place("cpu")
 SMALL: dict[str, Setting] = {"width": 64, "heads": 4, "kv_heads": 2, "layers": 2}
-LLAMA_3_8B = Shape(4096, 32, 8, 32, "bfloat16")
+LLAMA_3_8B = DecoderShape(4096, 32, 8, 32, "bfloat16")
 
 
 def test_a_known_models_sizes_are_those_of_its_card() -> None:
@@ -29,7 +29,7 @@ def test_a_known_models_sizes_are_those_of_its_card() -> None:
 
 
 def test_a_decode_step_is_counted_by_hand() -> None:
-    shape = Shape(8, 2, 1, 1, "float32")
+    shape = DecoderShape(8, 2, 1, 1, "float32")
     # Queries and output 2 * 64, keys and values 2 * 32, three times 8 * 28; and two norms of 8.
     assert shape.products == 128 + 64 + 672
     assert shape.weight_bytes == 4 * (864 + 16)
@@ -46,7 +46,7 @@ def test_a_decode_step_is_counted_by_hand() -> None:
 def test_the_flop_of_a_prompt_are_those_of_torchs_counter_below_the_diagonal(
     batch: int, length: int, heads: tuple[int, int], layers: int
 ) -> None:
-    shape = Shape(heads[0] * 8, heads[0], heads[1], layers, "float32")
+    shape = DecoderShape(heads[0] * 8, heads[0], heads[1], layers, "float32")
     meta = torch.device("meta")
     decoder = Decoder(shape, CPU).to(meta)
     tokens = torch.empty(batch, length, shape.width, device=meta)
@@ -64,7 +64,7 @@ def test_the_flop_of_a_prompt_are_those_of_torchs_counter_below_the_diagonal(
 
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])
 def test_blocks_and_cache_follow_the_formulas_exactly_in_float32(kv_heads: int) -> None:
-    shape = Shape(32, 4, kv_heads, 2, "float32")
+    shape = DecoderShape(32, 4, kv_heads, 2, "float32")
     decoder, length = Decoder(shape, CPU), 9
     prompt, turn, cache = CPU.randn(2, length, 32), decoder.turn(0, length), decoder.cache(2, 12)
     with torch.inference_mode():

@@ -58,6 +58,24 @@ def test_attention_is_right_by_the_kernel_that_torch_chooses(dtype: str, mask: s
     assert all(isinstance(peak, int) for peak in column(result, "kernels", "peak memory"))
 
 
+@pytest.mark.simulated_gpu
+def test_torch_says_why_a_backend_cannot_run() -> None:
+    result = ran("attention", GPU, mask="padding", kv_heads=2)
+    log = "\n".join(result.log)
+    assert "flash: does not run here: Flash Attention does not support non-null attn_mask" in log
+    assert "to have the same num_heads" in log
+    assert "runtime disabled" not in log
+    assert column(result, "kernels", "variant") == ["math"]
+    assert result.figures["picked"].value == "math"
+
+
+@pytest.mark.simulated_gpu
+def test_torch_picks_the_efficient_kernel_for_float32() -> None:
+    result = ran("attention", GPU)
+    assert result.figures["picked"].value == "efficient"
+    assert column(result, "kernels", "variant") == ["math", "efficient"]
+
+
 @pytest.mark.gpu
 def test_a_compiled_chain_is_faster_than_the_eager_one() -> None:
     if importlib.util.find_spec("triton") is None:

@@ -55,6 +55,7 @@ BY_TENSORS: list[tuple[str, Parameters]] = [
     ("attention", {}),
     ("attention", {"length": 2048, "mask": "causal", "dtype": "bfloat16"}),
     ("attention", {"length": 4096, "heads": 1, "batch": 1}),
+    ("attention", {"mask": "padding", "kv_heads": 2, "length": 4096}),
     ("reductions", {"rows": 4096}),
     ("linalg", {}),
     ("mlp_training", {}),

@@ -63,7 +63,7 @@ def test_each_arm_of_each_pair_gets_a_fresh_process_in_the_order_abba() -> None:
     while not job.done:
         setting = _setting(job)
         settings.append(setting)
-        job.take(_finished(1e-3 if setting else 2e-3, 0.5 if setting else 0.1))
+        job.apply(_finished(1e-3 if setting else 2e-3, 0.5 if setting else 0.1))
     assert settings == [False, True, True, False, False, True]
 
 
@@ -72,7 +72,7 @@ def test_the_ratio_is_old_over_new_and_the_search_is_priced() -> None:
     told = None
     while not job.done:
         setting = _setting(job)
-        told = job.take(_finished(1e-3 if setting else 2e-3, 0.501 if setting else 0.102))
+        told = job.apply(_finished(1e-3 if setting else 2e-3, 0.501 if setting else 0.102))
     assert isinstance(told, Compared)
     assert told.done
     found = told.comparison
@@ -85,9 +85,9 @@ def test_the_ratio_is_old_over_new_and_the_search_is_priced() -> None:
 
 def test_progress_counts_pairs_not_blocks() -> None:
     job = ProcessesJob(REQUEST)
-    job.take(_finished(1e-3, 0.1))
-    job.take(_finished(1e-3, 0.1))
-    told = job.take(_came(Progress("c", "measuring", 1.0, "cuda:0", blocks=9)))
+    job.apply(_finished(1e-3, 0.1))
+    job.apply(_finished(1e-3, 0.1))
+    told = job.apply(_came(Progress("c", "measuring", 1.0, "cuda:0", blocks=9)))
     assert isinstance(told, Progress)
     assert told.blocks == 1
 
@@ -97,9 +97,9 @@ def test_an_arm_that_does_not_end_well_ends_the_comparison_and_keeps_the_pairs(
     status: Status,
 ) -> None:
     job = ProcessesJob(REQUEST)
-    job.take(_finished(2e-3, 0.1))
-    job.take(_finished(1e-3, 0.1))
-    told = job.take(_finished(0, 0, status))
+    job.apply(_finished(2e-3, 0.1))
+    job.apply(_finished(1e-3, 0.1))
+    told = job.apply(_finished(0, 0, status))
     assert job.done
     assert isinstance(told, Compared)
     assert told.done
@@ -108,7 +108,7 @@ def test_an_arm_that_does_not_end_well_ends_the_comparison_and_keeps_the_pairs(
 
 def test_a_run_that_had_to_be_ended_keeps_its_estimate() -> None:
     job = RunJob(Run("r", "matmul", "cpu", {}, {}))
-    job.take(_came(Progress("r", "measuring", 1.0, "cpu", 7, 0.0123)))
+    job.apply(_came(Progress("r", "measuring", 1.0, "cpu", 7, 0.0123)))
     told = job.end("cancelled", "cancelled")
     assert isinstance(told, Finished)
     assert told.result.figures["median_so_far"].value == 0.0123
@@ -163,7 +163,7 @@ def test_warnings_of_the_runs_are_told_once_with_their_setting() -> None:
     while not job.done:
         flags = job.next_request().flags
         noisy = replace(_result(1e-3, 0.1), flags=flags, warnings=("noisy",))
-        told = job.take(_came(Finished(noisy)))
+        told = job.apply(_came(Finished(noisy)))
     assert isinstance(told, Compared)
     assert sorted(told.comparison.warnings) == ["off: noisy", "on: noisy"]
 
@@ -172,7 +172,7 @@ def test_a_run_ended_after_its_time_was_taken_keeps_it() -> None:
     job = RunJob(Run("r", "matmul", "cpu", {}, {}))
     measured = _result(1e-3, 0.1)
     came = _came(Measured(measured))
-    assert job.take(came) is came
+    assert job.apply(came) is came
     told = job.end("cancelled", "cancelled")
     assert isinstance(told, Finished)
     assert told.result.time == measured.time
@@ -181,8 +181,8 @@ def test_a_run_ended_after_its_time_was_taken_keeps_it() -> None:
 
 def test_a_run_that_is_done_stays_done_whatever_the_worker_says_after_it() -> None:
     job = RunJob(Run("r", "matmul", "cpu", {}, {}))
-    job.take(_finished(1e-3, 0.1))
-    job.take(_came(HostHeap(1, 0.0, None, None)))
+    job.apply(_finished(1e-3, 0.1))
+    job.apply(_came(HostHeap(1, 0.0, None, None)))
     assert job.done
 
 
@@ -199,7 +199,7 @@ def test_a_run_that_is_done_stays_done_whatever_the_worker_says_after_it() -> No
 def test_a_result_goes_to_the_front_end_as_it_came_and_is_not_read_on_its_way(
     job: RunJob | BlocksJob, line: bytes
 ) -> None:
-    told = job.take(EncodedMessage(line, EVENTS))
+    told = job.apply(EncodedMessage(line, EVENTS))
     assert told.line == line
     assert job.done
 
@@ -210,7 +210,7 @@ def test_a_comparison_in_one_process_keeps_its_pairs_where_it_is_ended() -> None
     )
     job = BlocksJob(REQUEST)
     assert job.end("cancelled", "before it began").comparison.pairs == 0
-    job.take(_came(Compared(so_far, done=False)))
+    job.apply(_came(Compared(so_far, done=False)))
     told = job.end("cancelled", "the pairs so far are kept")
     assert told == Compared(
         replace(so_far, status="cancelled", reason="the pairs so far are kept"), done=True

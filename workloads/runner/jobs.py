@@ -33,7 +33,7 @@ class Job(Protocol):
     def next_request(self) -> Run | Compare:
         """Return the worker's next request; call it only while the job is not done."""
 
-    def take(self, came: EncodedMessage) -> EncodedMessage | Event | None:
+    def apply(self, came: EncodedMessage) -> EncodedMessage | Event | None:
         """Return the event to send to the front end for a worker's event, if any."""
 
     def end(self, status: Status, reason: str) -> Event:
@@ -56,7 +56,7 @@ class RunJob:
         """Return the run, the only request."""
         return self._request
 
-    def take(self, came: EncodedMessage) -> EncodedMessage:
+    def apply(self, came: EncodedMessage) -> EncodedMessage:
         """Forward every event unchanged, and keep the latest ones for an early end."""
         if came.kind is Progress:
             self._progress = came
@@ -94,7 +94,7 @@ class BlocksJob:
         """Return the whole comparison, the only request."""
         return self._request
 
-    def take(self, came: EncodedMessage) -> EncodedMessage:
+    def apply(self, came: EncodedMessage) -> EncodedMessage:
         """Forward every event unchanged, and keep the latest pairs for an early end."""
         if came.kind is Compared:
             self._latest = came
@@ -146,7 +146,7 @@ class ProcessesJob:
             time_only=True,
         )
 
-    def take(self, came: EncodedMessage) -> EncodedMessage | Event | None:
+    def apply(self, came: EncodedMessage) -> EncodedMessage | Event | None:
         """Convert the runs into pairs, and their progress into the comparison's."""
         if came.kind is Progress:
             return replace(came.decode(Progress), blocks=len(self._pairs))

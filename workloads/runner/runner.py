@@ -263,9 +263,9 @@ class Runner:
         if came.kind is HostHeap:
             self._supervisor.allow_memory_request()
         job = self._current
-        told = came if job is None else job.take(came)
-        if told is not None:
-            self._output.send(told)
+        event = came if job is None else job.apply(came)
+        if event is not None:
+            self._output.send(event)
         if came.kind in (Finished, Compared) and came.plain("worker_usable") is False:
             self._supervisor.end("a device error has left it unusable; the next run gets a new one")
         if job is not None and not job.done and came.kind is Finished:

@@ -21,7 +21,7 @@ from workloads.protocol.results import Check, DataColumn
 if TYPE_CHECKING:
     import torch
 
-    from workloads.catalog.shared.decoder import Shape
+    from workloads.catalog.shared.decoder import DecoderShape
     from workloads.declare.place import Place
 
 WIDTHS = 1024, 2048
@@ -242,23 +242,23 @@ def doubling(first: int, last: int) -> list[int]:
 
 def _shape(
     name: str, on: Place, width: int, heads: int, kv_heads: int, layers: int, dtype: str
-) -> Shape:
+) -> DecoderShape:
     """Return the decoder's sizes.
 
     Raises:
         ParameterError: they do not divide each other.
     """
-    from workloads.catalog.shared.decoder import Shape
+    from workloads.catalog.shared.decoder import DecoderShape
 
     width = on.sizes(width=(width, WIDTHS))["width"]
     if width % (2 * heads):
         raise ParameterError(f"{name}: width={width}: a multiple of twice heads={heads}")
     if heads % kv_heads:
         raise ParameterError(f"{name}: kv_heads={kv_heads}: a divisor of heads={heads}")
-    return Shape(width, heads, kv_heads, layers, dtype)
+    return DecoderShape(width, heads, kv_heads, layers, dtype)
 
 
-def _require(on: Place, shape: Shape, tokens: int, passing: int) -> None:
+def _require(on: Place, shape: DecoderShape, tokens: int, passing: int) -> None:
     """Check that there is room for the weights, a cache of ``tokens``, and ``passing`` bytes."""
     # The check computes a block at a time in float64 on the CPU, or has a cache of its own.
     block = shape.weight_bytes // shape.layers
@@ -269,7 +269,7 @@ def _require(on: Place, shape: Shape, tokens: int, passing: int) -> None:
     on.require(shape.weight_bytes + cache + max(passing, beside), what, host=host)
 
 
-def _passing(on: Place, shape: Shape, batch: int, tokens: int, positions: int) -> int:
+def _passing(on: Place, shape: DecoderShape, batch: int, tokens: int, positions: int) -> int:
     """Return the bytes of the tensors of ``tokens`` new tokens per sequence within a block."""
     vectors = PASSING * shape.width + PASSING_HIDDEN * shape.hidden
     found = batch * tokens * vectors * shape.itemsize
@@ -279,7 +279,7 @@ def _passing(on: Place, shape: Shape, batch: int, tokens: int, positions: int) -
     return found
 
 
-def _sizes(found: Study, on: Place, shape: Shape) -> None:
+def _sizes(found: Study, on: Place, shape: DecoderShape) -> None:
     """Add the bytes of the weights and of a cached token, and the tokens that fit."""
     found.figure("weights", float(shape.weight_bytes), "byte", "all blocks, read once per step")
     about = f"keys and values of {shape.kv_heads} KV heads in {shape.layers} blocks"
@@ -293,7 +293,7 @@ def _sizes(found: Study, on: Place, shape: Shape) -> None:
         found.figure("tokens_that_fit", float(free // shape.kv_bytes), "", about)
 
 
-def _fit(found: Study, on: Place, shape: Shape) -> None:
+def _fit(found: Study, on: Place, shape: DecoderShape) -> None:
     """Add how many sequences of each length fit into the memory that is free."""
     free = on.free_memory()
     if free is None:

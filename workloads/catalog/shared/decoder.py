@@ -20,7 +20,7 @@ EPSILON = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class DecoderShape:
     """The sizes of a decoder: blocks as in Llama 3, without embedding and vocabulary."""
 
     width: int
@@ -88,10 +88,10 @@ class Shape:
         return self.weight_bytes + batch * (context + 1) * self.kv_bytes
 
 
-class Block(nn.Module):
+class DecoderBlock(nn.Module):
     """Grouped-query attention with rotary positions and a gated perceptron, after RMSNorm each."""
 
-    def __init__(self, shape: Shape, device: torch.device) -> None:
+    def __init__(self, shape: DecoderShape, device: torch.device) -> None:
         super().__init__()
         self.shape = shape
         dtype, of_kv = DTYPES[shape.dtype], shape.kv_heads * shape.head
@@ -141,11 +141,11 @@ class Block(nn.Module):
 class Decoder(nn.Module):
     """A decoder's blocks, with the same weights in every process."""
 
-    def __init__(self, shape: Shape, on: Place) -> None:
+    def __init__(self, shape: DecoderShape, on: Place) -> None:
         super().__init__()
         torch.manual_seed(SEED)
         self.shape, self.on = shape, on
-        self.blocks = nn.ModuleList(Block(shape, on.device) for _ in range(shape.layers))
+        self.blocks = nn.ModuleList(DecoderBlock(shape, on.device) for _ in range(shape.layers))
 
     def cache(self, batch: int, positions: int) -> torch.Tensor:
         """Return an empty cache: layers x 2 x batch x KV heads x positions x head."""
@@ -160,7 +160,7 @@ class Decoder(nn.Module):
     def forward(
         self, tokens: torch.Tensor, start: int, turn: torch.Tensor, cache: torch.Tensor
     ) -> torch.Tensor:
-        """Return the vectors after all blocks; the arguments are those of :class:`Block`."""
+        """Return the vectors after all blocks; the arguments are those of :class:`DecoderBlock`."""
         for block, layer in zip(self.blocks, cache, strict=True):
             tokens = block(tokens, start, turn, layer)
         return tokens

@@ -1,0 +1,294 @@
+"""Scaled dot-product attention: torch's backends, which one it picks, and why not the others."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from workloads.declare.study import Study
+from workloads.declare.tools import Within
+from workloads.declare.workload import Case, ParameterError, Skip, one_of, whole, workload
+from workloads.protocol.results import Check, first_line
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+LONG_SEQUENCE = 4096
+"""Positions at which a GPU's kernels run long enough to stand out from their launch."""
+FULL, CAUSAL, PADDING = "full", "causal", "padding"
+PADDED = 4
+"""With padding, one of so many positions at the end of each sequence is hidden."""
+AUTO = "auto"
+BACKENDS = {
+    "math": "MATH",
+    "flash": "FLASH_ATTENTION",
+    "efficient": "EFFICIENT_ATTENTION",
+    "cudnn": "CUDNN_ATTENTION",
+}
+"""Names in ``torch.nn.attention.SDPBackend``."""
+OPERATORS = {
+    "flash": "_scaled_dot_product_flash_attention",
+    "efficient": "_scaled_dot_product_efficient_attention",
+    "cudnn": "_scaled_dot_product_cudnn_attention",
+}
+"""First part of the names of the operators that torch dispatches to."""
+NO_REASON = re.compile(r"kernel not used because:|has been runtime disabled")
+"""Warnings of torch that say which backend they are about, or that it was not allowed."""
+TRIGGERED = re.compile(r"\s*\(Triggered internally at .*\)", re.DOTALL)
+
+
+@workload(
+    group="compute",
+    title="scaled dot-product attention",
+    about="softmax(Q K^T / sqrt(D)) V for a batch of heads, as in a transformer, by the backend "
+    "that torch picks or the one that you set; then by each backend in turn. A causal mask lets "
+    "each position see those before it: half of the work. With padding, a mask hides the last "
+    "quarter of the keys. Fewer KV heads are shared by groups of heads (GQA).",
+    look_for="Which backend torch picked, and for each other one torch's own words why it cannot "
+    "run: a mask, float32, the number of KV heads. The math backend writes the S x S matrix of "
+    "scores to memory, the fused ones (flash, efficient, cudnn) keep it on the chip: compare peak "
+    "memory. Twice the length is four times the work.",
+)
+def attention(
+    on: Place,
+    batch: Annotated[int, whole(1, 1024, "sequences")] = 2,
+    heads: Annotated[int, whole(1, 256, "heads")] = 8,
+    length: Annotated[int, whole(2, 65_536, "positions in a sequence, S")] = 512,
+    width: Annotated[int, whole(8, 256, "width of a head, D")] = 64,
+    mask: Annotated[str, one_of((FULL, CAUSAL, PADDING), "what a position sees")] = FULL,
+    dtype: Annotated[str, one_of(("float32", "bfloat16", "float16"), "of the numbers")] = "float32",
+    kv_heads: Annotated[int, whole(1, 256, "heads of keys and values", auto="all heads")] = 0,
+    backend: Annotated[
+        str, one_of((AUTO, *BACKENDS), "backend of the time on top; auto: torch's choice")
+    ] = AUTO,
+) -> Case:
+    import torch
+
+    from workloads.declare.place import DTYPES, TOLERANCES, against_float64, attention_precision
+
+    kv_heads = kv_heads or heads
+    if heads % kv_heads:
+        raise ParameterError(f"attention: kv_heads={kv_heads}: a divisor of heads={heads}")
+    shape = AttentionShape(batch, heads, kv_heads, length, width, mask, dtype)
+    room, host = _room(batch * heads, length, width, DTYPES[dtype].itemsize)
+    what = "queries, keys, values and the math backend's scores"
+    on.require(max(room, host) if on.type == "cpu" else room, what, host=host)
+    data = shape.data(on)
+    causal, grouped = mask == CAUSAL, kv_heads < heads
+
+    def timed(data: AttentionData = data) -> torch.Tensor:
+        query, key, value, seen = data
+        return torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=seen, is_causal=causal, enable_gqa=grouped
+        )
+
+    if backend != AUTO and (why := reason_against(_under([backend], timed))):
+        raise Skip(f"{backend}: does not run here: {why}")
+    used = attention_precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
+
+    def check() -> Check:
+        what = "one head by the formula, in float64 on the CPU"
+        return against_float64(timed()[0, 0], shape.reference(data), TOLERANCES[used], what)
+
+    def study(found: Study) -> None:
+        _picked(found, timed)
+        _backends(found, "kernels", f"by backend, {length} positions", timed, shape.flop)
+        if on.type != "cpu" and length < LONG_SEQUENCE:
+            long_kernels(found)
+
+    def long_kernels(found: Study) -> None:
+        """Compare the backends where the launch is a small part, if there is room."""
+        room, _ = _room(batch * heads, LONG_SEQUENCE, width, DTYPES[dtype].itemsize)
+        try:
+            on.require(room, what)
+        except Skip as skip:
+            found.say(f"not at {LONG_SEQUENCE} positions: {skip}")
+            return
+        longer = replace(shape, length=LONG_SEQUENCE)
+        attend = partial(timed, longer.data(on))
+        title = f"by backend, {LONG_SEQUENCE} positions"
+        _backends(found, "long_kernels", title, attend, longer.flop)
+
+    # Around the whole run, as entering it for each call would be timed.
+    allowed = ExitStack()
+    if backend != AUTO:
+        allowed.enter_context(_allowing([backend]))
+    return Case(
+        timed,
+        flop=shape.flop,
+        chosen={"kv_heads": kv_heads},
+        precision=used,
+        check=check,
+        study=study,
+        cleanup=allowed.close,
+    )
+
+
+AttentionData: TypeAlias = "tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]"
+"""Queries, keys, values, and the mask if there is one: true where a position sees a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionShape:
+    """The sizes of the data, and what a position sees."""
+
+    batch: int
+    heads: int
+    kv_heads: int
+    length: int
+    width: int
+    mask: str
+    dtype: str
+
+    @property
+    def visible(self) -> int:
+        """Return the number of keys that padding leaves visible."""
+        return self.length - self.length // PADDED
+
+    @property
+    def flop(self) -> int:
+        """Return the FLOP of both products, for the pairs of positions that are not masked."""
+        from workloads.declare.place import attention_flop
+
+        if self.mask == PADDING:
+            return 4 * self.batch * self.heads * self.length * self.visible * self.width
+        causal = self.mask == CAUSAL
+        return attention_flop(self.batch, self.heads, self.length, self.width, causal=causal)
+
+    def data(self, on: Place) -> AttentionData:
+        """Return random queries, keys and values, and the mask of padding."""
+        import torch
+
+        query, key, value = (
+            on.randn(self.batch, heads, self.length, self.width, dtype=self.dtype)
+            for heads in (self.heads, self.kv_heads, self.kv_heads)
+        )
+        if self.mask != PADDING:
+            return query, key, value, None
+        seen = torch.arange(self.length, device=on.device) < self.visible
+        return query, key, value, seen.expand(self.length, self.length)
+
+    def reference(self, data: AttentionData) -> torch.Tensor:
+        """Return the first head of the first sequence by the formula, in float64 on the CPU."""
+        import torch
+
+        query, key, value = (
+            tensor[0, 0].cpu().double() for tensor in data[:3] if tensor is not None
+        )
+        weights = query @ key.T / self.width**0.5
+        if self.mask == CAUSAL:
+            weights = weights.masked_fill(torch.ones_like(weights).triu(1).bool(), -torch.inf)
+        elif self.mask == PADDING:
+            weights[:, self.visible :] = -torch.inf
+        result: torch.Tensor = weights.softmax(-1) @ value
+        return result
+
+
+def _room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
+    """Return the bytes that the math kernel needs, and those that the check needs on the host.
+
+    The math kernel computes 16-bit numbers in float32 (ATen: ``attention.cpp``). It has the scores
+    before and after the softmax, and once more without fully masked rows, with a flag for each
+    score; all heads share one matrix for the causal mask.
+
+    Args:
+        heads: number of heads in all sequences together.
+        length: positions in a sequence.
+        width: width of a head.
+        each: bytes of a stored number.
+    """
+    tokens = heads * length * width
+    # Queries, keys, values and the result as stored; three of them in float32, two scaled.
+    room = tokens * (4 * each + (3 + 2 + 1) * 4) + heads * length**2 * (3 * 4 + 1) + 5 * length**2
+    # In float64: a head's queries, keys, values and result; its scores, weights, and a mask.
+    check = 3 * tokens * each + 8 * (6 * length * width + 4 * length**2)
+    return room, check
+
+
+def _allowing(names: Iterable[str]) -> AbstractContextManager[None]:
+    """Return the context that allows some of :data:`BACKENDS` alone."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    return sdpa_kernel([getattr(SDPBackend, BACKENDS[name]) for name in names])
+
+
+def _under(names: Iterable[str], attend: Callable[[], torch.Tensor]) -> Within:
+    """Return the same call with some backends allowed alone."""
+    return Within(partial(_allowing, names), attend)
+
+
+def reason_against(call: Callable[[], object]) -> str | None:
+    """Call once; return torch's reasons if the backend cannot run, ``None`` if it runs."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            call()
+        except RuntimeError as error:
+            return reasons([str(item.message) for item in caught]) or first_line(error)
+    return None
+
+
+def reasons(messages: list[str]) -> str:
+    """Return what torch's warnings say about the one allowed backend; empty if nothing.
+
+    torch explains itself for all backends: those that were not allowed, with that alone
+    (ATen: ``transformers/cuda/sdp_utils.cpp``).
+    """
+    found = [TRIGGERED.sub("", message).strip() for message in messages]
+    return " ".join(dict.fromkeys(text for text in found if not NO_REASON.search(text)))
+
+
+def picked_backend(attend: Callable[[], object]) -> str:
+    """Return the backend that torch picks, from the operator that it dispatches to."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    names: list[str] = []
+
+    class DispatchedOperators(TorchDispatchMode):
+        def __torch_dispatch__(
+            self,
+            func: Any,
+            types: Any,
+            args: tuple[Any, ...] = (),
+            kwargs: Mapping[str, Any] | None = None,
+        ) -> Any:
+            names.append(func.name().removeprefix("aten::"))
+            return func(*args, **(kwargs or {}))
+
+    with DispatchedOperators():  # type: ignore[no-untyped-call]
+        attend()
+    fused = (
+        backend
+        for backend, operator in OPERATORS.items()
+        if any(name.startswith(operator) for name in names)
+    )
+    return next(fused, "math")
+
+
+def _picked(found: Study, attend: Callable[[], torch.Tensor]) -> None:
+    about = "by torch, if it may choose"
+    try:
+        found.figure("picked", picked_backend(_under(BACKENDS, attend)), "", about)
+    except RuntimeError as error:
+        found.absent("picked", first_line(error), "", about)
+
+
+def _backends(
+    found: Study, table: str, title: str, attend: Callable[[], torch.Tensor], flop: int
+) -> None:
+    """Compare the backends that run, and say why the others do not."""
+    calls: dict[str, Callable[[], object]] = {}
+    for name in BACKENDS:
+        call = _under([name], attend)
+        if why := reason_against(call):
+            found.say(f"{name}: does not run here: {why}")
+        else:
+            calls[name] = call
+    found.variants(table, title, calls, per_call=(float(flop), "FLOP/s"), peaks=True, held=True)
