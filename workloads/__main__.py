@@ -15,7 +15,7 @@ from pathlib import Path
 from workloads import ENTRY
 from workloads.declare import user_workloads
 from workloads.measure.malloc import fix_thresholds
-from workloads.protocol import process, wire
+from workloads.protocol import guard, process, wire
 from workloads.protocol.process import Channel
 from workloads.ranks.torchrun import VARIABLE, Order, RanksFolder, end_on_hangup
 
@@ -45,7 +45,8 @@ def _rank() -> int:
 
 def main() -> int:
     """Run the mode named on the command line, and return the exit code."""
-    files, left = user_workloads.files_in(sys.argv[2:])
+    silence_s, arguments = _keep_alive_in(sys.argv[2:])
+    files, left = user_workloads.files_in(arguments)
     mode = sys.argv[1] if len(sys.argv) > 1 and not left else ""
     if sys.argv[1:2] == ["torchrun"] and len(sys.argv) > 2:
         return _torchrun(int(sys.argv[2]), sys.argv[3:])
@@ -62,6 +63,8 @@ def main() -> int:
         return 2
     reading, writing = process.separate_protocol()
     if mode == "serve":
+        if silence_s is not None:
+            reading = guard.read_through_guard(reading, writing, silence_s)
         process.die_with_parent(os.getppid(), signal.SIGTERM)
         from workloads.runner.serve import serve
 
@@ -80,6 +83,13 @@ def main() -> int:
 
         probe(writing, malloc)
     return 0
+
+
+def _keep_alive_in(arguments: list[str]) -> tuple[float | None, list[str]]:
+    """Return the seconds that ``--keep-alive S`` names, and the remaining arguments."""
+    if arguments[:1] == ["--keep-alive"] and len(arguments) > 1:
+        return float(arguments[1]), arguments[2:]
+    return None, arguments
 
 
 def _torchrun(worker: int, arguments: list[str]) -> int:

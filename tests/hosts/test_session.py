@@ -20,6 +20,7 @@ from tui.recordings.lines import scan_recording
 from tui.recordings.recorder import Recorder, Redaction
 from tui.recordings.replay import AT_ONCE, ReplaySession
 from tui.runs.session.session import Session
+from tui.runs.views.runner_notes import runner_notes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
 NAMES = ("LD_LIBRARY_PATH", "SCRIPTED_NVML", "SCRIPTED_NVML_LOG")
@@ -66,6 +67,9 @@ async def test_hosts_are_recorded_and_replayed(
     session.select_device("gpu1:1")
     assert machine.shown.selected_device.label == "gpu1:1"
     assert session.state.runs.runner.status == "unusable"
+    notes = str(runner_notes(session.state.runs, 80))
+    assert "this machine is left out" in notes
+    assert "tries again" not in notes
     await session.stop()
 
     replay = ReplaySession(scan_recording(path), AT_ONCE)

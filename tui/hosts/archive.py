@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
@@ -19,7 +19,6 @@ _SENT = (
     "core/__init__.py",
     "core/child/__init__.py",
     "core/child/inside.py",
-    "core/child/keep_alive.py",
     "core/child/launch.py",
     "core/text/__init__.py",
     "core/text/secrets.py",
@@ -30,6 +29,7 @@ _SENT = (
 _SENT_WORKLOADS = (
     "__init__.py",
     "protocol/__init__.py",
+    "protocol/keep_alive.py",
     "protocol/process.py",
     "protocol/wire.py",
 )
@@ -42,11 +42,27 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 @cache
 def build_archive() -> bytes:
     """Return the zip file: the monitor's modules, NVML's bindings, and psutil's stand-in."""
+    return _zip(_members())
+
+
+def _zip(members: Iterable[tuple[str, bytes]]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
-        for name, data in _members():
+        for name, data in members:
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
+
+
+@cache
+def build_runner_archive() -> bytes:
+    """Return the zip file of the runner: ``workloads``, which Python can also run as a file."""
+    entry = Path(workloads.ENTRY).read_bytes()
+    root = Path(workloads.__path__[0])
+    modules = [
+        (f"workloads/{file.relative_to(root)}", file.read_bytes())
+        for file in sorted(root.rglob("*.py"))
+    ]
+    return _zip([*modules, (_ENTRY, entry), ("__main__.py", entry)])
 
 
 def _members() -> Iterator[tuple[str, bytes]]:

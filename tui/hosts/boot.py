@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tui.hosts.archive import FALLBACK
 
@@ -14,6 +14,8 @@ any shell would change within single quotes.
 """
 OLDEST = (3, 8)
 """The oldest Python that our children run on."""
+OLDEST_FOR_RUNS = (3, 10)
+"""The oldest Python that the runner runs on."""
 TOO_OLD = 66
 """Exit status of a Python that is older."""
 _LOADER = """\
@@ -36,13 +38,29 @@ except (AttributeError, OSError):
 with open(memory, "wb", closefd=False) as file:
     file.write(data)
 del data
-archive = "/proc/self/fd/%d" % memory
+# Not /proc/self: processes that this one starts import from it, too.
+archive = "/proc/%d/fd/%d" % (os.getpid(), memory)
+# The current folder, which comes first unless Python is isolated.
+sys.path[:] = [folder for folder in sys.path if folder]
 sys.path.insert(0, archive)
 sys.path.append(archive + "/{fallback}")
 sys.argv = {argv}
 from gpu_workbench_entry import call_main
 sys.exit(call_main(sys.argv.pop(1)))
 """
+_FIND_TORCH = """\
+for found in "$VIRTUAL_ENV/bin/python" "$CONDA_PREFIX/bin/python" python3 python \
+  "$HOME/.venv/bin/python" "$HOME/venv/bin/python" "$HOME/miniconda3/bin/python" \
+  "$HOME/miniforge3/bin/python" /opt/venv/bin/python /opt/conda/bin/python
+do
+  if "$found" -c 'import sys; del sys.path[0]; from importlib.util import find_spec
+sys.exit(find_spec("torch") is None)' </dev/null >/dev/null 2>&1
+  then exec "$found" -c "$0"
+  fi
+done
+exec python3 -c "$0"
+"""
+"""Script of sh that starts the first Python that has torch, or else ``python3``, which says so."""
 
 
 def boot_command(python: str = "python3") -> tuple[str, ...]:
@@ -57,16 +75,39 @@ def boot_command(python: str = "python3") -> tuple[str, ...]:
     return (python, "-I", "-c", FIRST_LINE)
 
 
-def preamble(archive: bytes, module: str, arguments: Sequence[str] = ()) -> bytes:
+def torch_command(
+    python: str | None = None, variables: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Return the command that waits for :func:`preamble` in a Python that has torch.
+
+    It is not isolated, because torch may be in the user's own site-packages.
+
+    Args:
+        python: name or path of a Python there; ``None`` for the first that has torch: that of an
+            active environment, ``python3``, ``python``, then the usual folders of environments.
+        variables: environment variables to set.
+    """
+    assigned = tuple(f"{name}={value}" for name, value in (variables or {}).items())
+    chosen = (python, "-c", FIRST_LINE) if python else ("sh", "-c", _FIND_TORCH, FIRST_LINE)
+    return ("env", *assigned, *chosen)
+
+
+def preamble(
+    archive: bytes,
+    module: str,
+    arguments: Sequence[str] = (),
+    oldest: tuple[int, int] = OLDEST,
+) -> bytes:
     """Return what goes down the pipe before the first request.
 
     Args:
         archive: zip file of our modules.
         module: whose ``main`` runs.
         arguments: for its ``sys.argv``.
+        oldest: the oldest Python that the module runs on.
     """
     loader = _LOADER.format(
-        oldest=OLDEST,
+        oldest=oldest,
         too_old=TOO_OLD,
         size=len(archive),
         fallback=FALLBACK,

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Union
 
-from tui.core.child.keep_alive import EVERY_S, MISSED_AFTER_S, Alive, KeepAlive
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.supervisor import ChildSupervisor
@@ -28,6 +27,7 @@ from tui.hosts.archive import build_archive
 from tui.hosts.boot import boot_command, preamble
 from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.failures import explain_failure
+from workloads.protocol.keep_alive import EVERY_S, MISSED_AFTER_S, Alive, KeepAlive
 
 RECONNECT_S = (1.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds before the next attempt: after a connection that was of use, and after one failure, two

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from tui.core.child.keep_alive import Alive, KeepAlive
+from workloads.protocol.keep_alive import Alive, KeepAlive
 from workloads.protocol.process import die_with_parent, separate_protocol, write_whole
 from workloads.protocol.wire import WireError, decode, encode
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -22,9 +23,11 @@ from tui.devices.session.watch_supervisor import (
 )
 from tui.devices.state.machine import DeviceSelected, MachineState
 from tui.hosts.address import HostPlan
+from tui.hosts.children import HostConnection
 from tui.hosts.events import HostsNamed
 from tui.hosts.monitor import HostMonitor
 from workloads.protocol import messages
+from workloads.protocol.keep_alive import EVERY_S, KeepAlive
 
 FIRST_SAMPLE_S = 2.0
 """Seconds to wait for the monitor's first sample. The monitor reports after one second even if the
@@ -40,6 +43,7 @@ class DeviceSession:
         machine: the state that they change.
         interval: seconds between two samples of the monitor; ``None`` for no monitor.
         launched: a running monitor with that interval.
+        connection: the host that the children run on; ``None`` for this machine.
         hosts: the other hosts to connect to; ``None`` for none.
     """
 
@@ -50,7 +54,9 @@ class DeviceSession:
         interval: float | None = 1.0,
         launched: Launched | None = None,
         hosts: HostPlan | None = None,
+        connection: HostConnection | None = None,
     ) -> None:
+        self._connection = connection
         self._bus = bus
         self._machine = machine
         self._interval = interval
@@ -94,9 +100,16 @@ class DeviceSession:
             if not self._hosts.here:
                 return
         self._monitor = MonitorSupervisor(
-            self._machine, self._bus.publish, self._interval, self._launched
+            self._machine, self._bus.publish, self._interval, self._launched, self._connection
         )
         self.spawn(self._monitor.supervise())
+
+    async def send_keep_alives(self) -> None:
+        """Tell the children on a host that this side is there; never returns."""
+        for number in itertools.count():
+            for child in self._children():
+                child.send(KeepAlive(number))
+            await asyncio.sleep(EVERY_S)
 
     def _connect(self, plan: HostPlan, interval: float) -> None:
         names = tuple(host.name for host in plan.hosts)

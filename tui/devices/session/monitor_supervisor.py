@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from sys import intern
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 from tui.core.child.launch import FOLDER, Launched
 from tui.core.child.process import ChildProcess, MalformedMessage
@@ -21,6 +21,8 @@ from tui.devices.monitor.messages import (
     WatchHost,
 )
 from tui.devices.state.machine import MachineState
+from tui.hosts.children import HostConnection, monitor_child
+from workloads.protocol.keep_alive import Alive
 
 KEPT_SAMPLES = 600
 """The most stored samples of the monitor: ten minutes at one a second."""
@@ -61,7 +63,7 @@ def sampled(sample: Sample) -> tuple[SampledDevice, ...]:
     )
 
 
-class MonitorSupervisor(ChildSupervisor[MonitorEvent]):
+class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
     """A supervisor of the monitor that stores its newest samples for conditions.
 
     Args:
@@ -69,6 +71,7 @@ class MonitorSupervisor(ChildSupervisor[MonitorEvent]):
         publish: receives each event.
         interval: seconds between two samples.
         launched: a running monitor with that interval.
+        connection: the host that it runs on; ``None`` for this machine.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class MonitorSupervisor(ChildSupervisor[MonitorEvent]):
         publish: Publish,
         interval: float,
         launched: Launched | None = None,
+        connection: HostConnection | None = None,
     ) -> None:
         super().__init__()
         self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
@@ -85,22 +89,27 @@ class MonitorSupervisor(ChildSupervisor[MonitorEvent]):
         """Set after the first sample, or after the first monitor has ended without one."""
         self._newest: Sample | None = None
         self._launched = launched
+        self._connection = connection
         self._machine = machine
         self._publish = publish
         self._interval = interval
         self._host_wanted = False
 
-    def make_child(self) -> ChildProcess[MonitorEvent]:
+    def make_child(self) -> ChildProcess[MonitorEvent | Alive]:
+        if self._connection is not None:
+            return monitor_child(self._connection, self._interval, lambda _request: None)
         launched, self._launched = self._launched, None
         return ChildProcess(
             monitor.serve_command(self._interval),
-            MONITOR_EVENTS,
+            (*MONITOR_EVENTS, Alive),
             folder=FOLDER,
             sent=lambda request: self._publish(RequestSent("monitor", request)),
             launched=launched,
         )
 
-    def apply_event(self, event: MonitorEvent) -> None:
+    def apply_event(self, event: MonitorEvent | Alive) -> None:
+        if isinstance(event, Alive):
+            return
         if isinstance(event, Sample):
             self._newest = event
             self.is_useful = True

@@ -66,6 +66,8 @@ class MachineState:
         host: str = "",
     ) -> None:
         self._make_processes = processes
+        self.box = ""
+        """Name by which the user reaches the host; empty for this machine."""
         self.simulated = simulated
         self.host = host
         self.hosts = HostsState(bus, lambda name, its: MachineState(its, host=name))

@@ -231,6 +231,7 @@ _NAMED_BY_SYSTEMD = "container"
 NOT_SEEN = "the monitor did not see this device"
 NOT_GIVEN = "NVML did not give it"
 NOT_READY = "the runner did not say"
+NOT_READ_THERE = "not read on another host"
 
 
 def rank_fact(name: str) -> tuple[int, str]:
@@ -244,8 +245,9 @@ def collect_facts(
     views: Sequence[DeviceView],
     devices: Sequence[str],
     flags: Mapping[str, bool],
+    box: str = "",
 ) -> Facts:
-    """Collect the facts of a measurement on this box.
+    """Collect the facts of a measurement on this box, or on another host.
 
     Args:
         environment: the environment of the runner.
@@ -253,13 +255,17 @@ def collect_facts(
         views: the devices with NVML's and torch's names.
         devices: torch's names of the devices that worked.
         flags: the backend flags of the run.
+        box: the name by which another host was reached; empty for this box.
     """
-    values = {
-        "box": sample.host.name if sample else platform.node(),
-        "kernel": f"{platform.system()} {platform.release()}",
-        "container": _detect_container(),
-    }
+    values: dict[str, str] = {}
     unknown: dict[str, str] = {}
+    if box:
+        values["box"] = box
+        unknown.update(dict.fromkeys(("kernel", "container"), NOT_READ_THERE))
+    else:
+        values["box"] = sample.host.name if sample else platform.node()
+        values["kernel"] = f"{platform.system()} {platform.release()}"
+        values["container"] = _detect_container()
     _add_software(environment, flags, values, unknown)
     _add_gpus(environment, sample, views, devices, values, unknown)
     return Facts(values, unknown)
@@ -489,4 +495,6 @@ def find_devices(result: RunResult | Comparison) -> tuple[str, ...]:
 def _collect_machine_facts(
     machine: MachineState, devices: tuple[str, ...], flags: dict[str, bool]
 ) -> Facts:
-    return collect_facts(machine.environment, machine.sample, machine.devices, devices, flags)
+    return collect_facts(
+        machine.environment, machine.sample, machine.devices, devices, flags, machine.box
+    )

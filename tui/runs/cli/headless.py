@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tui.devices.state.devices import CPU
 from tui.kit.command_line.output import Failure, UsageError, not_known, say
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS
@@ -19,14 +20,21 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 0.5
 """Seconds between two samples of the devices during runs."""
+ALL = "all"
+"""The ``--device`` that stands for all GPUs."""
 END_S = 3.0
 """Seconds after a signal for measurements to arrive."""
 
 
 class Waiter:
-    """Waits for a condition on the states, and for signals and errors that end the wait."""
+    """Waits for a condition on the states, and for signals and errors that end the wait.
 
-    def __init__(self, session: Session) -> None:
+    Args:
+        session: the session whose states change.
+        signals: handle the signals; false if the caller passes them to :meth:`note_signal`.
+    """
+
+    def __init__(self, session: Session, *, signals: bool = True) -> None:
         self._session = session
         self._changed = asyncio.Event()
         self.signalled: signal.Signals | None = None
@@ -34,12 +42,13 @@ class Waiter:
         session.state.bus.on_change(lambda _parts: self._changed.set())
         session.on_error(self._note_error)
         loop = asyncio.get_running_loop()
-        for number in SIGNALS:
+        for number in SIGNALS if signals else ():
             if signal.getsignal(number) is signal.SIG_IGN:
                 continue  # set by nohup, or by a shell for background jobs
-            loop.add_signal_handler(number, self._note_signal, number)
+            loop.add_signal_handler(number, self.note_signal, number)
 
-    def _note_signal(self, number: signal.Signals) -> None:
+    def note_signal(self, number: signal.Signals) -> None:
+        """End the wait because of a signal."""
         self.signalled = number
         self._changed.set()
 
@@ -90,7 +99,7 @@ class Waiter:
         if reached and state.machine.environment is None:
             runner = state.runner
             report = f" (report: {runner.report})" if runner.report else ""
-            raise Failure(f"{runner.reason}; {runner.advice}{report}")
+            raise Failure("; ".join(filter(None, (runner.reason, runner.advice))) + report)
         return reached
 
     async def finish(self, progress: ProgressLine) -> None:
@@ -189,7 +198,7 @@ def set_parameters(
 
 
 def choose_devices(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Return the torch devices to run on.
+    """Return the torch devices to run on; ``all`` means all GPUs, or the CPU where there is none.
 
     Raises:
         Failure: torch does not have a device.
@@ -199,6 +208,9 @@ def choose_devices(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
     environment = session.state.machine.environment
     known = [device.id for device in environment.devices] if environment else []
     devices = ["cuda:0" if device == "cuda" else device for device in wanted]
+    if ALL in devices:
+        gpus = tuple(name for name in known if name != CPU)
+        return gpus or (CPU,)
     for device in devices:
         if device not in known:
             why = environment.unavailable.get("devices", "") if environment else ""

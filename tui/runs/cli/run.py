@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tui.devices.host_options import host_python_of
 from tui.kit.command_line.options import (
     Subcommand,
     add_budget,
@@ -19,6 +20,7 @@ from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.results.store.statistics import FEWEST
 from tui.runs.cli.interleave import FORMS, TURNS, parse_arms
+from tui.runs.cli.on_hosts import find_run_hosts, run_on_hosts
 from tui.runs.cli.rounds import run_interleaved, run_rounds
 from workloads.protocol.messages import Budget
 
@@ -51,6 +53,13 @@ class RunOptions:
     """Selection of earlier results to compare with; empty for none."""
     interleave: Sequence[str] = ()
     """Two settings to alternate; empty for none."""
+    host: str | None = None
+    """Names of other hosts to run on, instead of this machine."""
+    slurm: bool = False
+    transport: str | None = None
+    host_pythons: Sequence[tuple[str, str]] = ()
+    together: bool = False
+    """All hosts run at the same time."""
 
     @property
     def rounds(self) -> int:
@@ -73,7 +82,9 @@ def add_options(parser: Parser) -> None:
     )
     parser.add_argument("--all", dest="everything", action="store_true", help="every workload")
     add_devices(
-        parser, "D", "cpu, cuda:0, …, mps; repeat for more (default: the CPU and the first GPU)"
+        parser,
+        "D",
+        "cpu, cuda:0, …, mps, or all GPUs; repeat for more (default: the CPU and the first GPU)",
     )
     add_parameters(parser)
     add_budget(parser)
@@ -96,6 +107,32 @@ def add_options(parser: Parser) -> None:
         help=f"alternate two settings, --runs turns each (default: {TURNS}), and compare them:"
         f" {FORMS}; exit code 1 if B is slower",
     )
+    parser.add_argument(
+        "--host",
+        metavar="A,B",
+        help="run on these hosts: names for ssh, docker:CONTAINER or kubectl:POD",
+    )
+    parser.add_argument(
+        "--slurm", action="store_true", help="run on all hosts of the Slurm allocation"
+    )
+    parser.add_argument(
+        "--transport",
+        metavar="CMD",
+        help="reach the hosts with this command instead of ssh; {host} stands for the name",
+    )
+    parser.add_argument(
+        "--host-python",
+        dest="host_pythons",
+        type=host_python_of,
+        action="append",
+        metavar="HOST=PATH",
+        help="use this Python on a host (default: the first that has torch); repeat for more hosts",
+    )
+    parser.add_argument(
+        "--together",
+        action="store_true",
+        help="run on all hosts at the same time instead of one after another",
+    )
     add_no_store(parser)
 
 
@@ -107,13 +144,17 @@ def run(options: RunOptions) -> int:
     Raises:
         UsageError: the options name nothing, or contradict each other.
     """
-    python = python_to_use(options.given).path
     if options.everything and (options.names or options.groups):
         raise UsageError("run: --all runs everything; leave out the names and groups")
     if not (options.names or options.groups or options.everything):
         raise UsageError("run: name workloads, or give --group or --all; see the list command")
     if options.runs is not None and options.runs < 1:
         raise UsageError(f"--runs {options.runs}: at least 1")
+    if options.host is not None or options.slurm:
+        return run_to_exit(run_on_hosts(options, find_run_hosts(options)))
+    if options.together or options.transport or options.host_pythons:
+        raise UsageError("--together, --transport and --host-python need --host or --slurm")
+    python = python_to_use(options.given).path
     if options.against and not options.store:
         raise UsageError("--against compares stored results: leave out --no-store")
     if options.interleave:

@@ -14,6 +14,7 @@ from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.request import NoAnswerError, first_answer
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import LogLine, Publish, RequestSent, RunnerStatus
+from tui.hosts.children import ConnectionWatch, HostConnection, runner_child
 from tui.runs.session.silence import (
     ProcessActivity,
     SilenceMessage,
@@ -26,6 +27,7 @@ from tui.runs.state.events import CeilingsRead
 from tui.runs.state.state import RunsState
 from workloads import START
 from workloads.protocol import messages
+from workloads.protocol.keep_alive import EVERY_S
 from workloads.protocol.messages import Event
 from workloads.protocol.results import Ceiling
 
@@ -65,6 +67,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         python: the Python that runs the workloads.
         files: the workload files of the user.
         variables: environment variables of the runner, in addition to :data:`VARIABLES`.
+        connection: the host that it runs on; ``None`` for this machine.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         python: str,
         files: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
+        connection: HostConnection | None = None,
     ) -> None:
         super().__init__()
         self._runs = runs
@@ -81,6 +85,8 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         self._python = python
         self._files = tuple(files)
         self._variables = {**(variables or {}), **VARIABLES}
+        self._connection = connection
+        self._watch = ConnectionWatch(connection.host) if connection else None
         self._retry_asked = asyncio.Event()
         self._started = 0.0
         """Monotonic time of the runner's start."""
@@ -92,6 +98,9 @@ class RunnerSupervisor(ChildSupervisor[Event]):
 
     def make_child(self) -> ChildProcess[Event]:
         self._heard = 0.0
+        if self._connection is not None:
+            self._watch = ConnectionWatch(self._connection.host)
+            return runner_child(self._connection, self._variables, lambda _request: None)
         command = runner_command(self._python, self._files)
         return ChildProcess(
             command,
@@ -101,6 +110,11 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         )
 
     def report_no_start(self, error: OSError) -> str:
+        if self._connection is not None:
+            program = self._connection.host.prefix[0]
+            text = f"{program} cannot be started: {error.strerror or error}"
+            self._publish(RunnerStatus("unusable", text))
+            return text
         advice = "give --python the path of a Python that has torch"
         reason, _, remedy = (too_many_files(error) or "").partition(": ")
         if not reason:
@@ -121,16 +135,24 @@ class RunnerSupervisor(ChildSupervisor[Event]):
 
     def apply_event(self, event: Event) -> None:
         self._note_event(event)
+        if self._watch is not None:
+            self._watch.note_event(ready=isinstance(event, messages.Ready))
         if self._runs.runner.status != "unusable":
             self._deliver(event)
 
     def report_malformed(self, message: MalformedMessage) -> None:
+        if self._watch is not None and not self._watch.greeted:
+            self._watch.note_banner(message.line or message.reason)
+            return
         self._note_event(message)
         if self._runs.runner.status != "unusable":
             text = f"unreadable: {message.reason}: {message.line}"
             self._publish(LogLine("runner", text, "warning"))
 
     async def wait_for_next_start(self, reason: str, seconds: float) -> None:
+        if self._watch is not None and self._runs.runner.status != "unusable":
+            errors = self.child.stderr.last() if self.child else []
+            self._publish(RunnerStatus("unusable", self._watch.explain_end(reason, errors)))
         if self._runs.runner.status == "unusable":
             self._fail_pending(self._runs.runner.reason)
             self._retry_asked.clear()
@@ -195,6 +217,15 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         if not isinstance(event, messages.Heartbeat):
             return False
         return event.busy_with == self._runs.busy_with
+
+    async def watch_connection(self) -> None:
+        """End a connection to a host that has gone silent; never returns."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            if self._watch is None or self.child is None or not self.child.running:
+                continue
+            if self._watch.give_up_if_silent():
+                self.child.kill()
 
     async def watch_silence(self) -> None:
         """Report the state of a silent child within a second; never return.

@@ -20,6 +20,7 @@ from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import PeaksReset
 from tui.hosts.address import HostPlan
+from tui.hosts.children import HostConnection
 from tui.runs.session.conditions import build_conditions
 from tui.runs.session.runner_supervisor import RunnerSupervisor
 from tui.runs.state.events import (
@@ -64,6 +65,8 @@ class Session(DeviceSession):
         monitor: a started monitor with that interval.
         variables: environment variables of the runner, in addition to those of every runner.
         readonly: write no files.
+        connection: the host that the children run on, in ``python`` of that host; ``None`` for
+            this machine.
         hosts: the other hosts to connect to; ``None`` for none.
     """
 
@@ -78,10 +81,13 @@ class Session(DeviceSession):
         variables: Mapping[str, str] | None = None,
         readonly: bool = False,
         hosts: HostPlan | None = None,
+        connection: HostConnection | None = None,
     ) -> None:
         self.state = WorkbenchState()
         self._runs = self.state.runs
-        super().__init__(self.state.bus, self.state.machine, interval, monitor, hosts)
+        if connection is not None:
+            self.state.machine.box = connection.host.name
+        super().__init__(self.state.bus, self.state.machine, interval, monitor, hosts, connection)
         self._numbers = itertools.count(1)
         self._early: list[tuple[str, bool, Budget]] = []
         """Workload, demo or not, and budget of runs requested before the GPUs were known: their CPU
@@ -115,10 +121,19 @@ class Session(DeviceSession):
             self.state.publish(RunnerStatus("unusable", "this machine is left out", advice))
             return
         self._runner = RunnerSupervisor(
-            self._runs, self.state.publish, self._python, self._files, self._variables
+            self._runs,
+            self.state.publish,
+            self._python,
+            self._files,
+            self._variables,
+            self._connection,
         )
         self.spawn(self._runner.supervise())
-        self.spawn(self._runner.watch_silence())
+        if self._connection is None:
+            self.spawn(self._runner.watch_silence())
+        else:
+            self.spawn(self.send_keep_alives())
+            self.spawn(self._runner.watch_connection())
 
     async def stop(self) -> None:
         """End the children and their child processes, within about two seconds."""

@@ -22,7 +22,9 @@ def runner_notes(state: RunsState, cells: int) -> list[Line]:
         rows += paragraph(runner.reason, cells, TextStyle.NOTE, "  ")
     if runner.advice:
         rows += paragraph(runner.advice, cells, TextStyle.PLAIN, "  ")
-    if runner.status == "unusable":
+    hosts = state.machine.hosts
+    wanted = hosts.here or not hosts  # with --no-here there is nothing to try again
+    if runner.status == "unusable" and wanted:
         rows += paragraph(STILL_WORKS, cells, TextStyle.QUIET, "  ")
     if runner.report:
         rows += paragraph(f"Report: {runner.report}", cells, TextStyle.QUIET, "  ")

@@ -1,0 +1,164 @@
+"""``gpu-workbench run --host``, as a user runs it: results, failures, and what is left there."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import psutil
+import pytest
+
+import workloads
+from tests.hosts.conftest import BARE_PYTHON, Boxes
+from tests.waiting import assert_gone, until
+from tui.hosts.archive import build_runner_archive
+from tui.hosts.boot import OLDEST_FOR_RUNS, preamble, torch_command
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
+AS_IT_IS = 'exec "$@"'
+"""Run the given command."""
+SMALL = ("matmul", "--set", "n=64", "--device", "cpu", "--quick")
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "tui", *arguments]
+
+
+def _run(
+    boxes: Boxes, *arguments: str, python: str = sys.executable
+) -> subprocess.CompletedProcess[str]:
+    words = _command("run", "--transport", boxes.transport, *arguments)
+    for name in ("a", "b"):
+        if (boxes.folder / f"{name}.sh").exists():
+            words += ["--host-python", f"{name}={python}"]
+    return subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
+
+
+@pytest.mark.parametrize("together", [(), ("--together",)])
+def test_two_hosts_run_and_their_results_are_compared_here(
+    boxes: Boxes, together: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for name in ("a", "b"):
+        boxes.add(name, AS_IT_IS)
+    done = _run(boxes, *SMALL, "--host", "a,b", *together)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "2 of 2 runs ended well"
+    assert [line for line in lines if line in ("a", "b")] == ["a", "b"]
+    assert sum(line.startswith("matmul n=64") for line in lines) == 2
+    compared = subprocess.run(
+        _command("results", "compare", "box=a", "box=b"),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert "matmul" in compared.stdout, compared.stderr
+    for name in ("a", "b"):
+        assert list((boxes.folder / f"{name}.home").iterdir()) == []
+
+
+def test_json_has_an_object_for_each_host(boxes: Boxes) -> None:
+    boxes.add("a", AS_IT_IS)
+    boxes.add("b", "exit 127")
+    done = _run(boxes, *SMALL, "--host", "a,b", "--json", "--no-store")
+    assert done.returncode == 1
+    a, b = json.loads(done.stdout)["hosts"]
+    assert a["host"] == "a"
+    assert a["results"][0]["status"] == "ok"
+    assert b["error"].startswith("no python3 there: name a Python with --host-python b=PATH")
+
+
+def test_ranks_start_from_memory(boxes: Boxes) -> None:
+    boxes.add("a", AS_IT_IS)
+    done = _run(boxes, "all_reduce", "--device", "cpu", "--quick", "--host", "a", "--no-store")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("1 of 1 run ended well")
+
+
+def test_a_python_without_torch_says_which_option_names_another(boxes: Boxes) -> None:
+    boxes.add("a", f'while [ "$1" != -c ]; do shift; done; {BARE_PYTHON[7:]}')
+    done = _run(boxes, *SMALL, "--host", "a", "--no-store")
+    assert done.returncode == 1
+    assert done.stdout.startswith("nothing ran; 1 host of 1 cannot run\n\na  there is no torch in")
+    assert "--host-python a=PATH" in done.stdout
+
+
+def test_the_first_python_with_torch_is_found(tmp_path: Path) -> None:
+    bare, good = tmp_path / "bare", tmp_path / "good"
+    for folder, options in ((bare, "-S"), (good, "")):
+        folder.mkdir()
+        name = "python3" if folder == bare else "python"
+        script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {options} "$@"\n'
+        (folder / name).write_text(script, encoding="utf-8")
+        (folder / name).chmod(0o700)
+    path = f"{bare}:{good}:{os.environ['PATH']}"
+    variables = {"PATH": path, "VIRTUAL_ENV": "/nowhere", "CONDA_PREFIX": "/nowhere"}
+    words = preamble(_archive_that_says("import torch; print(torch.__name__)"), "said")
+    done = subprocess.run(
+        torch_command(None, variables), input=words, capture_output=True, timeout=100, check=False
+    )
+    assert done.stdout == b"torch\n", done.stderr
+
+
+def _archive_that_says(line: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("said.py", f"def main():\n    {line}\n")
+        archive.writestr("gpu_workbench_entry.py", _entry())
+    return buffer.getvalue()
+
+
+def _entry() -> str:
+    return Path(workloads.ENTRY).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--host=-oProxyCommand=x",), "begins with a dash"),
+        (("--host", "a", "--runs", "2"), "--runs is for runs on this machine"),
+        (("--host", "a", "--host-python", "c=python3"), "c is not among the hosts"),
+        (("--together",), "need --host or --slurm"),
+        (("--host", "a", "--python", sys.executable), "--python is for this machine"),
+    ],
+)
+def test_options_that_cannot_be_carried_out_are_refused(
+    arguments: tuple[str, ...], said: str
+) -> None:
+    words = _command("run", "matmul", *arguments)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_runner_ends_with_its_workers_when_this_side_is_gone(closes: bool) -> None:
+    """A link that was cut leaves the pipe open; a front end that was killed closes it."""
+    serving = ("serve", "--keep-alive", "60" if closes else "1")
+    words = preamble(build_runner_archive(), "workloads", serving, OLDEST_FOR_RUNS)
+    child = subprocess.Popen(
+        torch_command(sys.executable), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(words)
+        child.stdin.flush()
+        assert b'"hello"' in child.stdout.readline()
+        # It imports torch, or has done so: either way it ends.
+        until(lambda: len(psutil.Process(child.pid).children()) == 1)
+        seen = {psutil.Process(child.pid), *psutil.Process(child.pid).children(recursive=True)}
+        if closes:
+            child.stdin.close()
+        child.stdout.read()
+        child.wait(60)
+    assert_gone(seen)

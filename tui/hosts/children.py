@@ -1,0 +1,127 @@
+"""Our children on a host, started through its prefix, and what is said when they end."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tui.core.child.launch import FOLDER
+from tui.core.child.process import ChildProcess
+from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent
+from tui.hosts.address import HostAddress
+from tui.hosts.archive import build_archive, build_runner_archive
+from tui.hosts.boot import OLDEST_FOR_RUNS, boot_command, preamble, torch_command
+from tui.hosts.failures import explain_failure
+from workloads.protocol.keep_alive import MISSED_AFTER_S, Alive
+from workloads.protocol.messages import EVENTS, Event
+
+CONNECT_WITHIN_S = 20.0
+"""Seconds for the first word: ssh gives up after 10, a slow login shell may take as long."""
+IMPORT_WITHIN_S = 180.0
+"""Seconds from a runner's greeting to its next word: torch is imported, devices are described."""
+SILENT_AFTER_S = 10.0
+"""Seconds without a word, a heartbeat at least, after which a connection is given up."""
+_BANNER_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class HostConnection:
+    """A host, and the Python of our children there."""
+
+    host: HostAddress
+    python: str | None = None
+    """Name or path; ``None`` for ``python3``, and for runs the first that has torch."""
+
+
+def monitor_child(
+    connection: HostConnection, interval: float, sent: Callable[[object], object]
+) -> ChildProcess[MonitorEvent | Alive]:
+    """Return the monitor of a host, not started yet.
+
+    Args:
+        connection: the host.
+        interval: seconds between two samples.
+        sent: called with each request to it.
+    """
+    serving = ("serve", "--interval", str(interval), "--keep-alive", str(MISSED_AFTER_S))
+    return ChildProcess(
+        connection.host.command(boot_command(connection.python or "python3")),
+        (*MONITOR_EVENTS, Alive),
+        folder=FOLDER,
+        sent=sent,
+        preamble=preamble(build_archive(), "tui.devices.monitor", serving),
+    )
+
+
+def runner_child(
+    connection: HostConnection, variables: Mapping[str, str], sent: Callable[[object], object]
+) -> ChildProcess[Event]:
+    """Return the runner of a host, not started yet.
+
+    Args:
+        connection: the host.
+        variables: environment variables of the runner.
+        sent: called with each request to it.
+    """
+    serving = ("serve", "--keep-alive", str(MISSED_AFTER_S))
+    return ChildProcess(
+        connection.host.command(torch_command(connection.python, variables)),
+        EVENTS,
+        folder=FOLDER,
+        sent=sent,
+        preamble=preamble(build_runner_archive(), "workloads", serving, OLDEST_FOR_RUNS),
+    )
+
+
+class ConnectionWatch:
+    """What is known of one connection to a runner: its banner, its silence, why it ended."""
+
+    def __init__(self, host: HostAddress) -> None:
+        self._host = host
+        self._banner: deque[str] = deque(maxlen=_BANNER_LINES)
+        self._newest_at = time.monotonic()
+        self._greeted = self._ready = False
+        self._given_up = ""
+
+    @property
+    def greeted(self) -> bool:
+        """Whether the child there has said its first word."""
+        return self._greeted
+
+    def note_banner(self, line: str) -> None:
+        """Store a line that came before the first message."""
+        self._banner.append(line)
+
+    def note_event(self, *, ready: bool) -> None:
+        """Note that a message has arrived.
+
+        Args:
+            ready: it says that torch is imported.
+        """
+        self._greeted = True
+        self._ready = self._ready or ready
+        self._newest_at = time.monotonic()
+
+    def give_up_if_silent(self) -> bool:
+        """Return whether the connection has been silent for too long, and remember why it ends."""
+        silent_s = time.monotonic() - self._newest_at
+        if not self._greeted:
+            limit, why = CONNECT_WITHIN_S, f"no answer within {CONNECT_WITHIN_S:g} s"
+        elif not self._ready:
+            limit, why = IMPORT_WITHIN_S, f"torch gave no answer within {IMPORT_WITHIN_S:g} s"
+        else:
+            limit, why = SILENT_AFTER_S, f"not answering for {silent_s:.0f} s"
+        if silent_s > limit:
+            self._given_up = why
+        return silent_s > limit
+
+    def explain_end(self, ended: str, errors: list[str]) -> str:
+        """Return why the connection ended, in one line.
+
+        Args:
+            ended: how the program that connects ended.
+            errors: its last lines on standard error.
+        """
+        return self._given_up or explain_failure(self._host, ended, errors, tuple(self._banner))
