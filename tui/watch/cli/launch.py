@@ -23,7 +23,10 @@ from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import TorchProcessState
 from tui.kit.command_line.output import Failure, say
+from tui.kit.lines import plain
+from tui.snapshots.analysis.report import explanation_report
 from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.views.explained import account_lines, advice_lines
 from tui.watch.cli.output import WatchedProcessRow, as_plain
 from tui.watch.cli.verdicts import MOST_VERDICTS, explained
 from tui.watch.runs import runs, start
@@ -332,10 +335,6 @@ async def as_markdown(outcome: RunOutcome) -> list[str]:
 
 def _explanation_lines(explanation: Explanation) -> list[str]:
     """Return the account and the advice for an OOM without a readable snapshot."""
-    # Imported here: it brings in the views, which nothing else here needs.
-    from tui.kit.lines import plain
-    from tui.snapshots.views.explained import account_lines, advice_lines
-
     cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
     rows = [*account_lines(explanation, cells), (), *advice_lines(explanation.advice, cells)]
     return [plain(row).rstrip() for row in rows]
@@ -403,9 +402,9 @@ def as_object(
         explanations: the explanations, by pid and number of the OOM.
     """
     run = outcome.run
-    plain = as_plain(outcome.rows)
-    unavailable: dict[str, str] = plain["unavailable"]
-    processes: list[dict[str, Any]] = plain["processes"]
+    sampled = as_plain(outcome.rows)
+    unavailable: dict[str, str] = sampled["unavailable"]
+    processes: list[dict[str, Any]] = sampled["processes"]
     programs: dict[int, list[ProcessLog]] = {}
     for each in outcome.left:
         programs.setdefault(each.pid, []).append(each)
@@ -428,7 +427,7 @@ def as_object(
     if run.signal is None:
         unavailable["exit.signal"] = "no signal has ended it"
     return {
-        **plain,
+        **sampled,
         "command": list(run.command),
         "folder": str(run.folder),
         "exit": {"code": run.code, "signal": run.signal},
@@ -493,9 +492,6 @@ def _add_log(
 
 
 def _explanation(found: Explanation | None) -> dict[str, Any] | None:
-    # Imported here: it brings in the analysis, which a run without an OOM does not need.
-    from tui.snapshots.analysis.report import explanation_report
-
     return None if found is None else explanation_report(found)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.output import WIDTH, UsageError, print_json, print_text
+from tui.kit.lines import plain
 from tui.watch.runs import runs
 from tui.watch.runs.rank_stacks import where_ranks_are, why_no_ranks
 from tui.watch.runs.runs import StartedRun
+from tui.watch.views.rank_stacks import rank_stack_lines
 
 
 def print_stacks(name: str, *, as_json: bool) -> int:
@@ -29,15 +31,11 @@ def print_stacks(name: str, *, as_json: bool) -> int:
         unavailable = {f"processes.{each.pid}": each.why_none for each in ranks if each.why_none}
         if why:
             unavailable["processes"] = why
-        plain = {"folder": str(run.folder), "processes": ranks, "unavailable": unavailable}
-        print_json(plain)
+        found = {"folder": str(run.folder), "processes": ranks, "unavailable": unavailable}
+        print_json(found)
     else:
-        # Imported here: it brings in the views, which commands without them do not need.
-        from tui.kit.lines import plain as text_of
-        from tui.watch.views.rank_stacks import rank_stack_lines
-
         lines = rank_stack_lines(ranks, why, WIDTH)
-        print_text(rows_of_text(text_of(each).rstrip() for each in lines))
+        print_text(rows_of_text(plain(each).rstrip() for each in lines))
     return 0 if ranks and all(each.stacks is not None for each in ranks) else 1
 
 

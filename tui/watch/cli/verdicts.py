@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 from tui.kit.command_line.output import Failure, say
+from tui.snapshots.cli.output import snapshot_text
 from tui.snapshots.cli.reading import reading
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.reader.messages import (
-    Load,
-)
+from tui.snapshots.model.calls import REPORT, VERDICT, ReportArguments, VerdictArguments
+from tui.snapshots.reader.messages import Load
+from tui.snapshots.views.overview import progress_words
 from tui.watch.runs.log_texts import texts_of
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog
@@ -75,16 +76,6 @@ async def _by_snapshot(
     try:
         async with reading((path,)) as child:
             child.load(Load(0, (path,), oom_text=oom_text, top=TOP, circumstances=known))
-            # Imported here: this brings in the views, which load while the reader reads.
-            from tui.snapshots.cli.output import snapshot_text
-            from tui.snapshots.model.calls import (
-                REPORT,
-                VERDICT,
-                ReportArguments,
-                VerdictArguments,
-            )
-            from tui.snapshots.views.overview import progress_words
-
             loaded = await child.loaded(progress_words)
             ooms = {summary.device: summary.ooms for summary in loaded.devices}
             explanation = None

@@ -17,6 +17,7 @@ from tui.kit.command_line.output import Failure, UsageError, print_json, print_l
 from tui.kit.command_line.progress import run_to_exit
 from tui.watch.cli.processes import ProcessReport, WatchOptions, put_agent_in
 from tui.watch.runs import runs, start
+from tui.watch.runs.run_words import run_left_words
 from tui.watch.runs.runs import StartedRun
 from workloads.agent import ENTRIES
 
@@ -396,24 +397,23 @@ def _in_place(options: LaunchOptions) -> int:
 
 async def _without_a_screen(options: LaunchOptions) -> int:
     # Imported here: it brings in sampling and reading, which --here and --env do not need.
-    from tui.watch.cli import launch as watch_command
-    from tui.watch.runs.run_words import run_left_words
+    from tui.watch.cli import launch
 
     shows = not (options.json or options.markdown)
-    run_it = watch_command.RunWithoutScreen(
+    run_it = launch.RunWithoutScreen(
         options.command, options.entries, shows_output=shows, on_oom=options.on_oom
     )
     try:
         outcome = await run_it.work()
-    except watch_command.LeftError as left:
+    except launch.LeftError as left:
         say(run_left_words(left.run))
         return 128 + left.number
     if options.json:
-        print_json(await watch_command.as_explained_object(outcome))
+        print_json(await launch.as_explained_object(outcome))
     elif options.markdown:
-        print_text(rows_of_text(await watch_command.as_markdown(outcome)))
+        print_text(rows_of_text(await launch.as_markdown(outcome)))
     else:
-        print_text(rows_of_text(await watch_command.as_text(outcome)))
+        print_text(rows_of_text(await launch.as_text(outcome)))
     run = outcome.run
     if run.code is None and run.signal is None:
         return 1
