@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tui.snapshots.read import time_limit
 from tui.snapshots.read.memory_limit import estimate_memory
-from tui.snapshots.session.reader_child import describe_death
+from tui.snapshots.session.snapshot_reader import describe_death
 from workloads import ENTRY
 
 MODULUS = sys.hash_info.modulus

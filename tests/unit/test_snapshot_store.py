@@ -16,7 +16,7 @@ from tui.snapshots.model.calls import (
 from tui.snapshots.model.results import FileInfo
 from tui.snapshots.model.snapshot import Frame
 from tui.snapshots.reader.messages import (
-    Answer,
+    CallAnswer,
     Loaded,
 )
 from tui.snapshots.session.snapshot_reader import Refused, SnapshotStore
@@ -41,9 +41,9 @@ def test_an_answer_that_a_newer_one_has_overtaken_is_dropped() -> None:
     store.record_call(2, older)
     store.record_call(3, newer)
     frame = {"filename": "a.py", "line": 1, "name": "f"}
-    store.apply(Answer(3, [frame]))
+    store.apply(CallAnswer(3, [frame]))
     assert not store.waiting
-    store.apply(Answer(2, []))
+    store.apply(CallAnswer(2, []))
     assert store.find_answer(older) is None
     done = store.find_newest_answer(older)
     assert done is not None
@@ -55,7 +55,7 @@ def test_an_answer_of_another_file_is_dropped() -> None:
     store.record_call(2, stack(1))
     store.begin(("b.pickle",), "")
     store.apply(Loaded(3, (), (), (), 0, 0.1))
-    store.apply(Answer(2, []))
+    store.apply(CallAnswer(2, []))
     assert store.find_newest_answer(stack(1)) is None
 
 
@@ -75,14 +75,14 @@ def test_a_long_text_is_joined_and_a_refusal_in_it_is_told() -> None:
     store = store_of_a_file()
     need = Need(REPORT, ReportArguments("json"))
     store.record_call(2, need)
-    store.apply(Answer(2, "first, ", more=True))
+    store.apply(CallAnswer(2, "first, ", more=True))
     assert store.waiting
-    store.apply(Answer(2, "last"))
+    store.apply(CallAnswer(2, "last"))
     done = store.find_answer(need)
     assert done is not None
     assert done.value == "first, last"
     store.record_call(3, need)
-    store.apply(Answer(3, error="why"))
+    store.apply(CallAnswer(3, error="why"))
     done = store.find_answer(need)
     assert done is not None
     assert done.value == Refused("why")
@@ -92,11 +92,11 @@ def test_a_value_of_another_type_is_an_error_of_the_wire() -> None:
     store = store_of_a_file()
     store.record_call(2, stack(1))
     with pytest.raises(WireError, match="stack"):
-        store.apply(Answer(2, {"frames": 3}))
+        store.apply(CallAnswer(2, {"frames": 3}))
 
 
 def test_a_file_that_cannot_be_read_is_why_all_ends() -> None:
     store = SnapshotStore()
     store.begin(("a.pickle",), "")
-    store.apply(Answer(1, error="a.pickle is empty"))
+    store.apply(CallAnswer(1, error="a.pickle is empty"))
     assert (store.status, store.reason) == ("failed", "a.pickle is empty")

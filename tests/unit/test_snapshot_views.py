@@ -21,8 +21,7 @@ from tui.snapshots.cli.snapshot import event_range
 from tui.snapshots.model.pictures import REST, Bucket, Layer, Timeline
 from tui.snapshots.model.results import SiteListing, SiteRow
 from tui.snapshots.model.snapshot import Frame
-from tui.snapshots.session.reader_child import describe_death
-from tui.snapshots.session.snapshot_reader import SnapshotStore
+from tui.snapshots.session.snapshot_reader import SnapshotStore, describe_death
 from tui.snapshots.views.layers import (
     GUTTER,
     chart_lines,

@@ -6,6 +6,8 @@ import argparse
 import os
 
 from tui.core.child.inside import ParentChannel, end_by_signals_alone, end_with_parent, quit_now
+from tui.snapshots.reader.messages import VERSION, ReaderHello
+from tui.snapshots.reader.serve import serve
 
 
 def main() -> None:
@@ -16,15 +18,7 @@ def main() -> None:
     parent = ParentChannel()
     end_by_signals_alone()
     end_with_parent()
-    # Import the rest after the hello message, which the program waits for.
-    from tui.snapshots.reader.messages import (
-        VERSION,
-        ReaderHello,
-    )
-
     parent.send(ReaderHello(VERSION, os.getpid()))
-    from tui.snapshots.reader.serve import serve
-
     serve(parent, arguments.input)
     quit_now()
 

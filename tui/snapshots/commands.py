@@ -15,7 +15,7 @@ def _has_snapshot(now: Situation) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SnapshotView:
     """One view of the snapshot tab."""
 
     id: str
@@ -46,35 +46,35 @@ class View:
 
 
 VIEWS = (
-    View(
+    SnapshotView(
         "verdict",
         "v",
         "Verdict",
         "Show why the device ran out of memory and what used it.",
         "panes:VerdictPane",
     ),
-    View(
+    SnapshotView(
         "timeline",
         "t",
         "Timeline",
         "Show memory over the events of the trace.",
         "timeline:TimelinePane",
     ),
-    View(
+    SnapshotView(
         "sites",
         "s",
         "Sites",
         "Show the code that allocated the memory in use at the selected event.",
         "sites:SitesPane",
     ),
-    View(
+    SnapshotView(
         "map",
         "m",
         "Map",
         "Show the blocks of each segment at the selected event.",
         "map:MapPane",
     ),
-    View(
+    SnapshotView(
         "difference",
         "D",
         "Diff",

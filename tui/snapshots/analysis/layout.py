@@ -238,7 +238,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class BlockRequest:
     """The pieces that can serve a request: one pool, stream and size class."""
 
     size: int
@@ -351,7 +351,7 @@ def pools_of_rows(snapshot: Snapshot, layout: Layout) -> dict[int, int]:
     }
 
 
-def could_serve(item: Range, need: Need) -> bool:
+def could_serve(item: Range, need: BlockRequest) -> bool:
     """Return whether a piece of a range can serve a request, if it is large enough.
 
     An unknown pool counts as the default pool, an unknown kind as fitting.

@@ -18,7 +18,7 @@ from tui.snapshots.analysis.advice import advise, is_on, rounds_sizes_up
 from tui.snapshots.analysis.allocations import round_up
 from tui.snapshots.analysis.cause import BESIDES, WORDS, Decision, Figures, decide
 from tui.snapshots.analysis.growth import growth_words
-from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout, Need, could_serve
+from tui.snapshots.analysis.layout import DEFAULT_POOL, BlockRequest, Filled, Layout, could_serve
 from tui.snapshots.analysis.moment import cheapest_window
 from tui.snapshots.analysis.timeline import Replay
 from tui.snapshots.explain.evidence import Evidence
@@ -233,7 +233,7 @@ def verdict(
         message: matching text of an exception, if known.
         evidence: returns the evidence for given figures.
     """
-    need = Need(round_up(entry.size), entry.stream, entry.pool or DEFAULT_POOL)
+    need = BlockRequest(round_up(entry.size), entry.stream, entry.pool or DEFAULT_POOL)
     serving: list[Filled] = []
     barred: list[Filled] = []
     for part in layout.filled:
@@ -351,7 +351,7 @@ def gather(
     barred: list[Filled],
     state: State,
     entry: Entry,
-    need: Need,
+    need: BlockRequest,
     site: str,
     message: OomText | None,
 ) -> Figures:

@@ -1,13 +1,17 @@
-"""Snapshot reports as plain text for commands."""
+"""Snapshot reports for commands: a reader with its progress on stderr, and plain text."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 from tui.core.text import numbers as fmt
 from tui.kit.command_line.output import Failure
+from tui.kit.command_line.progress import ProgressLine
 from tui.kit.lines import Line, Span, TextStyle, line, plain
-from tui.snapshots.cli.reading import Reader
+from tui.snapshots.explain.evidence import KnownOfSnapshot
 from tui.snapshots.model.calls import (
     DIFFERENCE,
     SITES,
@@ -19,10 +23,14 @@ from tui.snapshots.model.calls import (
     VerdictArguments,
 )
 from tui.snapshots.model.results import Summary
-from tui.snapshots.reader.messages import (
-    Loaded,
+from tui.snapshots.reader.messages import Load, Loaded
+from tui.snapshots.session.snapshot_reader import CallError, SnapshotReader, format_paths
+from tui.snapshots.views.overview import (
+    file_lines,
+    progress_words,
+    summary_lines,
+    verdict_lines,
 )
-from tui.snapshots.views.overview import file_lines, summary_lines, verdict_lines
 from tui.snapshots.views.sites import (
     SiteLine,
     difference_head,
@@ -38,13 +46,54 @@ MOST_VERDICTS = 3
 """OOMs per device to explain in full; a library that retries leaves many."""
 
 
+@asynccontextmanager
+async def open_reader(
+    load: Load, known: Callable[[Path], KnownOfSnapshot | None] = lambda _path: None
+) -> AsyncIterator[SnapshotReader]:
+    """Start a reader, show its progress on stderr, and end it with the block.
+
+    Args:
+        load: the files and options.
+        known: returns what a watched run recorded about a snapshot; ``None`` for no run.
+
+    Raises:
+        Failure: the files cannot be read, or a call in the block failed.
+    """
+    line_of_progress = ProgressLine()
+
+    def show() -> None:
+        store = reader.store
+        if store.status != "loading":
+            line_of_progress.clear()
+        elif store.progress is not None:
+            line_of_progress.show(progress_words(store.progress))
+        elif store.estimate is not None:
+            line_of_progress.show(f"{format_paths(store.paths)}: {store.estimate.words}")
+
+    reader = SnapshotReader(show, known=known)
+    reader.load(load)
+    try:
+        yield reader
+    except CallError as error:
+        raise Failure(str(error)) from error
+    finally:
+        line_of_progress.clear()
+        await reader.stop()
+
+
 async def snapshot_text(
-    child: Reader, loaded: Loaded, *, event: int | None, top: int, at_peak: bool, compares: bool
+    reader: SnapshotReader,
+    loaded: Loaded,
+    *,
+    event: int | None,
+    top: int,
+    at_peak: bool,
+    compares: bool,
 ) -> str:
     """Return the text that ``snapshot`` prints.
 
     Args:
-        child: reader with the loaded files.
+        reader: reader with the loaded files.
         loaded: the result of loading.
         event: show the state after this event; ``None`` for the whole trace.
         top: number of sites to list.
@@ -56,19 +105,19 @@ async def snapshot_text(
     """
     cells = max(NARROWEST, min(WIDEST, shutil.get_terminal_size((80, 24)).columns))
     if compares:
-        rows = await _difference(child, loaded, cells, top, at_peak=at_peak)
+        rows = await _difference(reader, loaded, cells, top, at_peak=at_peak)
     elif event is not None:
-        rows = await _at_event(child, loaded, event, cells, top)
+        rows = await _at_event(reader, loaded, event, cells, top)
     else:
-        rows = await _overview(child, loaded, cells, top)
+        rows = await _overview(reader, loaded, cells, top)
     return "".join(f"{plain(row).rstrip()}\n" for row in rows)
 
 
-async def _overview(child: Reader, loaded: Loaded, cells: int, top: int) -> list[Line]:
+async def _overview(reader: SnapshotReader, loaded: Loaded, cells: int, top: int) -> list[Line]:
     """Return the verdicts and summary of each device, then the file's facts."""
     rows: list[Line] = []
     for summary in loaded.devices:
-        rows += await _verdicts(child, summary, cells, top)
+        rows += await _verdicts(reader, summary, cells, top)
         rows += summary_lines(summary, cells)
     if not loaded.devices:
         rows.append(line("no device in this file"))
@@ -77,12 +126,12 @@ async def _overview(child: Reader, loaded: Loaded, cells: int, top: int) -> list
     return rows
 
 
-async def _verdicts(child: Reader, summary: Summary, cells: int, top: int) -> list[Line]:
+async def _verdicts(reader: SnapshotReader, summary: Summary, cells: int, top: int) -> list[Line]:
     rows: list[Line] = []
     # The last one is what ended the program; a library that retries leaves others before it.
     told = summary.ooms[-MOST_VERDICTS:][::-1]
     for event in told:
-        verdict = await child.call(VERDICT, VerdictArguments(summary.device, event, top))
+        verdict = await reader.call(VERDICT, VerdictArguments(summary.device, event, top))
         rows += [*verdict_lines(verdict, summary, cells), ()]
     others = len(summary.ooms) - len(told)
     if others:
@@ -90,7 +139,9 @@ async def _verdicts(child: Reader, summary: Summary, cells: int, top: int) -> li
     return rows
 
 
-async def _at_event(child: Reader, loaded: Loaded, event: int, cells: int, top: int) -> list[Line]:
+async def _at_event(
+    reader: SnapshotReader, loaded: Loaded, event: int, cells: int, top: int
+) -> list[Line]:
     """Return the state of each device right after an event, and who held the memory then.
 
     Raises:
@@ -103,11 +154,11 @@ async def _at_event(child: Reader, loaded: Loaded, event: int, cells: int, top: 
         raise Failure(f"--at {event}: the file has {have}")
     rows: list[Line] = []
     for summary in having:
-        entry = await child.call(STATE, StateArguments(summary.device, event))
+        entry = await reader.call(STATE, StateArguments(summary.device, event))
         rows.append(line(Span(f"device {summary.device}", TextStyle.STRONG)))
         rows += state_lines(entry, summary.events, None, cells)
         wanted = SitesArguments(summary.device, event, limit=top)
-        listing = await child.call(SITES, wanted)
+        listing = await reader.call(SITES, wanted)
         rows += [(), line(Span("Held the memory then", TextStyle.STRONG))]
         rows += [
             node_line(SiteLine((row.key,), row), unfolded=False, cells=cells)
@@ -121,7 +172,7 @@ async def _at_event(child: Reader, loaded: Loaded, event: int, cells: int, top: 
 
 
 async def _difference(
-    child: Reader, loaded: Loaded, cells: int, top: int, *, at_peak: bool
+    reader: SnapshotReader, loaded: Loaded, cells: int, top: int, *, at_peak: bool
 ) -> list[Line]:
     """Return the changes on each device that both files have.
 
@@ -133,7 +184,7 @@ async def _difference(
     rows: list[Line] = []
     for device in loaded.common:
         wanted = DifferenceArguments(device, at_peak, limit=top)
-        answer = await child.call(DIFFERENCE, wanted)
+        answer = await reader.call(DIFFERENCE, wanted)
         rows += difference_head(answer.difference, cells)
         if found := answer.difference.rows:
             rows += [(), difference_heading(cells), *(difference_line(row, cells) for row in found)]

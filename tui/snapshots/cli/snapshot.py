@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tui.kit.command_line.options import Subcommand, add_common, add_devices
@@ -13,12 +12,11 @@ from tui.kit.command_line.output import UsageError, print_text
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import size_of
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
-from tui.snapshots.cli.reading import reading
+from tui.snapshots.cli.output import open_reader, snapshot_text
+from tui.snapshots.model.calls import REPORT, ReportArguments
 from tui.snapshots.options import parse_memory, read_oom_text
-from tui.snapshots.reader.messages import (
-    Load,
-)
-from tui.snapshots.session.reader_child import LONGEST_TEXT
+from tui.snapshots.reader.messages import Load
+from tui.watch.state.explained import known_of_snapshot
 
 if TYPE_CHECKING:
     from tui.kit.command_line.options import Parser
@@ -149,54 +147,39 @@ def snapshot(options: SnapshotOptions) -> int:
 async def _print_snapshot(
     options: SnapshotOptions, paths: tuple[str, ...], text: str, *, compares: bool
 ) -> int:
-    load = _build_load(options, paths, text)
-    async with reading(paths) as child:
-        child.load(load)
-        # Import the views while the reader loads the file.
-        from tui.snapshots.cli.output import snapshot_text
-        from tui.snapshots.model.calls import REPORT, ReportArguments
-        from tui.snapshots.views.overview import progress_words
-
-        loaded = await child.loaded(progress_words)
+    # A watched run's facts name users, and describe one file.
+    alone = not compares and not options.without_names
+    async with open_reader(
+        _build_load(options, paths, text), known_of_snapshot if alone else lambda _path: None
+    ) as reader:
+        loaded = await reader.loaded()
         event, top, at_peak = options.at, options.top, options.peak
         if options.json or options.markdown:
             form: Literal["json", "markdown"] = "json" if options.json else "markdown"
             arguments = ReportArguments(form, event=event, top=top, at_peak=at_peak)
-            told = await child.call(REPORT, arguments)
+            report = await reader.call(REPORT, arguments)
         else:
-            told = await snapshot_text(
-                child, loaded, event=event, top=top, at_peak=at_peak, compares=compares
+            report = await snapshot_text(
+                reader, loaded, event=event, top=top, at_peak=at_peak, compares=compares
             )
         # Print before the reader ends: releasing its memory takes a while.
-        print_text(told)
+        print_text(report)
     return 0
 
 
 def _build_load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> Load:
-    absolute = tuple(
-        path if path == STANDARD_INPUT else str(Path(path).expanduser().absolute())
-        for path in paths
-    )
     first, last = options.range
-    known = None
-    if len(absolute) == 1 and not options.without_names:
-        # The watched runs take long to import, and few commands need them.
-        from tui.watch.state.explained import known_of_snapshot
-
-        known = known_of_snapshot(Path(absolute[0]))
-        text = text or (known.text if known is not None else "")
     return Load(
         0,
-        absolute,
+        paths,
         device=_parse_device(options.devices),
         first=first,
         last=last,
         minimal_size=options.min_size,
-        oom_text=text[-LONGEST_TEXT:],
+        oom_text=text,
         top=options.top,
         redact=options.without_names,
         memory=options.allowed,
-        circumstances=None if known is None else known.circumstances,
     )
 
 

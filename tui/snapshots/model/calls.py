@@ -1,7 +1,7 @@
 """The calls of the reader child: the name, the arguments and the value type of each analysis.
 
 ``await reader.call(SITES, SitesArguments(…))`` returns a :class:`SiteListing`. The reader child
-computes them in :mod:`tui.snapshots.model.calls`; the program imports these declarations alone.
+computes them in :mod:`tui.snapshots.reader.methods`; the program imports these declarations alone.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from tui.snapshots.model.snapshot import Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit, naming
 from tui.snapshots.read.memory_limit import Estimate, Guard
 from tui.snapshots.read.normalise import EVERYTHING, TraceFilter, normalise
-from tui.snapshots.read.source import Bytes, Progress, Source, format_error
+from tui.snapshots.read.source import Bytes, ReportProgress, Source, format_error
 
 ERRORS = (
     pickle.UnpicklingError,
@@ -210,7 +210,7 @@ class _GivenUp(BaseException):
 def load(
     where: Where,
     *,
-    progress: Progress | None = None,
+    progress: ReportProgress | None = None,
     trace_filter: TraceFilter | None = None,
     available: int | None = None,
     memory: int | None = None,
@@ -289,7 +289,7 @@ def _estimate(source: Source, available: int | None, memory: int | None) -> Esti
 
 def _load(
     where: Where,
-    progress: Progress | None,
+    progress: ReportProgress | None,
     trace_filter: TraceFilter,
     available: int | None,
     memory: int | None,
@@ -326,7 +326,9 @@ def _load(
     )
 
 
-def _objects(source: Source, progress: Progress | None) -> tuple[object, str, tuple[str, ...]]:
+def _objects(
+    source: Source, progress: ReportProgress | None
+) -> tuple[object, str, tuple[str, ...]]:
     def tick() -> None:
         if progress is not None:
             progress(source.read, source.size or source.read, "reading")
@@ -371,7 +373,7 @@ def collector_off() -> Iterator[None]:
             gc.enable()
 
 
-def _carry_errors(progress: Progress) -> Progress:
+def _carry_errors(progress: ReportProgress) -> ReportProgress:
     def report(done: int, whole: int, phase: str) -> None:
         try:
             progress(done, whole, phase)

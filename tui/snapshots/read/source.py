@@ -20,7 +20,7 @@ from tui.snapshots.read import naming
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-Progress = Callable[[int, int, str], None]
+ReportProgress = Callable[[int, int, str], None]
 """Called with the completed amount, the total (0 if unknown) and the phase: bytes on disk for
 ``reading``, entries for ``indexing``. May raise to cancel."""
 
@@ -90,7 +90,7 @@ class Source:
         self,
         where: str | os.PathLike[str] | IO[bytes],
         *,
-        progress: Progress | None = None,
+        progress: ReportProgress | None = None,
         most_unpacked: Callable[[int], int],
     ) -> None:
         """Open a file and identify its format.

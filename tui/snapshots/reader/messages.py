@@ -14,7 +14,7 @@ from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.model.calls import Slot
 from tui.snapshots.model.results import FileInfo, Summary
 
-VERSION = 2
+VERSION = 3
 
 # ---- requests ----------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ class Estimated:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class LoadProgress:
     id: int
     phase: str
     """The current phase: ``reading``, ``indexing``, ``checking`` or ``replaying``."""
@@ -113,7 +113,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallAnswer:
     """The value of a call or the error; also the error of a failed load."""
 
     id: int
@@ -125,5 +125,5 @@ class Answer:
     """The value is part of a long text; the next answer continues it."""
 
 
-ReaderEvent = Union[ReaderHello, Estimated, Progress, Loaded, Answer]
+ReaderEvent = Union[ReaderHello, Estimated, LoadProgress, Loaded, CallAnswer]
 READER_EVENTS: tuple[type[ReaderEvent], ...] = get_args(ReaderEvent)

@@ -23,7 +23,7 @@ from tui.snapshots.read.memory_limit import Estimate
 from tui.snapshots.read.normalise import TraceFilter
 from tui.snapshots.read.time_limit import allowed_s, time_limit
 from tui.snapshots.reader import messages
-from tui.snapshots.reader.messages import Answer, Call, Load, Request
+from tui.snapshots.reader.messages import Call, CallAnswer, Load, Request
 from tui.snapshots.reader.methods import Files, compute
 from workloads.protocol.wire import encode, to_plain
 
@@ -145,7 +145,7 @@ class ProgressPace:
         self._last_report = float("-inf")
 
     def report(self, done: int, total: int, phase: str) -> None:
-        """Report progress; see :data:`tui.snapshots.read.source.Progress`."""
+        """Report progress; see :data:`tui.snapshots.read.source.ReportProgress`."""
         now = self._clock()
         if phase != self._phase:
             self._phase, self._phase_began, self._last_report = phase, now, float("-inf")
@@ -156,7 +156,7 @@ class ProgressPace:
         known = spent >= PACE_AFTER_S and 0 < done <= total
         left = spent * (total - done) / done if known else None
         self._send(
-            messages.Progress(
+            messages.LoadProgress(
                 id=self._number,
                 phase=phase,
                 done=done,
@@ -182,7 +182,7 @@ def serve(parent: ParentChannel, source: int | None) -> None:
         if len(line) > LONGEST_ANSWER:
             number = 0 if isinstance(event, messages.ReaderHello) else event.id
             reason = "the answer is too long: the names in this file are"
-            line = encode(Answer(number, error=reason))
+            line = encode(CallAnswer(number, error=reason))
         parent.write(line)
 
     files: Files | None = None
@@ -202,16 +202,16 @@ def serve(parent: ParentChannel, source: int | None) -> None:
                 for part in _answer(files, request):
                     send(part)
         except SnapshotError as error:
-            send(Answer(request.id, error=str(error)))
+            send(CallAnswer(request.id, error=str(error)))
         except MemoryError:
             reason = (
                 "needs more memory than is allowed: read the file with a filter on it, or allow it"
                 f" more ({MEMORY_OPTION} SIZE)"
             )
-            send(Answer(request.id, error=reason))
+            send(CallAnswer(request.id, error=reason))
 
 
-def _answer(files: Files | None, request: Request) -> Iterator[Answer]:
+def _answer(files: Files | None, request: Request) -> Iterator[CallAnswer]:
     """Compute a call and yield its answer; a long text comes in pieces.
 
     Raises:
@@ -223,10 +223,10 @@ def _answer(files: Files | None, request: Request) -> Iterator[Answer]:
         raise SnapshotError("a file is read already: start another reader for another file")
     value = compute(files, request)
     if not isinstance(value, str):
-        yield Answer(request.id, value)
+        yield CallAnswer(request.id, value)
         return
     for start in range(0, max(1, len(value)), PART):
-        yield Answer(request.id, value[start : start + PART], more=start + PART < len(value))
+        yield CallAnswer(request.id, value[start : start + PART], more=start + PART < len(value))
 
 
 def _load(request: Load, source: int | None, send: Send, spent: list[object]) -> Files:

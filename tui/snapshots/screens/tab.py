@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.widgets import Input
+from textual.binding import BindingType
 
 from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.kit.commands.command import Situation
-from tui.kit.dialogs import Dialog, box
-from tui.kit.lines import Line, Span, TextStyle, line
-from tui.kit.lists import NumberedList
 from tui.kit.pane import FooterBar, LineBar
 from tui.kit.terminal.fallbacks import copy
-from tui.snapshots.commands import SNAPSHOT_COMMANDS, VIEWS, View
+from tui.snapshots.commands import SNAPSHOT_COMMANDS, VIEWS, SnapshotView
 from tui.snapshots.explain.evidence import KnownOfSnapshot
 from tui.snapshots.model.calls import REPORT, ReportArguments
-from tui.snapshots.screens.oom_text import OomTextScreen
+from tui.snapshots.screens.dialogs import FileScreen, OomTextScreen
 from tui.snapshots.screens.panes import SnapshotBar, SnapshotPane, StartPane
 from tui.snapshots.screens.sites import SitesPane
 from tui.snapshots.session.snapshot_reader import CallError, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
-from tui.snapshots.views.overview import (
-    FoundFile,
-    complete_path,
-    found_line,
-    matching_files,
-    split_path,
-)
 
 CLOSER, WIDER = 0.5, 2.0
 """Factors by which the zoom keys scale the visible range."""
@@ -240,128 +228,8 @@ class SnapshotTab(CommandScreen):
             copy(self.app, "report", report)
 
 
-def _pane_of(view: View, session: SnapshotSession) -> SnapshotPane:
+def _pane_of(view: SnapshotView, session: SnapshotSession) -> SnapshotPane:
     """Create the pane for a view."""
     module, _, name = view.pane.partition(":")
     kind: type[SnapshotPane] = getattr(import_module(f"{__package__}.{module}"), name)
     return kind(session, id=view.id)
-
-
-class PathInput(Input):
-    """The path field: tab completes, arrow keys move in the list, an absolute path starts anew."""
-
-    def __init__(self, value: str) -> None:
-        super().__init__(value, id="path", select_on_focus=False)
-        self.cursor_blink = False
-
-    async def on_key(self, event: events.Key) -> None:
-        """Pass list keys to the list; a path from the root or home directory replaces the text."""
-        screen = self.screen
-        assert isinstance(screen, FileScreen)
-        at_end = self.cursor_position == len(self.value)
-        if event.character in ("/", "~") and self.value.endswith("/") and at_end:
-            self.value = "" if event.character == "~" else "/"
-            if event.character == "/":
-                event.stop()
-                event.prevent_default()
-            self.cursor_position = len(self.value)
-            return
-        if event.key in ("up", "down", "pageup", "pagedown"):
-            screen.move(event.key)
-        elif event.key == "tab":
-            screen.complete()
-        else:
-            return
-        event.stop()
-        event.prevent_default()
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Replace the typed path when the pasted one starts at the root or home directory."""
-        if event.text.startswith(("/", "~")):
-            self.value = ""
-
-
-class FileScreen(Dialog["str | None"]):
-    """A dialog to choose a file; returns its path, or ``None`` if canceled."""
-
-    CSS_PATH = "snapshot.tcss"
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
-
-    def __init__(self, title: str, start: str | None = None) -> None:
-        """Open the dialog in a folder.
-
-        Args:
-            title: purpose of the file.
-            start: a folder; by default the current directory.
-        """
-        super().__init__()
-        folder = start or os.getcwd()  # noqa: PTH109 (a text to be edited)
-        self._title = title
-        self.field = PathInput(folder if folder.endswith("/") else f"{folder}/")
-        self.list = NumberedList(self._lines, id="files")
-        self._found: tuple[FoundFile, ...] = ()
-        self._why = ""
-
-    def compose(self) -> ComposeResult:
-        """Yield the path field above the list of files."""
-        self.list.can_focus = False
-        yield box(self._title, "enter opens   tab completes   escape leaves", self.field, self.list)
-
-    def on_mount(self) -> None:
-        self.field.focus()
-        self._list_files()
-
-    def _lines(self, cells: int) -> list[Line]:
-        if self._why:
-            return [line(Span(self._why, TextStyle.NOTE))]
-        return [found_line(item, cells) for item in self._found]
-
-    @on(Input.Changed, "#path")
-    def _path_changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self._list_files()
-
-    def _list_files(self) -> None:
-        self._found, self._why = matching_files(self.field.value)
-        self.list.index = 0
-        self.list.scroll_to(y=0, animate=False)
-        self.list.rebuild()
-
-    def move(self, key: str) -> None:
-        """Move the list's cursor for a key typed into the path field."""
-        page = max(1, self.list.size.height - 1)
-        self.list.action_move({"up": -1, "down": 1, "pageup": -page, "pagedown": page}[key])
-
-    def complete(self) -> None:
-        """Complete the path with the start common to all listed files, else use the selection."""
-        longer = complete_path(self.field.value, self._found)
-        if longer == self.field.value and self._found:
-            longer = self._under_cursor()
-        self._set_path(longer)
-
-    def _under_cursor(self) -> str:
-        item = self._found[self.list.index]
-        folder, _ = split_path(self.field.value)
-        return folder + item.name + ("/" if item.folder else "")
-
-    def _set_path(self, value: str) -> None:
-        self.field.value = value
-        self.field.cursor_position = len(value)
-
-    @on(NumberedList.Chosen)
-    @on(Input.Submitted, "#path")
-    def _chosen(self, event: NumberedList.Chosen | Input.Submitted) -> None:
-        event.stop()
-        typed = os.path.expanduser(self.field.value)  # noqa: PTH111 (a text)
-        if os.path.isfile(typed):  # noqa: PTH113
-            self.dismiss(typed)
-        elif self._found:
-            path = self._under_cursor()
-            if path.endswith("/"):
-                self._set_path(path)
-            else:
-                self.dismiss(os.path.expanduser(path))  # noqa: PTH111
-
-    def action_cancel(self) -> None:
-        self.dismiss(None)

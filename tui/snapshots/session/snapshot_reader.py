@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Literal
 
+from tui.core.child.launch import FOLDER, own_command, too_many_files
 from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.explain.evidence import KnownOfSnapshot
 from tui.snapshots.model.calls import (
     SET_OOM_TEXT,
@@ -26,30 +30,78 @@ from tui.snapshots.model.calls import (
     Value,
 )
 from tui.snapshots.model.results import Summary
+from tui.snapshots.read import time_limit
+from tui.snapshots.read.naming import clean
 from tui.snapshots.reader.messages import (
+    READER_EVENTS,
     VERSION,
-    Answer,
     Call,
+    CallAnswer,
     Estimated,
     Load,
     Loaded,
-    Progress,
+    LoadProgress,
     ReaderEvent,
     ReaderHello,
-)
-from tui.snapshots.session.reader_child import (
-    LONGEST_TEXT,
-    create_reader,
-    describe_death,
-    format_paths,
 )
 from workloads.protocol.wire import WireError
 
 Status = Literal["empty", "loading", "ready", "failed", "cancelled"]
 
+LONGEST_TEXT = 1 << 18
+"""Maximum characters of exception text sent to the reader, which gets the end of a longer one."""
+
+
+def create_reader(source: int | None = None) -> ChildProcess[ReaderEvent]:
+    """Create a reader process without starting it.
+
+    Args:
+        source: descriptor to read for ``-``.
+    """
+    named = () if source is None else ("--input", str(source))
+    inherit = () if source is None else (source,)
+    command = own_command("tui.snapshots", *named)
+    return ChildProcess(command, READER_EVENTS, folder=FOLDER, inherit=inherit)
+
+
+def format_paths(paths: Sequence[str]) -> str:
+    """Format the names of files for a message."""
+    return " and ".join("standard input" if p == STANDARD_INPUT else clean(p) for p in paths)
+
+
+def describe_death(paths: Sequence[str], how: str, last_words: str, *, loaded: bool) -> str:
+    """Describe a reader's death in one line: what, why, what to do.
+
+    Args:
+        paths: the files of the reader.
+        how: as :meth:`tui.core.child.process.ChildProcess.ended` says.
+        last_words: the last line of its standard error.
+        loaded: the reader had loaded the files and died during a call.
+    """
+    doing = "while analysing" if loaded else "while reading"
+    if "SIGKILL" in how:
+        why = "it was killed, most likely because memory ran out"
+        remedy = "free memory, or read the file on a machine with more"
+    elif time_limit.SIGNAL.name in how:
+        why = (
+            f"it took more than {time_limit.WORDS}, far more than a snapshot: the file is damaged"
+            " or hostile"
+        )
+        remedy = "copy the file again, or take the snapshot again"
+    elif "SIG" in how:
+        why = f"it died of {how}: the file is damaged or hostile"
+        remedy = "copy the file again, or take the snapshot again"
+    elif "MemoryError" in last_words:
+        why = "it needs more memory than is allowed"
+        remedy = f"allow it more ({MEMORY_OPTION} SIZE), or read the file on a machine with more"
+    else:
+        why = f"{how}{': ' if last_words else ''}{clean(last_words)[:200]}"
+        remedy = "open it again, and report this if it comes back"
+    return f"the reader ended {doing} {format_paths(paths)}: {why}; {remedy}"
+
 
 class CallError(Exception):
-    """A call failed; the text is one line with the reason."""
+    """Loading or a call failed; the text is one line with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +137,7 @@ class SnapshotStore:
         self.reason = ""
         """Why loading failed or was cancelled, in one line."""
         self.estimate: Estimated | None = None
-        self.progress: Progress | None = None
+        self.progress: LoadProgress | None = None
         self.loaded: Loaded | None = None
         self.answers: dict[Slot, Answered[Any, Any]] = {}
         self._sent: dict[int, Need[Any, Any]] = {}
@@ -159,17 +211,17 @@ class SnapshotStore:
         """
         if isinstance(event, Estimated):
             self.estimate = event
-        elif isinstance(event, Progress):
+        elif isinstance(event, LoadProgress):
             self.progress = event
         elif isinstance(event, Loaded):
             self.loaded, self.status, self.progress = event, "ready", None
-        elif isinstance(event, Answer) and self.status == "loading":
+        elif isinstance(event, CallAnswer) and self.status == "loading":
             # No call precedes the file, so this is the reason why it cannot be read.
             self.end("failed", event.error or "the reader answered before it had read the file")
-        elif isinstance(event, Answer):
+        elif isinstance(event, CallAnswer):
             self._answer(event)
 
-    def _answer(self, event: Answer) -> None:
+    def _answer(self, event: CallAnswer) -> None:
         if event.more:
             self._texts[event.id] = self._texts.get(event.id, "") + str(event.value)
             return
@@ -239,13 +291,40 @@ class SnapshotReader:
             paths: one file, or two to compare.
             oom_text: messages of exceptions.
         """
+        self.load(Load(0, tuple(paths), oom_text=oom_text, memory=self._memory))
+
+    def load(self, request: Load) -> None:
+        """Read other files in a new process, with all options of a request.
+
+        Args:
+            request: paths may be relative or ``-``; its id is replaced.
+
+        Raises:
+            OSError: standard input cannot be passed to the reader.
+        """
         self._end_child()
-        absolute = tuple(str(Path(path).expanduser().absolute()) for path in paths)
-        self.store.begin(absolute, oom_text)
-        self.child = create_reader()
-        self._task = asyncio.create_task(self._live(self.child, absolute))
+        request = replace(request, paths=tuple(map(_absolute, request.paths)))
+        self.store.begin(request.paths, request.oom_text)
+        # A copy with its own number: the child's standard input is the pipe for requests.
+        source = os.dup(sys.stdin.fileno()) if STANDARD_INPUT in request.paths else None
+        self.child = create_reader(source)
+        self._task = asyncio.create_task(self._live(self.child, request))
         self._task.add_done_callback(self._ended)
+        if source is not None:
+            self._task.add_done_callback(lambda _task: os.close(source))
         self._report_change()
+
+    async def loaded(self) -> Loaded:
+        """Wait until the files are loaded.
+
+        Raises:
+            CallError: the files cannot be read, or the reader died.
+        """
+        while self.store.status == "loading":
+            await self._news.wait()
+        if self.store.loaded is None:
+            raise CallError(self.store.reason)
+        return self.store.loaded
 
     def request(self, need: Need[Any, Any]) -> None:
         """Send a call unless it is answered or waiting."""
@@ -319,23 +398,15 @@ class SnapshotReader:
             self.store.end("failed", f"reading failed: {type(error).__name__}: {error}")
             self._report_change()
 
-    async def _live(self, child: ChildProcess[ReaderEvent], paths: tuple[str, ...]) -> None:
+    async def _live(self, child: ChildProcess[ReaderEvent], request: Load) -> None:
         try:
             await child.start()
         except OSError as error:
-            self.store.end("failed", f"the reader cannot be started: {error}")
+            why = too_many_files(error) or error
+            self.store.end("failed", f"the reader cannot be started: {why}")
             self._report_change()
             return
-        known = self._known(Path(paths[0]))
-        text = self.store.oom_text or (known.text if known is not None else "")
-        load = Load(
-            next(self._numbers),
-            paths,
-            oom_text=text[-LONGEST_TEXT:],
-            memory=self._memory,
-            circumstances=None if known is None else known.circumstances,
-        )
-        child.send(load)
+        child.send(self._complete_load(request))
         async for event in child.events():
             if isinstance(event, MalformedMessage):
                 self.store.end("failed", f"the reader sent a malformed answer: {event.reason}")
@@ -358,5 +429,20 @@ class SnapshotReader:
         if self.store.status in ("loading", "ready"):
             last = next(iter(child.stderr.last(1)), "")
             loaded = self.store.status == "ready"
-            self.store.end("failed", describe_death(paths, how, last, loaded=loaded))
+            self.store.end("failed", describe_death(request.paths, how, last, loaded=loaded))
         self._report_change()
+
+    def _complete_load(self, request: Load) -> Load:
+        """Add what a watched run recorded about the snapshot, unless the request has it."""
+        known = self._known(Path(request.paths[0])) if request.circumstances is None else None
+        text = request.oom_text or (known.text if known is not None else "")
+        return replace(
+            request,
+            id=next(self._numbers),
+            oom_text=text[-LONGEST_TEXT:],
+            circumstances=request.circumstances if known is None else known.circumstances,
+        )
+
+
+def _absolute(path: str) -> str:
+    return path if path == STANDARD_INPUT else str(Path(path).expanduser().absolute())

@@ -26,10 +26,9 @@ from tui.snapshots.model.results import (
     Verdict,
 )
 from tui.snapshots.reader.messages import (
-    Progress,
+    LoadProgress,
 )
-from tui.snapshots.session.reader_child import format_paths
-from tui.snapshots.session.snapshot_reader import SnapshotStore
+from tui.snapshots.session.snapshot_reader import SnapshotStore, format_paths
 from tui.snapshots.views.explained import account_lines, first_lines
 from tui.snapshots.views.words import (
     FRAME_STYLES,
@@ -91,7 +90,7 @@ def loading_lines(store: SnapshotStore, cells: int) -> list[Line]:
     return rows
 
 
-def progress_words(progress: Progress) -> str:
+def progress_words(progress: LoadProgress) -> str:
     """Format progress, for example ``reading 54.2 MiB of 184 MiB, 12 s left``."""
     show = text.size if progress.phase == "reading" else text.count
     words = f"{progress.phase} {show(progress.done)}"
@@ -106,7 +105,7 @@ def progress_words(progress: Progress) -> str:
     return words
 
 
-def progress_bar(progress: Progress, cells: int) -> Line:
+def progress_bar(progress: LoadProgress, cells: int) -> Line:
     """Draw the completed part of the phase; return an empty line if the total is unknown."""
     if not progress.total:
         return ()

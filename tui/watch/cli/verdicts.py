@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from tui.kit.command_line.output import Failure, say
-from tui.snapshots.cli.output import snapshot_text
-from tui.snapshots.cli.reading import reading
+from tui.snapshots.cli.output import open_reader, snapshot_text
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.calls import REPORT, VERDICT, ReportArguments, VerdictArguments
 from tui.snapshots.reader.messages import Load
-from tui.snapshots.views.overview import progress_words
 from tui.watch.runs.log_texts import texts_of
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog
@@ -78,21 +76,21 @@ async def _read_explanation(
     """Return the reader's explanation of a snapshot, or why there is none."""
     path = str(snapshot)
     try:
-        async with reading((path,)) as child:
-            child.load(Load(0, (path,), oom_text=oom_text, top=TOP, circumstances=known))
-            loaded = await child.loaded(progress_words)
+        load = Load(0, (path,), oom_text=oom_text, top=TOP, circumstances=known)
+        async with open_reader(load) as reader:
+            loaded = await reader.loaded()
             ooms = {summary.device: summary.ooms for summary in loaded.devices}
             explanation = None
             if ooms.get(device):
                 arguments = VerdictArguments(device, ooms[device][-1], TOP)
-                explanation = (await child.call(VERDICT, arguments)).explanation
+                explanation = (await reader.call(VERDICT, arguments)).explanation
             if form == "none":
                 return explanation, ()
             if form == "markdown":
-                told = await child.call(REPORT, ReportArguments("markdown", top=TOP))
+                told = await reader.call(REPORT, ReportArguments("markdown", top=TOP))
             else:
                 told = await snapshot_text(
-                    child, loaded, event=None, top=TOP, at_peak=False, compares=False
+                    reader, loaded, event=None, top=TOP, at_peak=False, compares=False
                 )
             return explanation, tuple(told.rstrip("\n").split("\n"))
     except Failure as failure:
