@@ -30,7 +30,6 @@ from tui.watch.cli.output import (
     stored_run_lines,
     stored_runs_as_plain,
 )
-from tui.watch.cli.process_table import table
 from tui.watch.runs import runs
 from tui.watch.runs.agents import (
     Agents,
@@ -257,6 +256,9 @@ class ProcessReport:
 
 def _fitted(rows: Sequence[WatchedProcessRow]) -> list[str]:
     """Return the table fitted to the terminal's width; in full if the output is no terminal."""
+    # Imported here: it measures with rich, which --help does not need.
+    from tui.watch.cli.process_table import table
+
     if not sys.stdout.isatty():
         return table(rows)
     return table(rows, shutil.get_terminal_size().columns)
