@@ -117,7 +117,7 @@ def test_what_needs_no_torch_works_without_it(bare: Path) -> None:
     assert seen.stdout.splitlines()[-1].startswith("cpu ")
     read = _program(bare, "snapshot", str(ROOT / "tests/snapshots/files/training.pickle"))
     assert (read.returncode, read.stderr) == (0, "")
-    assert "Held the memory at the peak" in read.stdout
+    assert "Memory by site at the peak" in read.stdout
 
 
 @pytest.mark.parametrize(

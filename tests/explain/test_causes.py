@@ -42,7 +42,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         evidence(inventory(MODEL, LOSSES, remainder=96, steps=growing(100, 32, 190))),
         "leak",
         "Leak: losses (list of 190, train.py:13) grows by 32 MiB per step.",
-        "keep detach() or item() of each tensor in losses at train.py:13",
+        "store detach() or item() of each tensor in losses at train.py:13",
     ),
     (
         "a running total",
@@ -77,7 +77,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "a dict that keeps plain outputs, in a run without an optimizer",
         evidence(inventory(MODEL, container("CACHE", 6900, 217, kind="dict", where=None))),
         "other tensors",
-        "7.3 GiB; CACHE, train.py:13 in train, most of it.",
+        "7.3 GiB, most of it in CACHE, train.py:13 in train.",
         "keep CACHE (train.py:13) on the host",
     ),
     (
@@ -90,7 +90,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         ),
         "leak",
         "Leak: CACHE (dict of 217, train.py:13) holds 6.7 GiB.",
-        "bound how much CACHE keeps at train.py:13",
+        "bound the length of CACHE at train.py:13",
     ),
     (
         "a key-value cache that torch.cat grows",
@@ -111,7 +111,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         ),
         "leak",
         "Leak: errors (list of 221, train.py:13), frames kept by tracebacks, holds 6.8 GiB.",
-        "do not keep exceptions",
+        "do not store exceptions",
     ),
     (
         "a state that is carried on with its graph",
@@ -144,7 +144,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         ),
         "leak",
         "Leak: buffers of memory (Memory) (221, slot0 …) hold 6.8 GiB.",
-        "bound how much buffers of memory (Memory) keeps",
+        "bound the length of buffers of memory (Memory)",
     ),
     (
         "growth that a history tells of one line",
@@ -155,7 +155,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         ),
         "leak",
         "Leak: 190 tensors of train.py:15 train grow by 32.5 MiB per iteration.",
-        "keep detach() or item() of what is made at train.py:15",
+        "store detach() or item() of the tensors allocated at train.py:15",
     ),
     (
         "growth that the watch measured, of a container without optimizer steps",
@@ -165,7 +165,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         ),
         "leak",
         "Leak: queue (Queue of 150, train.py:13) grows by 2.9 MiB per second.",
-        "bound how much queue keeps at train.py:13",
+        "bound the length of queue at train.py:13",
     ),
     (
         "parameters alone",
@@ -228,7 +228,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         ),
         "optimizer state",
         "Optimizer state: optimizer (Adam) holds 2.1 GiB of the device's 7.1 GiB, beside 2.2 GiB",
-        "use an optimizer of less state",
+        "use an optimizer with less state",
     ),
     (
         "temporaries of foreach",
@@ -241,15 +241,15 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
             stack=FOREACH,
         ),
         "temporaries",
-        "Temporaries: the optimizer's step asked for 64 MiB beside its model and state.",
-        "give the optimizer foreach=False",
+        "Temporaries: the optimizer's step requested 64 MiB beside its model and state.",
+        "construct the optimizer with foreach=False",
     ),
     (
         "activations",
         evidence(inventory(part("parameters", 500), variable("x", 64), remainder=6000)),
         "activations",
-        "Activations: what the pass keeps for backward holds 5.9 GiB of the device's 6.9 GiB.",
-        "give the pass less: a smaller batch",
+        "Activations: tensors saved for backward hold 5.9 GiB of the device's 6.9 GiB.",
+        "use a smaller batch",
     ),
     (
         "a cast to float32",
@@ -271,7 +271,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         evidence(inventory(MODEL), asked=40 * GIB, needed=40 * GIB, free=7 * GIB),
         "larger than the device",
         "Request: 40 GiB in one piece is more than the device has",
-        "make the tensor smaller that is asked for at train.py:15",
+        "allocate a smaller tensor at train.py:15",
     ),
     (
         "a data set on the device",
@@ -279,7 +279,8 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
             inventory(part("gradients", 16), MODEL, variable("images", 6400), remainder=100),
         ),
         "other tensors",
-        "Tensors that the program keeps hold 6.2 GiB of the device's 6.9 GiB; images, train.py:12",
+        "Tensors of the program hold 6.2 GiB of the device's 6.9 GiB, most of it in images, "
+        "train.py:12",
         "keep images (train.py:12) on the host",
     ),
     (
@@ -306,28 +307,28 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
             streams_cached=4 * GIB,
         ),
         "other streams",
-        "Other streams: their caches keep 4 GiB",
+        "Other streams: their caches hold 4 GiB",
         "use fewer streams",
     ),
     (
         "pools of CUDA graphs",
         evidence(reserved=7 * GIB, allocated=3 * GIB, stuck=0, largest=0, graphs_cached=4 * GIB),
         "CUDA graphs",
-        "CUDA graphs: their private pools keep 4 GiB",
+        "CUDA graphs: their private pools hold 4 GiB",
         "release CUDA graphs",
     ),
     (
         "a MemPool",
         evidence(reserved=7 * GIB, allocated=3 * GIB, stuck=0, largest=0, pools_cached=4 * GIB),
         "MemPool",
-        "MemPool: pools of torch.cuda.MemPool keep 4 GiB",
+        "MemPool: pools of torch.cuda.MemPool hold 4 GiB",
         "drop the torch.cuda.MemPool",
     ),
     (
         "private pools of which it is not known whose they are",
         evidence(reserved=7 * GIB, allocated=3 * GIB, stuck=0, largest=0, private_cached=4 * GIB),
         "private pools",
-        "Private pools (CUDA graphs or MemPool) keep 4 GiB",
+        "Private pools (CUDA graphs or MemPool) hold 4 GiB",
         "release CUDA graphs",
     ),
     (
@@ -345,7 +346,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         evidence(pending=3 * GIB),
         "pending",
         "Pending: 3 GiB of the device's 7.9 GiB was freed, but streams still use it",
-        "have the host wait for the side stream",
+        "make the host wait for the side stream",
     ),
     (
         "the limit of the process",
@@ -372,7 +373,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         evidence(reserved=GIB, allocated=GIB, total=8 * GIB, process=int(7.5 * GIB)),
         "outside torch",
         "This process holds 6.5 GiB of the device's 8 GiB outside torch.",
-        "look for what else takes GPU memory in this process: NCCL",
+        "look for other users of GPU memory in this process: NCCL",
     ),
     (
         "memory free, and refused",
@@ -396,7 +397,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         ),
         "full",
         "Full: this process's live tensors hold 76 GiB, all of an 80 GB device.",
-        "keep less on the GPU at once at train.py:15",
+        "use less GPU memory at once at train.py:15",
     ),
     (
         "a device of unknown size, of which little is known",
@@ -410,7 +411,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
             text=False,
         ),
         "unknown",
-        "Unknown: 64 MiB was refused with 2 GiB live here",
+        "Unknown: 64 MiB was refused with 2 GiB live in this process",
         "start the program with gpu-workbench watch",
     ),
 ]
@@ -556,7 +557,7 @@ def test_what_is_no_leak(found: Evidence) -> None:
             "OOM at step 190, in backward, called from train.py:15 in train. ",
         ),
         ({"thread": "loader"}, "OOM at step 190, in thread loader, train.py:15 in train. "),
-        ({"stack": (), "threads": ()}, "OOM at step 190, at a line that is not on record. "),
+        ({"stack": (), "threads": ()}, "OOM at step 190, at an unrecorded line. "),
         (
             {"stack": (CodeLine(PROGRAM, 3, "<module>"),), "step": None},
             "OOM at train.py:3. ",
@@ -609,7 +610,7 @@ def test_expandable_segments_that_would_not_have_been_enough_are_not_advised() -
     assert told.cause == "activations"
     last = told.advice[-1]
     assert last.what == "do not expect expandable segments or empty_cache() to help"
-    assert "they would free 1.2 GiB: not enough for 1.3 GiB" in last.why
+    assert "they would free 1.2 GiB, less than the missing 1.3 GiB" in last.why
 
 
 def test_a_run_with_record_is_not_advised_to_record() -> None:

@@ -39,7 +39,7 @@ def test_the_account_adds_up_largest_first() -> None:
 def test_without_nvml_the_holders_are_unknown_and_not_none() -> None:
     found = explain_driver_oom((), 0, "main", 0, Circumstances())
     assert found.conclusion == (
-        "The driver had no memory left: who else holds the device is not known."
+        "The driver had no memory left: the other users of the device are unknown."
     )
     assert (found.cause, found.account, found.device_bytes) == ("unknown", (), None)
     assert {"where", "device_bytes", "holders"} <= set(found.unavailable)

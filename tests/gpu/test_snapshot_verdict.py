@@ -65,7 +65,7 @@ def test_a_square_larger_than_the_device(tmp_path: Path) -> None:
     shape = f"{int(rows):,} x {int(rows):,} elements of float32".replace(",", " ")
     for verdict in (told, untold):
         assert verdict.site.endswith(" fail")
-        assert verdict.reasons[0].startswith(f"{verdict.site} asked for")
+        assert verdict.reasons[0].startswith(f"{verdict.site} requested")
         assert any(shape in reason for reason in verdict.reasons)
         assert verdict.site.removesuffix(" fail") in verdict.advice[0].what
 

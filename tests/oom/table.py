@@ -50,14 +50,14 @@ def leak(name: str, *says: str, helps: tuple[str, ...]) -> Program:
 
 def too_large(name: str) -> Program:
     """Return a program with a single request larger than the device."""
-    helps = ("make the tensor smaller",)
+    helps = ("allocate a smaller tensor",)
     return Program(
         name, "larger than the device", helps=helps, alone=("larger than what was free",)
     )
 
 
 GRAPH = ("detach()", "item()", "no_grad()")
-KEPT = ("bound how much",)
+KEPT = ("bound the length of",)
 LESS = ("smaller batch", "shorter sequence")
 
 PROGRAMS = (

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.results.samples import BEGAN, kept
 from tui.kit.table import row_line
 from tui.results.cli import results as command
+from tui.results.cli.options import ResultsOptions
 from tui.results.store import exchange
 from tui.results.store.database import Database
 from tui.results.store.exchange import ExchangeError, encode_lines, read_file
@@ -221,15 +222,13 @@ def test_a_bad_row_is_shown_and_costs_no_other(
         assert len(shown(database)) < 50_000
     assert all(is_time(row.at) or "n/a" in row.said for row in rows)
     for verb in ("list", "export"):
-        code = command.results(command.ResultsOptions(verb=verb))
+        code = command.perform(ResultsOptions(verb=verb))
         told = capsys.readouterr()
         assert code == (0 if verb == "list" else 1)
         if verb == "export":
             assert len(told.out.splitlines()) == 5
             assert "1 of 5 results cannot be true and are left out" in told.err
-    code = command.results(
-        command.ResultsOptions(verb="compare", words=("driver=580", "driver=590"))
-    )
+    code = command.perform(ResultsOptions(verb="compare", words=("driver=580", "driver=590")))
     assert code == 0
 
 

@@ -118,7 +118,7 @@ async def test_a_verdict_takes_the_text_of_the_exception(tmp_path: Path) -> None
     async with running((100, 40)) as on:
         await open_file(on, oom_file(tmp_path))
         assert on.row("OOM on device 0, event 0")
-        assert "asked 100 MiB" in on.text
+        assert "requested 100 MiB" in on.text
         assert "device total n/a" in on.text
         await press(on, "i")
         on.app.screen.query_one("TextArea").text = MESSAGE  # type: ignore[attr-defined]

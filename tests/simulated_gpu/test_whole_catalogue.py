@@ -27,7 +27,9 @@ ELSEWHERE = 64 * MIB
 CUBLAS = 128 * MIB
 """cuBLAS keeps its workspaces of the allocator's memory for as long as the process lives."""
 MARK = "WHOLE_CATALOGUE_TEST"
-MISSING = ("Triton", "CUPTI", "needs 2 GPUs", "not simulated")
+NO_ATTENTION = "No execution plans support the graph"
+"""What torch says of the simulated cuDNN's attention."""
+MISSING = ("Triton", "CUPTI", "needs 2 GPUs", "not simulated", NO_ATTENTION)
 """What a machine may lack; a run that does without it or ends for it names it."""
 PARAMETERS: dict[str, dict[str, Setting]] = {"burn": {"seconds": 1}}
 

@@ -132,7 +132,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], None], tuple[str, ...]]] = {
         _more_live_than_reserved,
         ("the trace is inconsistent: live memory peaks at 2.0 GiB, above the 4.0 KiB that were",),
     ),
-    "frees left out": (_no_frees, ("no frees on record (skip_actions)",)),
+    "frees left out": (_no_frees, ("no frees recorded (skip_actions)",)),
 }
 
 

@@ -113,8 +113,8 @@ def test_7600_never_freed_allocations_of_one_site() -> None:
     assert found.seconds == found.event - found.first
     assert found.per_event == 7600 * 8192 // (found.event - found.first) == 2048
     assert any(
-        "train.py:11 keep grew: 7 600 allocations of it were live, 59.4 MiB, made at a steady pace"
-        " since event 2 (8 h 26 min before); none of them was freed; 2.0 KiB for each event"
+        "train.py:11 keep grew: 7 600 of its allocations were live, 59.4 MiB, allocated at a steady"
+        " pace since event 2 (8 h 26 min before); none of them was freed; 2.0 KiB for each event"
         in reason
         for reason in verdict.reasons
     )
@@ -139,7 +139,7 @@ def test_without_an_oom_it_is_a_remark_of_the_summary() -> None:
     program = grown()
     program.entries.pop()
     summary = program.device().summary()
-    assert any("train.py:11 keep grew: 7 600 allocations of it are" in r for r in summary.remarks)
+    assert any("train.py:11 keep grew: 7 600 of its allocations are" in r for r in summary.remarks)
 
 
 def model(program: Program) -> None:

@@ -176,7 +176,7 @@ def test_the_largest_size_that_torch_serves_is_shown(what: str) -> None:
     for device in Analysis(normalise(SIZES[what]((1 << 60) - 1))).devices.values():
         device.summary()
         for event in device.replay.ooms:
-            assert "1.0 EiB could not be had" in device.verdict(event).headline
+            assert "Could not allocate 1.0 EiB" in device.verdict(event).headline
 
 
 def test_sizes_that_together_are_too_many_bytes_are_refused() -> None:

@@ -43,7 +43,9 @@ def test_live_memory_that_fills_the_device() -> None:
     assert verdict.cause == "truly full"
     assert (verdict.asked, verdict.device_free) == (100 * MIB, 50 * MIB)
     assert (verdict.state.live, verdict.state.reserved) == (900 * MIB, 900 * MIB)
-    assert "900 MiB was live here, 90% of the device; nothing was cached" in verdict.reasons
+    assert (
+        "900 MiB was live in this process, 90% of the device; nothing was cached" in verdict.reasons
+    )
     assert verdict.top[0].label == "train.py:5 train_step"
     assert verdict.top[0].share == 1
     assert "train.py:5 train_step held 900 MiB" in whats(verdict)
@@ -53,7 +55,7 @@ def test_live_memory_that_fills_the_device() -> None:
 def test_whether_live_memory_fills_a_device_of_unknown_total_cannot_be_told() -> None:
     verdict = judged(scene([segment(1 << 30, [("allocated", 2048)])], oom(100, 50)))
     assert verdict.cause == "unknown"
-    assert "it is unknown if this process filled it" in verdict.headline
+    assert "it is unknown whether this process filled it" in verdict.headline
     assert verdict.total is None
     assert "exception's text" in verdict.unavailable["total"]
     assert any("its total is not in the file" in reason for reason in verdict.reasons)
@@ -64,7 +66,7 @@ def test_nothing_is_told_of_a_device_whose_free_memory_is_not_known_either() -> 
     verdict = judged(scene([segment(1 << 30, [("allocated", 2048)])], oom(4096, None)))
     assert verdict.cause == "unknown"
     assert "the cause is unknown" in verdict.headline
-    assert "how much the device had free is not told" in verdict.reasons[0]
+    assert "the device's free memory was not recorded" in verdict.reasons[0]
 
 
 def test_enough_cached_but_in_pieces() -> None:
@@ -74,10 +76,12 @@ def test_enough_cached_but_in_pieces() -> None:
     verdict = judged(analysis)
     assert verdict.cause == "fragmentation"
     assert (verdict.serving_free_block, verdict.serving_cached) == (60 * MIB, 240 * MIB)
-    assert "free 240 MiB cached, largest piece 60.0 MiB, asked 100 MiB" in verdict.reasons
+    assert (
+        "240 MiB was cached; the largest piece was 60.0 MiB, the request 100 MiB" in verdict.reasons
+    )
     assert "expandable_segments:True" in whats(verdict)
     assert "240 MiB was cached in pieces" in whats(verdict)
-    assert "1 block of 1.0 MiB kept a span of 121 MiB in pieces" in whats(verdict)
+    assert "1 block of 1.0 MiB split a span of 121 MiB into pieces" in whats(verdict)
     assert "empty_cache" in whats(verdict)
 
 
@@ -85,7 +89,7 @@ def test_expandable_segments_are_not_advised_where_they_are_on() -> None:
     on = scene([segment(1 << 30, HOLED)], oom(100, 10), settings={"expandable_segments": True})
     assert "expandable_segments" not in whats(judged(on))
     silent = scene([segment(1 << 30, HOLED)], oom(100, 10))
-    assert "is not in the file" in whats(judged(silent))
+    assert "the file does not say whether expandable" in whats(judged(silent))
 
 
 def test_what_is_cached_and_free_on_the_device_together_is_enough() -> None:
@@ -160,7 +164,7 @@ def test_other_processes_as_far_as_the_trace_itself_tells() -> None:
     verdict = judged(scene([segment(1 << 30, FULL)], *trace))
     assert verdict.cause == "other processes"
     assert verdict.others is None
-    assert "at least 550 MiB more was held outside" in " ".join(verdict.reasons)
+    assert "at least 550 MiB more was used outside" in " ".join(verdict.reasons)
 
 
 def test_limit_of_the_process() -> None:
@@ -174,10 +178,16 @@ def test_limit_of_the_process() -> None:
     ("pieces", "entry", "why"),
     [
         pytest.param(
-            [("allocated", 10), ("free", 200)], oom(100, 10), "seems to have been there", id="piece"
+            [("allocated", 10), ("free", 200)],
+            oom(100, 10),
+            "appears to have been available",
+            id="piece",
         ),
         pytest.param(
-            [("allocated", 300), ("free", 10)], oom(100, None), "is not told", id="free not told"
+            [("allocated", 300), ("free", 10)],
+            oom(100, None),
+            "was not recorded",
+            id="free not told",
         ),
     ],
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import shtab
 
-from tui.cli.program import command_names, parser
+from tui.cli.program import parser
 from tui.core import state_folder
 from tui.kit.command_line.options import Subcommand
 from tui.kit.command_line.output import UsageError, not_known, print_text
@@ -56,7 +56,7 @@ def completion(options: CompletionOptions) -> int:
     if shell not in SHELLS:
         raise UsageError(f"completion: {not_known('shell', shell, SHELLS)}")
     # All commands, with the options of a command that takes them only where it stands first.
-    program = parser(command_names(), first="serve")
+    program = parser(first="serve")
     known = values()
     for each in (program, *program.commands.values()):
         for action in each.arguments:
@@ -69,10 +69,4 @@ def completion(options: CompletionOptions) -> int:
     return 0
 
 
-SUBCOMMAND = Subcommand(
-    'Print the completion script of a shell: eval "$(gpu-workbench completion bash)".',
-    CompletionOptions,
-    add_options,
-    completion,
-    place=85,
-)
+SUBCOMMAND = Subcommand(CompletionOptions, add_options, completion)

@@ -115,10 +115,4 @@ def plain(chosen: settings.Settings, problems: tuple[str, ...]) -> dict[str, Any
     }
 
 
-SUBCOMMAND = Subcommand(
-    "Show the settings and their sources.",
-    ConfigOptions,
-    add_options,
-    config,
-    place=30,
-)
+SUBCOMMAND = Subcommand(ConfigOptions, add_options, config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
 from tui.app.options import add_workbench
 from tui.app.start import WorkbenchOptions, open_workbench
@@ -14,30 +14,60 @@ from tui.core.text import glyphs
 from tui.kit.command_line.options import Parser, Subcommand, add_python_and_files
 from tui.kit.command_line.output import UsageError, flags_in, print_line
 
-WORKBENCH = Subcommand(
+ABOUT = (
     "A terminal workbench for PyTorch on GPU machines: look, run, debug "
-    "memory. Without a command it opens the workbench.",
-    WorkbenchOptions,
-    add_workbench,
-    open_workbench,
+    "memory. Without a command it opens the workbench."
 )
+WORKBENCH = Subcommand(WorkbenchOptions, add_workbench, open_workbench)
 
 
-MODULES = {
-    "compare": "tui.runs.cli.compare",
-    "completion": "tui.cli.completion",
-    "config": "tui.cli.config",
-    "devices": "tui.devices.cli.devices",
-    "doctor": "tui.devices.cli.doctor",
-    "list": "tui.runs.cli.list",
-    "replay": "tui.recordings.cli.replay",
-    "results": "tui.results.cli.results",
-    "run": "tui.runs.cli.run",
-    "serve": "tui.cli.serve",
-    "snapshot": "tui.snapshots.cli.snapshot",
-    "watch": "tui.watch.cli.watch",
+@dataclass(frozen=True, slots=True)
+class ListedCommand:
+    """A command as the list of commands shows it; its module is imported if it is named."""
+
+    module: str
+    """The module that defines its ``SUBCOMMAND``."""
+    about: str
+    """What it does, in one sentence."""
+
+
+COMMANDS: dict[str, ListedCommand] = {
+    "devices": ListedCommand(
+        "tui.devices.cli.devices",
+        "Show the devices of this machine, or of several hosts, and exit.",
+    ),
+    "watch": ListedCommand(
+        "tui.watch.cli.watch",
+        "Show PyTorch allocator memory of running processes, or run a command and monitor it.",
+    ),
+    "list": ListedCommand("tui.runs.cli.list", "List the workloads and their parameters."),
+    "config": ListedCommand("tui.cli.config", "Show the settings and their sources."),
+    "doctor": ListedCommand(
+        "tui.devices.cli.doctor", "Check this machine, and say how to fix what fails."
+    ),
+    "run": ListedCommand("tui.runs.cli.run", "Time workloads on the CPU and the GPUs."),
+    "compare": ListedCommand(
+        "tui.runs.cli.compare", "Compare two settings of a backend flag: does it matter?"
+    ),
+    "results": ListedCommand(
+        "tui.results.cli.results", "List, compare, export and import stored results."
+    ),
+    "snapshot": ListedCommand(
+        "tui.snapshots.cli.snapshot", "Explain an allocator snapshot: why it ran out of memory."
+    ),
+    "replay": ListedCommand(
+        "tui.recordings.cli.replay",
+        "Play a recording as if live, on any machine; --record makes one.",
+    ),
+    "completion": ListedCommand(
+        "tui.cli.completion",
+        'Print the completion script of a shell: eval "$(gpu-workbench completion bash)".',
+    ),
+    "serve": ListedCommand(
+        "tui.cli.serve", "Show the workbench in a browser, through an SSH tunnel on your machine."
+    ),
 }
-"""The module of each command, which defines its ``SUBCOMMAND``."""
+"""The commands by name, in the order of the list."""
 REST = "rest"
 """The name under which a command that stands first gets the arguments that it does not know."""
 
@@ -73,88 +103,9 @@ def parse(argv: Sequence[str]) -> Invocation:
         UsageError: the arguments cannot be carried out.
         SystemExit: argparse ends the program, for ``--help``.
     """
-    names = command_names()
-    try:
-        return _read(argv, [name for name in names if name in argv], complete=False)
-    except _IncompleteError:
-        return _read(argv, names, complete=True)
-
-
-def command_names() -> list[str]:
-    """Return the names of all commands."""
-    return list(MODULES)
-
-
-class _IncompleteError(Exception):
-    """An error message that may list all commands, while not all are imported."""
-
-
-class _Program(Parser):
-    """The parser of the arguments up to the command.
-
-    Args:
-        complete: it has all commands, so that messages may list them.
-    """
-
-    def __init__(self, *, complete: bool) -> None:
-        self._complete = complete
-        super().__init__(prog="gpu-workbench", description=WORKBENCH.about)
-
-    def error(self, message: str) -> NoReturn:
-        """Raise the error; argparse calls this.
-
-        Raises:
-            UsageError: always, if the parser is complete.
-        """
-        if not self._complete:
-            raise _IncompleteError
-        super().error(message)
-
-    def print_help(self, file: Any = None) -> None:
-        """Print the help; argparse calls this for ``--help``."""
-        if not self._complete:
-            raise _IncompleteError
-        super().print_help(file)
-
-
-def parser(names: Iterable[str], *, first: str = "", complete: bool = True) -> Parser:
-    """Return the program's parser.
-
-    Args:
-        names: names of the commands to include.
-        first: the first word of the arguments.
-        complete: whether these are all commands.
-    """
-    program = _Program(complete=complete)
-    add_python_and_files(program)
-    WORKBENCH.add_options(program)
-    program.set_defaults(asked=("", WORKBENCH))
-    program.add_argument(
-        "--version",
-        dest="asked",
-        action="store_const",
-        const=("--version", VERSION),
-        help="print the version",
-    )
-    commands = program.add_subparsers(metavar="COMMAND", parser_class=Parser)
-    found = {name: import_module(MODULES[name]).SUBCOMMAND for name in names}
-    for name, one in sorted(found.items(), key=lambda item: item[1].place):
-        # A command that must stand first, and does not, accepts no options.
-        knows = not one.usage_when_first or first == name
-        text = one.description or one.about
-        child = commands.add_parser(name, help=one.about, description=text, add_help=knows)
-        child.set_defaults(asked=(name, one))
-        program.commands[name] = child
-        if knows:
-            one.add_options(child)
-    return program
-
-
-def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Invocation:
     first = next(iter(argv), "")
-    program = parser(names, first=first, complete=complete)
-    if complete:
-        _check_options(program, argv)
+    program = parser([name for name in COMMANDS if name in argv], first=first)
+    _check_options(program, argv)
     namespace, rest = program.parse_known_args(argv)
     found = vars(namespace)
     name, one = found.pop("asked")
@@ -170,16 +121,52 @@ def _read(argv: Sequence[str], names: Iterable[str], *, complete: bool) -> Invoc
     return Invocation(name, one, found)
 
 
+def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:
+    """Return the program's parser. It lists all commands.
+
+    Args:
+        names: the commands whose modules to import and whose options to add.
+        first: the first word of the arguments.
+    """
+    program = Parser(prog="gpu-workbench", description=ABOUT)
+    add_python_and_files(program)
+    WORKBENCH.add_options(program)
+    program.set_defaults(asked=("", WORKBENCH))
+    program.add_argument(
+        "--version",
+        dest="asked",
+        action="store_const",
+        const=("--version", VERSION),
+        help="print the version",
+    )
+    commands = program.add_subparsers(metavar="COMMAND", parser_class=Parser)
+    imported = set(names)
+    for name, listed in COMMANDS.items():
+        if name not in imported:
+            commands.add_parser(name, help=listed.about)
+            continue
+        one: Subcommand[Any] = import_module(listed.module).SUBCOMMAND
+        # A command that must stand first, and does not, accepts no options.
+        knows = not one.usage_when_first or first == name
+        text = one.description or listed.about
+        child = commands.add_parser(name, help=listed.about, description=text, add_help=knows)
+        child.set_defaults(asked=(name, one))
+        program.commands[name] = child
+        if knows:
+            one.add_options(child)
+    return program
+
+
 def _check_options(program: Parser, argv: Sequence[str]) -> None:
     """Refuse an unknown option before the command: argparse would take its value for the command.
 
     Raises:
         UsageError: there is such an option.
     """
-    known = flags_in(program.format_help())
+    known = [flag for each in program.arguments for flag in each.option_strings]
     for word in argv:
         flag = word.partition("=")[0]
-        if word in program.commands:
+        if word in COMMANDS:
             return
         if len(flag) > 2 and flag.startswith("--") and not any(k.startswith(flag) for k in known):
             program.unknown([flag])
@@ -208,11 +195,11 @@ class NoOptions:
 
 
 def _show_version(_options: NoOptions) -> int:
-    # Imported here: no other command needs the packages' metadata.
+    # Deferred: every command would import 31 modules more (8 ms).
     from importlib.metadata import version
 
     print_line(f"gpu-workbench {version('gpu-workbench')}")
     return 0
 
 
-VERSION = Subcommand("print the version", NoOptions, lambda _parser: None, _show_version)
+VERSION = Subcommand(NoOptions, lambda _parser: None, _show_version)

@@ -140,11 +140,9 @@ def how_to_get_there(port: int, path: str) -> str:
 
 
 SUBCOMMAND = Subcommand(
-    "Show the workbench in a browser, through an SSH tunnel on your machine.",
     ServeOptions,
     add_options,
     serve,
-    place=90,
     description="Show the workbench in a browser on this machine, through an SSH tunnel on yours. "
     "Every other argument goes to the workbench: options such as --readonly, or replay FILE.",
     usage_when_first="[--port N] [options of the workbench]",

@@ -12,6 +12,7 @@ from workloads.catalog.compute import products, precisions, operations, ceiling
 from workloads.catalog.convolution import layers, layouts, choice
 from workloads.catalog.training import steps, mixed_precision, memory, activations
 from workloads.catalog.training import optimizers, data_loading, tools
+from workloads.catalog.language import generation
 from workloads.catalog.memory import held, largest_batch
 from workloads.catalog.pitfalls import measuring, wrong_device, host_bound, cuda_graph
 from workloads.catalog.multi_gpu import devices, collectives, burn

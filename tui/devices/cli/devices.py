@@ -149,10 +149,4 @@ def _add_options(parser: Parser) -> None:
     )
 
 
-SUBCOMMAND = Subcommand(
-    "Show the devices of this machine, or of several hosts, and exit.",
-    DevicesOptions,
-    _add_options,
-    devices,
-    place=10,
-)
+SUBCOMMAND = Subcommand(DevicesOptions, _add_options, devices)

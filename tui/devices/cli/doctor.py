@@ -190,13 +190,7 @@ async def _query_environment(python: str) -> Environment | messages.Unusable:
     return answer if isinstance(answer, messages.Unusable) else answer.environment
 
 
-SUBCOMMAND = Subcommand(
-    "Check this machine, and say how to fix what fails.",
-    DoctorOptions,
-    add_options,
-    doctor,
-    place=40,
-)
+SUBCOMMAND = Subcommand(DoctorOptions, add_options, doctor)
 
 
 REPORTS = 5

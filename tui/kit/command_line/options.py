@@ -187,10 +187,11 @@ T = TypeVar("T", bound="DataclassInstance")
 
 @dataclass(frozen=True, slots=True)
 class Subcommand(Generic[T]):
-    """One command; ``T`` is the frozen dataclass of its options."""
+    """What a command's module defines; ``T`` is the frozen dataclass of its options.
 
-    about: str
-    """What it is for, in the list of commands."""
+    The module is imported only if the arguments name the command.
+    """
+
     options: type[T]
     """Each field has its default; argparse fills those that are given, by their names. Of the
     workbench's names only ``given`` and ``files`` are also a command's: what stands before the
@@ -199,10 +200,8 @@ class Subcommand(Generic[T]):
     """Adds the options to the command's parser, each with the name of its field as ``dest``."""
     work: Callable[[T], int]
     """Does what was asked for; returns the exit code."""
-    place: int = 0
-    """In the list of commands: the lowest is first."""
     description: str = ""
-    """At the head of its own help, where that is to say more than ``about``."""
+    """The head of its own help; empty to repeat the line of the list of commands."""
     usage_when_first: str = ""
     """What follows its name, for a command that keeps what it does not know in a field ``rest`` of
     its options. Such a command has to stand first. Empty for all others."""

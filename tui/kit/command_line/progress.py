@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from tui.kit.command_line.output import Failure, put_on_stderr, say
+from tui.kit.lines import fit
 
 if TYPE_CHECKING:
     from tui.core.events import RunnerStatus
@@ -32,9 +33,6 @@ class ProgressLine:
     def show(self, text: str) -> None:
         """Put a text in the place of the one before."""
         if self._shown:
-            # Deferred: it imports rich, which --help does without.
-            from tui.kit.lines import fit
-
             put_on_stderr(f"\r\x1b[K{fit(text, self.cells)}")
 
     def show_going_on(self, text: str, runner: RunnerStatus) -> None:

@@ -117,10 +117,4 @@ def _run_screen(found: RecordingSummary, options: ReplayOptions, snapshot: Path 
     return app.return_code or 0
 
 
-SUBCOMMAND = Subcommand(
-    "Play a recording as if live, on any machine; --record makes one.",
-    ReplayOptions,
-    add_options,
-    replay,
-    place=80,
-)
+SUBCOMMAND = Subcommand(ReplayOptions, add_options, replay)

@@ -1,146 +1,259 @@
-"""The options of ``gpu-workbench results``."""
+"""``gpu-workbench results``: list, show, change, compare, export and import stored results."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
+from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Subcommand
-from tui.results.store.selection import FORMS
+from tui.kit.command_line.output import (
+    Failure,
+    UsageError,
+    print_json,
+    print_line,
+    print_text,
+    say,
+    width,
+)
+from tui.kit.lines import paragraph, plain
+from tui.kit.tables import table_lines
+from tui.results.cli.options import SHOWN, ResultsOptions, add_options
+from tui.results.cli.store import open_store, resolve_selection
+from tui.results.store.database import Database
+from tui.results.store.exchange import ExchangeError, ResultRedaction, encode_lines, read_file
+from tui.results.store.queries import check_tag, compare_rows
+from tui.results.store.records import StoredResult, StoredRow
+from tui.results.store.selection import Selection, intersect, parse_time
+from tui.results.store.store_file import StoreError
+from tui.results.store.validity import ImpossibleError, check_result
+from tui.results.views.results import (
+    build_comparison_table,
+    build_list_table,
+    format_comparison_notes,
+    format_markdown,
+    format_result,
+)
+from tui.runs.views.result_text import format_summary
+from workloads.protocol.results import Table
 
-if TYPE_CHECKING:
-    from tui.kit.command_line.options import Parser
-
-_SELECTS = f"{FORMS}; several at once with commas"
-SHOWN = 50
-"""Default number of results in a list."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResultsOptions:
-    """The action and its results."""
-
-    verb: str = "list"
-    words: Sequence[str] = ()
-    """Ids, selections or files, depending on the verb."""
-    json: bool = False
-    of_workload: str = ""
-    of_box: str = ""
-    on_device: str = ""
-    since: str = ""
-    before: str = ""
-    tagged: str = ""
-    limit: int | None = None
-    """Most results of a list; ``None`` for :data:`SHOWN`."""
-    older: str = ""
-    """A date or an age; older results are deleted."""
-    markdown: bool = False
-    without_names: bool = False
-    """Remove the names of users and machines."""
-
-
-def add_options(parser: Parser) -> None:
-    """Add the subcommands and the options that select results."""
-    _add_filter(parser)
-    _add_list(parser)
-    verbs = parser.add_subparsers(metavar="WHAT", title="actions")
-
-    def verb(name: str, about: str) -> argparse.ArgumentParser:
-        made = verbs.add_parser(name, help=about, description=about)
-        made.set_defaults(verb=name)
-        return made
-
-    listed = verb("list", "list results, the newest first (the default)")
-    _add_filter(listed)
-    _add_list(listed)
-    shown = verb("show", "show everything about one result")
-    shown.add_argument("words", nargs=1, metavar="ID", help="the result's id, or its first digits")
-    _add_json(shown)
-    tagged = verb("tag", "tag results with a name")
-    tagged.add_argument(
-        "words",
-        nargs="+",
-        metavar="ID",
-        help="which results (id, tag, box=…, …), then the tag's name",
-    )
-    deleted = verb("delete", "delete results")
-    deleted.add_argument(
-        "words", nargs="+", metavar="ID", help="which results: an id, a tag, box=…, …"
-    )
-    pruned = verb("prune", "delete old results")
-    pruned.add_argument(
-        "--older",
-        required=True,
-        metavar="T",
-        help="delete results older than this, such as 90d or 2026-01-31",
-    )
-    compared = verb("compare", "compare two sets of results: is B faster, slower or the same?")
-    compared.add_argument("words", nargs=2, metavar="A B", help=_SELECTS)
-    compared.add_argument(
-        "--workload", dest="of_workload", metavar="NAME", help="compare only this workload"
-    )
-    _add_json(compared)
-    exported = verb("export", "print results for another machine, or as a table for an issue")
-    _add_filter(exported)
-    exported.add_argument("words", nargs="*", metavar="ID", help=_SELECTS)
-    exported.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    exported.add_argument(
-        "--redact",
-        dest="without_names",
-        action="store_true",
-        help="leave out the names of users, machines and GPUs",
-    )
-    imported = verb("import", "import results from files written by export or run --json")
-    imported.add_argument(
-        "words", nargs="+", metavar="FILE", help="a file from this or another machine"
-    )
+MOST_SHOWN = 1_000_000
+"""Most rows of a list; SQLite bounds its limits."""
 
 
-def _add_filter(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--workload", dest="of_workload", metavar="NAME", help="only results of this workload"
-    )
-    parser.add_argument("--box", dest="of_box", metavar="B", help="only results of this machine")
-    parser.add_argument(
-        "--device",
-        dest="on_device",
-        metavar="D",
-        help="only results of this device, such as cuda or cuda:0",
-    )
-    parser.add_argument(
-        "--since", metavar="T", help="only results since T, such as 2026-01-31, 7d or 12h"
-    )
-    parser.add_argument("--before", metavar="T", help="only results before T")
-    parser.add_argument("--tag", dest="tagged", metavar="T", help="only results with this tag")
-
-
-def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit", type=int, metavar="N", help=f"show N results (default: {SHOWN})")
-    _add_json(parser)
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def results(options: ResultsOptions) -> int:
-    """List, show, change, compare, export or import results; return the exit code.
+def perform(options: ResultsOptions) -> int:
+    """Perform the requested action; return the exit code.
 
     Raises:
         UsageError: an option has no meaning, or selects nothing.
     """
-    # Imported lazily: the program's help needs no store and no tables.
-    from tui.results.cli.actions import perform
+    try:
+        return ACTIONS[options.verb](options)
+    except Failure as failure:
+        say(str(failure))
+        return 1
 
-    return perform(options)
+
+def _build_selection(options: ResultsOptions) -> Selection:
+    """Return the selection that the options describe.
+
+    Raises:
+        SelectionError: a date is invalid.
+    """
+    return Selection(
+        facts=(("box", options.of_box),) if options.of_box else (),
+        tags=(options.tagged,) if options.tagged else (),
+        before=parse_time(options.before) if options.before else None,
+        since=parse_time(options.since) if options.since else None,
+        workload=options.of_workload,
+        device=options.on_device,
+    )
 
 
-SUBCOMMAND = Subcommand(
-    "List, compare, export and import stored results.",
-    ResultsOptions,
-    add_options,
-    results,
-    place=65,
-)
+def _list(options: ResultsOptions) -> int:
+    if options.limit is not None and not 1 <= options.limit <= MOST_SHOWN:
+        raise UsageError(f"--limit {options.limit}: from 1 to {MOST_SHOWN}")
+    with open_store() as database:
+        wanted = _build_selection(options)
+        rows = database.read_rows(wanted, options.limit or SHOWN)
+        if options.json:
+            facts = {row.environment: database.read_facts()[row.environment] for row in rows}
+            print_json({"results": rows, "environments": facts})
+            return 0
+        total = database.count(wanted)
+        if not rows:
+            print_line(_explain_empty(database))
+            return 0
+        tags = database.read_tags(rows)
+        _print_table(build_list_table(rows, database.read_facts(), tags, total))
+    return 0
+
+
+def _explain_empty(database: Database) -> str:
+    if not database.count():
+        return (
+            f"no results are stored in {database.place}: run and the workbench store theirs there"
+        )
+    return f"none of {database.count()} results is of that"
+
+
+def _print_table(table: Table, notes: Sequence[str] = ()) -> None:
+    cells = width()
+    lines = table_lines(table, {}, cells)
+    for note in notes:
+        lines += paragraph(note, cells, indent="  ")
+    print_text(rows_of_text(plain(line).rstrip() for line in lines))
+
+
+def _show(options: ResultsOptions) -> int:
+    with open_store() as database:
+        (row,) = _find_rows(database, options.words[:1], most=1)
+        kept = database.read_result(row)
+    if options.json:
+        print_json({"result": kept})
+        return 0
+    said = format_summary(kept.record.run) if kept.record.run else row.said
+    print_text(rows_of_text(format_result(kept, said)))
+    return 0
+
+
+def _find_rows(
+    database: Database, words: Sequence[str], most: int | None = None
+) -> list[StoredRow]:
+    """Return the results that the words select, each once.
+
+    Raises:
+        UsageError: a word selects no result, or too many.
+    """
+    found: dict[int, StoredRow] = {}
+    for word in words:
+        rows = database.read_rows(resolve_selection(database, word))
+        if not rows:
+            raise UsageError(f"{word}: no result is of that; see results list")
+        found.update((row.number, row) for row in rows)
+    if most is not None and len(found) > most:
+        raise UsageError(f"{', '.join(words)}: that are {len(found)} results; give an id")
+    return list(found.values())
+
+
+def _tag(options: ResultsOptions) -> int:
+    *words, name = options.words
+    if not words:
+        raise UsageError("results tag: give what selects results, and then the name")
+    with open_store(writing=True) as database:
+        check_tag(database, name)
+        rows = _find_rows(database, words)
+        database.tag([row.number for row in rows], name)
+    print_line(f"{len(rows)} results have the tag {name}")
+    return 0
+
+
+def _delete(options: ResultsOptions) -> int:
+    with open_store(writing=True) as database:
+        rows = _find_rows(database, options.words)
+        database.delete([row.number for row in rows])
+    print_line(f"{len(rows)} results are deleted")
+    return 0
+
+
+def _prune(options: ResultsOptions) -> int:
+    with open_store(writing=True) as database:
+        rows = database.read_rows(Selection(before=parse_time(options.older)))
+        tagged = database.read_tags(rows)
+        old = [row.number for row in rows if row.number not in tagged]
+        database.delete(old)
+    left = f"; {len(tagged)} older ones have tags and stay" if tagged else ""
+    print_line(f"{len(old)} results are deleted{left}")
+    return 0
+
+
+def _compare(options: ResultsOptions) -> int:
+    with open_store() as database:
+        of = Selection(workload=options.of_workload)
+        sides = []
+        for word in options.words:
+            rows = database.read_rows(intersect(resolve_selection(database, word), of))
+            if not rows:
+                raise UsageError(f"{word}: no result is of that; see results list")
+            sides.append(rows)
+        found = compare_rows(database, *sides)
+    if options.json:
+        print_json({"a": options.words[0], "b": options.words[1], "compared": found})
+        return 0
+    head = [f"A: {options.words[0]}", f"B: {options.words[1]}"]
+    print_text(rows_of_text(head))
+    _print_table(build_comparison_table(found), format_comparison_notes(found))
+    return 0
+
+
+def _export(options: ResultsOptions) -> int:
+    with open_store() as database:
+        wanted = _build_selection(options)
+        for word in options.words:
+            wanted = intersect(wanted, resolve_selection(database, word))
+        rows = database.read_rows(wanted)[::-1]
+        known = database.read_facts()
+        redacted = ResultRedaction(facts.values.get("box", "") for facts in known.values())
+        if options.markdown:
+            if options.without_names:
+                used = {row.environment for row in rows}
+                known = {key: redacted.facts(known[key]) for key in used}
+            print_text(rows_of_text(format_markdown(rows, known)))
+            return 0
+        left_out: list[str] = []
+        kept = _read_valid(database, rows, left_out)
+        for line in encode_lines(map(redacted, kept) if options.without_names else kept):
+            print_line(line)
+    for reason in left_out[:SHOWN]:
+        say(reason)
+    if left_out:
+        say(f"{len(left_out)} of {len(rows)} results cannot be true and are left out")
+    return 1 if left_out else 0
+
+
+def _read_valid(
+    database: Database, rows: Sequence[StoredRow], left_out: list[str]
+) -> Iterator[StoredResult]:
+    """Yield the readable and valid results, so that the export can be imported elsewhere."""
+    for row in rows:
+        try:
+            kept = database.read_result(row)
+            check_result(kept)
+        except StoreError as error:
+            left_out.append(str(error))
+        except ImpossibleError as error:
+            left_out.append(f"{row.id}: {error}")
+        else:
+            yield kept
+
+
+def _import(options: ResultsOptions) -> int:
+    found = []
+    for name in options.words:
+        try:
+            found.append(read_file(Path(name)))
+        except ExchangeError as error:
+            raise Failure(str(error)) from error
+        except OSError as error:
+            raise Failure(f"{name}: {error.strerror or error}") from error
+    with open_store(writing=True) as database:
+        for name, kept in zip(options.words, found, strict=True):
+            new = database.add(kept)
+            known = f", {len(kept) - new} were there already" if new < len(kept) else ""
+            print_line(f"{name}: {new} results are taken in{known}")
+    return 0
+
+
+ACTIONS: Mapping[str, Callable[[ResultsOptions], int]] = {
+    "list": _list,
+    "show": _show,
+    "tag": _tag,
+    "delete": _delete,
+    "prune": _prune,
+    "compare": _compare,
+    "export": _export,
+    "import": _import,
+}
+
+
+SUBCOMMAND = Subcommand(ResultsOptions, add_options, perform)

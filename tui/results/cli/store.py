@@ -8,12 +8,15 @@ from contextlib import contextmanager
 
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.output import Failure, UsageError, nearest
+from tui.kit.lines import paragraph, plain
+from tui.kit.tables import table_lines
 from tui.results.store.compare import StoreComparison
 from tui.results.store.database import Database, store_path
 from tui.results.store.queries import compare_rows
 from tui.results.store.records import StoredRow
 from tui.results.store.selection import Selection, SelectionError, intersect, parse_selection
 from tui.results.store.store_file import StoreError
+from tui.results.views.results import build_comparison_table, format_comparison_notes
 
 _HEXADECIMAL = frozenset("0123456789abcdef")
 
@@ -128,11 +131,6 @@ def format_comparison(found: StoreComparison, names: tuple[str, str], cells: int
         names: descriptions of A and B.
         cells: width of a line.
     """
-    # Imported lazily: these import Rich, which the program's help does not need.
-    from tui.kit.lines import paragraph, plain
-    from tui.kit.tables import table_lines
-    from tui.results.views.results import build_comparison_table, format_comparison_notes
-
     lines = table_lines(build_comparison_table(found), {}, cells)
     for note in format_comparison_notes(found):
         lines += paragraph(note, cells, indent="  ")

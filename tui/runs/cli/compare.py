@@ -28,6 +28,12 @@ from tui.runs.cli.headless import (
     set_parameters,
 )
 from tui.runs.session.session import Session
+from tui.runs.views.backend import format_backend_name
+from tui.runs.views.result_text import (
+    encode_comparison,
+    format_comparison,
+    format_comparison_progress,
+)
 from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
@@ -104,14 +110,6 @@ def compare(options: CompareOptions) -> int:
 
 
 async def _run_comparison(python: str, options: CompareOptions) -> int:
-    # Imported here because the views import Rich's table of characters.
-    from tui.runs.views.backend import format_backend_name
-    from tui.runs.views.result_text import (
-        encode_comparison,
-        format_comparison,
-        format_comparison_progress,
-    )
-
     flag, settings = options.flag
     # As in a run, the monitor samples a GPU's clocks, but it would disturb timings of the CPU.
     on_cpu = set(options.devices) == {CPU} or format_backend_name(flag) == "oneDNN"
@@ -183,10 +181,4 @@ def _choose_device(session: Session, flag: str, wanted: Sequence[str]) -> str:
     return device
 
 
-SUBCOMMAND = Subcommand(
-    "Compare two settings of a backend flag: does it matter?",
-    CompareOptions,
-    add_options,
-    compare,
-    place=60,
-)
+SUBCOMMAND = Subcommand(CompareOptions, add_options, compare)

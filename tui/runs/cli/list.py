@@ -138,10 +138,4 @@ def format_catalogue(infos: tuple[WorkloadInfo, ...]) -> str:
     return rows_of_text(lines)
 
 
-SUBCOMMAND = Subcommand(
-    "List the workloads and their parameters.",
-    ListOptions,
-    add_common,
-    list_catalogue,
-    place=20,
-)
+SUBCOMMAND = Subcommand(ListOptions, add_common, list_catalogue)

@@ -19,6 +19,7 @@ from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.results.store.statistics import FEWEST
 from tui.runs.cli.interleave import FORMS, TURNS, parse_arms
+from tui.runs.cli.rounds import run_interleaved, run_rounds
 from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
@@ -106,9 +107,6 @@ def run(options: RunOptions) -> int:
     Raises:
         UsageError: the options name nothing, or contradict each other.
     """
-    # Imported here: parsing the arguments, as for the help, needs neither views nor store.
-    from tui.runs.cli.rounds import run_interleaved, run_rounds
-
     python = python_to_use(options.given).path
     if options.everything and (options.names or options.groups):
         raise UsageError("run: --all runs everything; leave out the names and groups")
@@ -126,6 +124,4 @@ def run(options: RunOptions) -> int:
     return run_to_exit(run_rounds(python, options))
 
 
-SUBCOMMAND = Subcommand(
-    "Time workloads on the CPU and the GPUs.", RunOptions, add_options, run, place=50
-)
+SUBCOMMAND = Subcommand(RunOptions, add_options, run)

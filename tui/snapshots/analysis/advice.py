@@ -67,9 +67,9 @@ def _pins(figures: Figures, cause: Cause, window: Window | None) -> list[Advice]
         return []
     return [
         Advice(
-            "allocate what lives long before what is large and short-lived, or release these first",
-            f"{count(len(window.blocks), 'block')} of {text(window.cost)} kept a span of"
-            f" {text(window.span)} in pieces; {text(figures.rounded)} was asked for",
+            "allocate long-lived tensors before large short-lived ones, or release these first",
+            f"{count(len(window.blocks), 'block')} of {text(window.cost)} split a span of"
+            f" {text(window.span)} into pieces; {text(figures.rounded)} was requested",
         )
     ]
 
@@ -81,7 +81,7 @@ def _empty_cache(figures: Figures, cause: Cause) -> list[Advice]:
     return [
         Advice(
             "do not expect torch.cuda.empty_cache() to help",
-            "the allocator had given back its free segments before it failed; the"
+            "the allocator had already released its free segments when it failed; the"
             f" {text(stuck)} still cached shares segments with live blocks",
         )
     ]

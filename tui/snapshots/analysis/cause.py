@@ -57,15 +57,15 @@ def squares(size: int) -> tuple[tuple[int, str], ...]:
 def shape_words(size: int) -> str:
     """Return the shape of a size, as a continuation of ``500 GiB is``; never empty.
 
-    ``as much as 500 000 x 500 000 elements of float32 take``, for a square.
+    ``the size of a 500 000 x 500 000 tensor of float32``, for a square.
     """
     found = squares(size)
     if found:
-        shapes = (f"{grouped(rows)} x {grouped(rows)} elements of {name}" for rows, name in found)
-        return f"as much as {', or '.join(shapes)} take"
+        shapes = (f"{grouped(rows)} x {grouped(rows)} tensor of {name}" for rows, name in found)
+        return f"the size of a {', or a '.join(shapes)}"
     count = size // 4
     return (
-        f"as much as {grouped(count)} elements of float32 take: those of a square of about"
+        f"the size of {grouped(count)} elements of float32, a square of about"
         f" {_round_to_three_digits(isqrt(count))} x {_round_to_three_digits(isqrt(count))}"
     )
 
@@ -89,8 +89,8 @@ BESIDES = 2 << 30
 TOTAL_WITHIN = 1000
 """Relative precision of the total, as a divisor: the exception's text prints two decimals."""
 LIMITS = (
-    "a MIG instance or a vGPU's profile, a container's limit on memory, or another process that had"
-    " the memory at that moment and gave it back before the event was written"
+    "a MIG instance, a vGPU profile, a container's memory limit, or another process that used the"
+    " memory at that moment and released it before the event was written"
 )
 """Limits that may refuse free memory, besides ``set_per_process_memory_fraction``."""
 
@@ -122,7 +122,7 @@ class Figures:
     expandable: bool
     address_space: bool
     site: str
-    """The program line that made the request; empty if it is not on record."""
+    """The program line that made the request; empty if it was not recorded."""
     told: bool
     """True if the exception's text is available."""
     sizes_rounded_up: bool
@@ -148,7 +148,7 @@ class Figures:
     @property
     def asker(self) -> str:
         """The requester, as the subject of a sentence."""
-        return self.site or "a line that is not on record"
+        return self.site or "an unrecorded line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,18 +176,18 @@ def segment_for(rounded: int, *, expandable: bool) -> int:
 
 
 WORDS: dict[Cause, str] = {
-    "larger than the device": "it is more than the device has",
-    "larger than what was free": "it is more than was free",
-    "truly full": "live memory fills what there is",
-    "fragmentation": "enough was cached, but in pieces that are too small",
-    "other streams": "what was cached belongs to other streams",
-    "private pools": "what was cached sits in private pools",
-    "other processes": "other processes hold the memory",
-    "process limit": "the limit set for this process was reached",
-    "refused with memory free": "the device had room, so a limit may have refused it",
+    "larger than the device": "the request exceeds the device's memory",
+    "larger than what was free": "the request exceeds the free memory",
+    "truly full": "live memory fills the device",
+    "fragmentation": "enough memory was cached, but in pieces that are too small",
+    "other streams": "the cached memory belongs to other streams",
+    "private pools": "the cached memory belongs to private pools",
+    "other processes": "other processes use the memory",
+    "process limit": "this process reached its memory limit",
+    "refused with memory free": "the device had room, so a limit may have refused the request",
     "unknown": "the cause is unknown",
 }
-_FULL_OF_WHOM = "the device was full; it is unknown if this process filled it"
+_FULL_OF_WHOM = "the device was full; it is unknown whether this process filled it"
 
 
 def _build_decision(cause: Cause, *reasons: str, words: str = "") -> Decision:
@@ -220,15 +220,15 @@ def decide(figures: Figures) -> Decision:
         return _build_decision(
             cause,
             had,
-            f"{text(together)} was cached or held by others, enough only together",
+            f"{text(together)} was cached or used by other processes, enough only together",
             _explain_cached(cause, figures, suspects[cause]),
         )
     if free is None and together > 0:
         return _build_decision(
             "unknown",
             had,
-            f"{text(together)} was cached but no piece could serve; whether that and what the"
-            " device had free would have been enough is not told",
+            f"{text(together)} was cached, but no piece was usable; the device's free memory was"
+            " not recorded, so it is unknown whether both together would have been enough",
         )
     return _request_or_full(figures, needed, shortfall)
 
@@ -241,8 +241,8 @@ def _larger_than_device(figures: Figures, needed: int) -> Decision | None:
     has = "a little less" if same else text(total)
     return _build_decision(
         "larger than the device",
-        f"{figures.asker} asked for {text(figures.asked)} in one piece; the device has {has} in"
-        " all",
+        f"{figures.asker} requested {text(figures.asked)} in one piece; the device has {has} in"
+        " total",
         *_shape(figures),
         _request_words(figures, needed),
     )
@@ -266,30 +266,29 @@ def _request_or_full(figures: Figures, needed: int, shortfall: int) -> Decision:
             "unknown",
             had,
             _live_words(figures),
-            f"{text(outside)} is neither PyTorch's nor free nor told of other processes: libraries"
-            " of this process such as NCCL, other allocators in it, or processes that are not told",
+            f"{text(outside)} is neither PyTorch's, nor free, nor used by a listed process:"
+            " libraries of this process such as NCCL, its other allocators, or unlisted processes",
         )
     return _build_decision("truly full", had, _live_words(figures))
 
 
 def _larger_than_free(figures: Figures, needed: int) -> Decision:
     free = figures.device_free or 0
-    cached = f", and {text(figures.cached)} was cached here" if figures.cached else ""
+    cached = f", and {text(figures.cached)} was cached" if figures.cached else ""
     here = figures.reserved + free
     if needed > here:
         what = (
-            f"with nothing live in this process {text(here)} would have been there, which is not"
-            " enough either"
+            f"even with no live memory in this process, only {text(here)} would have been available"
         )
     else:
         least = "" if figures.total is not None else "at least "
         what = (
-            f"{text(figures.live)} was live here: {share(figures.live / figures.known)} of the"
-            f" {least}{text(figures.known)} that the device has"
+            f"{text(figures.live)} was live in this process:"
+            f" {share(figures.live / figures.known)} of the device's {least}{text(figures.known)}"
         )
     return _build_decision(
         "larger than what was free",
-        f"{figures.asker} asked for {text(figures.asked)} in one piece; {text(free)} was free on"
+        f"{figures.asker} requested {text(figures.asked)} in one piece; {text(free)} was free on"
         f" the device{cached}",
         *_shape(figures),
         what,
@@ -305,11 +304,11 @@ def _shape(figures: Figures) -> tuple[str, ...]:
 def _live_words(figures: Figures) -> str:
     of = "" if figures.total is None else f", {share(figures.live / figures.total)} of the device"
     cached = (
-        f"the {text(figures.cached)} cached would not have been enough"
+        f"the cached {text(figures.cached)} would not have been enough"
         if figures.cached
         else "nothing was cached"
     )
-    return f"{text(figures.live)} was live here{of}; {cached}"
+    return f"{text(figures.live)} was live in this process{of}; {cached}"
 
 
 def _contradiction(figures: Figures, needed: int) -> Decision | None:
@@ -319,9 +318,9 @@ def _contradiction(figures: Figures, needed: int) -> Decision | None:
         return None
     return _build_decision(
         "unknown",
-        f"a free piece of {text(largest)} seems to have been there for the {text(figures.rounded)}"
-        f" (a segment of {text(needed)}) asked for; the trace may lack events, the request may"
-        " have been for another pool, or max_split_size kept the piece from being split",
+        f"a free piece of {text(largest)} appears to have been available for the request of"
+        f" {text(figures.rounded)} (a segment of {text(needed)}); the trace may lack events, the"
+        " request may have been for another pool, or max_split_size prevented a split",
     )
 
 
@@ -329,28 +328,28 @@ def _not_memory(figures: Figures, needed: int) -> Decision | None:
     """Return a cause other than a lack of memory on the device."""
     if figures.address_space:
         return _build_decision(
-            "unknown", "the message tells of virtual address space that ran out, not memory"
+            "unknown", "the message says that virtual address space ran out, not memory"
         )
     allowed = figures.allowed
     if allowed is not None and figures.reserved + needed > allowed:
         return _build_decision(
             "process limit",
             f"set_per_process_memory_fraction allows {text(allowed)}; {text(figures.reserved)}"
-            f" was reserved and {text(needed)} more asked for",
+            f" was reserved and {text(needed)} more requested",
         )
     free = figures.device_free
     if free is not None and free >= needed:
         fraction = (
-            "it is not set_per_process_memory_fraction, of which the exception's text would tell;"
+            "it is not set_per_process_memory_fraction, which the exception's text would mention;"
             " it may be "
             if figures.told
             else "it may be a limit of set_per_process_memory_fraction (the exception's text then"
-            " tells what is allowed), "
+            " states it), "
         )
         return _build_decision(
             "refused with memory free",
-            f"the device had {text(free)} free, more than the {text(needed)} that the driver was"
-            " asked for",
+            f"the device had {text(free)} free, more than the {text(needed)} requested from the"
+            " driver",
             fraction + LIMITS,
         )
     return None
@@ -364,9 +363,13 @@ def _find_excess_of_others(figures: Figures) -> int:
 
 def _request_words(figures: Figures, needed: int) -> str:
     if figures.device_free is None:
-        return f"the driver was asked for {text(needed)}; how much the device had free is not told"
+        return (
+            f"torch requested {text(needed)} from the driver; the device's free memory was not"
+            " recorded"
+        )
     return (
-        f"the driver was asked for {text(needed)}; the device had {text(figures.device_free)} free"
+        f"torch requested {text(needed)} from the driver; the device had"
+        f" {text(figures.device_free)} free"
     )
 
 
@@ -378,13 +381,15 @@ def _explain_cached(cause: Cause, figures: Figures, held: int) -> str:
             else ""
         )
         return (
-            f"free {text(held)} cached{other}, largest piece {text(figures.serving_largest)},"
-            f" asked {text(figures.rounded)}"
+            f"{text(held)} was cached{other}; the largest piece was"
+            f" {text(figures.serving_largest)}, the request {text(figures.rounded)}"
         )
     if cause == "other streams":
-        return f"{text(held)} was cached for other streams, which cannot serve this one"
+        return f"{text(held)} was cached for other streams, and this stream cannot use it"
     if cause == "private pools":
-        return f"{text(held)} was cached in other pools (CUDA graphs, MemPool), which keep it"
+        return (
+            f"{text(held)} was cached in other pools (CUDA graphs, MemPool), which do not share it"
+        )
     if figures.others is None:
-        return f"at least {text(held)} more was held outside this process than at another moment"
-    return f"other processes held {text(held)} of the device"
+        return f"at least {text(held)} more was used outside this process than at another moment"
+    return f"other processes used {text(held)} of the device"

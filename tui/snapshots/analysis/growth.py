@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
-from tui.core.text.numbers import count, duration, grouped, seconds
+from tui.core.text.numbers import duration, grouped, seconds
 from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import Stacks
@@ -276,8 +276,8 @@ def growth_words(found: Growth, whose: Literal["were", "are"] = "were") -> str:
         else f"{grouped(found.freed)} others of its allocations were freed"
     )
     return (
-        f"{found.label} grew: {count(found.count, 'allocation')} of it {whose} live,"
-        f" {text(found.bytes)}, made at a steady pace since event {found.first}{before};"
+        f"{found.label} grew: {grouped(found.count)} of its allocations {whose} live,"
+        f" {text(found.bytes)}, allocated at a steady pace since event {found.first}{before};"
         f" {freed}; {text(found.per_event)} for each event of the trace"
     )
 

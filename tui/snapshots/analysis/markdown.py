@@ -66,7 +66,7 @@ def _device(
     for event in facts.ooms:
         lines += _verdict(analysis.verdict(event, texts, top=top, circumstances=circumstances))
     lines += _figures(summary_facts(facts))
-    lines += [f"### Who held the memory at the {facts.top_at}", "", *_top(facts.top)]
+    lines += [f"### Memory by site at the {facts.top_at}", "", *_top(facts.top)]
     if at is not None and at < analysis.replay.events:
         state = analysis.state(at)
         lines += [
@@ -90,9 +90,9 @@ def _verdict(verdict: Verdict) -> list[str]:
     lines += _account(verdict.explanation)
     lines += _figures(verdict_facts(verdict))
     lines += [f"- {_plain(reason)}" for reason in (*verdict.reasons, *state.doubts)]
-    lines += ["", "Held by:", "", *_top(verdict.top), *_advice(AGAINST_OOM, verdict.advice)]
+    lines += ["", "Memory by site:", "", *_top(verdict.top), *_advice(AGAINST_OOM, verdict.advice)]
     if verdict.stack:
-        lines += ["Asked for at:", "", "```", *_stack(verdict.stack), "```", ""]
+        lines += ["Requested at:", "", "```", *_stack(verdict.stack), "```", ""]
     return lines
 
 

@@ -177,7 +177,7 @@ def _absent(verdict: Verdict) -> dict[str, str]:
     """Return the reasons for missing values that only the report contains."""
     reasons = {f"explanation.{name}": why for name, why in verdict.explanation.unavailable.items()}
     if not verdict.site:
-        reasons["asked_at"] = "the event has no Python frame on record"
+        reasons["asked_at"] = "the event has no recorded Python frame"
     if verdict.growth is None:
         reasons["growth"] = "no site kept allocating at a steady pace without freeing"
     elif verdict.growth.seconds is None:

@@ -159,8 +159,8 @@ def _trace(device: DeviceSnapshot) -> Iterator[str]:
     if missing and faults:
         # Entries were excluded on purpose: every address then looks used twice, which is no fault.
         yield (
-            f"device {device.index}: no {missing} on record (skip_actions): what was live at an "
-            "event cannot be told"
+            f"device {device.index}: no {missing} recorded (skip_actions): the live memory at an "
+            "event is unknown"
         )
         return
     if not device.inexact:
@@ -340,7 +340,7 @@ def _remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, 
         if start > LARGE_PREDATING * replayed.peak:
             lines.append(
                 f"{fmt.size(start)} was live before the first event and has no stack unless it is"
-                " live still: record earlier, or with a larger max_entries"
+                " still live: record earlier, or with a larger max_entries"
             )
     else:
         lines.append(_NO_TRACE)
@@ -379,7 +379,7 @@ def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Advic
     ):
         made.append(
             Advice(
-                f"{expandable_segments(snapshot.torch)} lets free memory come together",
+                f"{expandable_segments(snapshot.torch)} lets the allocator merge free memory",
                 f"{fmt.size(stuck)} is cached in pieces beside live blocks",
             )
         )

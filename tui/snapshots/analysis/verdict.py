@@ -442,7 +442,7 @@ def _free(parts: Iterable[Filled]) -> int:
 def headline(decision: Decision, figures: Figures) -> str:
     """Describe the failed request and the cause in one sentence."""
     return (
-        f"{text(figures.asked)} could not be had: {decision.words}"
+        f"Could not allocate {text(figures.asked)}: {decision.words}"
         f" ({text(figures.live)} live of {text(figures.reserved)} reserved)"
     )
 
@@ -459,13 +459,13 @@ def _unknowns(
     if figures.total is None and cause in ("larger than what was free", "unknown"):
         seen = figures.reserved + (figures.device_free or 0)
         lines.append(
-            f"the device has at least {text(seen)}; its total is not in the file, so what other"
-            " processes held is not known: the text of the exception tells it"
+            f"the device has at least {text(seen)}; its total is not in the file, so the memory of"
+            " other processes is unknown; the exception's text states it"
         )
     if entry.pool is None and len(snapshot.pools) > 1:
         lines.append(
-            "the event does not name its pool, the default pool is assumed; during a capture it"
-            " would be a private one"
+            "the event does not name its pool; the default pool is assumed, but a capture would use"
+            " a private one"
         )
     if (
         message is not None

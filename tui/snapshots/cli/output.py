@@ -142,7 +142,7 @@ async def _verdicts(reader: SnapshotReader, summary: Summary, cells: int, top: i
 async def _at_event(
     reader: SnapshotReader, loaded: Loaded, event: int, cells: int, top: int
 ) -> list[Line]:
-    """Return the state of each device right after an event, and who held the memory then.
+    """Return the state of each device right after an event, and its memory by site.
 
     Raises:
         Failure: no device has such an event.
@@ -159,7 +159,7 @@ async def _at_event(
         rows += state_lines(entry, summary.events, None, cells)
         wanted = SitesArguments(summary.device, event, limit=top)
         listing = await reader.call(SITES, wanted)
-        rows += [(), line(Span("Held the memory then", TextStyle.STRONG))]
+        rows += [(), line(Span("Memory by site at this event", TextStyle.STRONG))]
         rows += [
             node_line(SiteLine((row.key,), row), unfolded=False, cells=cells)
             for row in listing.rows

@@ -191,10 +191,4 @@ def _parse_device(wanted: Sequence[str]) -> int | None:
     return int(wanted[0])
 
 
-SUBCOMMAND = Subcommand(
-    "Explain an allocator snapshot: why it ran out of memory.",
-    SnapshotOptions,
-    add_options,
-    snapshot,
-    place=70,
-)
+SUBCOMMAND = Subcommand(SnapshotOptions, add_options, snapshot)

@@ -139,7 +139,7 @@ def _live(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     why = (
         "live tensors, purpose unknown: no inventory and no history"
         if evidence.inventory is None and not evidence.purposes
-        else "live, purpose unknown: no source has it"
+        else "live, purpose unknown: no source states it"
     )
     live.deduct_rest("other tensors", why)
 
@@ -175,7 +175,7 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
         live.deduct(
             "activations",
             remainder,
-            "no name: what autograd has saved, temporaries of the failing call, memory of C++",
+            "unnamed: saved by autograd, temporaries of the failing call, memory of C++",
         )
 
 
@@ -229,7 +229,7 @@ def _cached(evidence: Evidence, torch: _Whole) -> None:
     torch.deduct("other streams", evidence.streams_cached, "cached for other streams")
     largest = evidence.largest
     pieces = (
-        "cached by the allocator; in which pieces is not known"
+        "cached by the allocator, in pieces of unknown size"
         if largest is None
         else "cached in pieces beside live blocks"
     )
@@ -249,12 +249,12 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
             who = " ".join(filter(None, [f"process {each.pid}", each.user, each.command[:60]]))
             device.deduct("other processes", each.bytes, who)
     elif evidence.others:
-        device.deduct("other processes", evidence.others, "their pids are not known")
+        device.deduct("other processes", evidence.others, "their pids are unknown")
     elif evidence.others_least:
         device.deduct(
             "other processes",
             evidence.others_least,
-            "more was held outside this process than at another moment of the trace",
+            "more was used outside this process than at another moment of the trace",
         )
     if own is None:
         why = (

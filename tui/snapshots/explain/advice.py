@@ -74,84 +74,84 @@ def advise(
 def _leak(asked: FailedRequest) -> list[Remedy]:
     leak = asked.leak
     assert leak is not None
-    name = leak.name or "what is kept"
+    name = leak.name or "the growing tensors"
     place = f" at {line_words(leak.where)}" if leak.where is not None else ""
-    held = f"{round_words(leak.bytes)} is held by it"
+    held = f"it holds {round_words(leak.bytes)}"
     if leak.kind == "graphs":
         return _graphs(leak, name, place, held)
     if leak.kind == "total":
         if leak.carried:
             return [
                 Remedy(
-                    f"cut the graph of {name}{place} with detach() before it is carried on, or "
-                    "work under torch.no_grad() where no backward follows",
-                    "its graph goes back through all iterations until then, and each keeps what "
-                    f"it has saved for backward; {held}",
+                    f"cut the graph of {name}{place} with detach() in each iteration, or "
+                    "use torch.no_grad() if no backward follows",
+                    "its graph covers all earlier iterations and keeps the tensors that each saved "
+                    f"for backward; {held}",
                 )
             ]
         return [
             Remedy(
                 f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
-                f"the graph behind {name} goes back over many steps, and each keeps what it has "
-                f"saved for backward; {held}",
+                f"the graph behind {name} covers many steps and keeps the tensors that each saved "
+                f"for backward; {held}",
             ),
             Remedy(
                 "do not use backward(retain_graph=True) unless a second backward follows",
-                "it keeps what autograd has saved, for as long as anything refers to the graph; a "
-                "state carried from step to step is cut by detach()",
+                "it keeps the tensors saved by autograd while anything references the graph; cut a "
+                "state carried from step to step with detach()",
             ),
         ]
     if leak.kind == "cat":
         return [
             Remedy(
-                f"preallocate {leak.name or 'the cache'}{place} for its greatest length and write "
-                "into it, or bound its length",
-                "torch.cat copies all of it for each piece that is added, so both the old and the "
-                f"new one are live at once; {held}",
+                f"preallocate {leak.name or 'the cache'}{place} for its maximum length and "
+                "write into it, or bound its length",
+                "torch.cat copies all of it for each added piece, so the old and the new "
+                f"tensor are live at once; {held}",
             ),
             Remedy(
-                "fewer sequences at once, a shorter context, or a cache of lower precision",
+                "use fewer sequences at once, a shorter context, or a cache of lower precision",
                 "a cache of keys and values grows with each token of each sequence",
             ),
         ]
     if leak.kind == "traceback":
         return [
             Remedy(
-                "do not keep exceptions: keep str(error) or traceback.format_exc(), or call "
+                "do not store exceptions: store str(error) or traceback.format_exc(), or call "
                 "error.with_traceback(None)",
-                "a traceback keeps its frames alive, and those all their tensors",
+                "a traceback keeps its frames alive, and these keep all their tensors alive",
             )
         ]
     if leak.kind == "list" and leak.name:
         return [
             Remedy(
-                f"bound how much {name} keeps{place} (deque(maxlen=…), clear()), or keep it on the "
-                "host with .cpu(), or a summary of it with item()",
+                f"bound the length of {name}{place} (deque(maxlen=…), clear()), or store its "
+                "tensors on the host with .cpu(), or summaries with item()",
                 f"its tensors carry no graph, so detach() alone does not help; {held}",
             )
         ]
     if leak.kind == "unnamed":
         return [
             Remedy(
-                "call gc.collect() now and then to see whether it falls: if so, break the "
-                "reference cycle (weakref, del)",
-                f"{round_words(leak.bytes)} grew without a name that Python could give",
+                "call gc.collect() now and then; if memory falls, break the reference cycle "
+                "(weakref, del)",
+                f"memory grew by {round_words(leak.bytes)} in tensors without a Python name",
             ),
             Remedy(
-                "keep detach() or item() of what outlives a step: hooks, closures, metrics and "
-                "loggers keep graphs",
-                "one kept tensor keeps all that autograd has saved for it",
+                "store detach() or item() of tensors that outlive a step: hooks, closures, metrics "
+                "and loggers keep graphs alive",
+                "one stored tensor keeps everything alive that autograd saved for it",
             ),
         ]
     return [
         Remedy(
-            f"keep detach() or item() of what is made{place}, move it to the host with .cpu(), or "
-            "bound the collection that keeps it",
+            f"store detach() or item() of the tensors allocated{place}, move them to the host with "
+            ".cpu(), or bound their collection",
             f"{held}; deque(maxlen=…) or clear() bounds a collection",
         ),
         Remedy(
             "if these are outputs of an evaluation, wrap it in torch.no_grad()",
-            "with gradients on, each output also keeps the activations of its pass",
+            "with gradients enabled, each output also keeps the activations of its pass",
         ),
     ]
 
@@ -167,8 +167,8 @@ def _graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
         f"each pass; {held}",
     )
     detach = Remedy(
-        f"keep detach() or item() of each tensor in {name}{place}, moved to the host with .cpu() "
-        "where it is large",
+        f"store detach() or item() of each tensor in {name}{place}, and move large ones to the "
+        "host with .cpu()",
         f"{count(leak.graphs, 'tensor')} in {name} carry a graph (grad_fn); {held}",
     )
     return [no_grad, detach] if evaluates else [detach, no_grad]
@@ -186,7 +186,7 @@ def _parameters(asked: FailedRequest) -> list[Remedy]:
         made.append(
             Remedy(
                 f"load the checkpoint to the host: torch.load(…, map_location='cpu'){asked.line}",
-                "loaded to the GPU it is a second copy beside the model",
+                "on the GPU, it is a second copy beside the model",
             )
         )
     if goes_through(stack, "/copy.py", "deepcopy") or goes_through(stack, "/swa_utils.py"):
@@ -217,7 +217,7 @@ def _parameters(asked: FailedRequest) -> list[Remedy]:
     made.append(
         Remedy(
             "shard it over several GPUs (FSDP, tensor parallel) or offload parts to the host",
-            f"{asked.size('parameters', 'buffers')} stays for as long as the model is used",
+            f"{asked.size('parameters', 'buffers')} stays allocated while the model is used",
         )
     )
     return made
@@ -228,8 +228,8 @@ def _gradients(asked: FailedRequest) -> list[Remedy]:
         Remedy(
             "shard gradients and optimizer state (FSDP, ZeRO stage 2), or train fewer parameters "
             "(LoRA, requires_grad_(False))",
-            f"gradients take as much as the parameters they are of: {asked.size('gradients')} so "
-            "far; accumulation does not make them smaller",
+            f"gradients are as large as their parameters: {asked.size('gradients')} so far; "
+            "accumulation does not make them smaller",
         ),
         Remedy(
             "keep parameters, and so gradients, in bfloat16",
@@ -243,7 +243,7 @@ def _state(asked: FailedRequest) -> list[Remedy]:
     who = asked.owners("optimizer state")
     return [
         Remedy(
-            "use an optimizer of less state: 8-bit Adam (bitsandbytes, torchao), Adafactor, or SGD",
+            "use an optimizer with less state: 8-bit Adam (bitsandbytes, torchao), Adafactor, SGD",
             f"{who[0] if who else 'Adam'} keeps two values for each parameter, so twice the "
             f"{asked.size('parameters')} of parameters",
         ),
@@ -259,8 +259,8 @@ def _temporaries(asked: FailedRequest) -> list[Remedy]:
         return _activations(asked)
     return [
         Remedy(
-            "give the optimizer foreach=False (or fused=True)",
-            "foreach works on all parameters at once, and its temporaries take as much as they do: "
+            "construct the optimizer with foreach=False (or fused=True)",
+            "foreach updates all parameters at once, and its temporaries are as large as they are: "
             f"{asked.size('parameters')}",
         ),
         *_state(asked),
@@ -274,20 +274,19 @@ def _activations(asked: FailedRequest) -> list[Remedy]:
     line = asked.line
     less = [
         Remedy(
-            f"give the pass less: a smaller batch (with gradient accumulation) or a shorter "
-            f"sequence{line}",
+            f"use a smaller batch (with gradient accumulation) or a shorter sequence{line}",
             f"activations hold {asked.size('activations')} and grow with batch and sequence",
         ),
         Remedy(
             "use activation checkpointing (torch.utils.checkpoint), or autocast to bfloat16",
-            "it keeps the inputs of parts and works out the rest again in backward",
+            "checkpointing stores the inputs of each part and recomputes the rest in backward",
         ),
     ]
     function = asked.where.name if asked.where is not None else ""
     if _EVALUATES.search(function):
         without = Remedy(
             f"wrap the evaluation{line} in torch.no_grad() or torch.inference_mode()",
-            f"{function} keeps {asked.size('activations')} for a backward pass that does not "
+            f"{function} saves {asked.size('activations')} for a backward pass that does not "
             "follow",
         )
         return [without, *less]
@@ -303,8 +302,8 @@ def _inference(asked: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             "if no backward pass follows, wrap it in torch.no_grad()",
-            "no optimizer and no gradient is there, and with gradients on each operation keeps "
-            "its inputs",
+            "there is no optimizer and no gradient; with gradients enabled, each operation "
+            "saves its inputs",
         )
     ]
 
@@ -316,15 +315,15 @@ def _tensors(asked: FailedRequest) -> list[Remedy]:
         if made is None or not made.site:
             return [
                 Remedy(
-                    f"keep less on the GPU at once{asked.line}: free, move to the host, or work "
-                    "in parts",
+                    f"use less GPU memory at once{asked.line}: free tensors, move them to the "
+                    "host, or work in parts",
                     f"{round_words(asked.evidence.allocated)} is live in this process",
                 )
             ]
         return [
             Remedy(
-                f"make or keep less at {made.site}: free it earlier, or move it to the host; "
-                "where its size follows the batch, a smaller batch",
+                f"allocate less at {made.site}, free it earlier, or move it to the host; if its "
+                "size depends on the batch, use a smaller batch",
                 f"{made.site} held {round_words(made.site_bytes)} of the "
                 f"{round_words(asked.evidence.allocated)} live",
             )
@@ -335,7 +334,7 @@ def _tensors(asked: FailedRequest) -> list[Remedy]:
         Remedy(
             f"keep {most.name}{place} on the host and move the part that is needed, or free it",
             f"it holds {round_words(most.bytes)} of the {asked.size('other tensors')} that the "
-            "program's own names reach",
+            "program references by name",
         )
     ]
 
@@ -343,7 +342,7 @@ def _tensors(asked: FailedRequest) -> list[Remedy]:
 def _request(asked: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
-            f"make the tensor smaller that is asked for{asked.line}, or make it in parts",
+            f"allocate a smaller tensor{asked.line}, or compute it in parts",
             f"{round_words(asked.evidence.asked)} in one piece; such a size often comes from a "
             "tensor over all pairs: x[:, None] with y[None, :], distances, attention weights, or "
             "a target of (N, 1) beside an output of (N)",
@@ -418,10 +417,10 @@ def _warn_expandable_segments(asked: FailedRequest, cause: LeadingCause) -> list
         return []
     if stuck < WORTH_A_WORD * evidence.reserved and stuck < evidence.shortfall:
         return []
-    after = "; the allocator had given its free segments back before it failed"
+    after = "; the allocator had already released its free segments when it failed"
     if stuck < evidence.shortfall:
         lacked = round_words(evidence.shortfall)
-        why = f"they would free {round_words(stuck)}: not enough for {lacked}"
+        why = f"they would free {round_words(stuck)}, less than the missing {lacked}"
     else:
         why = f"they would free {round_words(stuck)}: enough for this request, not for long"
     return [Remedy("do not expect expandable segments or empty_cache() to help", why + after)]
@@ -438,7 +437,7 @@ def _advise_history(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
             return [
                 Remedy(
                     f"run it with {RECORD}",
-                    "the history of allocations names the lines that made what is live",
+                    "the history of allocations names the lines that allocated the live memory",
                 )
             ]
         return []
@@ -446,8 +445,8 @@ def _advise_history(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
         return [
             Remedy(
                 f"start the program with {EXAMPLE}",
-                "the line that asked or what holds the memory is not on record; the snapshot that "
-                "this writes where memory runs out names it",
+                "the requesting line or the owner of the memory was not recorded; the snapshot "
+                "that this writes at an OOM names it",
             )
         ]
     return []

@@ -16,7 +16,7 @@ def rounding(asked: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             "allocate fewer and larger tensors",
-            f"{asked.size('rounding')} is the difference between blocks and what was asked for",
+            f"{asked.size('rounding')} is the difference between block sizes and requested sizes",
         )
     ]
 
@@ -38,21 +38,21 @@ def fragmentation(asked: FailedRequest) -> list[Remedy]:
     if evidence.expandable:
         return [
             Remedy(
-                "allocate what lives long before what is large and short-lived, and keep sizes "
-                "the same from step to step",
+                "allocate long-lived tensors before large short-lived ones, and use the same "
+                "sizes in each step",
                 f"{freed} is cached in pieces{pieces}, and expandable segments are on already",
             )
         ]
     off = (
         "expandable segments are off"
         if evidence.expandable is False
-        else "whether expandable segments are on is not in the file"
+        else "the file does not say whether expandable segments are on"
     )
     return [
         Remedy(
             f"set {evidence.expandable_setting} before torch starts",
             f"{freed} was cached in pieces between live blocks{pieces}; {off}; they "
-            f"would free it, enough for the {round_words(evidence.shortfall)} that lacked",
+            f"would free it, enough for the missing {round_words(evidence.shortfall)}",
         )
     ]
 
@@ -71,9 +71,9 @@ def pending(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for freed memory that a stream still uses."""
     return [
         Remedy(
-            "have the host wait for the side stream now and then (event.synchronize()), or hold "
-            "references instead of record_stream()",
-            f"{asked.size('pending')} was freed, and its stream had not got to the end of its use",
+            "make the host wait for the side stream now and then (event.synchronize()), or keep "
+            "references instead of calling record_stream()",
+            f"{asked.size('pending')} was freed, but its stream had not finished using it",
         )
     ]
 
@@ -94,7 +94,7 @@ def mem_pools(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for memory cached in pools of ``torch.cuda.MemPool``."""
     return [
         Remedy(
-            "drop the torch.cuda.MemPool once its tensors are freed, or make it with "
+            "drop the torch.cuda.MemPool once its tensors are freed, or create it with "
             "use_on_oom=True",
             f"{asked.size('MemPool', 'private pools')} was free inside private pools, which only "
             "they can use",
@@ -132,7 +132,7 @@ def processes(asked: FailedRequest) -> list[Remedy]:
         return [
             Remedy(
                 f"end or move {who}, or use another device",
-                f"it holds {round_words(most.bytes)}; all others together "
+                f"it holds {round_words(most.bytes)}; all other processes together hold "
                 f"{asked.size('other processes')}",
             )
         ]
@@ -148,10 +148,10 @@ def outside(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for memory of this process outside torch."""
     return [
         Remedy(
-            "look for what else takes GPU memory in this process: NCCL communicators, another "
+            "look for other users of GPU memory in this process: NCCL communicators, another "
             "framework that takes the device for itself (TensorFlow, JAX), renderers, inference "
             "engines",
-            f"{asked.size('outside torch')} is this process's and not torch's",
+            f"{asked.size('outside torch')} belongs to this process but not to torch",
         )
     ]
 

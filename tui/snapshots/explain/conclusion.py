@@ -32,12 +32,12 @@ def conclude(
         return f"Full: this process's live tensors hold {live}, {_all_of(evidence, device)}."
     if evidence.largest is not None and evidence.largest >= evidence.asked + (1 << 20):
         return (
-            f"Unknown: {asked} was refused, though a free piece of "
-            f"{round_words(evidence.largest)} seems to have been there."
+            f"Unknown: {asked} was refused, although a free piece of "
+            f"{round_words(evidence.largest)} appears to have been available."
         )
     return (
-        f"Unknown: {asked} was refused with {live} live here; whether this process fills the "
-        f"device cannot be told, which has {device.words}."
+        f"Unknown: {asked} was refused with {live} live in this process; the device has "
+        f"{device.words}, and it is unknown whether this process fills it."
     )
 
 
@@ -94,15 +94,15 @@ def _state(evidence: Evidence, found: Account, device: Capacity) -> str:
 
 def _activations(_evidence: Evidence, found: Account, device: Capacity) -> str:
     held = _of_device(found.of("activations"), device)
-    return f"Activations: what the pass keeps for backward holds {held}."
+    return f"Activations: tensors saved for backward hold {held}."
 
 
 def _temporaries(evidence: Evidence, found: Account, device: Capacity) -> str:
     asked = round_words(evidence.asked)
     if in_optimizer(evidence):
-        return f"Temporaries: the optimizer's step asked for {asked} beside its model and state."
+        return f"Temporaries: the optimizer's step requested {asked} beside its model and state."
     held = _of_device(found.of("temporaries"), device)
-    return f"Temporaries hold {held}; {asked} more was asked for."
+    return f"Temporaries hold {held}; {asked} more was requested."
 
 
 def _others(evidence: Evidence, found: Account, device: Capacity) -> str:
@@ -123,8 +123,8 @@ def _tensors(evidence: Evidence, found: Account, device: Capacity) -> str:
             most = named[0]
             line = most.adds or most.where
             place = f", {place_words(line)}" if line is not None else ""
-            return f"Tensors that the program keeps hold {held}; {most.name}{place}, most of it."
-        return f"Tensors that Python reaches hold {held}."
+            return f"Tensors of the program hold {held}, most of it in {most.name}{place}."
+        return f"Tensors reachable from Python hold {held}."
     site = next((each.site for each in evidence.purposes if each.site), "")
     return f"Tensors of {site} and other lines hold {held}."
 
@@ -134,7 +134,7 @@ def _rounding(evidence: Evidence, found: Account, device: Capacity) -> str:
     who = f"roundup_power2_divisions:{divisions}" if divisions else "rounding of sizes"
     return (
         f"Rounding: {who} makes blocks {_of_device(found.of('rounding'), device)} larger than "
-        "asked for."
+        "requested."
     )
 
 
@@ -158,17 +158,17 @@ def _fragmentation(evidence: Evidence, found: Account, device: Capacity) -> str:
         held = _of_device(found.of("fragmentation"), device)
         return (
             f"Fragmentation, other streams or private pools: {held} is cached and not in use; "
-            f"{round_words(evidence.asked)} was asked for."
+            f"{round_words(evidence.asked)} was requested."
         )
     return (
         f"Fragmentation: {_of_device(found.of('fragmentation'), device)} is cached and not in use"
-        f"{pieces}; {round_words(evidence.asked)} was asked for."
+        f"{pieces}; {round_words(evidence.asked)} was requested."
     )
 
 
 def _cached_for(name: AccountName, who: str) -> Sentence:
     def words(_evidence: Evidence, found: Account, device: Capacity) -> str:
-        return f"{who} keep {_of_device(found.of(name), device)} that only they can use."
+        return f"{who} hold {_of_device(found.of(name), device)} that only they can use."
 
     return words
 
@@ -178,7 +178,7 @@ def _limit(evidence: Evidence, _found: Account, _device: Capacity) -> str:
     return (
         f"Process limit: set_per_process_memory_fraction allows {allowed}; "
         f"{round_words(evidence.reserved)} was reserved and {round_words(evidence.needed)} more "
-        "asked for."
+        "requested."
     )
 
 
@@ -204,8 +204,8 @@ def _larger(evidence: Evidence, _found: Account, device: Capacity) -> str:
 def _refused(evidence: Evidence, _found: Account, _device: Capacity) -> str:
     return (
         f"Refused with memory free: the device had {round_words(evidence.free or 0)} free, more "
-        f"than the {round_words(evidence.needed)} that the driver was asked for; a limit may have "
-        "refused it."
+        f"than the {round_words(evidence.needed)} requested from the driver; a limit may have "
+        "refused the request."
     )
 
 

@@ -50,7 +50,7 @@ def explain_driver_oom(
         "free": "the driver's error does not state the free memory",
     }
     if where is None:
-        unavailable["where"] = "no Python frame of the request is on record"
+        unavailable["where"] = "the request has no recorded Python frame"
     if known.total is None:
         unavailable["device_bytes"] = "NVML's total of the device that ran out is not known"
     if not holders:
@@ -90,7 +90,7 @@ def _conclusion(holders: Sequence[Holder], own: int, total: int | None) -> str:
     start = "The driver had no memory left"
     if not holders:
         here = f"this process holds {round_words(own)}{of_total}; " if own else ""
-        return f"{start}: {here}who else holds the device is not known."
+        return f"{start}: {here}the other users of the device are unknown."
     named = [f"{holder_words(each)} holds {round_words(each.bytes)}" for each in holders]
     more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
     return f"{start}: {', '.join(named[:MOST_NAMED])}{more}{of_total}."

@@ -60,7 +60,7 @@ def format_failure(
     if thread not in (None, "main"):
         parts.append(f"in thread {thread}")
     if where is None:
-        parts.append("at a line that is not on record")
+        parts.append("at an unrecorded line")
     elif backward:
         parts.append(f"in backward, called from {place_words(where)}")
     elif parts:
@@ -73,7 +73,7 @@ def format_failure(
 def _unavailable(evidence: Evidence, where: CodeLine | None, device: Capacity) -> dict[str, str]:
     reasons = {}
     if where is None:
-        reasons["where"] = "no Python frame of the request is on record"
+        reasons["where"] = "the request has no recorded Python frame"
     if evidence.step is None:
         reasons["step"] = "optimizer steps are counted only in watched runs"
     if device.bytes is None:

@@ -231,7 +231,7 @@ def _rate_since_first_step(
         return None
     most = held.bytes / steps
     each = held.bytes / held.length if abs(held.length - inventory.step) <= 2 else most
-    source = "what it holds, and what was allocated after the first step"
+    source = "its bytes, and the bytes allocated after the first step"
     return Rate(each, least / steps, most, "step", source, steps)
 
 
@@ -421,11 +421,11 @@ def _unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) ->
     reach = inventory.other_bytes
     where = evidence.grown.where if evidence.grown is not None else None
     who = (
-        "tensors without a name, as in reference cycles or in objects of a library"
+        "unnamed tensors, such as those in reference cycles or in a library's objects"
         if reach >= inventory.remainder
-        else "what no Python object reaches, as graphs that something keeps or memory of C++"
+        else "bytes that no Python object reaches, such as autograd graphs or memory of C++"
     )
-    made = f", made at {line_words(where)}" if where is not None else ""
+    made = f", allocated at {line_words(where)}" if where is not None else ""
     return Leak(
         kind="unnamed",
         subject=who + made,

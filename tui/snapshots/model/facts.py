@@ -72,7 +72,7 @@ def verdict_facts(verdict: Verdict) -> tuple[Fact, ...]:
     """List the figures of one failed allocation at the time of failure."""
     state = verdict.state
     return (
-        Fact("asked", "asked", verdict.asked),
+        Fact("asked", "requested", verdict.asked),
         Fact("live", "live", state.live),
         Fact("rounding", "rounding", state.rounding, shown="in detail"),
         Fact("reserved", "reserved", state.reserved),

@@ -136,7 +136,7 @@ def _piece_parts(piece: Piece) -> list[Line]:
     ]
     if piece.requested is not None and piece.requested != piece.size:
         parts.append(
-            line(Span(f"asked for {text.count(piece.requested, 'byte')}", TextStyle.QUIET))
+            line(Span(f"requested {text.count(piece.requested, 'byte')}", TextStyle.QUIET))
         )
     if piece.site:
         parts.append(line(piece.site))

@@ -216,12 +216,12 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
         rows += bulleted(reason, cells)
     for doubt in verdict.state.doubts:
         rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
-    held = top_lines("Held the memory then", verdict.top, cells)
+    held = top_lines("Memory by site at this event", verdict.top, cells)
     advice = advice_lines(AGAINST_OOM, verdict.advice, cells)
     if not any(item.kind is not None for item in verdict.top):
         # Without a site to name, the account is more informative.
         held = []
-    asked = [(), line(Span("Asked for at", TextStyle.STRONG)), *stack_lines(verdict.stack, cells)]
+    asked = [(), line(Span("Requested at", TextStyle.STRONG)), *stack_lines(verdict.stack, cells)]
     # If the request is to blame, its origin matters more than the owners of memory.
     blamed = verdict.cause in ("larger than the device", "larger than what was free")
     return rows + (asked + advice + held if blamed else advice + held + asked)
@@ -238,7 +238,7 @@ def summary_lines(summary: Summary, cells: int) -> list[Line]:
     rows += _figure_lines(summary_facts(summary), cells)
     for remark in summary.remarks:
         rows += bulleted(remark, cells, TextStyle.NOTE, "!")
-    held = "Held the memory at the peak" if summary.top_at == "peak" else "Hold the memory"
+    held = f"Memory by site at the {summary.top_at}"
     rows += top_lines(held, summary.top, cells)
     rows += advice_lines(OF_CACHED, summary.advice, cells)
     return rows

@@ -243,13 +243,7 @@ def _add_options(parser: Parser) -> None:
     )
 
 
-SUBCOMMAND = Subcommand(
-    "Show PyTorch allocator memory of running processes, or run a command and monitor it.",
-    WatchOptions,
-    _add_options,
-    watch,
-    place=15,
-)
+SUBCOMMAND = Subcommand(WatchOptions, _add_options, watch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Language models: a decoder that reads a prompt and writes tokens."""
