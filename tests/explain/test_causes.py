@@ -25,7 +25,7 @@ from tests.explain.scenes import (
     part,
     variable,
 )
-from tui.snapshots.explain.account import account, capacity
+from tui.snapshots.explain.account import compute_account, infer_capacity
 from tui.snapshots.explain.evidence import Evidence, Grown, Holder, Purpose, Rate
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.inventory import CodeLine, NamedBytes, ThreadStack
@@ -669,7 +669,7 @@ def test_the_account_adds_up_to_what_is_used(
         stack=FORWARD,
         inventory=taken,
     )
-    told = account(found, find_leak(found))
+    told = compute_account(found, find_leak(found))
     assert sum(row.bytes for row in told.rows) == told.used
     assert all(row.bytes > 0 for row in told.rows)
     if told.used:
@@ -695,4 +695,4 @@ def test_the_usual_size_that_the_known_least_nearly_fills(known: float, words: s
     found = evidence(
         allocated=size - GIB, reserved=size - GIB, free=GIB, total=None, process=None, others=None
     )
-    assert capacity(found).words == words
+    assert infer_capacity(found).words == words

@@ -16,10 +16,10 @@ from tui.snapshots.analysis.markdown import snapshot_markdown
 from tui.snapshots.analysis.report import snapshot_report
 from tui.snapshots.model.facts import (
     Fact,
-    facts_as_data,
-    facts_for_people,
-    summary_facts,
-    verdict_facts,
+    convert_facts,
+    list_summary_facts,
+    list_verdict_facts,
+    select_displayed_facts,
 )
 from tui.snapshots.views.overview import summary_lines, verdict_lines
 
@@ -34,9 +34,9 @@ def at(data: Any, path: str) -> Any:
 
 def check(facts: Sequence[Fact], screen: Sequence[Line], markdown: str, data: Any) -> None:
     text = "\n".join(plain(row) for row in screen)
-    for fact in facts_for_people(facts, detail=False):
+    for fact in select_displayed_facts(facts, detail=False):
         assert f"{fact.name} {fact.words}" in text
-    for fact in facts_for_people(facts, detail=True):
+    for fact in select_displayed_facts(facts, detail=True):
         assert f"| {fact.name} | {fact.words} |" in markdown
     for fact in facts:
         if fact.path:
@@ -48,11 +48,11 @@ def check_device(analysis: Analysis, index: int) -> None:
     summary = device.summary()
     markdown = snapshot_markdown(analysis, (), device=index)
     (data,) = snapshot_report(analysis, (), device=index)["devices"]
-    check(summary_facts(summary), summary_lines(summary, WIDE), markdown, data)
+    check(list_summary_facts(summary), summary_lines(summary, WIDE), markdown, data)
     for place, event in enumerate(summary.ooms):
         verdict = device.verdict(event)
         screen = verdict_lines(verdict, summary, WIDE)
-        check(verdict_facts(verdict), screen, markdown, data["ooms"][place])
+        check(list_verdict_facts(verdict), screen, markdown, data["ooms"][place])
 
 
 def test_a_verdict_has_one_wording() -> None:
@@ -74,6 +74,6 @@ def test_what_is_zero_is_left_out_only_where_its_presence_is_the_news() -> None:
         Fact("c.d", "c", None, "count", "in detail"),
         Fact("c.e", "e", 0.25, "share", "as data"),
     )
-    assert [fact.words for fact in facts_for_people(facts, detail=True)] == ["0 B", "n/a"]
-    assert [fact.name for fact in facts_for_people(facts, detail=False)] == ["a"]
-    assert facts_as_data(facts) == {"a": 0, "b": 0, "c": {"d": None, "e": 0.25}}
+    assert [fact.words for fact in select_displayed_facts(facts, detail=True)] == ["0 B", "n/a"]
+    assert [fact.name for fact in select_displayed_facts(facts, detail=False)] == ["a"]
+    assert convert_facts(facts) == {"a": 0, "b": 0, "c": {"d": None, "e": 0.25}}

@@ -7,7 +7,7 @@ import pytest
 from tests.snapshots.scenes import MIB
 from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks
 from tui.snapshots.model.results import FrameKind
-from tui.snapshots.model.snapshot import Frame, Snapshot, frame_kind, frame_label
+from tui.snapshots.model.snapshot import Frame, Snapshot, classify_frame, format_frame
 from tui.snapshots.read.normalise import normalise
 
 
@@ -41,7 +41,7 @@ from tui.snapshots.read.normalise import normalise
     ],
 )
 def test_kind_of_a_frame(filename: str, kind: FrameKind) -> None:
-    assert frame_kind(Frame(filename, 3, "call")) == kind
+    assert classify_frame(Frame(filename, 3, "call")) == kind
 
 
 def snapshot_with(*stacks: list[tuple[str, int, str]]) -> Snapshot:
@@ -76,7 +76,7 @@ def test_the_site_is_the_innermost_frame_of_the_user() -> None:
         "no Python frame (C++ only)",
     ]
     path = [
-        (frame_label(snapshot.frames[frame]), folded) for frame, folded in stacks.path(numbers[0])
+        (format_frame(snapshot.frames[frame]), folded) for frame, folded in stacks.path(numbers[0])
     ]
     assert path == [("model.py:20 block", 2), ("main.py:7 main", 2)]
 
@@ -89,5 +89,5 @@ def test_without_a_stack_the_site_says_so() -> None:
 
 
 def test_a_frame_of_c_plus_plus_is_labelled_by_its_name() -> None:
-    assert frame_label(Frame("??", 0, "at::empty")) == "at::empty"
-    assert frame_label(Frame("C:\\a\\b.py", 3, "f")) == "b.py:3 f"
+    assert format_frame(Frame("??", 0, "at::empty")) == "at::empty"
+    assert format_frame(Frame("C:\\a\\b.py", 3, "f")) == "b.py:3 f"

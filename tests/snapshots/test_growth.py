@@ -9,7 +9,7 @@ import pytest
 
 from tests.snapshots.scenes import MIB, frames
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis
-from tui.snapshots.analysis.growth import growth_words
+from tui.snapshots.analysis.growth import describe_growth
 from tui.snapshots.model.results import Growth
 from tui.snapshots.read.normalise import normalise
 
@@ -132,7 +132,7 @@ def test_without_times_the_event_alone_is_told() -> None:
     found = growth_of(grown(times=False))
     assert found is not None
     assert found.seconds is None
-    assert "since event 2; none of them" in growth_words(found)
+    assert "since event 2; none of them" in describe_growth(found)
 
 
 def test_without_an_oom_it_is_a_remark_of_the_summary() -> None:
@@ -191,7 +191,7 @@ def test_a_few_that_were_freed_are_told() -> None:
     found = growth_of(program)
     assert found is not None
     assert (found.count, found.freed) == (980, 20)
-    assert "20 others of its allocations were freed" in growth_words(found)
+    assert "20 others of its allocations were freed" in describe_growth(found)
 
 
 def test_temporaries_of_the_same_line_do_not_hide_what_it_keeps() -> None:

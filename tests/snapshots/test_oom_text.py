@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.snapshots.analysis.verdict import matching_text, parse_oom_texts, to_bytes
+from tui.snapshots.analysis.verdict import find_matching_text, parse_oom_texts, to_bytes
 from tui.snapshots.model.results import OomText
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -82,11 +82,11 @@ def test_of_several_the_last_that_fits() -> None:
     )
     texts = parse_oom_texts("\n".join(text.format(*pair) for pair in ((0, 8), (0, 9), (1, 10))))
     assert len(texts) == 3
-    found = matching_text(texts, 0, (2 * GIB,))
+    found = find_matching_text(texts, 0, (2 * GIB,))
     assert found is not None
     assert found.total == 9 * GIB
-    assert matching_text(texts, 2, (2 * GIB,)) is None
-    assert matching_text(texts, 0, (GIB,)) is None
+    assert find_matching_text(texts, 2, (2 * GIB,)) is None
+    assert find_matching_text(texts, 0, (GIB,)) is None
 
 
 def printed(size: int) -> str:
@@ -102,7 +102,7 @@ def printed(size: int) -> str:
 @given(st.integers(1, 1 << 45))
 def test_the_size_asked_for_is_recognised_as_printed(size: int) -> None:
     (found,) = parse_oom_texts(f"Tried to allocate {printed(size)}. GPU 0 has a total")
-    assert matching_text((found,), 0, (size,)) is found
+    assert find_matching_text((found,), 0, (size,)) is found
 
 
 @given(st.text(max_size=300))

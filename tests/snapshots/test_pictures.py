@@ -13,7 +13,7 @@ from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, scene, segment
 from tui.snapshots.analysis.layers import MOST_LAYERS
 from tui.snapshots.analysis.layout import Filled, final_layout, fragmentation
-from tui.snapshots.analysis.moment import begin_digits, cheapest_window, widest_window
+from tui.snapshots.analysis.moment import begin_digits, find_cheapest_window, find_widest_window
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.model.pictures import REST, Stacking
 
@@ -189,7 +189,7 @@ def spans(part: Filled, need: int) -> list[tuple[int, int]]:
 @settings(max_examples=150, deadline=None)
 def test_cheapest_window_is_the_cheapest_of_all(pieces: list[PIECE], need: int) -> None:
     part = filled(pieces)
-    window = cheapest_window([part], need * MIB)
+    window = find_cheapest_window([part], need * MIB)
     every = spans(part, need * MIB)
     if part.largest >= need * MIB or not every:
         assert window is None
@@ -203,7 +203,7 @@ def test_cheapest_window_is_the_cheapest_of_all(pieces: list[PIECE], need: int) 
 @settings(max_examples=60, deadline=None)
 def test_widest_window_of_one_block(pieces: list[PIECE]) -> None:
     part = filled(pieces)
-    window = widest_window(part)
+    window = find_widest_window(part)
     if not part.held:
         assert window is None
     else:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.snapshots.scenes import MIB, PIECE, Raw, oom, scene, segment
 from tui.snapshots.analysis.allocations import round_up
-from tui.snapshots.analysis.cause import SMALLEST_SQUARE, shape_words, squares
+from tui.snapshots.analysis.cause import SMALLEST_SQUARE, describe_shape, find_squares
 from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.results import Cause, Verdict
 
@@ -156,11 +156,11 @@ def test_a_text_that_tells_of_no_fraction_leaves_the_other_limits() -> None:
     ],
 )
 def test_the_shape_of_a_size(size: int, words: str) -> None:
-    assert words in shape_words(round_up(size))
+    assert words in describe_shape(round_up(size))
 
 
 def test_a_square_of_half_precision_may_be_one_of_double_precision() -> None:
-    assert squares(8 * 40_000**2) == (
+    assert find_squares(8 * 40_000**2) == (
         (80_000, "float16 or bfloat16"),
         (40_000, "float64 or int64"),
     )
@@ -170,7 +170,7 @@ def test_a_square_of_half_precision_may_be_one_of_double_precision() -> None:
 @example(24_934, 2)
 def test_every_square_is_recognised(rows: int, item: int) -> None:
     size = round_up(item * rows * rows)
-    found = squares(size)
+    found = find_squares(size)
     if size >= SMALLEST_SQUARE:
         # The same size may be one of float32 with fewer rows, which is then the only one named:
         # of 1 byte an element with half the rows, of others where 512 bytes hold both.
@@ -181,7 +181,7 @@ def test_every_square_is_recognised(rows: int, item: int) -> None:
 
 def test_few_sizes_are_squares_by_chance() -> None:
     sizes = range(GIB, GIB + 100_000 * 512, 512)
-    assert sum(bool(squares(size)) for size in sizes) < 0.02 * len(sizes)
+    assert sum(bool(find_squares(size)) for size in sizes) < 0.02 * len(sizes)
 
 
 def test_no_shape_where_sizes_are_rounded_further() -> None:

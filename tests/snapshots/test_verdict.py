@@ -10,7 +10,7 @@ from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, Raw, oom, scene, segment
 from tui.core.text.examples import EXAMPLE, RECORDING
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.cause import segment_for
+from tui.snapshots.analysis.cause import compute_segment_size
 from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.model.results import OomText, Verdict
 
@@ -218,10 +218,10 @@ def test_only_oom_entries_have_a_verdict() -> None:
 
 
 def test_segments_that_the_driver_is_asked_for() -> None:
-    assert segment_for(512, expandable=False) == 2 * MIB
-    assert segment_for(3 * MIB, expandable=False) == 20 * MIB
-    assert segment_for(11 * MIB, expandable=False) == 12 * MIB
-    assert segment_for(21 * MIB, expandable=True) == 40 * MIB
+    assert compute_segment_size(512, expandable=False) == 2 * MIB
+    assert compute_segment_size(3 * MIB, expandable=False) == 20 * MIB
+    assert compute_segment_size(11 * MIB, expandable=False) == 12 * MIB
+    assert compute_segment_size(21 * MIB, expandable=True) == 40 * MIB
 
 
 BEYOND_THE_MODEL = ("unknown", "other processes", "process limit", "refused with memory free")

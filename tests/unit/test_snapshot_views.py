@@ -30,7 +30,7 @@ from tui.snapshots.views.layers import (
     next_layer,
 )
 from tui.snapshots.views.map import picture
-from tui.snapshots.views.overview import complete_path, matching_files, start_lines
+from tui.snapshots.views.overview import complete_path, find_files, start_lines
 from tui.snapshots.views.sites import SiteLine, nodes, parse_search
 from tui.snapshots.views.words import clamp_range, find_column, stack_lines
 
@@ -218,15 +218,13 @@ def test_files_are_completed(tmp_path: Path) -> None:
     for name in ("run-1.pickle", "run-2.pickle", ".hidden"):
         (tmp_path / name).write_bytes(b"x")
     (tmp_path / "ranks").mkdir()
-    found, why = matching_files(f"{tmp_path}/")
+    found, why = find_files(f"{tmp_path}/")
     assert [item.name for item in found] == ["run-1.pickle", "run-2.pickle", "ranks"]
     assert why == ""
     typed = f"{tmp_path}/ru"
-    assert complete_path(typed, matching_files(typed)[0]) == f"{tmp_path}/run-"
-    assert (
-        complete_path(f"{tmp_path}/ra", matching_files(f"{tmp_path}/ra")[0]) == f"{tmp_path}/ranks/"
-    )
-    assert "No such file" in matching_files("/nowhere/at/all/")[1]
+    assert complete_path(typed, find_files(typed)[0]) == f"{tmp_path}/run-"
+    assert complete_path(f"{tmp_path}/ra", find_files(f"{tmp_path}/ra")[0]) == f"{tmp_path}/ranks/"
+    assert "No such file" in find_files("/nowhere/at/all/")[1]
 
 
 @pytest.mark.parametrize(("typed", "size"), [("4096", 4096), ("1MiB", 1 << 20), ("1.5 k", 1536)])

@@ -136,6 +136,11 @@ def size(value: int | None) -> str:
     return " ".join(_binary(value))
 
 
+def round_size(value: int) -> str:
+    """Format bytes as :func:`size` does, without a decimal of zero: ``32 MiB``."""
+    return size(value).replace(".0 ", " ")
+
+
 def size_short(value: int | None) -> str:
     """Format bytes in few cells, as ``free -h`` does: ``12.3G``, ``201M``, ``0B``."""
     if value is None:

@@ -7,17 +7,17 @@ from functools import cached_property
 from tui.snapshots.analysis import moment
 from tui.snapshots.analysis import timeline as timelines
 from tui.snapshots.analysis.allocations import Allocations, allocations, round_up
-from tui.snapshots.analysis.cause import Figures, segment_for
+from tui.snapshots.analysis.cause import Figures, compute_segment_size
 from tui.snapshots.analysis.evidence import OutsideFacts, gather_evidence
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.growth import ComparedState, diff, growth
 from tui.snapshots.analysis.layers import Categories, Layers
 from tui.snapshots.analysis.layout import Filled, Layout, final_layout, layout_at, pools_of_rows
-from tui.snapshots.analysis.moment import cells, map_rows, pieces, pinning, widest_window
-from tui.snapshots.analysis.sites import Query, SiteTree, site_tree, top_of
+from tui.snapshots.analysis.moment import cells, find_widest_window, map_rows, pieces, pinning
+from tui.snapshots.analysis.sites import Query, SiteTree, list_top, site_tree
 from tui.snapshots.analysis.summary import check, summary
 from tui.snapshots.analysis.timeline import AnnotationSpan, Cover, Replay, replay, spans
-from tui.snapshots.analysis.verdict import matching_text, verdict
+from tui.snapshots.analysis.verdict import find_matching_text, verdict
 from tui.snapshots.explain.evidence import Circumstances, Evidence
 from tui.snapshots.model.pictures import Cell, MapRow, Piece, Pinning, Stacking, Timeline
 from tui.snapshots.model.results import (
@@ -134,7 +134,7 @@ class DeviceAnalysis:
         Raises:
             IndexError: the trace has no such event.
         """
-        return moment.entry_at(self.snapshot, self.device, self.stacks, event, self.allocations)
+        return moment.read_entry(self.snapshot, self.device, self.stacks, event, self.allocations)
 
     def state(self, event: int | None = None) -> State:
         """Return the figures right after an event; -1 stands before the first.
@@ -143,7 +143,7 @@ class DeviceAnalysis:
             IndexError: the trace has no such event.
         """
         entry = None if event is None or event < 0 else self.entry(event)
-        return moment.state_of(self.replay, self.layout(event), event, entry)
+        return moment.compute_state(self.replay, self.layout(event), event, entry)
 
     def sites(self, query: Query) -> SiteTree:
         """Return the tree that answers a query; the latest tree is cached.
@@ -166,7 +166,7 @@ class DeviceAnalysis:
 
     def top(self, event: int | None, limit: int = TOP) -> tuple[Top, ...]:
         """Return the sites that held the most memory right after an event."""
-        return top_of(self.sites(Query(event=event)).listing(limit=limit))
+        return list_top(self.sites(Query(event=event)).listing(limit=limit))
 
     def growth(self, event: int | None) -> Growth | None:
         """Return the site that grew until an event, or ``None``."""
@@ -255,7 +255,7 @@ class DeviceAnalysis:
     def message_of(self, event: int, texts: tuple[OomText, ...]) -> OomText | None:
         """Return the message that matches an OOM entry; ``None`` if there is none."""
         size = self.device.trace.size[event]
-        return matching_text(texts, self.device.index, _message_sizes(size))
+        return find_matching_text(texts, self.device.index, _message_sizes(size))
 
     def _find_outside_facts(self, event: int, circumstances: Circumstances) -> OutsideFacts:
         """Return the file's other facts about its last OOM, the only one with an inventory."""
@@ -304,7 +304,7 @@ class DeviceAnalysis:
         Return ``None`` if the segment is not in use at all.
         """
         part = self._part(event, row)
-        window = widest_window(part, most)
+        window = find_widest_window(part, most)
         if window is None:
             return None
         at = self.replay.events - 1 if event is None else event
@@ -329,7 +329,7 @@ class DeviceAnalysis:
 
 def _message_sizes(asked: int) -> tuple[int, ...]:
     """Return the sizes that an OOM's message may contain: torch prints the segment's size."""
-    return asked, segment_for(round_up(asked), expandable=False)
+    return asked, compute_segment_size(round_up(asked), expandable=False)
 
 
 class Analysis:

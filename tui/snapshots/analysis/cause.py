@@ -34,7 +34,7 @@ _ELEMENTS = (
 """Element sizes in bytes and their types, the most likely first."""
 
 
-def squares(size: int) -> tuple[tuple[int, str], ...]:
+def find_squares(size: int) -> tuple[tuple[int, str], ...]:
     """Return the square tensors of a given size: their rows and their element types.
 
     Args:
@@ -54,12 +54,12 @@ def squares(size: int) -> tuple[tuple[int, str], ...]:
     return tuple(found[:1] if found and found[0][1] == "float32" else found)
 
 
-def shape_words(size: int) -> str:
+def describe_shape(size: int) -> str:
     """Return the shape of a size, as a continuation of ``500 GiB is``; never empty.
 
     ``the size of a 500 000 x 500 000 tensor of float32``, for a square.
     """
-    found = squares(size)
+    found = find_squares(size)
     if found:
         shapes = (f"{grouped(rows)} x {grouped(rows)} tensor of {name}" for rows, name in found)
         return f"the size of a {', or a '.join(shapes)}"
@@ -160,7 +160,7 @@ class Decision:
     words: str
 
 
-def segment_for(rounded: int, *, expandable: bool) -> int:
+def compute_segment_size(rounded: int, *, expandable: bool) -> int:
     """Return the most bytes that torch requests from the driver for an allocation.
 
     Follows ``CUDACachingAllocator::get_allocation_size``; an expandable segment is mapped in steps
@@ -196,7 +196,7 @@ def _build_decision(cause: Cause, *reasons: str, words: str = "") -> Decision:
 
 def decide(figures: Figures) -> Decision:
     """Determine the cause of a failure."""
-    needed = segment_for(figures.rounded, expandable=figures.expandable)
+    needed = compute_segment_size(figures.rounded, expandable=figures.expandable)
     free = figures.device_free
     for look in (_larger_than_device, _contradiction, _not_memory):
         found = look(figures, needed)
@@ -209,7 +209,7 @@ def decide(figures: Figures) -> Decision:
         "other processes": _find_excess_of_others(figures),
     }
     shortfall = needed if free is None else max(1, needed - free)
-    had = _request_words(figures, needed)
+    had = _describe_request(figures, needed)
     enough = {name: held for name, held in suspects.items() if held >= shortfall}
     if enough:
         cause = max(enough, key=lambda name: enough[name])
@@ -244,7 +244,7 @@ def _larger_than_device(figures: Figures, needed: int) -> Decision | None:
         f"{figures.asker} requested {text(figures.asked)} in one piece; the device has {has} in"
         " total",
         *_shape(figures),
-        _request_words(figures, needed),
+        _describe_request(figures, needed),
     )
 
 
@@ -255,21 +255,21 @@ def _request_or_full(figures: Figures, needed: int, shortfall: int) -> Decision:
     # all live memory is certainly to blame.
     if roomy and (figures.total is not None or needed > figures.live):
         return _larger_than_free(figures, needed)
-    had = _request_words(figures, needed)
+    had = _describe_request(figures, needed)
     if figures.total is None:
         filled = figures.device_free is not None and not roomy
         words = _FULL_OF_WHOM if filled else ""
-        return _build_decision("unknown", had, _live_words(figures), words=words)
+        return _build_decision("unknown", had, _describe_live(figures), words=words)
     outside = figures.total - figures.reserved - (figures.device_free or 0) - (figures.others or 0)
     if outside >= max(shortfall, BESIDES) and outside > figures.live:
         return _build_decision(
             "unknown",
             had,
-            _live_words(figures),
+            _describe_live(figures),
             f"{text(outside)} is neither PyTorch's, nor free, nor used by a listed process:"
             " libraries of this process such as NCCL, its other allocators, or unlisted processes",
         )
-    return _build_decision("truly full", had, _live_words(figures))
+    return _build_decision("truly full", had, _describe_live(figures))
 
 
 def _larger_than_free(figures: Figures, needed: int) -> Decision:
@@ -298,10 +298,10 @@ def _larger_than_free(figures: Figures, needed: int) -> Decision:
 def _shape(figures: Figures) -> tuple[str, ...]:
     if figures.sizes_rounded_up:
         return ()
-    return (f"{text(figures.asked)} is {shape_words(figures.rounded)}",)
+    return (f"{text(figures.asked)} is {describe_shape(figures.rounded)}",)
 
 
-def _live_words(figures: Figures) -> str:
+def _describe_live(figures: Figures) -> str:
     of = "" if figures.total is None else f", {share(figures.live / figures.total)} of the device"
     cached = (
         f"the cached {text(figures.cached)} would not have been enough"
@@ -361,7 +361,7 @@ def _find_excess_of_others(figures: Figures) -> int:
     return held if known and held >= OTHERS_SHARE * known else 0
 
 
-def _request_words(figures: Figures, needed: int) -> str:
+def _describe_request(figures: Figures, needed: int) -> str:
     if figures.device_free is None:
         return (
             f"torch requested {text(needed)} from the driver; the device's free memory was not"

@@ -9,7 +9,7 @@ from typing import Literal
 
 from tui.snapshots.analysis.advice import expandable_segments, is_on
 from tui.snapshots.analysis.allocations import Allocations
-from tui.snapshots.analysis.cause import Figures, segment_for
+from tui.snapshots.analysis.cause import Figures, compute_segment_size
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layers import Categories
 from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout
@@ -35,7 +35,7 @@ class OutsideFacts:
     circumstances: Circumstances
 
 
-def code_lines(stack: Iterable[Frame]) -> tuple[CodeLine, ...]:
+def to_code_lines(stack: Iterable[Frame]) -> tuple[CodeLine, ...]:
     """Convert a snapshot's stack to lines of Python, without C++ frames."""
     return tuple(
         CodeLine(frame.filename, frame.line, frame.name)
@@ -44,7 +44,7 @@ def code_lines(stack: Iterable[Frame]) -> tuple[CodeLine, ...]:
     )
 
 
-def pool_kind(
+def classify_pool(
     pool: tuple[int, int], streams: Iterable[int], stacks: Iterable[tuple[Frame, ...]]
 ) -> PoolKind:
     """Determine the owner of a private pool.
@@ -62,7 +62,7 @@ def pool_kind(
     if pool[0]:
         return "CUDA graphs"
     for stack in stacks:
-        lines = code_lines(stack)
+        lines = to_code_lines(stack)
         if goes_through(lines, "/torch/cuda/graphs.py") or goes_through(lines, "cudagraph_trees"):
             return "CUDA graphs"
     return "MemPool" if 0 in streams else "private pools"
@@ -79,7 +79,7 @@ def private_cached(layout: Layout, stacks: Stacks, need: tuple[int, int]) -> dic
     for pool, filled in parts.items():
         streams = {part.range.stream for part in filled}
         kept = {held.stack for part in filled for held in part.held}
-        kind = pool_kind(pool, streams, (stacks.of(stack) for stack in kept if stack > 0))
+        kind = classify_pool(pool, streams, (stacks.of(stack) for stack in kept if stack > 0))
         found[kind] += sum(part.free for part in filled)
     return dict(found)
 
@@ -108,7 +108,7 @@ def purposes(
     return tuple(made)
 
 
-def grown_of(found: Growth | None, stacks: Stacks) -> Grown | None:
+def convert_growth(found: Growth | None, stacks: Stacks) -> Grown | None:
     """Convert a growth from a history to evidence."""
     if found is None or found.kind is None:
         return None
@@ -150,7 +150,7 @@ MOST_LOOKED_BACK = 100_000
 """Maximum number of entries before an OOM to search for the call of backward."""
 
 
-def backward_call(trace: Trace, stacks: Stacks, event: int) -> tuple[CodeLine, ...]:
+def find_backward_call(trace: Trace, stacks: Stacks, event: int) -> tuple[CodeLine, ...]:
     """Return the stack of the last backward call before an event, or an empty stack.
 
     Autograd's thread has no Python stack, but the call itself creates the first gradient in the
@@ -161,9 +161,9 @@ def backward_call(trace: Trace, stacks: Stacks, event: int) -> tuple[CodeLine, .
         number = trace.stack[place]
         calls = seen.get(number)
         if calls is None:
-            calls = seen[number] = in_backward(code_lines(stacks.of(number)))
+            calls = seen[number] = in_backward(to_code_lines(stacks.of(number)))
         if calls:
-            return code_lines(stacks.of(number))
+            return to_code_lines(stacks.of(number))
     return ()
 
 
@@ -201,7 +201,7 @@ def gather_evidence(
     event = entry.event
     facts, seen = told.facts, told.circumstances
     cached = private_cached(layout, stacks, entry.pool or DEFAULT_POOL)
-    needed = segment_for(figures.rounded, expandable=figures.expandable)
+    needed = compute_segment_size(figures.rounded, expandable=figures.expandable)
     total, allowed = figures.total, figures.allowed
     if facts is not None and total is None:
         # torch passes its observer the device's total, or the part that it was allowed to use.
@@ -210,12 +210,12 @@ def gather_evidence(
     known = purposes(table, categories, stacks, event)
     half, narrow = half_block(table, stacks, event, entry.size, state.live, told)
     history = has_history(trace) or bool(known)
-    stack = code_lines(entry.stack) or (() if facts is None else facts.stack)
+    stack = to_code_lines(entry.stack) or (() if facts is None else facts.stack)
     inventory = told.inventory
     threads = () if inventory is None else inventory.threads
     thread = "main" if facts is None else facts.thread
     if not stack and not threads:
-        calls = backward_call(trace, stacks, event)
+        calls = find_backward_call(trace, stacks, event)
         threads = (ThreadStack("MainThread", False, True, calls),) if calls else ()
         thread = None if calls else thread
     return Evidence(
@@ -245,7 +245,7 @@ def gather_evidence(
         thread=thread,
         inventory=inventory,
         purposes=known,
-        grown=grown_of(growth, stacks),
+        grown=convert_growth(growth, stacks),
         rate=seen.growth,
         half_block=half,
         half_block_is_narrow=narrow,

@@ -13,7 +13,14 @@ import time
 from collections.abc import Callable
 
 from tui.snapshots.model.results import FrameKind, Site
-from tui.snapshots.model.snapshot import Frame, Snapshot, Stack, frame_key, frame_kind, frame_label
+from tui.snapshots.model.snapshot import (
+    Frame,
+    Snapshot,
+    Stack,
+    classify_frame,
+    format_frame,
+    format_frame_path,
+)
 
 NO_STACK = Site("no stack recorded", None, None)
 NATIVE_ONLY = Site("no Python frame (C++ only)", "native", None)
@@ -45,14 +52,14 @@ class Stacks:
         """Classify a frame, given by its number, as user, framework or other code."""
         kind = self._kinds.get(frame)
         if kind is None:
-            kind = self._kinds[frame] = frame_kind(self.frames[frame])
+            kind = self._kinds[frame] = classify_frame(self.frames[frame])
         return kind
 
     def key(self, frame: int) -> str:
-        """Return :func:`frame_key` of a frame, given by its number."""
+        """Return :func:`format_frame_path` of a frame, given by its number."""
         key = self._keys.get(frame)
         if key is None:
-            key = self._keys[frame] = frame_key(self.frames[frame])
+            key = self._keys[frame] = format_frame_path(self.frames[frame])
         return key
 
     def site(self, number: int) -> Site:
@@ -81,7 +88,7 @@ class Stacks:
         path = self.path(number)
         if path:
             frame = path[0][0]
-            return Site(frame_label(self.frames[frame]), self.kind(frame), self.frames[frame])
+            return Site(format_frame(self.frames[frame]), self.kind(frame), self.frames[frame])
         return NATIVE_ONLY if self._stacks[number] else NO_STACK
 
     def _find_path(self, number: int) -> tuple[tuple[int, int], ...]:

@@ -266,7 +266,7 @@ def _growth(
     )
 
 
-def growth_words(found: Growth, whose: Literal["were", "are"] = "were") -> str:
+def describe_growth(found: Growth, whose: Literal["were", "are"] = "were") -> str:
     """Describe growth in one sentence: site, bytes and count, start, pace."""
     ago = found.seconds
     before = "" if ago is None else f" ({duration(ago) if ago >= 60 else seconds(ago)} before)"

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from tui.core.text.numbers import count, share
 from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
-from tui.snapshots.analysis.report import chosen_devices
+from tui.snapshots.analysis.report import select_devices
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.facts import (
     Fact,
-    facts_for_people,
-    summary_facts,
-    used_words,
-    verdict_facts,
+    format_used,
+    list_summary_facts,
+    list_verdict_facts,
+    select_displayed_facts,
 )
 from tui.snapshots.model.results import (
     AGAINST_OOM,
@@ -26,7 +26,7 @@ from tui.snapshots.model.results import (
     Top,
     Verdict,
 )
-from tui.snapshots.model.snapshot import Frame, frame_kind, frame_label
+from tui.snapshots.model.snapshot import Frame, classify_frame, format_frame
 
 STACK_LIMIT = 12
 DIFF_LIMIT = 50
@@ -46,7 +46,7 @@ def snapshot_markdown(
     snapshot = analysis.snapshot
     lines = [f"# Allocator snapshot `{_code(snapshot.file)}`", ""]
     lines += [f"{snapshot.container}, {text(snapshot.byte)}", ""]
-    for one in chosen_devices(analysis, device, at):
+    for one in select_devices(analysis, device, at):
         lines += _device(one, at, top, texts, circumstances)
     notes = [*snapshot.notes, *warnings]
     if notes:
@@ -65,7 +65,7 @@ def _device(
     lines = [f"## Device {facts.device}", "", f"{facts.headline}.", ""]
     for event in facts.ooms:
         lines += _verdict(analysis.verdict(event, texts, top=top, circumstances=circumstances))
-    lines += _figures(summary_facts(facts))
+    lines += _figures(list_summary_facts(facts))
     lines += [f"### Memory by site at the {facts.top_at}", "", *_top(facts.top)]
     if at is not None and at < analysis.replay.events:
         state = analysis.state(at)
@@ -88,7 +88,7 @@ def _verdict(verdict: Verdict) -> list[str]:
     lines = [f"### OOM at event {verdict.event}: {verdict.cause}", ""]
     lines += [f"**{_plain(verdict.explanation.line)}**", "", f"{verdict.headline}.", ""]
     lines += _account(verdict.explanation)
-    lines += _figures(verdict_facts(verdict))
+    lines += _figures(list_verdict_facts(verdict))
     lines += [f"- {_plain(reason)}" for reason in (*verdict.reasons, *state.doubts)]
     lines += ["", "Memory by site:", "", *_top(verdict.top), *_advice(AGAINST_OOM, verdict.advice)]
     if verdict.stack:
@@ -102,7 +102,7 @@ def _account(explanation: Explanation) -> list[str]:
         for row in explanation.account
     ]
     return [
-        used_words(explanation),
+        format_used(explanation),
         "",
         "| bytes | share | cause | whose |",
         "|---:|---:|---|---|",
@@ -112,7 +112,9 @@ def _account(explanation: Explanation) -> list[str]:
 
 
 def _figures(facts: Sequence[Fact]) -> list[str]:
-    rows = [f"| {fact.name} | {fact.words} |" for fact in facts_for_people(facts, detail=True)]
+    rows = [
+        f"| {fact.name} | {fact.words} |" for fact in select_displayed_facts(facts, detail=True)
+    ]
     return ["| | |", "|---|---|", *rows, ""]
 
 
@@ -139,9 +141,9 @@ def _advice(title: str, advice: tuple[Advice, ...]) -> list[str]:
 
 def _stack(stack: tuple[Frame, ...]) -> list[str]:
     """Return the first frames with a Python line, with user frames marked."""
-    python = [frame for frame in stack if frame_kind(frame) != "native"] or list(stack)
+    python = [frame for frame in stack if classify_frame(frame) != "native"] or list(stack)
     lines = [
-        f"{'>' if frame_kind(frame) == 'user' else ' '} {_fenced(frame_label(frame))}"
+        f"{'>' if classify_frame(frame) == 'user' else ' '} {_fenced(format_frame(frame))}"
         for frame in python[:STACK_LIMIT]
     ]
     left = len(python) - STACK_LIMIT

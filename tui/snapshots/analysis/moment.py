@@ -16,7 +16,7 @@ from tui.snapshots.model.snapshot import NEVER_TOLD, Action, DeviceSnapshot, Sna
 _WITHOUT_ADDRESS = (Action.OOM, Action.SNAPSHOT)
 
 
-def entry_at(
+def read_entry(
     snapshot: Snapshot,
     device: DeviceSnapshot,
     stacks: Stacks,
@@ -59,7 +59,9 @@ def entry_at(
     )
 
 
-def state_of(replayed: Replay, layout: Layout, event: int | None, entry: Entry | None) -> State:
+def compute_state(
+    replayed: Replay, layout: Layout, event: int | None, entry: Entry | None
+) -> State:
     """Return the figures of a layout.
 
     Args:
@@ -196,7 +198,7 @@ def _cell(sums: list[int], length: int, begins: int) -> Cell:
 
 def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
     """Return the blocks in use and the gaps of a segment, sorted by address."""
-    made = [piece_of(held, stacks) for held in part.held]
+    made = [describe_piece(held, stacks) for held in part.held]
     made += [
         Piece(
             address=address,
@@ -212,7 +214,7 @@ def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
     return tuple(sorted(made, key=lambda piece: piece.address))
 
 
-def piece_of(held: Held, stacks: Stacks, name: str | None = None) -> Piece:
+def describe_piece(held: Held, stacks: Stacks, name: str | None = None) -> Piece:
     """Return a block in use, with the site that requested it."""
     return Piece(
         address=held.address,
@@ -267,7 +269,7 @@ class Window:
     """Total bytes of the blocks."""
 
 
-def cheapest_window(parts: Iterable[Filled], need: int) -> Window | None:
+def find_cheapest_window(parts: Iterable[Filled], need: int) -> Window | None:
     """Return the cheapest blocks within one segment whose release frees ``need`` bytes in one span.
 
     Among equally cheap windows, the longest span wins.
@@ -311,7 +313,7 @@ def _cheapest_of(part: Filled, need: int) -> Window | None:
     return Window(begins[first], -span, tuple(held[first : last + 1]), cost)
 
 
-def widest_window(part: Filled, most: int = 1) -> Window | None:
+def find_widest_window(part: Filled, most: int = 1) -> Window | None:
     """Return the longest span freed by releasing ``most`` adjacent blocks in a segment.
 
     Among equally long spans, the cheapest wins; ``None`` if nothing is in use.
@@ -354,7 +356,7 @@ def pinning(
         row = block.row
         if row is None:
             row = table.find_at_address(block.address, event)
-        shown.append(piece_of(block, stacks, None if row is None else table.name(row)))
+        shown.append(describe_piece(block, stacks, None if row is None else table.name(row)))
     return Pinning(
         address=window.address,
         span=window.span,

@@ -10,7 +10,7 @@ from typing import Any
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.model.facts import facts_as_data, summary_facts, verdict_facts
+from tui.snapshots.model.facts import convert_facts, list_summary_facts, list_verdict_facts
 from tui.snapshots.model.results import (
     Advice,
     Difference,
@@ -21,7 +21,7 @@ from tui.snapshots.model.results import (
     Top,
     Verdict,
 )
-from tui.snapshots.model.snapshot import Frame, frame_key
+from tui.snapshots.model.snapshot import Frame, format_frame_path
 
 Json = dict[str, Any]
 
@@ -53,7 +53,7 @@ def snapshot_report(
     Raises:
         ValueError: the file has no such device, or no trace in it has such an event.
     """
-    chosen = chosen_devices(analysis, device, at)
+    chosen = select_devices(analysis, device, at)
     devices = [_device(one, at, top, texts, circumstances) for one in chosen]
     unavailable = {
         f"devices.{place}.{path}": why
@@ -69,7 +69,7 @@ def snapshot_report(
     }
 
 
-def chosen_devices(
+def select_devices(
     analysis: Analysis, device: int | None, at: int | None
 ) -> tuple[DeviceAnalysis, ...]:
     """Return the requested devices.
@@ -121,7 +121,7 @@ def _device(
 def _summary(facts: Summary) -> Json:
     return {
         "index": facts.device,
-        **facts_as_data(summary_facts(facts)),
+        **convert_facts(list_summary_facts(facts)),
         "live_peak_event": facts.live_peak_event,
         "live_peak_time_us": facts.live_peak_time_us,
         "reserved_peak_event": facts.reserved_peak_event,
@@ -136,7 +136,7 @@ def _verdict(verdict: Verdict) -> Json:
     return {
         "event": verdict.event,
         "time_us": verdict.time_us,
-        **facts_as_data(verdict_facts(verdict)),
+        **convert_facts(list_verdict_facts(verdict)),
         "cause": verdict.cause,
         "headline": verdict.headline,
         "explanation": explanation_report(verdict.explanation),
@@ -219,7 +219,7 @@ def _state(state: State) -> Json:
 
 
 def _frames(stack: tuple[Frame, ...]) -> list[str]:
-    return [frame_key(frame) for frame in stack[:STACK_LIMIT]]
+    return [format_frame_path(frame) for frame in stack[:STACK_LIMIT]]
 
 
 def _top(site: Top) -> Json:

@@ -25,7 +25,7 @@ from tui.snapshots.model.results import (
     SiteRow,
     Top,
 )
-from tui.snapshots.model.snapshot import NEVER_TOLD, Snapshot, Trace, frame_label
+from tui.snapshots.model.snapshot import NEVER_TOLD, Snapshot, Trace, format_frame
 
 BEFORE_GROUP = "before the recording"
 NO_CONTEXT = "no context"
@@ -190,7 +190,7 @@ def _frames_path(stacks: Stacks, stack: int) -> tuple[Node, ...]:
         site = stacks.site(stack)
         return (Node(site.label, site.label, site.kind),)
     return tuple(
-        Node(stacks.key(frame), frame_label(stacks.frames[frame]), stacks.kind(frame), folded)
+        Node(stacks.key(frame), format_frame(stacks.frames[frame]), stacks.kind(frame), folded)
         for frame, folded in path
     )
 
@@ -243,7 +243,7 @@ def site_tree(
     return SiteTree(sums, group, stacks)
 
 
-def top_of(listing: SiteListing) -> tuple[Top, ...]:
+def list_top(listing: SiteListing) -> tuple[Top, ...]:
     """Convert the rows of a listing to the form used in a verdict."""
     return tuple(
         Top(

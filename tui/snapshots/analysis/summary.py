@@ -16,7 +16,7 @@ from tui.core.text import numbers as fmt
 from tui.core.text.examples import EXAMPLE, RECORDING
 from tui.snapshots.analysis.advice import expandable_segments, is_on
 from tui.snapshots.analysis.allocations import Allocations
-from tui.snapshots.analysis.growth import growth_words
+from tui.snapshots.analysis.growth import describe_growth
 from tui.snapshots.analysis.layout import Layout, fragmentation
 from tui.snapshots.analysis.timeline import Replay, replay
 from tui.snapshots.model.results import Advice, Growth, Summary, Top
@@ -285,7 +285,7 @@ def summary(
         remarks=(
             *replayed.doubts,
             *_remarks(replayed, requested, private_free=_free(layout)),
-            *(() if growth is None or replayed.ooms else (growth_words(growth, "are"),)),
+            *(() if growth is None or replayed.ooms else (describe_growth(growth, "are"),)),
         ),
         advice=_advice(snapshot, layout, replayed),
         unavailable=_unavailable(replayed, time_us),

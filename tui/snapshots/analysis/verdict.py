@@ -17,9 +17,9 @@ from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.advice import advise, is_on, rounds_sizes_up
 from tui.snapshots.analysis.allocations import round_up
 from tui.snapshots.analysis.cause import BESIDES, WORDS, Decision, Figures, decide
-from tui.snapshots.analysis.growth import growth_words
+from tui.snapshots.analysis.growth import describe_growth
 from tui.snapshots.analysis.layout import DEFAULT_POOL, BlockRequest, Filled, Layout, could_serve
-from tui.snapshots.analysis.moment import cheapest_window
+from tui.snapshots.analysis.moment import find_cheapest_window
 from tui.snapshots.analysis.timeline import Replay
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explain import explain
@@ -169,7 +169,7 @@ def _within(number: str, unit: str) -> int:
     return -(-_scale(unit) // (2 * 10**decimals)) if decimals else 0
 
 
-def matching_text(
+def find_matching_text(
     texts: tuple[OomText, ...], device: int, sizes: tuple[int, ...]
 ) -> OomText | None:
     """Return the message that matches an OOM entry in size and device.
@@ -253,8 +253,8 @@ def verdict(
     explanation = explain(evidence(figures))
     decision = _reject_chance_cause(decide(figures), explanation)
     cause = decision.cause
-    grown = () if growth is None else (growth_words(growth),)
-    window = cheapest_window(serving, need.size)
+    grown = () if growth is None else (describe_growth(growth),)
+    window = find_cheapest_window(serving, need.size)
     unavailable = {}
     if figures.total is None:
         unavailable["total"] = _NO_TEXT
@@ -378,7 +378,7 @@ def gather(
         device_free=free,
         total=None if message is None else message.total,
         allowed=None if message is None else message.allowed,
-        others=None if message is None else others_in(message, state.reserved, free),
+        others=None if message is None else compute_others(message, state.reserved, free),
         others_least=_least_of_others(device, replayed, entry, free, message),
         expandable=is_on(snapshot.settings, "expandable_segments")
         or any(part.range.expandable for part in serving),
@@ -413,7 +413,7 @@ def _least_of_others(
     return max(0, least)
 
 
-def others_in(message: OomText, reserved: int, free: int | None) -> int | None:
+def compute_others(message: OomText, reserved: int, free: int | None) -> int | None:
     """Return the memory of other processes, as far as a message contains it.
 
     If a message names processes but not this one, as in a container that hides its own pid, the

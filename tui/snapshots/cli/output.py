@@ -27,7 +27,7 @@ from tui.snapshots.reader.messages import Load, Loaded
 from tui.snapshots.session.snapshot_reader import CallError, SnapshotReader, format_paths
 from tui.snapshots.views.overview import (
     file_lines,
-    progress_words,
+    format_progress,
     summary_lines,
     verdict_lines,
 )
@@ -66,7 +66,7 @@ async def open_reader(
         if store.status != "loading":
             line_of_progress.clear()
         elif store.progress is not None:
-            line_of_progress.show(progress_words(store.progress))
+            line_of_progress.show(format_progress(store.progress))
         elif store.estimate is not None:
             line_of_progress.show(f"{format_paths(store.paths)}: {store.estimate.words}")
 

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tui.core.text.numbers import round_size
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, AccountRow
-from tui.snapshots.explain.frames import goes_through, in_backward, main_stack
+from tui.snapshots.explain.frames import find_main_stack, goes_through, in_backward
 from tui.snapshots.explain.inventory import ModelPart
 from tui.snapshots.explain.leak import Leak
-from tui.snapshots.explain.words import round_words
 
 GIB = 1 << 30
 USUAL = (2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 288)
@@ -55,17 +55,17 @@ class Capacity:
     """A lower bound in bytes."""
 
 
-def capacity(evidence: Evidence) -> Capacity:
+def infer_capacity(evidence: Evidence) -> Capacity:
     """Return the device's stated capacity, else the usual one that the known bytes nearly fill."""
     if evidence.total is not None:
-        return Capacity(evidence.total, round_words(evidence.total), known=evidence.total)
+        return Capacity(evidence.total, round_size(evidence.total), known=evidence.total)
     others = max(evidence.others or 0, evidence.others_least)
     least = max(evidence.reserved, evidence.process or 0) + (evidence.free or 0) + others
     for size in USUAL:
         if NEARLY * size * GIB <= least <= size * GIB and size >= 8:
             article = "an" if size in (8, 11, 80, 180) else "a"
             return Capacity(least, f"{article} {size} GB device", inferred=True, known=least)
-    return Capacity(None, f"at least {round_words(least)}", known=least)
+    return Capacity(None, f"at least {round_size(least)}", known=least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class _Whole:
         return self.deduct(name, self.left, words)
 
 
-def used_of(evidence: Evidence) -> int:
+def compute_used(evidence: Evidence) -> int:
     """Return the used bytes of the device, at least the bytes that torch had reserved."""
     others = max(
         evidence.others or 0, evidence.others_least, sum(each.bytes for each in evidence.holders)
@@ -111,9 +111,9 @@ def used_of(evidence: Evidence) -> int:
     return max(0, evidence.total - evidence.free, evidence.reserved)
 
 
-def account(evidence: Evidence, leak: Leak | None) -> Account:
+def compute_account(evidence: Evidence, leak: Leak | None) -> Account:
     """Divide the device's used memory into rows that add up to it."""
-    used = used_of(evidence)
+    used = compute_used(evidence)
     device = _Whole(used)
     torch = _Whole(min(evidence.reserved, used))
     device.left -= torch.left
@@ -185,7 +185,7 @@ def _matches(leak: Leak, part: ModelPart) -> bool:
 
 def _has_graph(evidence: Evidence) -> bool:
     """Return whether the inventory contains a graph that unnamed tensors may belong to."""
-    stacks = (evidence.stack, main_stack(evidence.threads))
+    stacks = (evidence.stack, find_main_stack(evidence.threads))
     return (
         any(each.graph_nodes for each in evidence.named)
         or any(goes_through(stack, "/torch/nn/modules/") for stack in stacks)
@@ -287,7 +287,7 @@ MODEL_SHARE = 0.25
 model that is being built or copied."""
 
 
-def models_of(evidence: Evidence) -> list[str]:
+def find_models(evidence: Evidence) -> list[str]:
     """Return the owners with enough parameters to be models, largest first."""
     inventory = evidence.inventory
     parts = [] if inventory is None else [p for p in inventory.parts if p.role == "parameters"]
@@ -296,9 +296,9 @@ def models_of(evidence: Evidence) -> list[str]:
     return [part.owner for part in sorted(found, key=lambda part: -part.bytes)]
 
 
-def models_words(evidence: Evidence) -> str:
+def describe_models(evidence: Evidence) -> str:
     """Format them: ``model (GPT), teacher (GPT) and modules that are being built or copied``."""
-    models, all_of = models_of(evidence), owners(evidence, "parameters")
+    models, all_of = find_models(evidence), owners(evidence, "parameters")
     named = ", ".join(models[:3])
     return (
         f"{named} and modules that are being built or copied"

@@ -10,18 +10,17 @@ import re
 from collections.abc import Callable
 
 from tui.core.text.examples import EXAMPLE
-from tui.core.text.numbers import count
+from tui.core.text.numbers import count, round_size
 from tui.snapshots.explain import allocator_advice
-from tui.snapshots.explain.account import Account, Capacity, models_of, models_words
-from tui.snapshots.explain.asked import FailedRequest
-from tui.snapshots.explain.conclusion import roundup
+from tui.snapshots.explain.account import Account, Capacity, describe_models, find_models
+from tui.snapshots.explain.allocator_advice import FailedRequest
+from tui.snapshots.explain.conclusion import find_roundup
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
-from tui.snapshots.explain.frames import goes_through, line_words, main_stack
+from tui.snapshots.explain.frames import find_main_stack, format_line, goes_through
 from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.lead import in_optimizer
 from tui.snapshots.explain.leak import Leak
-from tui.snapshots.explain.words import round_words
 
 RECORD = "gpu-workbench watch --record -- COMMAND"
 WORTH_A_WORD = 0.02
@@ -57,12 +56,12 @@ def advise(
 ) -> tuple[Remedy, ...]:
     """Return the remedies for one failure, the most important first."""
     asked = FailedRequest(evidence, found, leak, device, where)
-    cast = _twice_a_block(asked, cause)
+    cast = _advise_on_cast(asked, cause)
     # The dtype of a named tensor is reliable; equal sizes may be a coincidence.
     made = cast if evidence.half_block_is_narrow else []
     made = [*made, *_OF_CAUSE[cause](asked)]
     made += [] if evidence.half_block_is_narrow else cast
-    made += _lost_to_rounding(asked, cause)
+    made += _advise_on_roundup(asked, cause)
     made += _warn_expandable_segments(asked, cause)
     made += _advise_history(asked, cause)
     return tuple(made)
@@ -71,14 +70,14 @@ def advise(
 # ---- leaks ----
 
 
-def _leak(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_leak(asked: FailedRequest) -> list[Remedy]:
     leak = asked.leak
     assert leak is not None
     name = leak.name or "the growing tensors"
-    place = f" at {line_words(leak.where)}" if leak.where is not None else ""
-    held = f"it holds {round_words(leak.bytes)}"
+    place = f" at {format_line(leak.where)}" if leak.where is not None else ""
+    held = f"it holds {round_size(leak.bytes)}"
     if leak.kind == "graphs":
-        return _graphs(leak, name, place, held)
+        return _advise_on_graphs(leak, name, place, held)
     if leak.kind == "total":
         if leak.carried:
             return [
@@ -135,7 +134,7 @@ def _leak(asked: FailedRequest) -> list[Remedy]:
             Remedy(
                 "call gc.collect() now and then; if memory falls, break the reference cycle "
                 "(weakref, del)",
-                f"memory grew by {round_words(leak.bytes)} in tensors without a Python name",
+                f"memory grew by {round_size(leak.bytes)} in tensors without a Python name",
             ),
             Remedy(
                 "store detach() or item() of tensors that outlive a step: hooks, closures, metrics "
@@ -156,7 +155,7 @@ def _leak(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def _graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
+def _advise_on_graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
     function = leak.where.name if leak.where is not None else ""
     evaluates = bool(_EVALUATES.search(function) or _OUTPUTS.search(name)) or not (
         leak.training or _OF_TRAINING.search(name)
@@ -177,9 +176,9 @@ def _graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
 # ---- memory of the model ----
 
 
-def _parameters(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_parameters(asked: FailedRequest) -> list[Remedy]:
     made = []
-    stack = (*asked.evidence.stack, *main_stack(asked.evidence.threads))
+    stack = (*asked.evidence.stack, *find_main_stack(asked.evidence.threads))
     who = asked.owners("parameters")
     loaded = any(each.bytes and _CHECKPOINT.search(each.name) for each in asked.evidence.named[:1])
     if goes_through(stack, "/torch/serialization.py") or loaded:
@@ -196,12 +195,12 @@ def _parameters(asked: FailedRequest) -> list[Remedy]:
                 f"an average (EMA) or a reference model doubles {asked.size('parameters')}",
             )
         )
-    elif len(models_of(asked.evidence)) > 1 or len(who) > len(models_of(asked.evidence)):
+    elif len(find_models(asked.evidence)) > 1 or len(who) > len(find_models(asked.evidence)):
         made.append(
             Remedy(
                 "delete the old model (del, then gc.collect()) before the next one is loaded, or "
                 "keep one of them on the host",
-                f"{models_words(asked.evidence)} hold {asked.size('parameters')} together",
+                f"{describe_models(asked.evidence)} hold {asked.size('parameters')} together",
             )
         )
     kinds = asked.dtypes("parameters")
@@ -223,7 +222,7 @@ def _parameters(asked: FailedRequest) -> list[Remedy]:
     return made
 
 
-def _gradients(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_gradients(asked: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             "shard gradients and optimizer state (FSDP, ZeRO stage 2), or train fewer parameters "
@@ -239,7 +238,7 @@ def _gradients(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def _state(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_state(asked: FailedRequest) -> list[Remedy]:
     who = asked.owners("optimizer state")
     return [
         Remedy(
@@ -254,23 +253,23 @@ def _state(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def _temporaries(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_temporaries(asked: FailedRequest) -> list[Remedy]:
     if not in_optimizer(asked.evidence):
-        return _activations(asked)
+        return _advise_on_activations(asked)
     return [
         Remedy(
             "construct the optimizer with foreach=False (or fused=True)",
             "foreach updates all parameters at once, and its temporaries are as large as they are: "
             f"{asked.size('parameters')}",
         ),
-        *_state(asked),
+        *_advise_on_state(asked),
     ]
 
 
 # ---- memory of the batch ----
 
 
-def _activations(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_activations(asked: FailedRequest) -> list[Remedy]:
     line = asked.line
     less = [
         Remedy(
@@ -290,10 +289,10 @@ def _activations(asked: FailedRequest) -> list[Remedy]:
             "follow",
         )
         return [without, *less]
-    return [*less, *_inference(asked)]
+    return [*less, *_advise_on_inference(asked)]
 
 
-def _inference(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_inference(asked: FailedRequest) -> list[Remedy]:
     inventory = asked.evidence.inventory
     if inventory is None or inventory.step > 0:
         return []
@@ -308,7 +307,7 @@ def _inference(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def _tensors(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_tensors(asked: FailedRequest) -> list[Remedy]:
     most = next(iter(asked.evidence.named), None)
     if most is None or not most.bytes:
         made = max(asked.evidence.purposes, key=lambda each: each.site_bytes, default=None)
@@ -317,33 +316,33 @@ def _tensors(asked: FailedRequest) -> list[Remedy]:
                 Remedy(
                     f"use less GPU memory at once{asked.line}: free tensors, move them to the "
                     "host, or work in parts",
-                    f"{round_words(asked.evidence.allocated)} is live in this process",
+                    f"{round_size(asked.evidence.allocated)} is live in this process",
                 )
             ]
         return [
             Remedy(
                 f"allocate less at {made.site}, free it earlier, or move it to the host; if its "
                 "size depends on the batch, use a smaller batch",
-                f"{made.site} held {round_words(made.site_bytes)} of the "
-                f"{round_words(asked.evidence.allocated)} live",
+                f"{made.site} held {round_size(made.site_bytes)} of the "
+                f"{round_size(asked.evidence.allocated)} live",
             )
         ]
     line = most.adds or most.where
-    place = f" ({line_words(line)})" if line is not None else ""
+    place = f" ({format_line(line)})" if line is not None else ""
     return [
         Remedy(
             f"keep {most.name}{place} on the host and move the part that is needed, or free it",
-            f"it holds {round_words(most.bytes)} of the {asked.size('other tensors')} that the "
+            f"it holds {round_size(most.bytes)} of the {asked.size('other tensors')} that the "
             "program references by name",
         )
     ]
 
 
-def _request(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_request(asked: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             f"allocate a smaller tensor{asked.line}, or compute it in parts",
-            f"{round_words(asked.evidence.asked)} in one piece; such a size often comes from a "
+            f"{round_size(asked.evidence.asked)} in one piece; such a size often comes from a "
             "tensor over all pairs: x[:, None] with y[None, :], distances, attention weights, or "
             "a target of (N, 1) beside an output of (N)",
         ),
@@ -355,29 +354,29 @@ def _advise_nothing(_asked: FailedRequest) -> list[Remedy]:
 
 
 _OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], list[Remedy]]] = {
-    "leak": _leak,
-    "parameters": _parameters,
-    "gradients": _gradients,
-    "optimizer state": _state,
-    "buffers": _parameters,
-    "activations": _activations,
-    "temporaries": _temporaries,
-    "other tensors": _tensors,
-    "pending": allocator_advice.pending,
-    "rounding": allocator_advice.rounding,
-    "fragmentation": allocator_advice.fragmentation,
-    "other streams": allocator_advice.streams,
-    "CUDA graphs": allocator_advice.graph_pools,
-    "MemPool": allocator_advice.mem_pools,
-    "private pools": allocator_advice.private,
-    "process limit": allocator_advice.limit,
-    "other processes": allocator_advice.processes,
-    "outside torch": allocator_advice.outside,
-    "larger than the device": _request,
-    "larger than what was free": _request,
-    "refused with memory free": allocator_advice.refused,
-    "address space": allocator_advice.address_space,
-    "full": _tensors,
+    "leak": _advise_on_leak,
+    "parameters": _advise_on_parameters,
+    "gradients": _advise_on_gradients,
+    "optimizer state": _advise_on_state,
+    "buffers": _advise_on_parameters,
+    "activations": _advise_on_activations,
+    "temporaries": _advise_on_temporaries,
+    "other tensors": _advise_on_tensors,
+    "pending": allocator_advice.advise_on_pending,
+    "rounding": allocator_advice.advise_on_rounding,
+    "fragmentation": allocator_advice.advise_on_fragmentation,
+    "other streams": allocator_advice.advise_on_streams,
+    "CUDA graphs": allocator_advice.advise_on_graph_pools,
+    "MemPool": allocator_advice.advise_on_mem_pools,
+    "private pools": allocator_advice.advise_on_private,
+    "process limit": allocator_advice.advise_on_limit,
+    "other processes": allocator_advice.advise_on_processes,
+    "outside torch": allocator_advice.advise_on_outside,
+    "larger than the device": _advise_on_request,
+    "larger than what was free": _advise_on_request,
+    "refused with memory free": allocator_advice.advise_on_refused,
+    "address space": allocator_advice.advise_on_address_space,
+    "full": _advise_on_tensors,
     "unknown": _advise_nothing,
 }
 
@@ -385,22 +384,22 @@ _OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], list[Remedy]]] = {
 # ---- independent of the cause ----
 
 
-def _twice_a_block(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
+def _advise_on_cast(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
     evidence = asked.evidence
     if not evidence.half_block or cause not in ("activations", "larger than what was free"):
         return []
     return [
         Remedy(
             f"look for a cast to float32{asked.line}: .float(), a loss or a softmax under autocast",
-            f"{round_words(evidence.asked)} is exactly twice a live block, of "
+            f"{round_size(evidence.asked)} is exactly twice a live block, of "
             f"{evidence.half_block}; do it in parts, or keep the lower precision",
         )
     ]
 
 
-def _lost_to_rounding(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
+def _advise_on_roundup(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
     lost = asked.found.of("rounding")
-    if cause == "rounding" or not roundup(asked.evidence):
+    if cause == "rounding" or not find_roundup(asked.evidence):
         return []
     return (
         [allocator_advice.drop_roundup(asked)]
@@ -419,10 +418,10 @@ def _warn_expandable_segments(asked: FailedRequest, cause: LeadingCause) -> list
         return []
     after = "; the allocator had already released its free segments when it failed"
     if stuck < evidence.shortfall:
-        lacked = round_words(evidence.shortfall)
-        why = f"they would free {round_words(stuck)}, less than the missing {lacked}"
+        lacked = round_size(evidence.shortfall)
+        why = f"they would free {round_size(stuck)}, less than the missing {lacked}"
     else:
-        why = f"they would free {round_words(stuck)}: enough for this request, not for long"
+        why = f"they would free {round_size(stuck)}: enough for this request, not for long"
     return [Remedy("do not expect expandable segments or empty_cache() to help", why + after)]
 
 

@@ -1,15 +1,59 @@
-"""Remedies for the allocator, a limit, other processes, or memory of this process outside torch."""
+"""The input of all advice, and remedies for the allocator, limits and memory outside torch."""
 
 from __future__ import annotations
 
-from tui.snapshots.explain.asked import FailedRequest
+from tui.core.text.numbers import round_size
+from tui.snapshots.explain.account import Account, Capacity
+from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import Remedy
-from tui.snapshots.explain.words import round_words
+from tui.snapshots.explain.frames import format_line
+from tui.snapshots.explain.inventory import CodeLine
+from tui.snapshots.explain.leak import Leak
+
+
+class FailedRequest:
+    """The evidence of one failure, with wording for the advice."""
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        found: Account,
+        leak: Leak | None,
+        device: Capacity,
+        where: CodeLine | None,
+    ) -> None:
+        self.evidence = evidence
+        self.found = found
+        self.leak = leak
+        self.device = device
+        self.where = where
+
+    @property
+    def line(self) -> str:
+        """Where the request was made, `` at oom.py:15``; empty if it was not recorded."""
+        return "" if self.where is None else f" at {format_line(self.where)}"
+
+    def size(self, *names: str) -> str:
+        """Format the total size of the rows with the given names."""
+        return round_size(sum(row.bytes for row in self.found.rows if row.name in names))
+
+    def dtypes(self, role: str) -> tuple[str, ...]:
+        """Return the dtypes of a role's tensors, from the inventory."""
+        inventory = self.evidence.inventory
+        parts = () if inventory is None else inventory.parts
+        return tuple(kind for part in parts if part.role == role for kind in part.dtypes)
+
+    def owners(self, role: str) -> list[str]:
+        """Return the owners of a role's tensors."""
+        inventory = self.evidence.inventory
+        parts = () if inventory is None else inventory.parts
+        return [part.owner for part in parts if part.role == role]
+
 
 # ---- the allocator ----
 
 
-def rounding(asked: FailedRequest) -> list[Remedy]:
+def advise_on_rounding(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for memory lost to rounding."""
     if "roundup_power2_divisions" in dict(asked.evidence.settings):
         return [drop_roundup(asked)]
@@ -26,15 +70,15 @@ def drop_roundup(asked: FailedRequest) -> Remedy:
     return Remedy(
         "drop roundup_power2_divisions from PYTORCH_ALLOC_CONF (PYTORCH_CUDA_ALLOC_CONF)",
         f"it rounds sizes up: {asked.size('rounding')} of "
-        f"{round_words(asked.evidence.reserved)} reserved is lost to it",
+        f"{round_size(asked.evidence.reserved)} reserved is lost to it",
     )
 
 
-def fragmentation(asked: FailedRequest) -> list[Remedy]:
+def advise_on_fragmentation(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for fragmentation."""
     evidence = asked.evidence
     freed = asked.size("fragmentation")
-    pieces = "" if evidence.largest is None else f", the largest {round_words(evidence.largest)}"
+    pieces = "" if evidence.largest is None else f", the largest {round_size(evidence.largest)}"
     if evidence.expandable:
         return [
             Remedy(
@@ -52,12 +96,12 @@ def fragmentation(asked: FailedRequest) -> list[Remedy]:
         Remedy(
             f"set {evidence.expandable_setting} before torch starts",
             f"{freed} was cached in pieces between live blocks{pieces}; {off}; they "
-            f"would free it, enough for the missing {round_words(evidence.shortfall)}",
+            f"would free it, enough for the missing {round_size(evidence.shortfall)}",
         )
     ]
 
 
-def streams(asked: FailedRequest) -> list[Remedy]:
+def advise_on_streams(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for memory cached for other streams."""
     return [
         Remedy(
@@ -67,7 +111,7 @@ def streams(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def pending(asked: FailedRequest) -> list[Remedy]:
+def advise_on_pending(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for freed memory that a stream still uses."""
     return [
         Remedy(
@@ -78,7 +122,7 @@ def pending(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def graph_pools(asked: FailedRequest) -> list[Remedy]:
+def advise_on_graph_pools(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for memory cached in pools of CUDA graphs."""
     held = asked.size("CUDA graphs", "private pools")
     return [
@@ -90,7 +134,7 @@ def graph_pools(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def mem_pools(asked: FailedRequest) -> list[Remedy]:
+def advise_on_mem_pools(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for memory cached in pools of ``torch.cuda.MemPool``."""
     return [
         Remedy(
@@ -102,27 +146,27 @@ def mem_pools(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def private(asked: FailedRequest) -> list[Remedy]:
+def advise_on_private(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for memory cached in private pools of unknown owner."""
-    return [*graph_pools(asked), *mem_pools(asked)]
+    return [*advise_on_graph_pools(asked), *advise_on_mem_pools(asked)]
 
 
 # ---- memory outside torch's live tensors ----
 
 
-def limit(asked: FailedRequest) -> list[Remedy]:
+def advise_on_limit(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for a reached ``set_per_process_memory_fraction``."""
     evidence = asked.evidence
-    free = "" if evidence.free is None else f"; the device had {round_words(evidence.free)} free"
+    free = "" if evidence.free is None else f"; the device had {round_size(evidence.free)} free"
     return [
         Remedy(
             "raise torch.cuda.set_per_process_memory_fraction",
-            f"it allows {round_words(evidence.allowed or 0)}{free}",
+            f"it allows {round_size(evidence.allowed or 0)}{free}",
         )
     ]
 
 
-def processes(asked: FailedRequest) -> list[Remedy]:
+def advise_on_processes(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for memory in other processes."""
     evidence = asked.evidence
     least = "" if evidence.holders or evidence.others is not None else " or more"
@@ -132,7 +176,7 @@ def processes(asked: FailedRequest) -> list[Remedy]:
         return [
             Remedy(
                 f"end or move {who}, or use another device",
-                f"it holds {round_words(most.bytes)}; all other processes together hold "
+                f"it holds {round_size(most.bytes)}; all other processes together hold "
                 f"{asked.size('other processes')}",
             )
         ]
@@ -144,7 +188,7 @@ def processes(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def outside(asked: FailedRequest) -> list[Remedy]:
+def advise_on_outside(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for memory of this process outside torch."""
     return [
         Remedy(
@@ -156,7 +200,7 @@ def outside(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def refused(asked: FailedRequest) -> list[Remedy]:
+def advise_on_refused(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for a refusal by the driver although memory was free."""
     known = asked.evidence.text
     fraction = "" if known else "torch.cuda.set_per_process_memory_fraction in the program, "
@@ -164,13 +208,13 @@ def refused(asked: FailedRequest) -> list[Remedy]:
         Remedy(
             f"look for a limit: {fraction}MIG in nvidia-smi -L, the container's limits; then for "
             "processes that come and go (the Processes screen names them)",
-            f"{round_words(asked.evidence.free or 0)} was free and "
-            f"{round_words(asked.evidence.asked)} was refused",
+            f"{round_size(asked.evidence.free or 0)} was free and "
+            f"{round_size(asked.evidence.asked)} was refused",
         )
     ]
 
 
-def address_space(_asked: FailedRequest) -> list[Remedy]:
+def advise_on_address_space(_asked: FailedRequest) -> list[Remedy]:
     """Return remedies for exhausted virtual address space."""
     return [
         Remedy(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tui.core.text.numbers import share
-from tui.snapshots.explain.account import Account, Capacity, models_of, models_words, owners
+from tui.core.text.numbers import round_size, share
+from tui.snapshots.explain.account import Account, Capacity, describe_models, find_models, owners
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
-from tui.snapshots.explain.frames import place_words
+from tui.snapshots.explain.frames import format_place
 from tui.snapshots.explain.lead import in_optimizer, roundup_on
-from tui.snapshots.explain.leak import Leak, pace_words
-from tui.snapshots.explain.words import round_words
+from tui.snapshots.explain.leak import Leak, describe_pace
 
 Sentence = Callable[[Evidence, Account, Capacity], str]
 
@@ -22,18 +21,18 @@ def conclude(
     """Conclude in one sentence: the cause, the holder and its bytes."""
     if cause == "leak" and leak is not None:
         subject = leak.subject[:1].upper() + leak.subject[1:] if not leak.name else leak.subject
-        return f"Leak: {subject} {pace_words(leak)}."
-    asked = round_words(evidence.asked)
+        return f"Leak: {subject} {describe_pace(leak)}."
+    asked = round_size(evidence.asked)
     words = _OF_CAUSE.get(cause)
     if words is not None:
         return words(evidence, found, device)
-    live = round_words(evidence.allocated)
+    live = round_size(evidence.allocated)
     if cause == "full":
         return f"Full: this process's live tensors hold {live}, {_all_of(evidence, device)}."
     if evidence.largest is not None and evidence.largest >= evidence.asked + (1 << 20):
         return (
             f"Unknown: {asked} was refused, although a free piece of "
-            f"{round_words(evidence.largest)} appears to have been available."
+            f"{round_size(evidence.largest)} appears to have been available."
         )
     return (
         f"Unknown: {asked} was refused with {live} live in this process; the device has "
@@ -49,26 +48,26 @@ def _all_of(evidence: Evidence, device: Capacity) -> str:
 
 def _of_device(size: int, device: Capacity) -> str:
     if device.bytes is None:
-        return round_words(size)
+        return round_size(size)
     of = device.words if device.inferred else f"the device's {device.words}"
-    return f"{round_words(size)} of {of}"
+    return f"{round_size(size)} of {of}"
 
 
-def _parameters(evidence: Evidence, found: Account, device: Capacity) -> str:
-    models, all_of = models_of(evidence), owners(evidence, "parameters")
+def _describe_parameters(evidence: Evidence, found: Account, device: Capacity) -> str:
+    models, all_of = find_models(evidence), owners(evidence, "parameters")
     held = _of_device(found.of("parameters") + found.of("buffers"), device)
     if len(all_of) > 1:
         number = f"{len(models)} models, " if len(models) > 1 else ""
-        return f"Parameters: {number}{models_words(evidence)}, hold {held}."
+        return f"Parameters: {number}{describe_models(evidence)}, hold {held}."
     if models:
         return f"Parameters: {models[0]} holds {held}."
     return f"Parameters hold {held}."
 
 
-def _gradients(_evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_gradients(_evidence: Evidence, found: Account, device: Capacity) -> str:
     besides: tuple[AccountName, ...] = ("parameters", "optimizer state")
     beside = " and ".join(
-        f"{round_words(found.of(name))} of {name}" for name in besides if found.of(name)
+        f"{round_size(found.of(name))} of {name}" for name in besides if found.of(name)
     )
     if found.of("gradients") < found.of("parameters") // 20:
         return f"Gradients do not fit beside {beside}."
@@ -76,12 +75,12 @@ def _gradients(_evidence: Evidence, found: Account, device: Capacity) -> str:
     return f"Gradients hold {held}" + (f", beside {beside}." if beside else ".")
 
 
-def _state(evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_state(evidence: Evidence, found: Account, device: Capacity) -> str:
     who = owners(evidence, "optimizer state")
     subject = f"Optimizer state: {who[0]}" if who else "Optimizer state"
     held = found.of("optimizer state")
     beside = " and ".join(
-        f"{round_words(size)} of {name}"
+        f"{round_size(size)} of {name}"
         for name, size in (
             ("parameters", found.of("parameters")),
             ("gradients", found.of("gradients")),
@@ -92,29 +91,29 @@ def _state(evidence: Evidence, found: Account, device: Capacity) -> str:
     return f"{subject}{so_far}" + (f", beside {beside}." if beside else ".")
 
 
-def _activations(_evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_activations(_evidence: Evidence, found: Account, device: Capacity) -> str:
     held = _of_device(found.of("activations"), device)
     return f"Activations: tensors saved for backward hold {held}."
 
 
-def _temporaries(evidence: Evidence, found: Account, device: Capacity) -> str:
-    asked = round_words(evidence.asked)
+def _describe_temporaries(evidence: Evidence, found: Account, device: Capacity) -> str:
+    asked = round_size(evidence.asked)
     if in_optimizer(evidence):
         return f"Temporaries: the optimizer's step requested {asked} beside its model and state."
     held = _of_device(found.of("temporaries"), device)
     return f"Temporaries hold {held}; {asked} more was requested."
 
 
-def _others(evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_others(evidence: Evidence, found: Account, device: Capacity) -> str:
     rows = [row for row in found.rows if row.name == "other processes"]
     held = _of_device(sum(row.bytes for row in rows), device)
     least = "at least " if not evidence.holders and not evidence.others else ""
-    named = [f"{row.words} {round_words(row.bytes)}" for row in rows if evidence.holders]
+    named = [f"{row.words} {round_size(row.bytes)}" for row in rows if evidence.holders]
     who = f": {', '.join(named[:3])}" if named else ""
     return f"Other processes hold {least}{held}{who}."
 
 
-def _tensors(evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_tensors(evidence: Evidence, found: Account, device: Capacity) -> str:
     held = _of_device(found.of("other tensors"), device)
     inventory = evidence.inventory
     if inventory is not None:
@@ -122,15 +121,15 @@ def _tensors(evidence: Evidence, found: Account, device: Capacity) -> str:
         if named and named[0].bytes:
             most = named[0]
             line = most.adds or most.where
-            place = f", {place_words(line)}" if line is not None else ""
+            place = f", {format_place(line)}" if line is not None else ""
             return f"Tensors of the program hold {held}, most of it in {most.name}{place}."
         return f"Tensors reachable from Python hold {held}."
     site = next((each.site for each in evidence.purposes if each.site), "")
     return f"Tensors of {site} and other lines hold {held}."
 
 
-def _rounding(evidence: Evidence, found: Account, device: Capacity) -> str:
-    divisions = roundup(evidence)
+def _describe_rounding(evidence: Evidence, found: Account, device: Capacity) -> str:
+    divisions = find_roundup(evidence)
     who = f"roundup_power2_divisions:{divisions}" if divisions else "rounding of sizes"
     return (
         f"Rounding: {who} makes blocks {_of_device(found.of('rounding'), device)} larger than "
@@ -138,7 +137,7 @@ def _rounding(evidence: Evidence, found: Account, device: Capacity) -> str:
     )
 
 
-def roundup(evidence: Evidence) -> str:
+def find_roundup(evidence: Evidence) -> str:
     """Return the value of ``roundup_power2_divisions``, or an empty string if it is off."""
     value = dict(evidence.settings).get("roundup_power2_divisions", "")
     if not roundup_on(evidence):
@@ -148,102 +147,100 @@ def roundup(evidence: Evidence) -> str:
     return kinds.pop() if len(kinds) == 1 else value
 
 
-def _fragmentation(evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_fragmentation(evidence: Evidence, found: Account, device: Capacity) -> str:
     pieces = (
-        ""
-        if evidence.largest is None
-        else f", in pieces of at most {round_words(evidence.largest)}"
+        "" if evidence.largest is None else f", in pieces of at most {round_size(evidence.largest)}"
     )
     if evidence.largest is None:
         held = _of_device(found.of("fragmentation"), device)
         return (
             f"Fragmentation, other streams or private pools: {held} is cached and not in use; "
-            f"{round_words(evidence.asked)} was requested."
+            f"{round_size(evidence.asked)} was requested."
         )
     return (
         f"Fragmentation: {_of_device(found.of('fragmentation'), device)} is cached and not in use"
-        f"{pieces}; {round_words(evidence.asked)} was requested."
+        f"{pieces}; {round_size(evidence.asked)} was requested."
     )
 
 
-def _cached_for(name: AccountName, who: str) -> Sentence:
+def _describe_cache(name: AccountName, who: str) -> Sentence:
     def words(_evidence: Evidence, found: Account, device: Capacity) -> str:
         return f"{who} hold {_of_device(found.of(name), device)} that only they can use."
 
     return words
 
 
-def _limit(evidence: Evidence, _found: Account, _device: Capacity) -> str:
-    allowed = round_words(evidence.allowed or 0)
+def _describe_limit(evidence: Evidence, _found: Account, _device: Capacity) -> str:
+    allowed = round_size(evidence.allowed or 0)
     return (
         f"Process limit: set_per_process_memory_fraction allows {allowed}; "
-        f"{round_words(evidence.reserved)} was reserved and {round_words(evidence.needed)} more "
+        f"{round_size(evidence.reserved)} was reserved and {round_size(evidence.needed)} more "
         "requested."
     )
 
 
-def _outside(_evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_outside(_evidence: Evidence, found: Account, device: Capacity) -> str:
     held = _of_device(found.of("outside torch"), device)
     return f"This process holds {held} outside torch."
 
 
-def _too_large(evidence: Evidence, _found: Account, device: Capacity) -> str:
+def _describe_too_large(evidence: Evidence, _found: Account, device: Capacity) -> str:
     return (
-        f"Request: {round_words(evidence.asked)} in one piece is more than the device has, "
+        f"Request: {round_size(evidence.asked)} in one piece is more than the device has, "
         f"{device.words}."
     )
 
 
-def _larger(evidence: Evidence, _found: Account, device: Capacity) -> str:
+def _describe_larger(evidence: Evidence, _found: Account, device: Capacity) -> str:
     return (
-        f"Request: {round_words(evidence.asked)} in one piece; {round_words(evidence.free or 0)} "
-        f"was free and {round_words(evidence.allocated)} live of {device.words}."
+        f"Request: {round_size(evidence.asked)} in one piece; {round_size(evidence.free or 0)} "
+        f"was free and {round_size(evidence.allocated)} live of {device.words}."
     )
 
 
-def _refused(evidence: Evidence, _found: Account, _device: Capacity) -> str:
+def _describe_refused(evidence: Evidence, _found: Account, _device: Capacity) -> str:
     return (
-        f"Refused with memory free: the device had {round_words(evidence.free or 0)} free, more "
-        f"than the {round_words(evidence.needed)} requested from the driver; a limit may have "
+        f"Refused with memory free: the device had {round_size(evidence.free or 0)} free, more "
+        f"than the {round_size(evidence.needed)} requested from the driver; a limit may have "
         "refused the request."
     )
 
 
-def _address_space(_evidence: Evidence, _found: Account, _device: Capacity) -> str:
+def _describe_address_space(_evidence: Evidence, _found: Account, _device: Capacity) -> str:
     return "Virtual address space ran out, not memory."
 
 
-def _pending(_evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_pending(_evidence: Evidence, found: Account, device: Capacity) -> str:
     held = _of_device(found.of("pending"), device)
     return f"Pending: {held} was freed, but streams still use it (record_stream)."
 
 
-def _buffers(evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_buffers(evidence: Evidence, found: Account, device: Capacity) -> str:
     who = owners(evidence, "buffers")
     subject = f"Buffers of {who[0]}" if who else "Buffers"
     return f"{subject} hold {_of_device(found.of('buffers'), device)}."
 
 
 _OF_CAUSE: dict[LeadingCause, Sentence] = {
-    "parameters": _parameters,
-    "gradients": _gradients,
-    "optimizer state": _state,
-    "buffers": _buffers,
-    "activations": _activations,
-    "temporaries": _temporaries,
-    "other tensors": _tensors,
-    "pending": _pending,
-    "rounding": _rounding,
-    "fragmentation": _fragmentation,
-    "other streams": _cached_for("other streams", "Other streams: their caches"),
-    "CUDA graphs": _cached_for("CUDA graphs", "CUDA graphs: their private pools"),
-    "MemPool": _cached_for("MemPool", "MemPool: pools of torch.cuda.MemPool"),
-    "private pools": _cached_for("private pools", "Private pools (CUDA graphs or MemPool)"),
-    "process limit": _limit,
-    "other processes": _others,
-    "outside torch": _outside,
-    "larger than the device": _too_large,
-    "larger than what was free": _larger,
-    "refused with memory free": _refused,
-    "address space": _address_space,
+    "parameters": _describe_parameters,
+    "gradients": _describe_gradients,
+    "optimizer state": _describe_state,
+    "buffers": _describe_buffers,
+    "activations": _describe_activations,
+    "temporaries": _describe_temporaries,
+    "other tensors": _describe_tensors,
+    "pending": _describe_pending,
+    "rounding": _describe_rounding,
+    "fragmentation": _describe_fragmentation,
+    "other streams": _describe_cache("other streams", "Other streams: their caches"),
+    "CUDA graphs": _describe_cache("CUDA graphs", "CUDA graphs: their private pools"),
+    "MemPool": _describe_cache("MemPool", "MemPool: pools of torch.cuda.MemPool"),
+    "private pools": _describe_cache("private pools", "Private pools (CUDA graphs or MemPool)"),
+    "process limit": _describe_limit,
+    "other processes": _describe_others,
+    "outside torch": _describe_outside,
+    "larger than the device": _describe_too_large,
+    "larger than what was free": _describe_larger,
+    "refused with memory free": _describe_refused,
+    "address space": _describe_address_space,
 }

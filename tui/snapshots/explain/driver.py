@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tui.core.text.numbers import round_size
 from tui.snapshots.explain.evidence import Circumstances, Holder
 from tui.snapshots.explain.explain import format_failure
 from tui.snapshots.explain.explanation import (
@@ -18,9 +19,8 @@ from tui.snapshots.explain.explanation import (
     LeadingCause,
     Remedy,
 )
-from tui.snapshots.explain.frames import user_frame
+from tui.snapshots.explain.frames import find_user_frame
 from tui.snapshots.explain.inventory import CodeLine
-from tui.snapshots.explain.words import round_words
 
 MOST_NAMED = 3
 """Maximum number of holders in the first line; the account lists all of them."""
@@ -40,7 +40,7 @@ def explain_driver_oom(
         known: the device's other processes and its total, from NVML.
     """
     holders = sorted(known.holders, key=lambda each: -each.bytes)
-    where = user_frame(tuple(stack))
+    where = find_user_frame(tuple(stack))
     own = max(reserved, known.process or 0)
     rows = _rows(holders, reserved, own)
     used = sum(size for _, size, _ in rows)
@@ -64,7 +64,7 @@ def explain_driver_oom(
         step=step,
         used=used,
         device_bytes=known.total,
-        device_words="not known" if known.total is None else round_words(known.total),
+        device_words="not known" if known.total is None else round_size(known.total),
         account=tuple(
             AccountRow(name, size, size / used, words)
             for name, size, words in sorted(rows, key=lambda row: -row[1])
@@ -74,7 +74,7 @@ def explain_driver_oom(
     )
 
 
-def holder_words(holder: Holder) -> str:
+def describe_holder(holder: Holder) -> str:
     """Format a holder: ``pid 4711 (bob, python train.py)``."""
     about = ", ".join(filter(None, [holder.user, holder.command[:LONGEST_COMMAND]]))
     return f"pid {holder.pid} ({about})" if about else f"pid {holder.pid}"
@@ -86,19 +86,19 @@ def _cause(holders: Sequence[Holder], own: int) -> LeadingCause:
 
 
 def _conclusion(holders: Sequence[Holder], own: int, total: int | None) -> str:
-    of_total = "" if total is None else f" of {round_words(total)}"
+    of_total = "" if total is None else f" of {round_size(total)}"
     start = "The driver had no memory left"
     if not holders:
-        here = f"this process holds {round_words(own)}{of_total}; " if own else ""
+        here = f"this process holds {round_size(own)}{of_total}; " if own else ""
         return f"{start}: {here}the other users of the device are unknown."
-    named = [f"{holder_words(each)} holds {round_words(each.bytes)}" for each in holders]
+    named = [f"{describe_holder(each)} holds {round_size(each.bytes)}" for each in holders]
     more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
     return f"{start}: {', '.join(named[:MOST_NAMED])}{more}{of_total}."
 
 
 def _rows(holders: Sequence[Holder], reserved: int, own: int) -> list[tuple[AccountName, int, str]]:
     found: list[tuple[AccountName, int, str]] = [
-        ("other processes", each.bytes, holder_words(each)) for each in holders
+        ("other processes", each.bytes, describe_holder(each)) for each in holders
     ]
     found.append(("other tensors", reserved, "reserved by torch in this process"))
     found.append(("outside torch", own - reserved, "this process: CUDA context and libraries"))
@@ -116,6 +116,6 @@ def _advice(holders: Sequence[Holder], own: int) -> tuple[Remedy, ...]:
         Remedy(
             f"wait for pid {largest.pid} or end it, or choose another device by "
             "CUDA_VISIBLE_DEVICES",
-            f"it holds {round_words(largest.bytes)} of the device",
+            f"it holds {round_size(largest.bytes)} of the device",
         ),
     )

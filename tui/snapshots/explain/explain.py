@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from tui.devices.allocators.findings import at_step
-from tui.snapshots.explain.account import Capacity, account, capacity
+from tui.snapshots.explain.account import Capacity, compute_account, infer_capacity
 from tui.snapshots.explain.advice import advise
 from tui.snapshots.explain.conclusion import conclude
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.explain.frames import in_backward, main_stack, place_words, user_frame
+from tui.snapshots.explain.frames import find_main_stack, find_user_frame, format_place, in_backward
 from tui.snapshots.explain.inventory import CodeLine
-from tui.snapshots.explain.lead import leading_cause
+from tui.snapshots.explain.lead import find_leading_cause
 from tui.snapshots.explain.leak import find_leak
 
 
 def explain(evidence: Evidence) -> Explanation:
     """Explain why an allocation failed, from its evidence."""
     leak = find_leak(evidence)
-    device = capacity(evidence)
-    found = account(evidence, leak)
-    cause = leading_cause(evidence, found, leak, device)
+    device = infer_capacity(evidence)
+    found = compute_account(evidence, leak)
+    cause = find_leading_cause(evidence, found, leak, device)
     where, backward = place(evidence)
     conclusion = conclude(evidence, found, leak, device, cause)
     return Explanation(
@@ -43,11 +43,13 @@ def explain(evidence: Evidence) -> Explanation:
 
 def place(evidence: Evidence) -> tuple[CodeLine | None, bool]:
     """Return the user's own frame, and whether that frame had called a running backward pass."""
-    main = main_stack(evidence.threads)
+    main = find_main_stack(evidence.threads)
     if not evidence.stack:
-        return user_frame(main), in_backward(main)
+        return find_user_frame(main), in_backward(main)
     waits = evidence.thread is None and in_backward(main)
-    return user_frame(evidence.stack) or user_frame(main), waits or in_backward(evidence.stack)
+    return find_user_frame(evidence.stack) or find_user_frame(main), waits or in_backward(
+        evidence.stack
+    )
 
 
 def format_failure(
@@ -62,11 +64,11 @@ def format_failure(
     if where is None:
         parts.append("at an unrecorded line")
     elif backward:
-        parts.append(f"in backward, called from {place_words(where)}")
+        parts.append(f"in backward, called from {format_place(where)}")
     elif parts:
-        parts.append(place_words(where))
+        parts.append(format_place(where))
     else:
-        parts.append(f"at {place_words(where)}")
+        parts.append(f"at {format_place(where)}")
     return f"OOM {', '.join(parts)}"
 
 

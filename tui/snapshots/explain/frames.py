@@ -35,7 +35,7 @@ _INTERPRETER = re.compile(
 _MODULE_CALL = ("_call_impl", "_wrapped_call_impl", "_slow_forward")
 
 
-def kind_of_code(filename: str, line: int, name: str) -> FrameKind:
+def classify_code(filename: str, line: int, name: str) -> FrameKind:
     """Classify a frame by its file name, in POSIX or Windows form.
 
     Cells of a notebook, ``<stdin>`` and ``<string>`` count as user code.
@@ -54,7 +54,7 @@ def base_name(filename: str) -> str:
     return filename.replace("\\", "/").rpartition("/")[2] or filename
 
 
-def user_frame(stack: Iterable[CodeLine]) -> CodeLine | None:
+def find_user_frame(stack: Iterable[CodeLine]) -> CodeLine | None:
     """Return the innermost frame of a stack that is outside packages and the interpreter.
 
     Args:
@@ -65,7 +65,7 @@ def user_frame(stack: Iterable[CodeLine]) -> CodeLine | None:
     """
     python = None
     for frame in stack:
-        kind = kind_of_code(frame.filename, frame.line, frame.name)
+        kind = classify_code(frame.filename, frame.line, frame.name)
         if kind == "user":
             return frame
         if kind != "native" and python is None:
@@ -73,18 +73,18 @@ def user_frame(stack: Iterable[CodeLine]) -> CodeLine | None:
     return python
 
 
-def place_words(frame: CodeLine) -> str:
+def format_place(frame: CodeLine) -> str:
     """Format a place: ``oom.py:15 in train``, without a function for a module's own lines."""
     where = f"{base_name(frame.filename)}:{frame.line}"
     return where if frame.name in ("", "<module>") else f"{where} in {frame.name}"
 
 
-def line_words(frame: CodeLine) -> str:
+def format_line(frame: CodeLine) -> str:
     """Format a frame as ``oom.py:15``."""
     return f"{base_name(frame.filename)}:{frame.line}"
 
 
-def main_stack(threads: Sequence[ThreadStack]) -> tuple[CodeLine, ...]:
+def find_main_stack(threads: Sequence[ThreadStack]) -> tuple[CodeLine, ...]:
     """Return the main thread's stack, empty if it is not known."""
     return next((thread.frames for thread in threads if thread.main), ())
 

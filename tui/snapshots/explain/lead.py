@@ -13,7 +13,7 @@ import re
 from tui.snapshots.explain.account import Account, Capacity
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
-from tui.snapshots.explain.frames import goes_through, main_stack
+from tui.snapshots.explain.frames import find_main_stack, goes_through
 from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.leak import LARGE, SHARE, Leak
 
@@ -57,7 +57,7 @@ _LIVE: tuple[AccountName, ...] = (
 )
 
 
-def leading_cause(
+def find_leading_cause(
     evidence: Evidence, found: Account, leak: Leak | None, device: Capacity
 ) -> LeadingCause:
     """Decide which cause leads."""
@@ -175,7 +175,7 @@ def _request_alone(evidence: Evidence, device: Capacity) -> bool:
 
 
 def _stack(evidence: Evidence) -> tuple[CodeLine, ...]:
-    return evidence.stack or main_stack(evidence.threads)
+    return evidence.stack or find_main_stack(evidence.threads)
 
 
 def in_optimizer(evidence: Evidence) -> bool:
@@ -243,7 +243,7 @@ def _is_gradient(evidence: Evidence) -> bool:
         return not evidence.stack and any(
             each.name in _MADE_IN_BACKWARD for each in evidence.purposes
         )
-    stack = main_stack(evidence.threads)
+    stack = find_main_stack(evidence.threads)
     if evidence.thread is not None and not goes_through(stack, "/torch/autograd/"):
         return False
     sizes = {

@@ -20,10 +20,10 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from tui.core.text.numbers import count, grouped
+from tui.core.text.numbers import count, grouped, round_size
 from tui.devices.allocators import findings
 from tui.snapshots.explain.evidence import Evidence, Rate
-from tui.snapshots.explain.frames import in_module_call, line_words, main_stack
+from tui.snapshots.explain.frames import find_main_stack, format_line, in_module_call
 from tui.snapshots.explain.inventory import (
     CodeLine,
     Container,
@@ -32,7 +32,6 @@ from tui.snapshots.explain.inventory import (
     StepMemory,
     Variable,
 )
-from tui.snapshots.explain.words import round_words
 
 FEW = 8
 """Minimum number of tensors in a leaking container."""
@@ -90,7 +89,7 @@ class Leak:
     """True for a state carried from one iteration to the next, as opposed to a sum."""
 
 
-def measured(evidence: Evidence) -> Rate | None:
+def find_growth_rate(evidence: Evidence) -> Rate | None:
     """Return the allocated bytes' growth per step; ``None`` if unmeasured or possibly zero."""
     for found in (_by_steps(evidence.steps), evidence.rate):
         if found is not None and found.low > 0:
@@ -98,9 +97,9 @@ def measured(evidence: Evidence) -> Rate | None:
     return None
 
 
-def steady(evidence: Evidence) -> bool:
+def is_steady(evidence: Evidence) -> bool:
     """Return whether memory did not grow over a sufficient number of optimizer steps."""
-    return len(evidence.steps) >= FEW and measured(evidence) is None
+    return len(evidence.steps) >= FEW and find_growth_rate(evidence) is None
 
 
 def _by_steps(steps: Sequence[StepMemory]) -> Rate | None:
@@ -128,7 +127,7 @@ def _by_steps(steps: Sequence[StepMemory]) -> Rate | None:
 
 def find_leak(evidence: Evidence) -> Leak | None:
     """Return the holder of memory that grows with each step, or ``None`` if nothing grows."""
-    rate = measured(evidence)
+    rate = find_growth_rate(evidence)
     inventory = evidence.inventory
     if inventory is None:
         return _by_history(evidence, rate)
@@ -151,7 +150,7 @@ def _plausible(evidence: Evidence) -> bool:
     A single pass that keeps hundreds of activations from one line looks the same.
     """
     inventory = evidence.inventory
-    return inventory is None or (inventory.step >= FEW and not steady(evidence))
+    return inventory is None or (inventory.step >= FEW and not is_steady(evidence))
 
 
 # ---- from the inventory ----
@@ -190,7 +189,7 @@ def _container(
     behind = _graph_bytes(inventory, evidence) if graphs else 0
     whole = held.bytes + behind
     if rate is None:
-        if steady(evidence) and not graphs:
+        if is_steady(evidence) and not graphs:
             return None
         least = LARGE if graphs else MOST
         if held.tensors < MANY or whole < least * evidence.allocated:
@@ -203,7 +202,7 @@ def _container(
     size = max(held.bytes, min(whole, grew or whole))
     return Leak(
         kind="graphs" if graphs else "list",
-        subject=_container_words(held),
+        subject=_describe_container(held),
         name=held.name,
         where=_line(held),
         bytes=size,
@@ -246,7 +245,7 @@ def _in_forward(where: CodeLine | None, evidence: Evidence) -> bool:
         return False
     if where.name == "forward":
         return True
-    stacks = (evidence.stack, main_stack(evidence.threads))
+    stacks = (evidence.stack, find_main_stack(evidence.threads))
     return any(in_module_call(stack, where.name) for stack in stacks)
 
 
@@ -257,11 +256,11 @@ def _still_filled(held: Container, evidence: Evidence) -> bool:
     own = held.where
     return any(
         (frame.filename, frame.name) == (own.filename, own.name)
-        for frame in (*evidence.stack, *main_stack(evidence.threads))
+        for frame in (*evidence.stack, *find_main_stack(evidence.threads))
     )
 
 
-def _container_words(held: Container) -> str:
+def _describe_container(held: Container) -> str:
     kind = held.kind
     return f"{held.name} ({kind} of {grouped(held.length)}, {_place(held)})"
 
@@ -273,7 +272,7 @@ def _line(held: Container | Variable) -> CodeLine | None:
 
 def _place(held: Container | Variable) -> str:
     line = _line(held)
-    return held.scope if line is None else line_words(line)
+    return held.scope if line is None else format_line(line)
 
 
 def _tracebacks(
@@ -284,7 +283,7 @@ def _tracebacks(
         return None
     return Leak(
         kind="traceback",
-        subject=f"{_container_words(held)}, {held.through},",
+        subject=f"{_describe_container(held)}, {held.through},",
         name=held.name,
         where=_line(held),
         bytes=held.bytes,
@@ -308,7 +307,7 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
         # One pass through many layers creates an equally long graph, but has parameters for each.
         own = sum(part.count for part in inventory.parts if part.role == "parameters")
         again = longest.graph_nodes >= REUSED * max(1, own)
-        if steady(evidence) or not (deep and again) or _training(inventory):
+        if is_steady(evidence) or not (deep and again) or _training(inventory):
             return None
         if _graph_bytes(inventory, evidence) < LARGE * evidence.allocated:
             return None
@@ -425,7 +424,7 @@ def _unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) ->
         if reach >= inventory.remainder
         else "bytes that no Python object reaches, such as autograd graphs or memory of C++"
     )
-    made = f", allocated at {line_words(where)}" if where is not None else ""
+    made = f", allocated at {format_line(where)}" if where is not None else ""
     return Leak(
         kind="unnamed",
         subject=who + made,
@@ -468,13 +467,13 @@ def _by_history(evidence: Evidence, rate: Rate | None) -> Leak | None:
     )
 
 
-def pace_words(leak: Leak) -> str:
+def describe_pace(leak: Leak) -> str:
     """Format the pace, ``grows by 32 MiB per step``; without a known pace, the bytes held."""
     rate = leak.rate
     if rate is None:
-        held = f"{'hold' if ' of ' in leak.name else 'holds'} {round_words(leak.bytes)}"
+        held = f"{'hold' if ' of ' in leak.name else 'holds'} {round_size(leak.bytes)}"
         return f"{held} and a graph for each" if leak.kind == "graphs" else held
     per = "" if rate.per == "s" else f" per {rate.per}"
     plural = leak.kind == "unnamed" or leak.subject[:1].isdigit() or " of " in leak.name
     verb = "grow" if plural else "grows"
-    return f"{verb} by {round_words(int(rate.rate))}{per or ' per second'}"
+    return f"{verb} by {round_size(int(rate.rate))}{per or ' per second'}"

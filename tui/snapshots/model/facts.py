@@ -42,7 +42,7 @@ class Fact:
         return numbers.count(whole, "" if self.unit == "count" else self.unit)
 
 
-def summary_facts(summary: Summary) -> tuple[Fact, ...]:
+def list_summary_facts(summary: Summary) -> tuple[Fact, ...]:
     """List the figures of one device of a file."""
     scattered = summary.fragmentation
     return (
@@ -68,7 +68,7 @@ def summary_facts(summary: Summary) -> tuple[Fact, ...]:
     )
 
 
-def verdict_facts(verdict: Verdict) -> tuple[Fact, ...]:
+def list_verdict_facts(verdict: Verdict) -> tuple[Fact, ...]:
     """List the figures of one failed allocation at the time of failure."""
     state = verdict.state
     return (
@@ -87,12 +87,12 @@ def verdict_facts(verdict: Verdict) -> tuple[Fact, ...]:
     )
 
 
-def used_words(explanation: Explanation) -> str:
+def format_used(explanation: Explanation) -> str:
     """Return the heading for the account of the used memory."""
     return f"Used {numbers.size(explanation.used)} of {explanation.device_words}"
 
 
-def facts_for_people(facts: Iterable[Fact], *, detail: bool) -> list[Fact]:
+def select_displayed_facts(facts: Iterable[Fact], *, detail: bool) -> list[Fact]:
     """Select the facts to display.
 
     Args:
@@ -108,7 +108,7 @@ def facts_for_people(facts: Iterable[Fact], *, detail: bool) -> list[Fact]:
     ]
 
 
-def facts_as_data(facts: Iterable[Fact]) -> dict[str, Any]:
+def convert_facts(facts: Iterable[Fact]) -> dict[str, Any]:
     """Convert the facts to nested plain data, following their paths."""
     data: dict[str, Any] = {}
     for fact in facts:

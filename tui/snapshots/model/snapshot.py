@@ -10,7 +10,7 @@ from array import array
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tui.snapshots.explain.frames import FrameKind, base_name, kind_of_code
+from tui.snapshots.explain.frames import FrameKind, base_name, classify_code
 from tui.snapshots.explain.inventory import NOT_WATCHED, AgentRecord
 
 SIZE_LIMIT = 1 << 60
@@ -46,22 +46,22 @@ class Frame:
     name: str
 
 
-def frame_kind(frame: Frame) -> FrameKind:
+def classify_frame(frame: Frame) -> FrameKind:
     """Classify a frame by its file name, in POSIX or Windows form.
 
     Cells of a notebook, ``<stdin>`` and ``<string>`` count as user code.
     """
-    return kind_of_code(frame.filename, frame.line, frame.name)
+    return classify_code(frame.filename, frame.line, frame.name)
 
 
-def frame_label(frame: Frame) -> str:
+def format_frame(frame: Frame) -> str:
     """Format a frame as ``file.py:12 function``; for a C++ frame, only its name."""
     if frame.filename in ("", "??"):
         return frame.name or "??"
     return f"{base_name(frame.filename)}:{frame.line} {frame.name}"
 
 
-def frame_key(frame: Frame) -> str:
+def format_frame_path(frame: Frame) -> str:
     """Format a frame with its full path, to distinguish files of the same name."""
     return f"{frame.filename}:{frame.line} {frame.name}"
 

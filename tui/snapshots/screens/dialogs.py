@@ -17,8 +17,8 @@ from tui.kit.pane import LinesView
 from tui.snapshots.views.overview import (
     FoundFile,
     complete_path,
+    find_files,
     found_line,
-    matching_files,
     split_path,
 )
 
@@ -104,7 +104,7 @@ class FileScreen(Dialog["str | None"]):
         self._list_files()
 
     def _list_files(self) -> None:
-        self._found, self._why = matching_files(self.field.value)
+        self._found, self._why = find_files(self.field.value)
         self.list.index = 0
         self.list.scroll_to(y=0, animate=False)
         self.list.rebuild()

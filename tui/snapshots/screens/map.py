@@ -29,7 +29,7 @@ from tui.snapshots.screens.panes import SnapshotPane
 from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import map as view
-from tui.snapshots.views.words import moment_words, refused_lines
+from tui.snapshots.views.words import format_moment, refused_lines
 
 LEAST_BYTES = 512
 """Minimum bytes per cell: no block is smaller."""
@@ -258,7 +258,7 @@ class MapPane(SnapshotPane):
         if focus is None or summary is None:
             self.retitle("Map")
             return
-        words = f"Map   {moment_words(focus, summary)}"
+        words = f"Map   {format_moment(focus, summary)}"
         if found is not None:
-            words += f"   {view.row_words(found.row, self._total)}"
+            words += f"   {view.describe_segment(found.row, self._total)}"
         self.retitle(words)

@@ -36,7 +36,7 @@ from tui.snapshots.session.snapshot_reader import Refused, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import sites as view
 from tui.snapshots.views.overview import loading_lines
-from tui.snapshots.views.words import moment_words, refused_lines, stack_lines
+from tui.snapshots.views.words import format_moment, refused_lines, stack_lines
 
 
 class SitesTree(NumberedList):
@@ -198,7 +198,7 @@ class SitesPane(SnapshotPane):
         if focus is None or summary is None or need is None:
             self.retitle("Sites")
             return
-        words = f"Sites   {moment_words(focus, summary)}"
+        words = f"Sites   {format_moment(focus, summary)}"
         if self.session.search:
             words += f"   search: {self.session.search}"
         self.retitle(words + self.waiting(need))

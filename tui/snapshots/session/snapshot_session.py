@@ -33,21 +33,21 @@ class Focus:
     """The state right after it; -1 is before the first, ``None`` the end."""
 
 
-def first_focus(summary: Summary) -> Focus:
+def choose_first_focus(summary: Summary) -> Focus:
     """Where one looks first: the last OOM, else the peak, else the end."""
     if summary.ooms:
         return Focus(summary.device, summary.ooms[-1])
-    return Focus(summary.device, peak_of(summary))
+    return Focus(summary.device, find_peak(summary))
 
 
-def peak_of(summary: Summary) -> int | None:
+def find_peak(summary: Summary) -> int | None:
     """Return the event of the peak, -1 if before the first, or ``None`` without a trace."""
     if not summary.events:
         return None
     return -1 if summary.live_peak_event is None else summary.live_peak_event
 
 
-def oom_after(summary: Summary, event: int | None) -> int | None:
+def find_next_oom(summary: Summary, event: int | None) -> int | None:
     """Return the next OOM, wrapping to the first, or ``None`` if there is none."""
     if not summary.ooms:
         return None
@@ -93,7 +93,7 @@ class SnapshotSession:
             with_oom = [summary for summary in devices if summary.ooms]
             busiest = sorted(devices, key=lambda summary: -summary.reserved)
             for summary in (with_oom or busiest)[:1]:
-                self.focus = first_focus(summary)
+                self.focus = choose_first_focus(summary)
         self._changed()
 
     # ---- files ----
@@ -166,14 +166,14 @@ class SnapshotSession:
             return
         indices = [summary.device for summary in loaded.devices]
         after = (indices.index(self.focus.device) + 1) % len(indices)
-        self.focus = first_focus(loaded.devices[after])
+        self.focus = choose_first_focus(loaded.devices[after])
         self._changed()
 
     def to_peak(self) -> None:
         """Go to the peak; where two files are compared, compare their peaks."""
         self.compared_at_peak = True
         if self.summary is not None:
-            self.go_to(peak_of(self.summary))
+            self.go_to(find_peak(self.summary))
 
     def to_end(self) -> None:
         """Go to the end; where two files are compared, compare their ends."""
@@ -183,7 +183,7 @@ class SnapshotSession:
     def to_next_oom(self) -> None:
         """Go to the next OOM."""
         if self.summary is not None and self.focus is not None and self.summary.ooms:
-            self.go_to(oom_after(self.summary, self.focus.event))
+            self.go_to(find_next_oom(self.summary, self.focus.event))
 
     # ---- how it is shown ----
 

@@ -46,7 +46,7 @@ _MOST_LABEL = 48
 Cell = tuple[str, TextStyle]
 
 
-def letter_of(timeline: Timeline, number: int) -> str:
+def get_letter(timeline: Timeline, number: int) -> str:
     """Return a layer's letter in the chart and in the legend."""
     if timeline.layers[number].key == REST:
         return _OTHERS[glyphs.GLYPHS.ascii]
@@ -163,7 +163,7 @@ def _column(
         middle = (low + eighths / steps / 2) / rows * scale
         number = min(bisect_right(tops, middle), len(tops) - 1)
         glyph = _FULL if eighths == steps else glyphs.GLYPHS.vertical[eighths - 1]
-        filled.append((number, letter_of(timeline, number) if letters else glyph))
+        filled.append((number, get_letter(timeline, number) if letters else glyph))
     empty = rows - len(filled)
     filled += [(_NONE, " ")] * empty
     reserved = min(rows - 1, round(bucket.reserved_max * rows / scale) - 1)
@@ -209,7 +209,7 @@ def _write_letters(timeline: Timeline, grid: list[list[_Filled]]) -> None:
             column += length
     for number, (length, row, column) in longest.items():
         if length >= _LETTER_CELLS and timeline.layers[number].key != REST:
-            grid[row][column] = (number, letter_of(timeline, number))
+            grid[row][column] = (number, get_letter(timeline, number))
 
 
 def _draw_uprights(
@@ -229,7 +229,7 @@ def _draw_uprights(
         if number < 0:
             cells[at] = (_CURSOR, glyphs.GLYPHS.wall)
         elif timeline.layers[number].key == chosen:
-            cells[at] = (number, letter_of(timeline, number))
+            cells[at] = (number, get_letter(timeline, number))
         else:
             cells[at] = (number, glyphs.GLYPHS.wall)
 
@@ -377,7 +377,7 @@ def legend_lines(
         purpose = "" if narrow else _purpose(timeline, layer)
         parts.append(
             line(
-                Span(f" {letter_of(timeline, number)} ", style),
+                Span(f" {get_letter(timeline, number)} ", style),
                 Span(f" {fit(layer.label, room)}", name),
                 Span(f" {text.size(max(layer.bytes))}{purpose}", TextStyle.QUIET),
             )

@@ -98,7 +98,7 @@ def map_line(found: RowPicture, cells: int) -> Line:
     return fit_line((Span(label), *picture(found.states, found.used, found.begins)), cells)
 
 
-def row_words(row: MapRow, total: int) -> str:
+def describe_segment(row: MapRow, total: int) -> str:
     """Describe one segment in full, for a title."""
     pool = "" if row.pool in (None, (0, 0)) else f"   private pool {row.pool}"
     stream = f"   stream {row.stream:#x}" if row.stream else ""

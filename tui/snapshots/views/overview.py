@@ -1,6 +1,6 @@
 """The first page of a snapshot: open a file; see why memory ran out, its owners, and remedies.
 
-Pure functions, except that :func:`matching_files` reads a folder.
+Pure functions, except that :func:`find_files` reads a folder.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from tui.core.text import numbers as text
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import clean
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, wrap
-from tui.snapshots.model.facts import Fact, facts_for_people, summary_facts, verdict_facts
+from tui.snapshots.explain.explanation import AccountRow, Explanation, Remedy
+from tui.snapshots.model.facts import (
+    Fact,
+    format_used,
+    list_summary_facts,
+    list_verdict_facts,
+    select_displayed_facts,
+)
 from tui.snapshots.model.results import (
     AGAINST_OOM,
     OF_CACHED,
@@ -29,11 +36,10 @@ from tui.snapshots.reader.messages import (
     LoadProgress,
 )
 from tui.snapshots.session.snapshot_reader import SnapshotStore, format_paths
-from tui.snapshots.views.explained import account_lines, first_lines
 from tui.snapshots.views.words import (
     FRAME_STYLES,
     bulleted,
-    clock_words,
+    format_clock,
     indented,
     labelled_figure,
     site_heading,
@@ -55,6 +61,16 @@ DUMP = "torch.cuda.memory._dump_snapshot('memory.pickle')"
 MOST_ENTRIES = 1000
 """Maximum number of folder entries to examine."""
 TOLD_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments", "max_split_size")
+
+
+_NAME, _BAR = 18, 12
+"""Widths of a cause's name and of its bar, in cells."""
+BAR_FROM, WORDS_FROM = 48, 64
+"""Minimum widths, in cells, for a row's bar and for its explanation."""
+FEWEST_ROWS_WITH_REST = 7
+"""Number of account rows above which small rows are combined into one."""
+SMALL = 0.005
+"""Share of the used memory below which a row counts as small."""
 
 
 # ---- no open file --------------------------------------------------------------------------------
@@ -85,12 +101,12 @@ def loading_lines(store: SnapshotStore, cells: int) -> list[Line]:
     if progress is None:
         rows.append(line(f"starting the reader {glyphs.GLYPHS.ellipsis}"))
     else:
-        rows += [line(progress_words(progress)), progress_bar(progress, cells)]
+        rows += [line(format_progress(progress)), progress_bar(progress, cells)]
     rows += [(), line(Span("x", TextStyle.KEY), " cancels")]
     return rows
 
 
-def progress_words(progress: LoadProgress) -> str:
+def format_progress(progress: LoadProgress) -> str:
     """Format progress, for example ``reading 54.2 MiB of 184 MiB, 12 s left``."""
     show = text.size if progress.phase == "reading" else text.count
     words = f"{progress.phase} {show(progress.done)}"
@@ -134,7 +150,7 @@ def split_path(typed: str) -> tuple[str, str]:
     return folder + slash, name
 
 
-def matching_files(typed: str) -> tuple[tuple[FoundFile, ...], str]:
+def find_files(typed: str) -> tuple[tuple[FoundFile, ...], str]:
     """Return the files that complete the typed path, folders last, or the reason for having none.
 
     The list includes hidden entries only if the typed name begins with a dot.
@@ -204,13 +220,13 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
         line(
             Span(which, TextStyle.STRONG),
             Span(f" on {where} of {summary.events}, ", TextStyle.QUIET),
-            Span(clock_words(verdict.time_us), TextStyle.QUIET),
+            Span(format_clock(verdict.time_us), TextStyle.QUIET),
         )
     ]
     rows += first_lines(verdict.explanation, cells)
     rows += account_lines(verdict.explanation, cells)
     rows += [(), *paragraph(verdict.headline, cells, TextStyle.PLAIN)]
-    rows += _figure_lines(verdict_facts(verdict), cells)
+    rows += _figure_lines(list_verdict_facts(verdict), cells)
     rows += paragraph(verdict.cause, cells, label="cause: ")
     for reason in verdict.reasons:
         rows += bulleted(reason, cells)
@@ -228,14 +244,14 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
 
 
 def _figure_lines(facts: Sequence[Fact], cells: int) -> list[Line]:
-    shown = facts_for_people(facts, detail=False)
+    shown = select_displayed_facts(facts, detail=False)
     return flow([labelled_figure(fact.name, fact.words) for fact in shown], cells)
 
 
 def summary_lines(summary: Summary, cells: int) -> list[Line]:
     """Draw one device that has no OOM: its figures, largest sites and remarks."""
     rows = paragraph(summary.headline, cells, label=f"device {summary.device}: ")
-    rows += _figure_lines(summary_facts(summary), cells)
+    rows += _figure_lines(list_summary_facts(summary), cells)
     for remark in summary.remarks:
         rows += bulleted(remark, cells, TextStyle.NOTE, "!")
     held = f"Memory by site at the {summary.top_at}"
@@ -295,4 +311,57 @@ def file_lines(info: FileInfo, cells: int) -> list[Line]:
     rows += flow(parts, cells, indent="   ")
     for warning in info.warnings:
         rows += bulleted(warning, cells, TextStyle.NOTE, "!")
+    return rows
+
+
+# ---- the explanation of an OOM -------------------------------------------------------------------
+
+
+def first_lines(explanation: Explanation, cells: int) -> list[Line]:
+    """Draw the first lines: the failed request, its place and step, and the cause."""
+    return paragraph(explanation.line, cells, TextStyle.BAD)
+
+
+def account_lines(explanation: Explanation, cells: int) -> list[Line]:
+    """Draw the causes that fill the device's used memory, each with bytes, share and bar."""
+    rows: list[Line] = [(), line(Span(format_used(explanation), TextStyle.STRONG))]
+    shown, small = _apart(explanation.account)
+    rows += [account_line(row, cells) for row in shown]
+    if small:
+        names = ", ".join(f"{row.name} {text.size(row.bytes)}" for row in small)
+        rows += [fit_line(line(Span(f"{'':>14}less than 1%: {names}", TextStyle.QUIET)), cells)]
+    return rows
+
+
+def _apart(account: Sequence[AccountRow]) -> tuple[list[AccountRow], list[AccountRow]]:
+    if len(account) <= FEWEST_ROWS_WITH_REST:
+        return list(account), []
+    small = [row for row in account if row.share < SMALL]
+    return [row for row in account if row.share >= SMALL], small
+
+
+def account_line(row: AccountRow, cells: int) -> Line:
+    """Draw one cause: bytes, share, bar, name and explanation."""
+    style = TextStyle.NOTE if row.name == "unknown" else TextStyle.PLAIN
+    parts: list[str | Span] = [
+        Span(f"{text.size(row.bytes):>9} {text.share(row.share):>4} ", TextStyle.QUIET)
+    ]
+    if cells >= BAR_FROM:
+        full = max(1, min(_BAR, round(_BAR * row.share)))
+        filled, rest = glyphs.GLYPHS.slices["allocated"], glyphs.GLYPHS.slices["free"]
+        parts.append(Span(filled * full, TextStyle.ALLOCATED))
+        parts.append(Span(f"{rest * (_BAR - full)} ", TextStyle.REST))
+    parts.append(Span(f"{row.name:<{_NAME}}", style))
+    if cells >= WORDS_FROM:
+        parts.append(Span(f" {row.words}", TextStyle.QUIET))
+    return fit_line(line(*parts), cells)
+
+
+def remedy_lines(advice: Sequence[Remedy], cells: int, most: int = 3) -> list[Line]:
+    """Draw the first few remedies, each with its figure."""
+    rows: list[Line] = []
+    for number, remedy in enumerate(advice[:most], start=1):
+        rows += paragraph(f" {number} {remedy.what}", cells, indent="   ")
+        why = wrap(remedy.why, max(10, cells - 5))
+        rows += [line(Span(f"     {each}", TextStyle.QUIET)) for each in why]
     return rows

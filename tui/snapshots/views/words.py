@@ -26,7 +26,7 @@ from tui.snapshots.explain.frames import base_name
 from tui.snapshots.model.calls import Need
 from tui.snapshots.model.pictures import Timeline
 from tui.snapshots.model.results import FrameKind, Part, SiteRow, State, Summary, Top
-from tui.snapshots.model.snapshot import Frame, frame_kind, frame_label
+from tui.snapshots.model.snapshot import Frame, classify_frame, format_frame
 from tui.snapshots.session.snapshot_reader import Refused, SnapshotStore
 from tui.snapshots.session.snapshot_session import Focus, SnapshotSession
 
@@ -41,7 +41,7 @@ SITE_FIGURES = 24
 """Width of a site's figures, including the gap after them."""
 
 
-def moment_words(focus: Focus, summary: Summary) -> str:
+def format_moment(focus: Focus, summary: Summary) -> str:
     """Format a moment: ``at the peak (event 11205)``, with no separators in the event's number."""
     event = focus.event
     if event is None:
@@ -56,7 +56,7 @@ def moment_words(focus: Focus, summary: Summary) -> str:
     return f"at {number} of {summary.events}"
 
 
-def clock_words(time_us: int | None) -> str:
+def format_clock(time_us: int | None) -> str:
     """Format a time in UTC: ``2025-11-16 20:03:47 UTC``, as the file has no time zone."""
     if time_us is None:
         return "time not recorded"
@@ -80,11 +80,11 @@ def refused_lines(answer: Refused, cells: int) -> list[Line]:
 def stack_lines(frames: Sequence[Frame], cells: int) -> list[Line]:
     """Draw a stack, innermost first; mark user frames, and combine repeated and C++ frames."""
     rows: list[Line] = []
-    python = [frame for frame in frames if frame_kind(frame) != "native"]
+    python = [frame for frame in frames if classify_frame(frame) != "native"]
     for frame, group in itertools.groupby(python):
-        own = frame_kind(frame) == "user"
+        own = classify_frame(frame) == "user"
         times = sum(1 for _ in group)
-        label = f" {glyphs.GLYPHS.selected if own else ' '} {frame_label(frame)}"
+        label = f" {glyphs.GLYPHS.selected if own else ' '} {format_frame(frame)}"
         label += f"  ({times} times)" if times > 1 else ""
         row: Line = (Span(fit(label, cells), TextStyle.PLAIN if own else TextStyle.QUIET),)
         folder = frame.filename[: -len(base_name(frame.filename))]
@@ -216,7 +216,7 @@ def state_lines(
             parts.append(line(f"device free {text.size(entry.device_free)}"))
         if entry.time_us is not None and begin_us is not None:
             parts.append(line(f"+{(entry.time_us - begin_us) / 1e6:.6f} s"))
-        parts.append(line(Span(clock_words(entry.time_us), TextStyle.QUIET)))
+        parts.append(line(Span(format_clock(entry.time_us), TextStyle.QUIET)))
         if entry.context:
             parts.append(line(Span(entry.context, TextStyle.QUIET)))
         rows += flow(parts, cells)

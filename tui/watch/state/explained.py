@@ -14,7 +14,7 @@ from tui.snapshots.explain.driver import explain_driver_oom
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, KnownOfSnapshot, Rate
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.explain.frames import main_stack, user_frame
+from tui.snapshots.explain.frames import find_main_stack, find_user_frame
 from tui.snapshots.explain.inventory import CodeLine, Inventory
 from tui.watch.runs import runs
 from tui.watch.runs.log_texts import oom_of_snapshot, source_line, texts_of
@@ -105,7 +105,7 @@ def circumstances(
     """
     inventory = oom.inventory
     stack = asking_stack(oom, inventory)
-    where = user_frame(stack)
+    where = find_user_frame(stack)
     gpu = _gpu(seen, gpus or {})
     source = "" if where is None else source_line(_absolute(where.filename, run), where.line)
     return Circumstances(
@@ -151,7 +151,7 @@ def asking_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
     threads = () if inventory is None else inventory.threads
     asked = next((thread.frames for thread in threads if thread.asked), ())
     if asked or threads:
-        return asked or main_stack(threads)
+        return asked or find_main_stack(threads)
     path, _, line = (oom.where or "").rpartition(":")
     return (CodeLine(path, int(line), ""),) if path and line.isdecimal() else ()
 

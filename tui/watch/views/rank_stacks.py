@@ -8,7 +8,7 @@ from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.snapshots.explain.frames import base_name
 from tui.snapshots.explain.inventory import CodeLine, ThreadStack
-from tui.snapshots.model.snapshot import Frame, frame_kind
+from tui.snapshots.model.snapshot import Frame, classify_frame
 from tui.snapshots.views.words import stack_lines
 from tui.watch.runs.rank_stacks import RankStacks
 
@@ -43,7 +43,7 @@ def rank_words(rank: RankStacks) -> str:
     main = next((each for each in rank.stacks.threads if each.main), None)
     if main is None or not main.frames:
         return f"{_name(rank)}, {steps}: the main thread has no Python stack"
-    own = next((each for each in main.frames if frame_kind(_frame(each)) == "user"), None)
+    own = next((each for each in main.frames if classify_frame(_frame(each)) == "user"), None)
     innermost = main.frames[0]
     where = f"at {_place(innermost)}"
     if own is not None and own != innermost:

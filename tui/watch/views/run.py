@@ -24,7 +24,7 @@ from tui.kit.lines import (
     paragraph,
 )
 from tui.kit.table import REST, Column, fit_columns, heading_line, row_line
-from tui.snapshots.views import explained
+from tui.snapshots.views import overview
 from tui.watch.runs.ooms import Oom, describe_request
 from tui.watch.runs.run_end import describe_unseen_end
 from tui.watch.runs.runs import StartedRun
@@ -144,7 +144,7 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.BAD
         explanation = explain_without_snapshot(oom.oom, circumstances_of_row(oom.row))
         found += paragraph(explanation.line, cells, style, indent="  ")
-        account = [explained.row_line(row, cells) for row in explanation.account[:MOST_ROWS]]
+        account = [overview.account_line(row, cells) for row in explanation.account[:MOST_ROWS]]
     if state.frozen_at is not None:
         words = f"frozen at {clock_words(state.frozen_at)}: the run continues; f follows it again"
         found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
