@@ -48,6 +48,8 @@ BY_TENSORS: list[tuple[str, Parameters]] = [
     ("matmul_shapes", {}),
     ("matmul_sweep", {"largest": 300, "smallest": 7}),
     ("matmul_sweep", {"largest": 1024}),
+    ("decode_gemm", {"n": 4096}),
+    ("decode_gemm", {"n": 4096, "m": 64, "dtype": "float32"}),
     ("tf32", {}),
     ("matmul_float8", {}),
     ("attention", {}),

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.screen import Screen
 
 from tui.app.workbench import WorkbenchApp
 from tui.core.settings import THEME
+from tui.kit.command_line.output import say
+from tui.kit.command_line.values import with_theme
 from tui.kit.commands.registry import key_text
+from tui.recordings.lines import RecordingSummary
 from tui.recordings.replay import NOTHING_ASKED, ReplaySession
+
+if TYPE_CHECKING:
+    from tui.core.settings import Settings
 
 
 class ReplayApp(WorkbenchApp):
@@ -61,3 +69,35 @@ class ReplayApp(WorkbenchApp):
     def action_replay_slower(self) -> None:
         self._replay.slower()
         self.draw_now()
+
+
+def run_replay(
+    found: RecordingSummary,
+    chosen: Settings,
+    problems: Sequence[str],
+    *,
+    speed: float,
+    loop: bool,
+    snapshot: Path | None,
+) -> int:
+    """Play a recording on the terminal; return the exit code.
+
+    Args:
+        found: the recording.
+        chosen: the settings of the screen.
+        problems: lines about settings, to print after the end.
+        speed: multiple of real time; infinity never waits.
+        loop: start again at the end.
+        snapshot: the file that the snapshot tab had open.
+
+    Raises:
+        UsageError: the command line names an unknown theme.
+    """
+    chosen, problems = with_theme(chosen, problems)
+    session = ReplaySession(found, speed, loop=loop)
+    app = ReplayApp(session, theme=str(chosen.value("theme")), snapshot=snapshot)
+    app.hears_signals = True
+    app.run(mouse=bool(chosen.value("mouse")))
+    for problem in problems:
+        say(problem)
+    return app.return_code or 0

@@ -8,7 +8,7 @@ prepare a workload import the modules that need torch: torch itself, ``declare.p
 # ruff: noqa: F401, I001 (imported for what they declare, in the order of the screen)
 
 from workloads.catalog.transfer import copies, rates
-from workloads.catalog.compute import products, precisions, operations, ceiling
+from workloads.catalog.compute import products, decode_products, precisions, operations, ceiling
 from workloads.catalog.convolution import layers, layouts, choice
 from workloads.catalog.training import steps, mixed_precision, memory, activations
 from workloads.catalog.training import optimizers, data_loading, tools

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tui.app.start import check_terminal, prepare_screen
 from tui.core import interrupt
 from tui.kit.command_line.options import Subcommand, add_screen
-from tui.kit.command_line.output import Failure, UsageError, say
+from tui.kit.command_line.output import Failure, UsageError
 from tui.kit.command_line.values import resolve
 from tui.recordings.lines import RecordingError, RecordingSummary, scan_recording
 
@@ -102,19 +102,12 @@ def _run_screen(found: RecordingSummary, options: ReplayOptions, snapshot: Path 
     interrupt.end_at_once()
     chosen, problems = resolve(options.given)
     prepare_screen(chosen)
-    # Imported here: the screens read settings at import, which are set by now.
-    from tui.app.replay import ReplayApp
-    from tui.kit.command_line.values import with_theme
-    from tui.recordings.replay import ReplaySession
+    # Deferred: Textual reads the variables of prepare_screen() when it is imported (270 ms).
+    from tui.app.replay import run_replay
 
-    chosen, problems = with_theme(chosen, problems)
-    session = ReplaySession(found, options.speed, loop=options.loop)
-    app = ReplayApp(session, theme=str(chosen.value("theme")), snapshot=snapshot)
-    app.hears_signals = True
-    app.run(mouse=bool(chosen.value("mouse")))
-    for problem in problems:
-        say(problem)
-    return app.return_code or 0
+    return run_replay(
+        found, chosen, problems, speed=options.speed, loop=options.loop, snapshot=snapshot
+    )
 
 
 SUBCOMMAND = Subcommand(ReplayOptions, add_options, replay)

