@@ -238,7 +238,7 @@ def test_the_driver_s_error_is_an_oom_of_unknown_size(
         (__file__, "test_the_driver_s_error_is_an_oom_of_unknown_size")
     ]
     assert oom_lines(left, oom)[0].endswith(
-        "at step 4: the driver had no memory left on cuda:1 (bytes asked for and free not known) "
+        "at step 4: the driver had no memory left on cuda:1 (requested and free bytes are unknown) "
         f"at {oom.where}, 3.0 MiB allocated (2.0 MiB requested); it ended the process"
     )
 

@@ -19,15 +19,15 @@ from tui.cli.program import parse
 from tui.core import reports
 from tui.devices.allocators.messages import StepsTold, TorchProcesses
 from tui.kit.command_line.output import UsageError
-from tui.watch.cli.launch import RunOutcome, as_object
+from tui.watch.cli.launch import RunOutcome, build_report
 from tui.watch.cli.output import stored_run_lines, stored_runs_as_plain
-from tui.watch.cli.watch import LaunchOptions, as_exports
+from tui.watch.cli.watch import LaunchOptions, format_exports
 from tui.watch.runs import runs, start
 from tui.watch.runs.process_logs import Contents, read_folder
-from tui.watch.runs.run_words import run_left_words
+from tui.watch.runs.run_words import describe_left_run
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session import sampler as watching
-from tui.watch.session.kept_runs import KeptRuns
+from tui.watch.session.stored_runs import StoredRuns
 from tui.watch.state.processes import RunProcesses
 from workloads.agent import ENTRIES, RECORD, RUN, identity
 
@@ -88,15 +88,15 @@ def test_in_place_it_is_the_same_process(state: Path) -> None:
     )
     out, _ = process.communicate(timeout=100)
     assert (int(out), process.returncode) == (process.pid, 5)
-    (run,) = runs.kept()
-    assert (run.pid, run.goes_on, run.code) == (process.pid, False, None)
+    (run,) = runs.stored_runs()
+    assert (run.pid, run.is_running, run.code) == (process.pid, False, None)
     assert run.folder.parent == state / "runs"
     # No torch, no agent: nothing tells of its end.
     assert run.last_sign is None
 
 
 def test_what_is_exported_is_what_a_command_is_started_with(state: Path, tmp_path: Path) -> None:
-    lines = "\n".join(as_exports(tmp_path / "it's here", 7))
+    lines = "\n".join(format_exports(tmp_path / "it's here", 7))
     script = f"{lines}\nexec env"
     for present in ({"PYTHONPATH": "/one:/two"}, {}):
         done = subprocess.run(
@@ -113,7 +113,7 @@ def test_a_program_that_is_not_there_leaves_no_run(state: Path) -> None:
         done = tui(how, "--", "no-such-program")
         assert (done.returncode, done.stdout) == (1, b"")
         assert b"no-such-program: No such file or directory" in done.stderr
-    assert runs.kept() == []
+    assert runs.stored_runs() == []
     assert (state / "runs").exists()
 
 
@@ -176,14 +176,14 @@ def test_growth_is_told_by_step_with_its_interval(state: Path) -> None:
         processes.apply(held(at, (1 << 30) + at * 4096))
         processes.apply(held(at, (1 << 30) + at * 4096, pid=8))
     run = StartedRun(state, ("python",), "/", BEGAN, ended=BEGAN + 100, code=0)
-    found = as_object(RunOutcome(run, processes))
+    found = build_report(RunOutcome(run, processes))
     grows = {each["pid"]: each["growth"] for each in found["processes"]}
     assert grows[7] == {"cuda:0": {"rate": 1024.0, "low": 1024.0, "high": 1024.0, "per": "step"}}
     assert grows[8] == {"cuda:0": {"rate": 4096.0, "low": 4096.0, "high": 4096.0, "per": "s"}}
     short = RunProcesses()
     short.apply(TorchProcesses(BEGAN, (process(7),)))
     short.apply(held(1))
-    found = as_object(RunOutcome(run, short))
+    found = build_report(RunOutcome(run, short))
     assert found["processes"][0]["growth"] is None
     assert found["unavailable"]["processes.7.growth"] == "it was seen for less than 30 s"
 
@@ -212,8 +212,8 @@ def test_a_kept_run_is_found_by_its_name_or_is_refused_in_a_line(
     for number, name in enumerate(("2026-a", "2026-b")):
         monkeypatch.setattr(runs, "new_folder", lambda name=name: state / "runs" / name)
         runs.save(replace(runs.new_run(["x"]), began=float(number), ended=9.0, code=0))
-    assert runs.named("2026-a").folder.name == "2026-a"
-    assert runs.named("2026-b").command == ("x",)
+    assert runs.find_run("2026-a").folder.name == "2026-a"
+    assert runs.find_run("2026-b").command == ("x",)
     with pytest.raises(UsageError, match=says):
         parse(("watch", *words)).carry_out()
 
@@ -231,7 +231,7 @@ def test_a_run_that_a_full_disk_has_no_room_for_leaves_no_folder(
         f"no folder for the run in {state / 'runs'}: No space left on device; set "
         "GPU_WORKBENCH_STATE to a folder with room that may be written to"
     )
-    assert runs.kept() == []
+    assert runs.stored_runs() == []
 
 
 @pytest.mark.usefixtures("state")
@@ -239,18 +239,18 @@ def test_what_is_left_of_a_run_is_said_in_a_line() -> None:
     run, process = start.begin([sys.executable, "-c", "input()"], None)
     process.wait()
     # Nobody has written its end down, but this program has started it.
-    said = run_left_words(run)
+    said = describe_left_run(run)
     assert said.startswith(f"{sys.executable} -c ended with exit code 1 after 0")
     assert said.endswith(
         f"; stored in {run.folder}; gpu-workbench watch {run.folder.name} shows it again"
     )
-    assert runs.named(run.folder.name).code == 1
+    assert runs.find_run(run.folder.name).code == 1
     unseen = replace(run, ended=None, code=None, supervisor=None)
-    here = runs.started(unseen, os.getpid())
-    assert f"goes on as process {os.getpid()}; stored in " in run_left_words(here)
+    here = runs.record_start(unseen, os.getpid())
+    assert f"is still running as process {os.getpid()}; stored in " in describe_left_run(here)
     runs.save(replace(here, start_ticks=1))
     assert re.search(
-        "its end was not seen; last sign of it [0-9:]{8}; stored in ", run_left_words(here)
+        "its end was not seen; last sign of it [0-9:]{8}; stored in ", describe_left_run(here)
     )
 
 
@@ -260,7 +260,7 @@ def test_two_runs_of_one_program_in_one_second_have_a_folder_each(
 ) -> None:
     monkeypatch.setattr(time, "strftime", lambda _form: "20260101-000000")
     found = [runs.new_run([name]) for name in ("first", "second", "third")]
-    assert [runs.named(run.folder.name).command for run in found] == [
+    assert [runs.find_run(run.folder.name).command for run in found] == [
         ("first",),
         ("second",),
         ("third",),
@@ -283,7 +283,7 @@ def test_the_list_reads_what_runs_have_left_only_where_it_has_changed(
     for run in (first, second):
         begin = json.dumps({"event": "begin", "at": 1.0, **names})
         (run.folder / "host-7-1.jsonl").write_text(f"{begin}\n")
-    listed = KeptRuns(runs.kept)
+    listed = StoredRuns(runs.stored_runs)
     assert [[left.ended for left in each.left] for each in listed.look()] == [[False], [False]]
     assert listed.look() == listed.look()
     assert sorted(read) == sorted([first.folder, second.folder])
@@ -304,12 +304,12 @@ def test_the_newest_twenty_are_kept_and_none_that_goes_on(
     monkeypatch.setattr(runs, "new_folder", lambda: state / "runs" / f"run-{next(names):03}")
     began = iter(range(1000))
     monkeypatch.setattr(time, "time", lambda: 1_000_000.0 + next(began))
-    first = runs.started(runs.new_run(["first"]), os.getpid())
+    first = runs.record_start(runs.new_run(["first"]), os.getpid())
     for number in range(30):
         run = runs.new_run([f"n{number}"])
         runs.save(replace(run, ended=1.0, code=0))
-    commands = [run.command[0] for run in runs.kept()]
-    assert first.goes_on
+    commands = [run.command[0] for run in runs.stored_runs()]
+    assert first.is_running
     assert commands == [f"n{number}" for number in range(29, 9, -1)] + ["first"]
 
 
@@ -323,7 +323,7 @@ def test_the_bytes_of_all_are_limited(state: Path, monkeypatch: pytest.MonkeyPat
         (place / "oom.pickle").write_bytes(bytes(600_000))
     monkeypatch.setattr(runs, "new_folder", lambda: state / "runs" / "newest")
     runs.new_run(["newest"])
-    assert [run.command[0] for run in runs.kept()] == ["newest", "n2"]
+    assert [run.command[0] for run in runs.stored_runs()] == ["newest", "n2"]
 
 
 def test_a_folder_of_a_process_that_runs_is_kept(state: Path) -> None:

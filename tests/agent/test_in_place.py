@@ -22,7 +22,7 @@ def test_its_end_is_what_its_agent_wrote(tmp_path: Path, monkeypatch: pytest.Mon
     words = [sys.executable, "-m", "tui", "watch", "--here", "--", sys.executable, "-c", program]
     done = subprocess.run(words, check=False, env=os.environ)
     assert done.returncode == 5
-    (run,) = runs.kept()
+    (run,) = runs.stored_runs()
     assert run.last_sign is not None
     assert (run.ended, run.last_sign.is_end) == (None, True)
     assert run.began < run.last_sign.at

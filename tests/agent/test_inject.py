@@ -19,7 +19,7 @@ from tests.agent.interpreters import others
 from tests.agent.programs import ENDS_AFTER_AUTOGRAD
 from tui.cli.program import parse
 from tui.kit.command_line.output import UsageError
-from tui.watch.cli.processes import WatchOptions, put_agent_in
+from tui.watch.cli.processes import WatchOptions, inject_agent
 from tui.watch.cli.watch import watch
 from tui.watch.runs import agents
 from tui.watch.runs.agents import (
@@ -122,7 +122,7 @@ def test_a_process_that_has_the_agent_is_not_given_a_second_one(
     takes = f"exec(compile(open({str(tmp_path / 'inject.py')!r}).read(), 'x', 'exec'))\n"
     with running(TORCH + STOP + takes + TRAINS) as process:
         until(lambda: steps_of(process.pid))
-        put_agent_in(process.pid, 0)
+        inject_agent(process.pid, 0)
         said = f"the agent is in process {process.pid} already; its run is {tmp_path}"
         assert said in capsys.readouterr().err
     assert not (state / "runs").exists()

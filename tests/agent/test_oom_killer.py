@@ -10,9 +10,15 @@ import pytest
 
 from tests.watch.following import until
 from tui.core.child.inside import Cgroup
-from tui.watch.cli.launch import RunOutcome, RunWithoutScreen, as_markdown, as_object, as_text
+from tui.watch.cli.launch import (
+    RunOutcome,
+    RunWithoutScreen,
+    build_report,
+    format_markdown,
+    format_text,
+)
 from tui.watch.runs import start
-from tui.watch.runs.runs import StartedRun, oom_killer_words, read_again
+from tui.watch.runs.runs import StartedRun, describe_oom_kills, read_again
 from tui.watch.session.watched_session import WatchedRunSession
 
 # A signal that this program cannot tell from the kernel's, and the kernel's count of its own.
@@ -39,15 +45,15 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def outcome(code: str, events: Path) -> RunOutcome:
     command = (sys.executable, "-c", code, str(events))
-    return await RunWithoutScreen(command, None, shows_output=False).work()
+    return await RunWithoutScreen(command, None, shows_output=False).run()
 
 
 async def test_a_run_that_the_kernel_ended_says_so_everywhere(events: Path) -> None:
     found = await outcome(KILLED, events)
     assert found.run.signal == signal.SIGKILL
-    assert any(line.startswith(ENDED) for line in await as_text(found))
-    assert any(line.startswith(ENDED) for line in await as_markdown(found))
-    assert as_object(found)["host_oom_kills"] == 1
+    assert any(line.startswith(ENDED) for line in await format_text(found))
+    assert any(line.startswith(ENDED) for line in await format_markdown(found))
+    assert build_report(found)["host_oom_kills"] == 1
     session = WatchedRunSession()
     session.open(read_again(found.run))
     shown = await until(session, lambda state: state.replayed and state)
@@ -57,15 +63,15 @@ async def test_a_run_that_the_kernel_ended_says_so_everywhere(events: Path) -> N
 
 async def test_a_run_that_something_else_ended_says_nothing_of_it(events: Path) -> None:
     found = await outcome("import os; os.kill(os.getpid(), 9)", events)
-    assert not any("OOM killer" in line for line in await as_text(found))
-    told = as_object(found)
+    assert not any("OOM killer" in line for line in await format_text(found))
+    told = build_report(found)
     assert told["host_oom_kills"] == 0
     assert "host_oom_kills" not in told["unavailable"]
 
 
 async def test_without_a_count_it_is_not_known(events: Path) -> None:
     events.unlink()
-    told = as_object(await outcome("pass", events))
+    told = build_report(await outcome("pass", events))
     assert told["host_oom_kills"] is None
     assert "OOM killer" in told["unavailable"]["host_oom_kills"]
 
@@ -83,4 +89,4 @@ def test_whom_it_ended_is_told_as_far_as_it_is_known(
     kills: int, code: int | None, number: int | None, whom: str, tmp_path: Path
 ) -> None:
     run = StartedRun(tmp_path, (), "/", 1.0, ended=2.0, code=code, signal=number, oom_kills=kills)
-    assert whom in oom_killer_words(run)
+    assert whom in describe_oom_kills(run)

@@ -113,7 +113,7 @@ async def test_q_leaves_the_run_and_it_is_followed_again(tmp_path: Path) -> None
         await at.until(lambda: "cuda:0" in at.row(" runs"))
         await at.press("q")
     try:
-        assert run.goes_on
+        assert run.is_running
         assert app.run_left is not None
         assert app.run_left.folder == run.folder
         again = RealApp(FakeSession(make_store("no gpu")))
@@ -121,15 +121,15 @@ async def test_q_leaves_the_run_and_it_is_followed_again(tmp_path: Path) -> None
         async with again.run_test(size=(80, 24), notifications=True) as pilot:
             at = Running(again, session, pilot)
             await at.until(lambda: "cuda:0" in at.row(" runs"))
-            assert "goes on" in at.rows[1]
+            assert "running" in at.rows[1]
             await at.press("x", "k")
             await at.until(lambda: "ended by SIGKILL" in at.text)
-        assert not run.goes_on
+        assert not run.is_running
     finally:
         end(run)
 
 
 def end(run: StartedRun) -> None:
     """See to it that nothing of it is left."""
-    if run.pid is not None and run.goes_on:
+    if run.pid is not None and run.is_running:
         os.killpg(run.pid, signal.SIGKILL)

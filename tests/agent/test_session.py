@@ -56,17 +56,17 @@ def test_a_run_is_started_asked_and_ended(tmp_path: Path, monkeypatch: pytest.Mo
 
     async def work() -> None:
         session = WatchedRunSession()
-        session.looked_at(True)
+        session.set_visible(True)
         told: list[int] = []
         session.listen(lambda: told.append(1))
         run = begun(session, train(tmp_path, 100_000, 0.01, HOLDS))
-        assert [each.folder for each in session.kept()] == [run.folder]
+        assert [each.folder for each in session.stored_runs()] == [run.folder]
         device = await until(session, on_gpu)
         pid = device.process.pid
         await until(session, lambda state: (on_gpu(state) or device).steps_per_s)
         # What it is asked for, it does at a step, and the page has it.
         assert session.snapshot(pid) == (
-            f"process {pid} is asked for a snapshot: it comes with its next step"
+            f"requested a snapshot of process {pid}: it comes with the next step"
         )
         (path,) = await until(session, lambda state: state.snapshots)
         assert path.name.startswith("snapshot-")
@@ -107,7 +107,7 @@ def test_a_run_is_started_asked_and_ended(tmp_path: Path, monkeypatch: pytest.Mo
         assert told
         # As it was seen, it is replayed.
         again = WatchedRunSession()
-        again.open(runs.named(run.folder.name))
+        again.open(runs.find_run(run.folder.name))
         replayed = await until(again, lambda state: state.replayed and state)
         assert again.end(signal.SIGTERM) == "SIGTERM is not sent: it has ended already"
         assert again.snapshot(pid) == "no snapshot: the process has ended"
@@ -164,14 +164,14 @@ def test_a_screen_that_is_killed_leaves_the_run_and_the_next_one_sees_its_steps(
     os.kill(screen.pid, signal.SIGKILL)
     screen.wait()
     screen.stdout.close()
-    run = runs.named(name[:15])
+    run = runs.find_run(name[:15])
 
     async def work() -> WatchedRun:
         session = WatchedRunSession()
         session.open(run)
         before = await until(session, on_gpu)
         await until(session, lambda state: (on_gpu(state) or before).steps > before.steps)
-        found = await until(session, lambda state: not state.run.goes_on and state)
+        found = await until(session, lambda state: not state.run.is_running and state)
         found = await until(session, lambda state: state.devices[0].ended and state)
         found = await until(session, lambda state: "code" in state.output[-1] and state)
         await session.stop()

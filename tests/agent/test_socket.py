@@ -148,7 +148,7 @@ def test_a_gauge_is_told_steps_and_what_waits(agent: Agent, agents: Agents) -> N
     agent.stepped(OPTIMIZER, (), {})
     (state,) = agents.states()
     assert (state.pid, state.steps, state.run) == (os.getpid(), 1, agent.run)
-    asked = agents.ask(state.identity, "snapshot")
+    asked = agents.request(state.identity, "snapshot")
     assert asked is not None
     assert asked.waiting == 1
     assert not any(path.stat().st_size for path in Path(agent.run).iterdir())
@@ -163,10 +163,10 @@ def test_what_is_asked_is_done_on_the_thread_that_trains(agent: Agent, agents: A
     calls: list[Any] = []
     agent.torch = torch_with(calls)
     agents.states()
-    agents.ask(agent.identity, "record")
-    agents.ask(agent.identity, "snapshot")
-    agents.ask(agent.identity, "snapshot")
-    agents.ask(agent.identity, "record no more")
+    agents.request(agent.identity, "record")
+    agents.request(agent.identity, "snapshot")
+    agents.request(agent.identity, "snapshot")
+    agents.request(agent.identity, "record no more")
     trains = threading.Thread(target=agent.stepped, args=(None, (), {}))
     trains.start()
     trains.join()
@@ -181,7 +181,7 @@ def test_without_steps_the_main_thread_does_it_in_between(
     calls: list[Any] = []
     agent.torch = torch_with(calls)
     agents.states()
-    agents.ask(agent.identity, "snapshot")
+    agents.request(agent.identity, "snapshot")
     until(lambda: calls)
     assert calls == [("snapshot", threading.main_thread())]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tui.snapshots.explain.driver import explain_driver_oom
 from tui.snapshots.explain.evidence import Circumstances, Holder
 from tui.snapshots.explain.inventory import CodeLine
-from tui.watch.state.run import SeenGpu, full_gpu
+from tui.watch.state.run import GpuOccupancy, full_gpu
 
 GIB = 2**30
 STACK = (
@@ -46,7 +46,9 @@ def test_without_nvml_the_holders_are_unknown_and_not_none() -> None:
 
 
 def test_of_several_gpus_the_only_one_without_room_has_refused() -> None:
-    full, empty, unread = (SeenGpu(80 * GIB, free, (BOB,)) for free in (GIB // 10, 70 * GIB, None))
+    full, empty, unread = (
+        GpuOccupancy(80 * GIB, free, (BOB,)) for free in (GIB // 10, 70 * GIB, None)
+    )
     assert full_gpu([empty]) == empty
     assert full_gpu([empty, full, unread]) == full
     assert full_gpu([full, full]) is full_gpu([empty, unread]) is full_gpu([]) is None

@@ -61,7 +61,7 @@ class OnRuns:
     @property
     def said(self) -> str:
         """All that stands on the screen, as one line."""
-        return " ".join(self.text.replace("\u258c", " ").split())
+        return " ".join(self.text.replace("\u258c", " ").replace("\u2502", " ").split())
 
     @property
     def front(self) -> type[Screen[Any]]:
@@ -105,7 +105,7 @@ async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
         await at.press("enter")
         assert at.was_asked("open", kept_run().folder.name)
         assert "train.py" in at.rows[1]
-        assert "goes on" in at.rows[1]
+        assert "running" in at.rows[1]
         assert "2.0 GiB" in at.on.row("    777 ")
         assert f"Memory of {STRANGER}" in at.text
         assert "cached 1.5" in at.on.row("allocated 2.0")
@@ -160,7 +160,7 @@ async def test_its_agent_is_asked_where_there_is_one_and_else_it_is_said_why() -
         at.runs.tell(watched(ran_out()))
         await at.until(at.on_page(f"{STRANGER}: exit code 1"))
         await at.press("s")
-        assert f"needs a process that goes on: {STRANGER}" in at.said
+        assert f"needs a running process: {STRANGER}" in at.said
         assert len(at.runs.asked) == asked
         await at.press("f")
         assert at.was_asked("freeze", True)
@@ -201,7 +201,7 @@ async def test_ctrl_c_on_a_run_that_goes_on_asks(key: str, sent: bool, code: int
         await at.press("enter", "ctrl+c")
         assert at.front is LeaveOrEndScreen
         said = " ".join(at.said.replace("│", " ").split())
-        assert "torchrun --nproc-per-node 2 train.py --lr 1e-3 goes on" in said
+        assert "torchrun --nproc-per-node 2 train.py --lr 1e-3 is still running" in said
         assert "gpu-workbench watch 20260101-120000-77 shows it again" in said
         await at.press(key)
         assert asked_for(at.runs, "end") == ([("end", signal.SIGINT)] if sent else [])
@@ -301,7 +301,7 @@ async def test_q_leaves_the_run_and_says_where_it_is_kept() -> None:
     async with on_runs(TWO, queued()) as at:
         await at.press("enter", "q")
         assert "Quit while runs go on?" in at.text
-        assert "goes on; it is stored in" in at.said
+        assert "is still running; it is stored in" in at.said
 
 
 async def test_a_run_is_opened_at_the_start_and_only_then_is_there_a_session() -> None:
@@ -370,7 +370,7 @@ async def test_k_shows_where_each_rank_is_and_asks_again() -> None:
     async with on_runs() as at:
         await at.press("enter")
         await at.press("k")
-        await at.until(lambda: "no process goes on" in at.said)
+        await at.until(lambda: "no process is running" in at.said)
         assert at.front is StacksScreen
         at.runs.ranks = (
             RankStacks(11, "0", ProcessStacks("box-11-3", 11, 7, stuck)),

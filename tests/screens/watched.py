@@ -223,7 +223,7 @@ class ScriptedRuns:
     def listen(self, changed: Callable[[], None]) -> None:
         self._changed = changed
 
-    def kept(self) -> list[StartedRun]:
+    def stored_runs(self) -> list[StartedRun]:
         return self.runs
 
     def open(self, run: StartedRun) -> None:
@@ -246,7 +246,7 @@ class ScriptedRuns:
         self._sample = sample
         self._apply_sample()
 
-    def looked_at(self, seen: bool) -> None:
+    def set_visible(self, seen: bool) -> None:
         self.asked.append(("looked at", seen))
 
     def snapshot(self, pid: int) -> str:
@@ -259,7 +259,7 @@ class ScriptedRuns:
 
     async def stacks(self) -> tuple[tuple[RankStacks, ...], str]:
         self.asked.append(("stacks",))
-        return self.ranks, "" if self.ranks else "no process goes on"
+        return self.ranks, "" if self.ranks else "no process is running"
 
     def end(self, number: signal.Signals) -> str:
         self.asked.append(("end", number))

@@ -33,7 +33,7 @@ def test_a_run_goes_on_when_the_screen_is_left_and_is_opened_again(
     go = tmp_path / "go"
     words = ("watch", "--record=500", "--", sys.executable, "-c", WAITS, str(go))
     with Terminal((*PROGRAM, *words), columns=120, rows=40) as terminal:
-        terminal.until_shows("Run", "goes on", "no torch is loaded in this process")
+        terminal.until_shows("Run", "running", "no torch is loaded in this process")
         terminal.keys("l")
         # The environment and the input that it would have had, but for what is said in the docs.
         terminal.until_shows("False False")
@@ -41,16 +41,16 @@ def test_a_run_goes_on_when_the_screen_is_left_and_is_opened_again(
         read_to_end(terminal)
         said = terminal.text()
         assert terminal.exit_code() == 0
-    (run,) = runs.kept()
+    (run,) = runs.stored_runs()
     _assert_told(said)
     # By the beginning of its name; then the terminal is lost.
     with Terminal((*PROGRAM, "watch", run.folder.name[:8]), columns=120, rows=40) as terminal:
-        terminal.until_shows("Run", "goes on", "no torch is loaded in this process")
+        terminal.until_shows("Run", "running", "no torch is loaded in this process")
         terminal.signal(signal.SIGHUP)
         terminal.exit_code()
-    assert run.goes_on
+    assert run.is_running
     go.touch()
-    until(lambda: not run.goes_on)
+    until(lambda: not run.is_running)
     assert run.log.read_text() == "False False\nit has ended by itself\n"
     with Terminal((*PROGRAM, "watch", run.folder.name), columns=120, rows=40) as terminal:
         terminal.until_shows("Watch", "exit code 0")
@@ -67,20 +67,20 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
     words = ("watch", "--", sys.executable, "-c", SLEEPS)
     with Terminal((*PROGRAM, *words), columns=120, rows=40) as terminal:
-        terminal.until_shows("Run", "goes on", "no torch is loaded in this process")
+        terminal.until_shows("Run", "running", "no torch is loaded in this process")
         try:
             yield terminal
         finally:
-            for run in runs.kept():
-                if run.goes_on and run.pid is not None:
+            for run in runs.stored_runs():
+                if run.is_running and run.pid is not None:
                     os.killpg(run.pid, signal.SIGKILL)
 
 
 def _assert_told(said: str) -> None:
     """The run goes on, and the last line says how to come back to it."""
-    (run,) = runs.kept()
-    assert run.goes_on
-    words = f"goes on as process {run.pid}; stored in {run.folder}; gpu-workbench watch"
+    (run,) = runs.stored_runs()
+    assert run.is_running
+    words = f"is still running as process {run.pid}; stored in {run.folder}; gpu-workbench watch"
     # The terminal breaks lines anywhere, and drops a space that ends one.
     assert "".join(f"{words} {run.folder.name} shows it again".split()) in "".join(said.split())
 
@@ -113,7 +113,7 @@ def test_ctrl_c_may_end_the_run_and_the_screen_shows_how(live: Terminal) -> None
     live.until_shows("Leave the run or end it?")
     live.keys("e")
     live.until_shows("Run", "ended by SIGINT")
-    (run,) = runs.kept()
-    assert not run.goes_on
+    (run,) = runs.stored_runs()
+    assert not run.is_running
     live.keys("\x03")
     assert live.exit_code() == 130

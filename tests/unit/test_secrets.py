@@ -179,7 +179,7 @@ def test_a_run_is_kept_and_listed_without_its_secrets(
     data = json.loads(file.read_text())
     data["command"] = ["python", "train.py", "--token", SECRET]
     file.write_text(json.dumps(data))
-    for found in (*runs.kept(), runs.read_again(run), runs.named(run.folder.name)):
+    for found in (*runs.stored_runs(), runs.read_again(run), runs.find_run(run.folder.name)):
         assert found.command == ("python", "train.py", "--token", MASK)
 
 

@@ -28,7 +28,7 @@ from tui.core.text.glyphs import GLYPHS
 from tui.devices.allocators.findings import Finding, GrowthRate
 from tui.devices.state.watched_processes import StepPoint
 from tui.kit.lines import Line, plain, width
-from tui.watch.session.kept_runs import KeptRun
+from tui.watch.session.stored_runs import StoredRun
 from tui.watch.state.run import Mark, WatchedDevice
 from tui.watch.views.processes import (
     COLUMNS,
@@ -42,16 +42,16 @@ from tui.watch.views.processes import (
 )
 from tui.watch.views.run import (
     banner_lines,
+    describe_oom,
+    describe_snapshot,
+    finding_lines,
+    format_run_title,
     growth_words,
     newest_oom,
     none_lines,
-    oom_words,
-    snapshot_words,
     snapshots_of,
     stored_run_heading,
     stored_run_lines,
-    title_words,
-    told_lines,
 )
 
 WIDTHS = (60, 80, 120, 200)
@@ -170,7 +170,7 @@ def test_growth_that_is_not_known_has_its_reason() -> None:
 
 def test_a_leak_is_named_with_its_rate_and_source() -> None:
     leak = Finding("growth", "allocated grows 6.1 MiB/step, 5.9 to 6.3 (95 %)", "torch's figures")
-    rows = [plain(row) for row in told_lines(device(findings=(leak,)), 120)]
+    rows = [plain(row) for row in finding_lines(device(findings=(leak,)), 120)]
     assert rows[0].startswith("allocated grows 6.1 MiB/step, 5.9 to 6.3 (95 %)")
     assert "torch's figures" in rows[0]
     assert len(rows) == 1, "told once"
@@ -179,7 +179,7 @@ def test_a_leak_is_named_with_its_rate_and_source() -> None:
 def test_an_oom_says_who_when_what_and_where_it_is_from() -> None:
     found = newest_oom([device(), ran_out()])
     assert found is not None
-    said = oom_words(found, ran_out())
+    said = describe_oom(found, ran_out())
     for part in (
         "process 777, rank 0",
         "at step 220",
@@ -190,20 +190,20 @@ def test_an_oom_says_who_when_what_and_where_it_is_from() -> None:
         "o opens its snapshot and verdict",
     ):
         assert part in said
-    assert "choose 777, then o" in oom_words(found, unread())
+    assert "choose 777, then o" in describe_oom(found, unread())
 
 
 def test_an_oom_before_any_step_is_not_said_to_be_at_one() -> None:
     found = newest_oom([device(left=left(ooms=(an_oom(step=0),)))])
     assert found is not None
-    assert "777, rank 0, before any optimizer step: 2.0 GiB asked" in oom_words(found, None)
+    assert "777, rank 0, before any optimizer step: 2.0 GiB asked" in describe_oom(found, None)
 
 
 def test_an_oom_without_a_snapshot_says_why() -> None:
     oom = an_oom(snapshot=None, why_no_snapshot="less than 256 MiB of the disk are free")
     found = newest_oom([device(left=left(ooms=(oom,)))])
     assert found is not None
-    said = oom_words(found, None)
+    said = describe_oom(found, None)
     assert said.endswith("No snapshot: less than 256 MiB of the disk are free")
 
 
@@ -222,7 +222,7 @@ def test_frozen_silent_and_empty_runs_say_so() -> None:
         return words(banner_lines(watched(*rows, **changes), None, 200))
 
     assert said() == ""
-    assert "the run goes on; f follows it again" in said(frozen_at=NOW)
+    assert "the run continues; f follows it again" in said(frozen_at=NOW)
     assert "no new figures: the watch ended" in said(why_no_samples="the watch ended")
     assert "No process of it has loaded torch yet" in said(empty=True)
     assert "No process of it has used CUDA while it was watched" in said(empty=True, replayed=True)
@@ -233,13 +233,13 @@ def test_frozen_silent_and_empty_runs_say_so() -> None:
 def test_a_long_command_gives_way_to_how_the_run_is(cells: int) -> None:
     command = ("python", "train.py", *(f"--option-{number}" for number in range(40)))
     state = watched(run=kept_run(command=command))
-    shown = title_words(state, NOW, cells)
+    shown = format_run_title(state, NOW, cells)
     assert len(shown) <= cells
     assert shown.startswith("Run   python train.py")
-    assert shown.endswith("goes on   2 min 05 s")
+    assert shown.endswith("running   2 min 05 s")
     ended = watched(run=kept_run(ended=NOW, signal=9), replayed=True)
-    assert "ended by SIGKILL" in title_words(ended, NOW, 120)
-    assert "its end was not seen" in title_words(watched(replayed=True), NOW, 120)
+    assert "ended by SIGKILL" in format_run_title(ended, NOW, 120)
+    assert "its end was not seen" in format_run_title(watched(replayed=True), NOW, 120)
 
 
 # ---- snapshots ----
@@ -250,8 +250,8 @@ def test_the_snapshots_of_a_process_come_in_order_and_an_oom_s_once() -> None:
     assert [each.step for each in found] == [158, 220]
     assert [each.oom is not None for each in found] == [False, True]
     assert found[0].path == taken(1)
-    assert "step 158" in snapshot_words(found[0])
-    assert "OOM" in snapshot_words(found[1])
+    assert "step 158" in describe_snapshot(found[0])
+    assert "OOM" in describe_snapshot(found[1])
 
 
 # ---- the plot ----
@@ -325,12 +325,12 @@ def test_a_kept_run_is_a_line_with_its_end_and_its_counts(cells: int) -> None:
     ended = kept_run(ended=NOW - 20, code=1)
     of_it = (left(steps=240, oom_count=1, ooms=(an_oom(),), snapshots=(taken(1),)), left(steps=239))
     lines = stored_run_lines(
-        [KeptRun(ended, False, of_it), KeptRun(kept_run(), True, ())], cells, NOW
+        [StoredRun(ended, False, of_it), StoredRun(kept_run(), True, ())], cells, NOW
     )
     one, other = map(plain, lines)
     assert all(width(line) <= cells for line in lines)
     assert "ended with exit code 1" in one
-    assert "goes on" in other
+    assert "running" in other
     head = plain(stored_run_heading(cells))
     if cells >= 66:
         assert one[: head.index("steps") + 5].endswith(" 240")

@@ -21,17 +21,17 @@ from tests.watch.following import until
 from tui.core.text.numbers import count
 from tui.devices.allocators.messages import Seen
 from tui.devices.state.watched_processes import MOST_SEEN
-from tui.watch.cli.launch import RunOutcome, as_object, as_text
+from tui.watch.cli.launch import RunOutcome, build_report, format_text
 from tui.watch.runs import runs, samples
 from tui.watch.runs.process_logs import MOST_LEFT_BYTES, process_logs_in, read_folder, troubles_in
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import LONGEST_LINE
-from tui.watch.session.kept_runs import KeptRuns
+from tui.watch.session.stored_runs import StoredRuns
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.processes import RunProcesses
 from tui.watch.state.run import WatchedRun
 from tui.watch.views.processes import device_line, missing_lines, plot_of
-from tui.watch.views.run import banner_lines, snapshots_of, stored_run_lines, told_lines
+from tui.watch.views.run import banner_lines, finding_lines, snapshots_of, stored_run_lines
 
 ROOT = Path(__file__).parents[2]
 BEGAN = 1.7e9
@@ -117,7 +117,7 @@ def filled(place: Path) -> Path:
 
 def shown(place: Path) -> tuple[WatchedRun | None, list[str]]:
     """All that tab 5, its page and the report without a screen say of a run."""
-    listed = KeptRuns(runs.kept).look()
+    listed = StoredRuns(runs.stored_runs).look()
     lines = stored_run_lines(listed, 120, time.time())
     state = None
     for kept in listed:
@@ -126,7 +126,7 @@ def shown(place: Path) -> tuple[WatchedRun | None, list[str]]:
     said = ["".join(span.text for span in line) for line in lines]
     if state is not None:
         for row in state.devices:
-            drawn = [device_line(row, 120), *missing_lines(row, 120), *told_lines(row, 120)]
+            drawn = [device_line(row, 120), *missing_lines(row, 120), *finding_lines(row, 120)]
             drawn += [*plot_of(row, "time", 100, 20), *plot_of(row, "steps", 100, 20)]
             said += ["".join(span.text for span in line) for line in drawn]
             said += [str(taken.path) for taken in snapshots_of(row)]
@@ -142,7 +142,7 @@ def replayed(run: StartedRun) -> WatchedRun:
         followed = session._followed
         assert followed is not None
         # The folder is read after the samples are.
-        state = await until(session, lambda state: followed._looked is not None and state)
+        state = await until(session, lambda state: followed._reading is not None and state)
         await session.stop()
         assert isinstance(state, WatchedRun)
         return state
@@ -343,7 +343,7 @@ def test_a_run_whose_facts_cannot_be_used_is_listed_with_the_reason(
     content: bytes, why: str, place: Path
 ) -> None:
     (place / "run.json").write_bytes(content)
-    (run,) = runs.kept()
+    (run,) = runs.stored_runs()
     assert why in run.problem
     state, lines = shown(place)
     assert state is not None
@@ -359,7 +359,7 @@ def test_a_run_json_that_is_no_regular_file_is_said(
 ) -> None:
     (place / "run.json").unlink()
     make(place / "run.json")
-    (run,) = runs.kept()
+    (run,) = runs.stored_runs()
     assert run.problem.startswith("run.json cannot be read: ")
 
 
@@ -413,7 +413,7 @@ def test_whatever_lies_in_a_folder_every_view_of_it_stands(
     (place / "run.json").write_bytes(run)
     (place / f"{NAME}.jsonl").write_bytes(encoded(BEGIN) + b"\n".join(lines) + b"\n")
     (place / "samples.jsonl").write_bytes(encoded(STEPS, FIGURES) + b"\n".join(seen) + b"\n")
-    (kept,) = runs.kept()
+    (kept,) = runs.stored_runs()
     contents = read_folder(place)
     known = RunProcesses()
     taken: list[Seen] = []
@@ -423,17 +423,17 @@ def test_whatever_lies_in_a_folder_every_view_of_it_stands(
         known.apply(event)
     known.apply_logs(contents.left, ())
     outcome = RunOutcome(kept, known, skipped=contents.skipped)
-    assert json.loads(json.dumps(as_object(outcome), allow_nan=False))["skipped"] == list(
+    assert json.loads(json.dumps(build_report(outcome), allow_nan=False))["skipped"] == list(
         contents.skipped
     )
-    assert asyncio.run(as_text(outcome))
+    assert asyncio.run(format_text(outcome))
     state = WatchedRun(kept, known.devices(over=True), (), replayed=True)
     drawn = [
         *banner_lines(state, None, 80),
-        *stored_run_lines(KeptRuns(runs.kept).look(), 120, BEGAN),
+        *stored_run_lines(StoredRuns(runs.stored_runs).look(), 120, BEGAN),
     ]
     for row in state.devices:
-        drawn += [device_line(row, 120), *missing_lines(row, 120), *told_lines(row, 120)]
+        drawn += [device_line(row, 120), *missing_lines(row, 120), *finding_lines(row, 120)]
         drawn += [*plot_of(row, "time", 100, 20), *plot_of(row, "steps", 100, 20)]
     assert all(span.text is not None for line in drawn for span in line)
 

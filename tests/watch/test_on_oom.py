@@ -43,23 +43,23 @@ def watch(on_oom: str, code: str) -> subprocess.CompletedProcess[str]:
 def test_it_is_started_once_with_the_runs_name_and_without_the_agent() -> None:
     says = 'echo "$1 $GPU_WORKBENCH_RUN_NAME [$GPU_WORKBENCH_RUN]"'
     assert watch(says, WRITES).returncode == 3
-    (run,) = runs.kept()
+    (run,) = runs.stored_runs()
     name = run.folder.name
     waiting.until(lambda: (run.folder / LOG).exists() and (run.folder / LOG).read_text())
-    waiting.until(lambda: not runs.named(name).goes_on)
+    waiting.until(lambda: not runs.find_run(name).is_running)
     assert (run.folder / LOG).read_text() == f"{name} {name} []\n"
-    assert runs.named(name).code == 3
+    assert runs.find_run(name).code == 3
 
 
 def test_where_nothing_runs_out_of_memory_it_is_not_started() -> None:
     assert watch("echo started", "print(1)").returncode == 0
-    (run,) = runs.kept()
+    (run,) = runs.stored_runs()
     assert not (run.folder / LOG).exists()
 
 
 def test_its_failure_is_a_line_in_its_log_and_costs_the_run_nothing() -> None:
     assert watch("no-such-program-is-there", WRITES).returncode == 3
-    (run,) = runs.kept()
+    (run,) = runs.stored_runs()
     said = waiting.until(
         lambda: "exit code" in (run.folder / LOG).read_text() and (run.folder / LOG).read_text()
     )
@@ -72,7 +72,7 @@ def test_the_run_ends_while_the_command_goes_on(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     assert watch(f"cat < {fifo}; echo done", WRITES).returncode == 3
-    (run,) = runs.kept()
+    (run,) = runs.stored_runs()
     assert (run.code, run.ended is None) == (3, False)
     with fifo.open("w") as file:
         file.write("last\n")

@@ -42,7 +42,7 @@ def is_kept(run: StartedRun) -> bool:
     for _ in range(2):
         runs.save(replace(runs.new_run(["newer"]), ended=time.time(), code=0))
     runs.new_run(["newest"])
-    return run.command in [each.command for each in runs.kept()]
+    return run.command in [each.command for each in runs.stored_runs()]
 
 
 def test_a_run_that_has_ended_goes_at_once_also_where_its_files_are_new() -> None:
@@ -92,7 +92,7 @@ def test_a_run_that_goes_on_has_a_heartbeat_host_and_boot() -> None:
     run, process = start.begin(["sleep", "1000"], None)
     try:
         waiting.until((run.folder / runs.HEARTBEAT).exists)
-        found = runs.named(run.folder.name)
+        found = runs.find_run(run.folder.name)
         assert (found.host, found.boot) == (os.uname().nodename, runs.boot_id())
         assert len(found.boot) == 36
         assert is_kept(found)
@@ -108,7 +108,7 @@ def test_a_run_that_is_kept_for_good_stays_and_is_listed_so(
 ) -> None:
     run = old(1, ended=1.7e9, code=0)
     assert parse(("watch", "keep", run.folder.name)).carry_out() == 0
-    assert "is kept until it is removed" in capsys.readouterr().out
+    assert "is stored until you remove it" in capsys.readouterr().out
     assert is_kept(run)
     assert "exit code 0, kept for good" in stored_run_lines()[-1]
     assert parse(("watch", "rm", run.folder.name)).carry_out() == 0
@@ -118,7 +118,7 @@ def test_a_run_that_is_kept_for_good_stays_and_is_listed_so(
 
 def test_a_run_that_goes_on_is_not_removed() -> None:
     run = old(1, pid=os.getpid(), start_ticks=int(identity().rsplit("-")[-1]))
-    with pytest.raises(UsageError, match="goes on, or may; end it before it is removed"):
+    with pytest.raises(UsageError, match="is running, or may be; end it before you remove it"):
         parse(("watch", "rm", run.folder.name)).carry_out()
     with pytest.raises(UsageError, match="no stored run is named nothing"):
         parse(("watch", "keep", "nothing")).carry_out()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.watch.runs.run_end import LastSign, last_sign, unseen_end_words
+from tui.watch.runs.run_end import LastSign, describe_unseen_end, last_sign
 
 AT = 1_700_000_000.0
 
@@ -64,7 +64,7 @@ def test_a_link_or_a_file_without_an_end_of_line_costs_nothing(tmp_path: Path) -
 
 
 def test_each_kind_of_end_has_its_words() -> None:
-    assert unseen_end_words(None) == "its end was not seen"
-    assert "exit code is known to the shell" in unseen_end_words(LastSign(AT, is_end=True))
+    assert describe_unseen_end(None) == "its end was not seen"
+    assert "exit code is known to the shell" in describe_unseen_end(LastSign(AT, is_end=True))
     clock = time.strftime("%H:%M:%S", time.localtime(AT))
-    assert unseen_end_words(LastSign(AT, is_end=False)).endswith(f"last sign of it {clock}")
+    assert describe_unseen_end(LastSign(AT, is_end=False)).endswith(f"last sign of it {clock}")

@@ -30,7 +30,7 @@ from tui.watch.session import sampler as watching
 from tui.watch.session import watched_session
 from tui.watch.session.watched_session import RunError, WatchedRunSession
 from tui.watch.state.run import WatchedRun
-from tui.watch.views.run import is_on, title_words
+from tui.watch.views.run import format_run_title, is_on
 from workloads.agent import identity
 
 ROOT = Path(__file__).parents[2]
@@ -111,10 +111,10 @@ def test_a_run_of_another_machine_says_where_it_is_and_is_not_touched(ended: Sta
     ticks = int(identity().rpartition("-")[2])
     far = replace(far, start_ticks=ticks)
     runs.save(far)
-    found = opened(runs.named(far.folder.name))
+    found = opened(runs.find_run(far.folder.name))
     assert "it is a run of far" in found.why_no_samples
     assert [row.ended for row in found.devices] == [""]
-    assert not far.goes_on
+    assert not far.is_running
     assert watched_session.send_signal(far, signal.SIGKILL) == (
         "SIGKILL is not sent: it is a run of far; end it there"
     )
@@ -128,7 +128,7 @@ def test_a_folder_that_is_gone_is_a_line(ended: StartedRun) -> None:
         ended.folder.rmdir()
 
     found = opened(ended, go)
-    assert found.notes == ("its output went to where it was started: --here and --env keep none",)
+    assert found.notes == ("its output went to where it was started: --here and --env store none",)
 
     async def work() -> None:
         session = WatchedRunSession()
@@ -139,7 +139,7 @@ def test_a_folder_that_is_gone_is_a_line(ended: StartedRun) -> None:
         assert session.state is None
 
     asyncio.run(work())
-    assert runs.kept() == []
+    assert runs.stored_runs() == []
 
 
 def test_a_command_is_followed_to_its_end(tmp_path: Path) -> None:
@@ -152,25 +152,25 @@ def test_a_command_is_followed_to_its_end(tmp_path: Path) -> None:
 
     async def work() -> None:
         session = WatchedRunSession()
-        session.looked_at(True)
+        session.set_visible(True)
         run = begun(session, [sys.executable, "-c", code, str(tmp_path / "go")], 500)
         await until(session, lambda state: state.output == ("begun",))
         assert session.state is session.state
         known = session.state
         assert known is not None
-        assert (known.run.goes_on, known.replayed, known.notes) == (True, False, ())
+        assert (known.run.is_running, known.replayed, known.notes) == (True, False, ())
         assert session.snapshot(os.getpid()) == f"no snapshot: the run has no process {os.getpid()}"
         # Left and opened again, it goes on; the program that started it learns how it ends.
         session.close()
         assert session.state is None
-        session.open(runs.named(run.folder.name))
+        session.open(runs.find_run(run.folder.name))
         (tmp_path / "go").touch()
         found = await until(session, lambda state: state.run.ended and state)
         assert (found.run.code, found.run.signal, found.output) == (3, None, ("begun",))
         await session.stop()
 
     asyncio.run(work())
-    (kept,) = runs.kept()
+    (kept,) = runs.stored_runs()
     assert kept.code == 3
 
 
@@ -185,7 +185,7 @@ def test_its_folder_may_go_while_it_runs() -> None:
         assert "is sent" in session.end(signal.SIGTERM)
         found = await until(session, lambda state: state.run.ended and state)
         assert found.run.signal == signal.SIGTERM
-        assert f"{run.folder} is gone: nothing more is kept of it" in found.notes
+        assert f"{run.folder} is gone: nothing more of the run is stored" in found.notes
         await session.stop()
 
     asyncio.run(work())
@@ -298,7 +298,7 @@ def test_what_is_left_while_the_watch_is_being_started_leaves_no_child(
 
     async def work() -> None:
         sampling = watching.Sampler(replace(ended, pid=os.getpid()), lambda _: None, starter=True)
-        task = asyncio.create_task(sampling.work())
+        task = asyncio.create_task(sampling.run())
         while not started:
             await asyncio.sleep(0.01)
         task.cancel()
@@ -313,7 +313,7 @@ def test_one_that_took_the_place_of_a_program_of_a_script_is_ended_alone() -> No
     # Its group is that of this test: a signal to it would end the test.
     process = subprocess.Popen(["sleep", "1000"])
     try:
-        run = runs.started(runs.new_run(["sleep", "1000"]), process.pid)
+        run = runs.record_start(runs.new_run(["sleep", "1000"]), process.pid)
         assert (
             watched_session.send_signal(run, signal.SIGTERM)
             == f"SIGTERM is sent to process {process.pid}"
@@ -373,7 +373,7 @@ def test_a_run_that_ends_where_nobody_sees_how_does_not_go_on() -> None:
     async def work() -> WatchedRun:
         # As --here does: the one that has started it is another, and writes nothing down.
         process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-        run = runs.started(runs.new_run(["python"]), process.pid)
+        run = runs.record_start(runs.new_run(["python"]), process.pid)
         session = WatchedRunSession()
         session.open(run)
         await until(session, lambda state: is_on(state) and not state.why_no_samples)
@@ -384,4 +384,6 @@ def test_a_run_that_ends_where_nobody_sees_how_does_not_go_on() -> None:
         return state
 
     state = asyncio.run(work())
-    assert title_words(state, time.time(), 80).startswith("Run   python   its end was not seen")
+    assert format_run_title(state, time.time(), 80).startswith(
+        "Run   python   its end was not seen"
+    )

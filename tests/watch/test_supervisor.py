@@ -42,18 +42,18 @@ def watched(code: str) -> Iterator[tuple[subprocess.Popen[bytes], StartedRun]]:
     assert process.stdout is not None
     try:
         assert process.stdout.readline() == b"ready\n"
-        (run,) = runs.kept()
+        (run,) = runs.stored_runs()
         yield process, run
     finally:
-        for run in runs.kept():
-            if run.first_goes_on and run.pid is not None:
+        for run in runs.stored_runs():
+            if run.first_process_is_running and run.pid is not None:
                 os.killpg(run.pid, signal.SIGKILL)
         process.kill()
         process.communicate()
 
 
 def the_run() -> StartedRun:
-    (run,) = runs.kept()
+    (run,) = runs.stored_runs()
     return run
 
 
@@ -73,7 +73,7 @@ def test_a_full_disk_costs_the_program_nothing() -> None:
     whole = b"".join(b"line %d\n" % number for number in range(20_000))
     assert done.stdout.startswith(whole)
     assert done.stderr.decode().splitlines() == [
-        "gpu-workbench: its output cannot be stored: File too large; the run goes on without"
+        "gpu-workbench: its output cannot be stored: File too large; the run continues without it"
     ]
     assert the_run().log.read_bytes() == whole[: 64 << 10]
 
@@ -100,7 +100,7 @@ def test_in_place_it_starts_on_a_full_disk() -> None:
     (line,) = done.stderr.splitlines()
     assert "File too large" in line
     assert line.endswith("; the command runs without the watch")
-    assert runs.kept() == []
+    assert runs.stored_runs() == []
 
 
 def test_the_streams_are_apart_and_piped_input_is_handed_on() -> None:
@@ -138,9 +138,9 @@ def test_the_run_outlives_a_hangup_and_a_line_says_how_to_come_back(number: sign
         process.send_signal(number)
         _, errors = process.communicate(timeout=100)
         assert process.returncode == 128 + number
-        assert f"goes on as process {run.pid}" in errors.decode()
+        assert f"is still running as process {run.pid}" in errors.decode()
         assert f"gpu-workbench watch {run.folder.name} shows it again" in errors.decode()
-        assert the_run().goes_on
+        assert the_run().is_running
 
 
 def test_the_end_is_seen_when_the_one_that_started_it_is_gone() -> None:
@@ -156,7 +156,7 @@ def test_the_end_is_seen_when_the_one_that_started_it_is_gone() -> None:
     process.kill()
     process.communicate()
     run = ended()
-    assert (run.code, run.signal, run.goes_on) == (5, None, False)
+    assert (run.code, run.signal, run.is_running) == (5, None, False)
     assert run.log.read_bytes() == b"ready\n" + b"x" * 300_000 + b"\n"
 
 
@@ -215,12 +215,12 @@ def test_what_outlives_the_command_belongs_to_the_run() -> None:
     # Under load it may have ended by now; what is written down agrees with it either way.
     found = waiting.until(lambda: the_run() if the_run().code is not None else None)
     assert found.code == 4
-    assert found.goes_on or the_run().ended is not None
+    assert found.is_running or the_run().ended is not None
     process.wait()
     found = ended()
     assert found.ended is not None
     assert found.ended - run.began >= 0.3
-    assert not the_run().goes_on
+    assert not the_run().is_running
 
 
 def test_a_reader_that_waits_does_not_hold_the_command_up() -> None:
@@ -234,7 +234,7 @@ def test_a_reader_that_waits_does_not_hold_the_command_up() -> None:
 
 def ended_code() -> int | None:
     def found() -> StartedRun | None:
-        kept = runs.kept()
+        kept = runs.stored_runs()
         return kept[0] if kept and kept[0].code is not None else None
 
     return waiting.until(found).code  # type: ignore[no-any-return]

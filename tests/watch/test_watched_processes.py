@@ -115,7 +115,7 @@ def test_steps_of_the_programs_of_a_process_are_added() -> None:
     assert row.steps == 15
     assert row.left is not None
     assert ([each.number for each in row.left.ooms], row.left.oom_count) == ([1, 2, 3], 3)
-    assert [each.steps for each in known.completed_left()] == [10, 5]
+    assert [each.steps for each in known.completed_logs()] == [10, 5]
 
 
 def test_there_are_no_steps_a_second_once_no_agent_answers() -> None:
@@ -159,7 +159,7 @@ def test_flushes_ooms_and_snapshots_are_marked_where_they_were(tmp_path: Path) -
     assert first.marks[0].text == "the allocator flushed its cache 3 times"
     assert first.marks[1].snapshot == taken.path
     assert first.marks[2].text == (
-        "2.0 GiB asked at train.py:12, 1.0 GiB free; whether the program goes on is not known yet"
+        "2.0 GiB asked at train.py:12, 1.0 GiB free; whether the program continues is not known yet"
     )
     # It ran out on a device that was never seen to hold something.
     assert (second.device, second.figures) == ("cuda:1", None)
@@ -183,7 +183,7 @@ def test_how_a_process_has_ended_is_what_its_agent_has_left() -> None:
         (row,) = known.devices(over=False)
         assert row.ended == expected
         assert row.steps == facts.get("steps", 55)
-        assert known.completed_left()[0].steps == facts.get("steps", 55)
+        assert known.completed_logs()[0].steps == facts.get("steps", 55)
     unknown = seen(process())
     unknown.apply(held(1))
     assert [row.ended for row in unknown.devices(over=True)] == ["ended"]
@@ -292,5 +292,5 @@ def test_figures_alone_are_rows_too() -> None:
     known.apply(StepsTold(BEGAN, {"box-with-dashes-7-100": 4, "junk": 1}))
     rows = [row for row in known.devices(over=True) if row.figures]
     assert [(row.process.pid, row.steps, row.process.reason) for row in rows] == [
-        (7, 4, "its description was not kept")
+        (7, 4, "its description was not stored")
     ]

@@ -142,10 +142,10 @@ def _print_runs_left(*seen: StartedRun | None) -> None:
     for run in {run.folder: run for run in seen if run is not None}.values():
         # Deferred: most sessions open no run (15 modules, 9 ms).
         from tui.watch.runs import start
-        from tui.watch.runs.run_words import run_left_words
+        from tui.watch.runs.run_words import describe_left_run
 
-        if run.goes_on or start.is_child(run):
-            say(run_left_words(run))
+        if run.is_running or start.is_child(run):
+            say(describe_left_run(run))
 
 
 def check_terminal(instead: str = f"use {WITHOUT_SCREEN}") -> None:

@@ -307,7 +307,7 @@ class WorkbenchApp(TabbedApp):
 
     async def action_quit(self) -> None:
         """End the program, after asking if anything runs or waits. A watched run goes on."""
-        left = self.watched.left_words() if self.watched is not None else ""
+        left = self.watched.describe_open_run() if self.watched is not None else ""
         if self.readonly or not self.runs.pending():
             self.exit()
             return

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tui.kit.commands.command import WATCH, Command, Situation
 
-KEPT_RUNS = "kept-runs"
+STORED_RUNS = "kept-runs"
 """The pane that lists the runs; every other pane of the tab shows the open run."""
 
 
 def _run_is_open(now: Situation) -> bool:
-    return now.pane != KEPT_RUNS
+    return now.pane != STORED_RUNS
 
 
 WATCH_COMMANDS = (

@@ -39,9 +39,9 @@ def main() -> None:
     from tui.devices.allocators.messages import VERSION, LookFor, WatchHello
 
     parent.send(WatchHello(version=VERSION, pid=os.getpid()))
-    from tui.devices.allocators.watch import AllocatorWatch, let_others_go_first, serve
+    from tui.devices.allocators.watch import AllocatorWatch, lower_priority, serve
 
-    let_others_go_first()
+    lower_priority()
     wanted = LookFor(arguments.pids, not arguments.no_children)
     serve(parent, AllocatorWatch(arguments.interval, wanted, arguments.listed))
     quit_now()

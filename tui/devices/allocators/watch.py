@@ -264,7 +264,7 @@ def serve(parent: ParentChannel, watch: AllocatorWatch) -> None:
             due = time.monotonic()
 
 
-def let_others_go_first() -> None:
+def lower_priority() -> None:
     """Lower this process's priority, so that it takes no core from the processes it reads."""
     with contextlib.suppress(OSError):  # a container may forbid it
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

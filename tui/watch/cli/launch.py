@@ -23,17 +23,20 @@ from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import TorchProcessState
 from tui.kit.command_line.output import Failure, say
+from tui.kit.lines import plain
+from tui.snapshots.analysis.report import explanation_report
 from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.views.overview import account_lines, remedy_lines
 from tui.watch.cli.output import WatchedProcessRow, as_plain
-from tui.watch.cli.verdicts import MOST_VERDICTS, explained
+from tui.watch.cli.verdicts import MOST_VERDICTS, explain_ooms
 from tui.watch.runs import runs, start
 from tui.watch.runs.first_failure import first_failure
-from tui.watch.runs.ooms import BY_DRIVER, Oom, live_words, size_words
+from tui.watch.runs.ooms import BY_DRIVER, Oom, describe_live_memory, describe_request
 from tui.watch.runs.process_logs import ProcessLog, joined, with_exit_code
-from tui.watch.runs.run_words import end_in_words
+from tui.watch.runs.run_words import describe_end
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised
-from tui.watch.session.sampler import Looked, RunFolder, Sampler
+from tui.watch.session.sampler import RunFolder, RunReading, Sampler
 from tui.watch.state.processes import RunProcesses
 
 DEVICES_S = 1.0
@@ -49,7 +52,7 @@ _PASSED_ON = (
     signal.SIGWINCH,
 )
 _LEAVES = (signal.SIGHUP, signal.SIGQUIT)
-"""Signals after which the run goes on."""
+"""Signals that end this program but not the run."""
 _CHUNK = 64 << 10
 
 
@@ -74,7 +77,7 @@ class RunOutcome:
     @property
     def left(self) -> list[ProcessLog]:
         """The agents' logs and, for killed processes, the last answers of their agents."""
-        return judged_by_exit(self.run, self.processes.completed_left())
+        return judge_by_exit_code(self.run, self.processes.completed_logs())
 
     @property
     def tracks(self) -> list[tuple[int, str, Track]]:
@@ -86,11 +89,11 @@ class RunOutcome:
         ]
 
 
-class LeftError(Exception):
-    """This program was asked to end, and the run goes on.
+class LeftRunningError(Exception):
+    """A signal ends this program while the run is still running.
 
     Args:
-        run: the run that goes on.
+        run: the run.
         number: number of the signal.
     """
 
@@ -125,12 +128,12 @@ class RunWithoutScreen:
         self._left: signal.Signals | None = None
         self._processes = RunProcesses()
 
-    async def work(self) -> RunOutcome:
+    async def run(self) -> RunOutcome:
         """Run the command to its end.
 
         Raises:
             Failure: the command cannot be started.
-            LeftError: SIGHUP or SIGQUIT arrived, and the run goes on.
+            LeftRunningError: SIGHUP or SIGQUIT arrived; the run is still running.
         """
         try:
             run, process = start.begin(
@@ -153,7 +156,7 @@ class RunWithoutScreen:
         session = DeviceSession(bus, MachineState(bus), DEVICES_S)
         bus.subscribe(Sample, partial(self._apply_sample, sampler))
         session.watch()
-        sampling = asyncio.create_task(sampler.work())
+        sampling = asyncio.create_task(sampler.run())
         try:
             await self._until_it_ends(process, run)
         finally:
@@ -165,12 +168,12 @@ class RunWithoutScreen:
             run = replace(runs.read_again(run), ended=time.time())
         else:
             run = with_code(run, process.returncode)
-        looked = RunFolder(run.folder).look(time.time(), ())
-        self._processes.apply_logs(looked.left, looked.troubles)
+        reading = RunFolder(run.folder).look(time.time(), ())
+        self._processes.apply_logs(reading.left, reading.troubles)
         why = sampler.why_no_samples or sampler.file.problem
         if isinstance(ended, Exception):
             why = f"samples cannot be taken: {type(ended).__name__}: {ended}"
-        return RunOutcome(run, self._processes, why, looked.troubles, looked.skipped)
+        return RunOutcome(run, self._processes, why, reading.troubles, reading.skipped)
 
     async def _until_it_ends(self, process: Supervised, run: StartedRun) -> None:
         """Wait for the command to end and for all of its output to be shown."""
@@ -182,22 +185,23 @@ class RunWithoutScreen:
         while not (process.has_ended and all(each.done() for each in shown)):
             if process.log_problem and not told:
                 told = True
-                say(f"its output cannot be stored: {process.log_problem}; the run goes on without")
+                why = process.log_problem
+                say(f"its output cannot be stored: {why}; the run continues without it")
             if self._left is not None:
-                raise LeftError(run, self._left)
+                raise LeftRunningError(run, self._left)
             await asyncio.sleep(LOOK_S)
 
     def _leave(self, number: signal.Signals) -> None:
         self._left = number
 
-    def _take(self, event: Seen | Looked) -> None:
-        if not isinstance(event, Looked):
+    def _take(self, event: Seen | RunReading) -> None:
+        if not isinstance(event, RunReading):
             self._processes.apply(event)
 
     def _apply_sample(self, sampler: Sampler, sample: Sample) -> None:
         placed = self._processes.apply_sample(sample)
         if placed is not None:
-            sampler.keep(placed)
+            sampler.store(placed)
         sampler.watch.set_listed(pids_of(sample.devices))
 
 
@@ -251,7 +255,7 @@ async def _pass_through(file: int, to: int) -> None:
         except OSError as error:
             if to == 1:
                 why = error.strerror or str(error)
-                say(f"its output cannot be shown: {why}; it goes on, into its log")
+                say(f"its output cannot be shown: {why}; the log still gets it")
         finally:
             os.close(file)
             with contextlib.suppress(RuntimeError):  # the program ended meanwhile
@@ -273,7 +277,7 @@ _WHY_NOT_TOLD = {
 }
 
 
-def judged_by_exit(run: StartedRun, left: Sequence[ProcessLog]) -> list[ProcessLog]:
+def judge_by_exit_code(run: StartedRun, left: Sequence[ProcessLog]) -> list[ProcessLog]:
     """Return the agents' logs, judged by the exit code of the run's own process."""
     return [
         with_exit_code(each, run.code) if each.pid == run.pid and not each.replaced else each
@@ -284,12 +288,12 @@ def judged_by_exit(run: StartedRun, left: Sequence[ProcessLog]) -> list[ProcessL
 # ---- text ----
 
 
-async def as_text(outcome: RunOutcome) -> list[str]:
+async def format_text(outcome: RunOutcome) -> list[str]:
     """Return the lines that follow the run's own output."""
     left = outcome.left
-    told = await explained(outcome.run, outcome.processes, left, "text")
+    told = await explain_ooms(outcome.run, outcome.processes, left, "text")
     lines = ["", *(each.explanation.line for each in told[:1]), *_first_failure(outcome)]
-    lines += [end_in_words(outcome.run), *_oom_killer(outcome.run)]
+    lines += [describe_end(outcome.run), *_oom_killer(outcome.run)]
     for each in left:
         lines.append(process_line(each))
         lines += [f"  the agent could not {trouble}" for trouble in each.troubles]
@@ -313,12 +317,12 @@ async def as_text(outcome: RunOutcome) -> list[str]:
     return lines
 
 
-async def as_markdown(outcome: RunOutcome) -> list[str]:
+async def format_markdown(outcome: RunOutcome) -> list[str]:
     """Return Markdown for an issue: the newest OOM that ended a process, and its report."""
     left = outcome.left
-    told = await explained(outcome.run, outcome.processes, left, "markdown")
+    told = await explain_ooms(outcome.run, outcome.processes, left, "markdown")
     lines = [f"**{each.explanation.line}**" for each in told[:1]]
-    lines += ["", f"`{' '.join(outcome.run.command)}`", "", end_in_words(outcome.run)]
+    lines += ["", f"`{' '.join(outcome.run.command)}`", "", describe_end(outcome.run)]
     lines += [*_oom_killer(outcome.run), *_first_failure(outcome), ""]
     lines += [f"- {process_line(each)}" for each in left]
     for one in told[:1]:
@@ -332,10 +336,6 @@ async def as_markdown(outcome: RunOutcome) -> list[str]:
 
 def _explanation_lines(explanation: Explanation) -> list[str]:
     """Return the account and the advice for an OOM without a readable snapshot."""
-    # Imported here: it brings in the views, which nothing else here needs.
-    from tui.kit.lines import plain
-    from tui.snapshots.views.overview import account_lines, remedy_lines
-
     cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
     rows = [*account_lines(explanation, cells), (), *remedy_lines(explanation.advice, cells)]
     return [plain(row).rstrip() for row in rows]
@@ -347,7 +347,7 @@ def _first_failure(outcome: RunOutcome) -> list[str]:
 
 
 def _oom_killer(run: StartedRun) -> list[str]:
-    words = runs.oom_killer_words(run)
+    words = runs.describe_oom_kills(run)
     return [words] if words else []
 
 
@@ -356,7 +356,7 @@ def process_line(left: ProcessLog) -> str:
     rank = "" if left.rank is None else f" rank {left.rank}"
     steps = "steps not known" if left.steps is None else fmt.count(left.steps, "step")
     ooms = fmt.count(left.oom_count, "OOM")
-    end = "" if left.ended else "; it was killed, left by os._exit, or goes on"
+    end = "" if left.ended else "; it was killed, called os._exit, or is still running"
     if left.replaced:
         end = "; the process executed another program then"
     if left.kind:
@@ -372,7 +372,7 @@ def oom_lines(left: ProcessLog, oom: Oom) -> list[str]:
     where = f" at {oom.where}" if oom.where else ""
     lines = [
         f"OOM {oom.number} of {left.oom_count} in process {left.pid}{rank}, {at_step(oom.step)}: "
-        f"{size_words(oom)}{where}, {live_words(oom)}; {went_on[oom.handled]}",
+        f"{describe_request(oom)}{where}, {describe_live_memory(oom)}; {went_on[oom.handled]}",
         oom.text,
         f"  (text: {oom.text_source})",
     ]
@@ -386,14 +386,14 @@ def oom_lines(left: ProcessLog, oom: Oom) -> list[str]:
 # ---- plain data ----
 
 
-async def as_explained_object(outcome: RunOutcome) -> dict[str, Any]:
-    """Return :func:`as_object` with the explanation of the newest OOM of each process."""
-    told = await explained(outcome.run, outcome.processes, outcome.left, "none")
+async def build_explained_report(outcome: RunOutcome) -> dict[str, Any]:
+    """Return :func:`build_report` with the explanation of the newest OOM of each process."""
+    told = await explain_ooms(outcome.run, outcome.processes, outcome.left, "none")
     found = {(each.left.pid, each.oom.number): each.explanation for each in told}
-    return as_object(outcome, found)
+    return build_report(outcome, found)
 
 
-def as_object(
+def build_report(
     outcome: RunOutcome, explanations: Mapping[tuple[int, int], Explanation] | None = None
 ) -> dict[str, Any]:
     """Return the fields of ``watch --json``, with the command, its end, its steps and its OOMs.
@@ -403,9 +403,9 @@ def as_object(
         explanations: the explanations, by pid and number of the OOM.
     """
     run = outcome.run
-    plain = as_plain(outcome.rows)
-    unavailable: dict[str, str] = plain["unavailable"]
-    processes: list[dict[str, Any]] = plain["processes"]
+    sampled = as_plain(outcome.rows)
+    unavailable: dict[str, str] = sampled["unavailable"]
+    processes: list[dict[str, Any]] = sampled["processes"]
     programs: dict[int, list[ProcessLog]] = {}
     for each in outcome.left:
         programs.setdefault(each.pid, []).append(each)
@@ -428,7 +428,7 @@ def as_object(
     if run.signal is None:
         unavailable["exit.signal"] = "no signal has ended it"
     return {
-        **plain,
+        **sampled,
         "command": list(run.command),
         "folder": str(run.folder),
         "exit": {"code": run.code, "signal": run.signal},
@@ -493,9 +493,6 @@ def _add_log(
 
 
 def _explanation(found: Explanation | None) -> dict[str, Any] | None:
-    # Imported here: it brings in the analysis, which a run without an OOM does not need.
-    from tui.snapshots.analysis.report import explanation_report
-
     return None if found is None else explanation_report(found)
 
 

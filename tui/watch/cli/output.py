@@ -18,7 +18,7 @@ from tui.devices.allocators.messages import (
 from tui.devices.monitor.messages import Device
 from tui.watch.runs import runs
 from tui.watch.runs.process_logs import snapshots_in
-from tui.watch.runs.run_end import unseen_end_words
+from tui.watch.runs.run_end import describe_unseen_end
 from tui.watch.runs.run_words import signal_name
 from tui.watch.runs.runs import StartedRun
 from workloads.protocol.messages import TorchMemory
@@ -179,7 +179,7 @@ def stored_run_lines() -> list[str]:
     Runs beyond the limits are dropped first.
     """
     runs.prune()
-    found = runs.kept()
+    found = runs.stored_runs()
     if not found:
         return []
     heading = f"stored runs, in {runs.folder()}; gpu-workbench watch NAME shows one:"
@@ -191,18 +191,18 @@ def _stored_run_line(run: StartedRun) -> str:
     size = fmt.size(runs.size_of(run.folder))
     snapshots = fmt.count(len(snapshots_in(run.folder)), "snapshot")
     command = run.problem or " ".join(run.command) or "by --env"
-    end = f"{_end(run)}, kept for good" if run.is_kept_for_good else _end(run)
+    end = f"{_end(run)}, kept for good" if run.is_protected else _end(run)
     return f"  {run.folder.name}  {began}  {end}  {snapshots}  {size}  {command}"
 
 
 def _end(run: StartedRun) -> str:
-    if run.ended is None and run.goes_on:
-        return "goes on"
+    if run.ended is None and run.is_running:
+        return "running"
     if run.signal is not None:
         return f"ended by {signal_name(run.signal)}"
     if run.code is not None:
         return f"exit code {run.code}"
-    return unseen_end_words(run.last_sign)
+    return describe_unseen_end(run.last_sign)
 
 
 def stored_runs_as_plain() -> list[dict[str, Any]]:
@@ -215,10 +215,10 @@ def stored_runs_as_plain() -> list[dict[str, Any]]:
             "began": run.began,
             "ended": run.ended,
             "last_sign": run.last_sign and {"at": run.last_sign.at, "end": run.last_sign.is_end},
-            "goes_on": run.goes_on,
+            "goes_on": run.is_running,
             "exit": {"code": run.code, "signal": run.signal},
             "snapshots": sorted(str(path) for path in snapshots_in(run.folder)),
             **({"problem": run.problem} if run.problem else {}),
         }
-        for run in runs.kept()
+        for run in runs.stored_runs()
     ]

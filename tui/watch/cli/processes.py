@@ -104,7 +104,7 @@ class WatchOptions:
 
     @property
     def lasts(self) -> bool:
-        """Whether watching goes on after the first reading."""
+        """Whether watching continues after the first reading."""
         follows = self.pid is not None and self.every is not None
         return self.jsonl or follows or self.seconds is not None
 
@@ -276,7 +276,7 @@ def _wrapped(sentences: Sequence[str]) -> list[str]:
     ]
 
 
-def put_agent_in(pid: int, entries: int) -> None:
+def inject_agent(pid: int, entries: int) -> None:
     """Inject the agent into a process, and print the result on stderr.
 
     Args:
@@ -299,7 +299,7 @@ def put_agent_in(pid: int, entries: int) -> None:
         check_injection(target)
         run = runs.new_run(target.command)
         try:
-            run = runs.started(run, pid)
+            run = runs.record_start(run, pid)
             put_in(target, run.folder, entries)
         except CannotInjectError:
             runs.drop(run)
@@ -307,7 +307,7 @@ def put_agent_in(pid: int, entries: int) -> None:
     except CannotInjectError as error:
         raise Failure(str(error)) from error
     except OSError as error:
-        raise Failure(runs.no_folder_words(error)) from error
+        raise Failure(runs.describe_folder_error(error)) from error
     _tell(pid, run)
 
 

@@ -4,50 +4,48 @@ from __future__ import annotations
 
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.output import WIDTH, UsageError, print_json, print_text
+from tui.kit.lines import plain
 from tui.watch.runs import runs
-from tui.watch.runs.rank_stacks import where_ranks_are, why_no_ranks
+from tui.watch.runs.rank_stacks import describe_missing_ranks, read_rank_stacks
 from tui.watch.runs.runs import StartedRun
+from tui.watch.views.rank_stacks import rank_stack_lines
 
 
 def print_stacks(name: str, *, as_json: bool) -> int:
     """Print the stacks of a run's processes.
 
     Args:
-        name: name of its folder or a unique prefix; empty for the newest run that goes on.
+        name: name of its folder or a unique prefix; empty for the newest running run.
         as_json: print one object instead of lines.
 
     Returns:
-        The exit code: 1 if there is no process to ask, or if one does not answer.
+        The exit code: 1 without a running process, or if a process does not answer.
 
     Raises:
         UsageError: there is no such run.
     """
     run = _run(name)
-    ranks = where_ranks_are(run.folder) if run.is_of_this_machine else ()
-    why = "" if ranks else why_no_ranks(run)
+    ranks = read_rank_stacks(run.folder) if run.is_of_this_machine else ()
+    why = "" if ranks else describe_missing_ranks(run)
     if as_json:
         unavailable = {f"processes.{each.pid}": each.why_none for each in ranks if each.why_none}
         if why:
             unavailable["processes"] = why
-        plain = {"folder": str(run.folder), "processes": ranks, "unavailable": unavailable}
-        print_json(plain)
+        found = {"folder": str(run.folder), "processes": ranks, "unavailable": unavailable}
+        print_json(found)
     else:
-        # Imported here: it brings in the views, which commands without them do not need.
-        from tui.kit.lines import plain as text_of
-        from tui.watch.views.rank_stacks import rank_stack_lines
-
         lines = rank_stack_lines(ranks, why, WIDTH)
-        print_text(rows_of_text(text_of(each).rstrip() for each in lines))
+        print_text(rows_of_text(plain(each).rstrip() for each in lines))
     return 0 if ranks and all(each.stacks is not None for each in ranks) else 1
 
 
 def _run(name: str) -> StartedRun:
     try:
         if name:
-            return runs.named(name)
+            return runs.find_run(name)
     except LookupError as error:
         raise UsageError(str(error.args[0])) from error
-    found = next((each for each in runs.kept() if each.goes_on), None)
+    found = next((each for each in runs.stored_runs() if each.is_running), None)
     if found is None:
         raise UsageError("--stacks: no run is active; gpu-workbench watch lists the stored runs")
     return found

@@ -17,7 +17,7 @@ from tui.watch.runs.log_texts import texts_of
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
-from tui.watch.state.explained import circumstances, explain_without_snapshot, seen_device
+from tui.watch.state.explained import circumstances, explain_without_snapshot, find_allocator
 from tui.watch.state.processes import RunProcesses
 
 MOST_VERDICTS = 3
@@ -27,7 +27,7 @@ Form = Literal["text", "markdown", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class ToldOom:
+class ExplainedOom:
     """The newest OOM of one process with its explanation."""
 
     left: ProcessLog
@@ -43,9 +43,9 @@ def newest_ooms(left: Sequence[ProcessLog]) -> list[tuple[ProcessLog, Oom]]:
     return sorted(found, key=lambda pair: (pair[1].handled is True, pair[1].at))
 
 
-async def explained(
+async def explain_ooms(
     run: StartedRun, processes: RunProcesses, left: Sequence[ProcessLog], form: Form
-) -> list[ToldOom]:
+) -> list[ExplainedOom]:
     """Return the newest OOM of each process with its explanation, first those that ended one.
 
     Args:
@@ -56,17 +56,21 @@ async def explained(
     """
     found = []
     for number, (each, oom) in enumerate(newest_ooms(left)):
-        seen = seen_device(processes, each, oom)
+        seen = find_allocator(processes, each, oom)
         known = circumstances(run, each, oom, seen, processes.known, processes.gpus)
         told: tuple[Explanation | None, tuple[str, ...]] = (None, ())
         if oom.snapshot is not None and number < MOST_VERDICTS:
-            told = await _by_snapshot(oom.snapshot, oom.device, texts_of(run, oom), known, form)
+            told = await _read_explanation(
+                oom.snapshot, oom.device, texts_of(run, oom), known, form
+            )
         explanation, lines = told
-        found.append(ToldOom(each, oom, explanation or explain_without_snapshot(oom, known), lines))
+        found.append(
+            ExplainedOom(each, oom, explanation or explain_without_snapshot(oom, known), lines)
+        )
     return found
 
 
-async def _by_snapshot(
+async def _read_explanation(
     snapshot: Path, device: int, oom_text: str, known: Circumstances, form: Form
 ) -> tuple[Explanation | None, tuple[str, ...]]:
     """Return the reader's explanation of a snapshot, or why there is none."""

@@ -15,8 +15,9 @@ from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Parser, Subcommand, add_screen
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_line, print_text, say
 from tui.kit.command_line.progress import run_to_exit
-from tui.watch.cli.processes import ProcessReport, WatchOptions, put_agent_in
+from tui.watch.cli.processes import ProcessReport, WatchOptions, inject_agent
 from tui.watch.runs import runs, start
+from tui.watch.runs.run_words import describe_left_run
 from tui.watch.runs.runs import StartedRun
 from workloads.agent import ENTRIES
 
@@ -41,7 +42,7 @@ def watch(options: WatchOptions) -> int:
     if options.command or options.starts_otherwise:
         return _launch(options)
     if options.inject and options.pid is not None:
-        put_agent_in(options.pid, options.entries or 0)
+        inject_agent(options.pid, options.entries or 0)
     return run_to_exit(ProcessReport(options).run())
 
 
@@ -113,13 +114,13 @@ def _change_run(verb: str, name: str) -> int:
         Failure: its folder cannot be changed.
     """
     try:
-        run = runs.named(name)
+        run = runs.find_run(name)
         if verb == "rm":
             runs.remove(run)
             print_line(f"{run.folder.name} is removed")
         else:
-            runs.keep_for_good(run)
-            print_line(f"{run.folder.name} is kept until it is removed: watch rm {name}")
+            runs.protect(run)
+            print_line(f"{run.folder.name} is stored until you remove it: watch rm {name}")
     except LookupError as error:
         raise UsageError(str(error.args[0])) from error
     except OSError as error:
@@ -131,7 +132,7 @@ def _change_run(verb: str, name: str) -> int:
 def _launch(options: WatchOptions) -> int:
     if options.pid is not None or options.no_children or options.lasts or options.every:
         raise UsageError("--pid and its options are for a running process, not for a command")
-    return carry_out(
+    return run_command(
         LaunchOptions(
             tuple(options.command),
             options.entries,
@@ -291,7 +292,7 @@ class LaunchOptions:
             raise UsageError(f"{given}: printed without a screen; add --no-screen")
 
 
-def as_exports(run: Path, entries: int | None) -> list[str]:
+def format_exports(run: Path, entries: int | None) -> list[str]:
     """Return the environment variables of a run's command as shell ``export`` lines."""
     lines = []
     for name, value in start.variables(run, entries, {}).items():
@@ -300,7 +301,7 @@ def as_exports(run: Path, entries: int | None) -> list[str]:
     return lines
 
 
-def carry_out(options: LaunchOptions) -> int:
+def run_command(options: LaunchOptions) -> int:
     """Run the command.
 
     Returns:
@@ -313,7 +314,7 @@ def carry_out(options: LaunchOptions) -> int:
     """
     options.check()
     if options.env:
-        print_text(rows_of_text(as_exports(runs.new_folder(), options.entries)))
+        print_text(rows_of_text(format_exports(runs.new_folder(), options.entries)))
         return 0
     if options.here:
         return _in_place(options)
@@ -334,7 +335,7 @@ def _under_the_screen(options: LaunchOptions) -> int:
         except start.StartError as error:
             raise Failure(str(error)) from error
 
-    instead = "add --no-screen: its output, then what became of it; or --here"
+    instead = "add --no-screen, which prints its output and its end; or --here"
     return _on_screen(begin, instead, options.given)
 
 
@@ -349,7 +350,7 @@ def show(name: str, given: Mapping[str, Value]) -> int:
         UsageError: there is no such run, or no terminal.
     """
     try:
-        run = runs.named(name)
+        run = runs.find_run(name)
     except LookupError as error:
         raise UsageError(str(error.args[0])) from error
     return _on_screen(lambda: run, f"read {run.folder}", given)
@@ -371,9 +372,9 @@ def _in_place(options: LaunchOptions) -> int:
     run: StartedRun | None = None
     try:
         run = runs.new_run(options.command)
-        runs.started(run, os.getpid())
+        runs.record_start(run, os.getpid())
     except OSError as error:
-        say(f"{runs.no_folder_words(error)}; the command runs without the watch")
+        say(f"{runs.describe_folder_error(error)}; the command runs without the watch")
         if run is not None:
             runs.drop(run)
         run = None
@@ -390,24 +391,23 @@ def _in_place(options: LaunchOptions) -> int:
 
 async def _without_a_screen(options: LaunchOptions) -> int:
     # Imported here: it brings in sampling and reading, which --here and --env do not need.
-    from tui.watch.cli import launch as watch_command
-    from tui.watch.runs.run_words import run_left_words
+    from tui.watch.cli import launch
 
     shows = not (options.json or options.markdown)
-    run_it = watch_command.RunWithoutScreen(
+    command = launch.RunWithoutScreen(
         options.command, options.entries, shows_output=shows, on_oom=options.on_oom
     )
     try:
-        outcome = await run_it.work()
-    except watch_command.LeftError as left:
-        say(run_left_words(left.run))
+        outcome = await command.run()
+    except launch.LeftRunningError as left:
+        say(describe_left_run(left.run))
         return 128 + left.number
     if options.json:
-        print_json(await watch_command.as_explained_object(outcome))
+        print_json(await launch.build_explained_report(outcome))
     elif options.markdown:
-        print_text(rows_of_text(await watch_command.as_markdown(outcome)))
+        print_text(rows_of_text(await launch.format_markdown(outcome)))
     else:
-        print_text(rows_of_text(await watch_command.as_text(outcome)))
+        print_text(rows_of_text(await launch.format_text(outcome)))
     run = outcome.run
     if run.code is None and run.signal is None:
         return 1

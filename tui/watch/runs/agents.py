@@ -179,10 +179,10 @@ def put_in(target: InjectionTarget, run: Path, entries: int) -> None:
     """
     path = run / "inject.py"
     path.write_text(injected_script(run, entries), encoding="utf-8")
-    _carry_out(remote_exec_command(target, path), _ASK_S)
+    _run_tool(remote_exec_command(target, path), _ASK_S)
 
 
-def _carry_out(command: Sequence[str], seconds: float) -> None:
+def _run_tool(command: Sequence[str], seconds: float) -> None:
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -206,7 +206,7 @@ def _carry_out(command: Sequence[str], seconds: float) -> None:
 
 PATIENCE_S = 1.0
 """Seconds to wait for an answer: the agent's thread needs the GIL, which an extension may hold."""
-Ask = Literal["state", "snapshot", "record", "record no more"]
+AgentRequest = Literal["state", "snapshot", "record", "record no more"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,13 +262,13 @@ class Agents:
                 break
             if run and self._runs.get(name, run) != run:
                 continue
-            state = self.ask(name, "state")
+            state = self.request(name, "state")
             if state is not None:
                 self._runs[name] = state.run
                 found.append(state)
         return [state for state in found if run in ("", state.run)]
 
-    def ask(self, name: str, what: Ask) -> AgentState | None:
+    def request(self, name: str, what: AgentRequest) -> AgentState | None:
         """Send a request to one agent; its process carries it out at its next step.
 
         Args:

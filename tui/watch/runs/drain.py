@@ -43,7 +43,7 @@ class Drain:
         if ended:
             self._note_end()
 
-    def work(self) -> None:
+    def run(self) -> None:
         """Read to the end, and until the readers have got everything or are gone."""
         while self._sources or any(each.waiting for each in self._forwards.values()):
             ready = self._wait()

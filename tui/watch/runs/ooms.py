@@ -66,28 +66,28 @@ def rebuilt_text(oom: Oom) -> str:
         return ""
     unallocated = max(0, oom.reserved - oom.allocated)
     return (
-        f"CUDA out of memory. {request_words(oom.asked)} GPU {oom.device} has a total capacity of "
+        f"CUDA out of memory. {format_request(oom.asked)} GPU {oom.device} has a total capacity of "
         f"{_size(oom.limit)} of which {_size(oom.free)} is free. Of the allocated memory "
         f"{_size(oom.allocated)} is allocated by PyTorch, and {_size(unallocated)} is reserved by "
         "PyTorch but unallocated."
     )
 
 
-def request_words(asked: int) -> str:
+def format_request(asked: int) -> str:
     """Return the first sentence of torch's message, with the requested size."""
     return f"Tried to allocate {_size(asked)}."
 
 
-def size_words(oom: Oom) -> str:
+def describe_request(oom: Oom) -> str:
     """Return the requested size, the device, and its free memory."""
     device = f"cuda:{oom.device}"
     if oom.asked is None or oom.free is None or oom.limit is None:
-        return f"the driver had no memory left on {device} (bytes asked for and free not known)"
+        return f"the driver had no memory left on {device} (requested and free bytes are unknown)"
     free = f"{fmt.size(oom.free)} free of {fmt.size(oom.limit)}"
     return f"{fmt.size(oom.asked)} asked on {device}, {free}"
 
 
-def live_words(oom: Oom) -> str:
+def describe_live_memory(oom: Oom) -> str:
     """Return the two kinds of live memory: allocated blocks and requested bytes."""
     allocated = f"{fmt.size(oom.allocated)} allocated"
     if oom.requested is None:

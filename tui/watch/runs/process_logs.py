@@ -28,7 +28,7 @@ from tui.watch.runs.agent_events import (
     TroubleEvent,
     parse_event,
 )
-from tui.watch.runs.ooms import BY_DRIVER, FROM_EXCEPTION, Oom, rebuilt_text, request_words
+from tui.watch.runs.ooms import BY_DRIVER, FROM_EXCEPTION, Oom, format_request, rebuilt_text
 from tui.watch.runs.untrusted import (
     LONGEST_LINE,
     UntrustedError,
@@ -343,7 +343,7 @@ class _Reading:
 
     def result(self) -> ProcessLog:
         """Return the program's log, once all events were applied."""
-        ooms = tuple(_judged(oom, self._left, self._ran_out) for oom in self._ooms.values())
+        ooms = tuple(_judge(oom, self._left, self._ran_out) for oom in self._ooms.values())
         return replace(
             self._left,
             ooms=ooms,
@@ -383,7 +383,7 @@ def _oom(event: OomEvent) -> Oom:
 # ---- whether the program went on ----
 
 
-def _judged(oom: Oom, left: ProcessLog, of_last: bool) -> Oom:
+def _judge(oom: Oom, left: ProcessLog, of_last: bool) -> Oom:
     """Judge an OOM that no step or OOM followed: it ended the process, or why that is unknown.
 
     A program that catches the OOM and leaves by ``sys.exit(1)`` leaves no exception; the
@@ -391,7 +391,7 @@ def _judged(oom: Oom, left: ProcessLog, of_last: bool) -> Oom:
     """
     if oom.handled or not left.ended:
         return oom
-    if of_last and (oom.asked is None or request_words(oom.asked) in left.text):
+    if of_last and (oom.asked is None or format_request(oom.asked) in left.text):
         return replace(
             oom, handled=False, why_not_known="", text=left.text, text_source=FROM_EXCEPTION
         )

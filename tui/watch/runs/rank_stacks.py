@@ -16,7 +16,7 @@ NO_ANSWER = (
     "socket is in another XDG_RUNTIME_DIR; py-spy dump --pid {pid} reads the stacks from outside"
 )
 NO_PROCESS = (
-    "no process of the run with an agent goes on: it has ended, or it has not used CUDA yet"
+    "no process of the run with an agent is running: it has ended, or has not used CUDA yet"
 )
 
 
@@ -31,7 +31,7 @@ class RankStacks:
     why_none: str = ""
 
 
-def where_ranks_are(folder: Path) -> tuple[RankStacks, ...]:
+def read_rank_stacks(folder: Path) -> tuple[RankStacks, ...]:
     """Ask all running processes of a run for their stacks; sorted by rank and pid.
 
     This stops nothing in them: the agent's own thread answers, which needs the GIL for a moment,
@@ -56,7 +56,7 @@ def where_ranks_are(folder: Path) -> tuple[RankStacks, ...]:
     return tuple(sorted(ranks, key=_place))
 
 
-def why_no_ranks(run: StartedRun) -> str:
+def describe_missing_ranks(run: StartedRun) -> str:
     """Return why a run has no process to ask, in one line."""
     if not run.is_of_this_machine:
         return f"it is a run of {run.host}: ask there"

@@ -72,7 +72,7 @@ def _end_in(path: Path) -> float | None:
         return None
 
 
-def unseen_end_words(sign: LastSign | None) -> str:
+def describe_unseen_end(sign: LastSign | None) -> str:
     """Describe how a run ended whose end no program waited for."""
     if sign is None:
         return "its end was not seen"

@@ -6,23 +6,23 @@ import signal
 
 from tui.core.text import numbers as fmt
 from tui.watch.runs import start
-from tui.watch.runs.run_end import unseen_end_words
+from tui.watch.runs.run_end import describe_unseen_end
 from tui.watch.runs.runs import StartedRun
 
 
-def run_left_words(run: StartedRun) -> str:
+def describe_left_run(run: StartedRun) -> str:
     """Return the state of a run that is left, its folder, and how to come back to it."""
     run = start.with_end(run)
-    if run.ended is None and not run.goes_on:
-        told = f"{name_of(run)}: {unseen_end_words(run.last_sign)}; stored in {run.folder}"
+    if run.ended is None and not run.is_running:
+        told = f"{name_of(run)}: {describe_unseen_end(run.last_sign)}; stored in {run.folder}"
     elif run.ended is None:
-        told = f"{name_of(run)} goes on as process {run.pid}; stored in {run.folder}"
+        told = f"{name_of(run)} is still running as process {run.pid}; stored in {run.folder}"
     else:
-        told = end_in_words(run)
+        told = describe_end(run)
     return f"{told}; gpu-workbench watch {run.folder.name} shows it again"
 
 
-def end_in_words(run: StartedRun) -> str:
+def describe_end(run: StartedRun) -> str:
     """Describe how a run ended, how long it took, and where it is stored."""
     lasted = fmt.duration((run.ended or run.began) - run.began)
     if run.signal is not None:

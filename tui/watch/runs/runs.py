@@ -32,7 +32,7 @@ from workloads.protocol.wire import field_values
 
 _SCHEMA = 1
 HEARTBEAT = "heartbeat"
-"""A file that the supervisor touches while the run goes on: the only sign for other machines."""
+"""A file that the supervisor touches during the run: the only sign for other machines."""
 KEPT_FOR_GOOD = "kept-for-good"
 """A file that marks the folder of a run that is never dropped automatically."""
 STALE_S = 3600.0
@@ -89,7 +89,7 @@ class StartedRun:
         return self.folder / "output.log"
 
     @property
-    def is_kept_for_good(self) -> bool:
+    def is_protected(self) -> bool:
         """Whether ``watch keep`` has marked it, which exempts it from all limits."""
         return (self.folder / KEPT_FOR_GOOD).exists()
 
@@ -99,7 +99,7 @@ class StartedRun:
         return self.folder / "samples.jsonl"
 
     @property
-    def goes_on(self) -> bool:
+    def is_running(self) -> bool:
         """Whether its first process runs, or any that this program or ``--env`` has started.
 
         False for another machine's run, which cannot be checked from here.
@@ -110,10 +110,12 @@ class StartedRun:
             return bool(processes_of(self.folder))
         # The supervisor stays until the last process has ended, such as a daemon.
         is_here = self.boot in ("", boot_id())
-        return self.first_goes_on or (is_here and _is_there(self.supervisor, self.supervisor_ticks))
+        return self.first_process_is_running or (
+            is_here and _is_there(self.supervisor, self.supervisor_ticks)
+        )
 
     @property
-    def first_goes_on(self) -> bool:
+    def first_process_is_running(self) -> bool:
         """Whether its first process is running."""
         is_here = self.is_of_this_machine and self.boot in ("", boot_id())
         return is_here and _is_there(self.pid, self.start_ticks)
@@ -164,7 +166,7 @@ def new_run(command: Sequence[str]) -> StartedRun:
     return run
 
 
-def no_folder_words(error: OSError) -> str:
+def describe_folder_error(error: OSError) -> str:
     """Return why no run can be started, and what helps."""
     return (
         f"no folder for the run in {folder()}: {error.strerror or error}; set GPU_WORKBENCH_STATE "
@@ -185,7 +187,7 @@ def of_process(run: StartedRun, pid: int) -> StartedRun:
     return replace(run, pid=pid, start_ticks=ticks)
 
 
-def started(run: StartedRun, pid: int) -> StartedRun:
+def record_start(run: StartedRun, pid: int) -> StartedRun:
     """Record a run's process in its folder.
 
     Raises:
@@ -196,7 +198,7 @@ def started(run: StartedRun, pid: int) -> StartedRun:
     return run
 
 
-def ended(run: StartedRun, code: int) -> StartedRun:
+def record_end(run: StartedRun, code: int) -> StartedRun:
     """Record how a run ended, if that can be written.
 
     Args:
@@ -215,7 +217,7 @@ def ended(run: StartedRun, code: int) -> StartedRun:
     return run
 
 
-def oom_killer_words(run: StartedRun) -> str:
+def describe_oom_kills(run: StartedRun) -> str:
     """Return a line about processes that the kernel's OOM killer ended; empty for none."""
     if not run.oom_kills:
         return ""
@@ -224,7 +226,7 @@ def oom_killer_words(run: StartedRun) -> str:
     whom = "the run" if killed and run.oom_kills == 1 else f"{count} of the run's cgroup"
     return (
         f"the kernel's OOM killer ended {whom}: host memory, not the GPU's; fewer loader workers, "
-        "less that is kept on the CPU, or a higher memory limit of the container or job"
+        "less data on the CPU, or a higher memory limit of the container or job"
     )
 
 
@@ -239,7 +241,7 @@ def save(run: StartedRun) -> None:
     reports.write_private(run.folder / "run.json", text.encode())
 
 
-def kept() -> list[StartedRun]:
+def stored_runs() -> list[StartedRun]:
     """Return all stored runs, newest first."""
     found = []
     with contextlib.suppress(OSError):
@@ -255,13 +257,13 @@ def read_again(run: StartedRun) -> StartedRun:
     return _read(run.folder) or run
 
 
-def named(name: str) -> StartedRun:
+def find_run(name: str) -> StartedRun:
     """Return the stored run with this folder name, or the only one whose name starts with it.
 
     Raises:
         LookupError: there is none, or several; the message is one line.
     """
-    found = kept()
+    found = stored_runs()
     exact = [run for run in found if run.folder.name == name]
     fitting = exact or [run for run in found if run.folder.name.startswith(name)]
     if not fitting:
@@ -307,7 +309,7 @@ def _read(place: Path) -> StartedRun | None:
 
 
 def _with_last_sign(run: StartedRun) -> StartedRun:
-    if run.ended is not None or may_go_on(run):
+    if run.ended is not None or may_be_running(run):
         return replace(run, last_sign=None)
     return replace(run, last_sign=last_sign(run.folder, run.pid, run.start_ticks))
 
@@ -338,11 +340,11 @@ def prune(keep: Path | None = None) -> None:
         keep: folder of a run that is about to begin and stays.
     """
     total, most = 0, limits()
-    for number, run in enumerate(run for run in kept() if not run.is_kept_for_good):
+    for number, run in enumerate(run for run in stored_runs() if not run.is_protected):
         total += size_of(run.folder)
         beyond = number >= most.runs or total > most.runs_bytes
         is_kept = run.folder == keep or _is_starting(run)
-        if beyond and not is_kept and not may_go_on(run):
+        if beyond and not is_kept and not may_be_running(run):
             shutil.rmtree(run.folder, ignore_errors=True)
 
 
@@ -352,7 +354,7 @@ def _is_starting(run: StartedRun) -> bool:
     return is_new and run.pid is None and run.ended is None
 
 
-def keep_for_good(run: StartedRun) -> None:
+def protect(run: StartedRun) -> None:
     """Mark a run as exempt from all limits.
 
     Raises:
@@ -365,12 +367,14 @@ def remove(run: StartedRun) -> None:
     """Remove a run with all its files.
 
     Raises:
-        LookupError: the run goes on, or may go on out of reach.
+        LookupError: the run is running, or may be running out of reach.
         OSError: some files cannot be removed.
     """
-    if may_go_on(run):
+    if may_be_running(run):
         where = "" if run.is_of_this_machine else f" on {run.host}"
-        raise LookupError(f"{run.folder.name} goes on{where}, or may; end it before it is removed")
+        raise LookupError(
+            f"{run.folder.name} is running{where}, or may be; end it before you remove it"
+        )
     shutil.rmtree(run.folder)
 
 
@@ -394,9 +398,9 @@ def processes_of(place: Path) -> list[int]:
     return found
 
 
-def may_go_on(run: StartedRun) -> bool:
+def may_be_running(run: StartedRun) -> bool:
     """Return whether a process of a run is running, or may be, on this machine or another."""
-    if run.goes_on or processes_of(run.folder):
+    if run.is_running or processes_of(run.folder):
         return True
     if run.ended is not None:
         return False

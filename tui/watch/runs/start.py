@@ -11,13 +11,13 @@ from tui.core.child.inside import Cgroup
 from tui.watch.runs import supervised
 from tui.watch.runs.runs import (
     StartedRun,
+    describe_folder_error,
     drop,
-    ended,
     limits,
     new_run,
-    no_folder_words,
     of_process,
     read_again,
+    record_end,
 )
 from tui.watch.runs.supervised import Supervised
 from workloads.agent import RECORD, RUN
@@ -72,7 +72,7 @@ def begin(
     try:
         run = new_run(command)
     except OSError as error:
-        raise StartError(no_folder_words(error)) from error
+        raise StartError(describe_folder_error(error)) from error
     try:
         process = start(
             command,
@@ -156,7 +156,7 @@ def with_end(run: StartedRun) -> StartedRun:
     process = _STARTED[run.folder] if is_child(run) else None
     code = process.poll() if process is not None and process.is_over else None
     run = read_again(run)
-    return run if code is None or run.ended is not None else ended(run, code)
+    return run if code is None or run.ended is not None else record_end(run, code)
 
 
 def replace_with(command: Sequence[str], run: Path, entries: int | None) -> None:

@@ -82,7 +82,7 @@ class Supervised:
     @property
     def has_ended(self) -> bool:
         """Whether the command has ended; processes that it started may go on."""
-        return self.poll() is not None or (self._lost and not _goes_on(self.pid))
+        return self.poll() is not None or (self._lost and not _is_running(self.pid))
 
     @property
     def is_over(self) -> bool:
@@ -138,7 +138,7 @@ class Supervised:
         return [json.loads(line) for line in lines]
 
 
-def _goes_on(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

@@ -70,7 +70,7 @@ class Supervisor:
         """Descriptor of the open file ``heartbeat``."""
         self._next_beat = 0.0
 
-    def work(self) -> None:
+    def run(self) -> None:
         """Run the command to its end."""
         pipes = [_pipe() for _ in self._files or [0]]
         readers, writers = [pipe[0] for pipe in pipes], [pipe[1] for pipe in pipes]
@@ -159,7 +159,7 @@ class Supervisor:
         return None if before is None or now is None or now < before else now - before
 
     def _beat(self) -> None:
-        """Touch the file ``heartbeat``, if it is time; it stays locked while the run goes on."""
+        """Touch the file ``heartbeat``, if it is time; the lock lasts as long as the run."""
         if time.monotonic() >= self._next_beat:
             self._next_beat = time.monotonic() + BEAT_S
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
@@ -189,7 +189,7 @@ class Supervisor:
         """Read the command's output until no process can write any more."""
         log = BoundedLog(self._folder, self._limit, lambda why: self._tell({"log": why}))
         forwards = [Forward(file, log) for file in self._files]
-        Drain(readers, forwards, log, control, ended=self._ended).work()
+        Drain(readers, forwards, log, control, ended=self._ended).run()
 
     # ---- messages ----
 
@@ -246,7 +246,7 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def _survive_signals() -> None:
-    """Ignore signals that go to a whole job or group, so as to stay while the run goes on.
+    """Ignore signals that go to a whole job or group, so as to stay while the run is running.
 
     Uses a handler, not SIG_IGN, which the command would inherit.
     """
@@ -269,7 +269,7 @@ def main() -> None:
         wanted = json.loads(reader.readline())
     _survive_signals()
     _adopt()
-    Supervisor(socket, wanted).work()
+    Supervisor(socket, wanted).run()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from tui.kit.dialogs import BesideCursor, Dialog, box
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LinesView
-from tui.watch.views.run import ProcessSnapshot, snapshot_words
+from tui.watch.views.run import ProcessSnapshot, describe_snapshot
 
 END_SIGNALS = {
     "i": (signal.SIGINT, "KeyboardInterrupt in Python's main thread, as by Ctrl-C"),
@@ -128,7 +128,7 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
         for number, taken in enumerate(self._taken):
             marked = number in self._marked
             mark = Span("x " if marked else "  ", TextStyle.KEY)
-            found.append(fit_line(line(mark, snapshot_words(taken)), cells))
+            found.append(fit_line(line(mark, describe_snapshot(taken)), cells))
         return found
 
     def action_mark(self) -> None:

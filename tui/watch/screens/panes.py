@@ -21,9 +21,9 @@ from tui.devices.views.memory_account import account_lines, process_facts
 from tui.kit.lines import Line, Span, TextStyle, fit, line, verbatim
 from tui.kit.lists import KeyedList
 from tui.kit.pane import ROOM, FittedView, LineBar, LinesView, Pane
-from tui.watch.commands import KEPT_RUNS
+from tui.watch.commands import STORED_RUNS
 from tui.watch.runs.runs import StartedRun
-from tui.watch.session.kept_runs import KeptRun
+from tui.watch.session.stored_runs import StoredRun
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.processes import (
     AROUND_PLOT,
@@ -37,12 +37,12 @@ from tui.watch.views.processes import (
 )
 from tui.watch.views.run import (
     banner_lines,
+    finding_lines,
+    format_run_title,
     newest_oom,
     none_lines,
     stored_run_heading,
     stored_run_lines,
-    title_words,
-    told_lines,
 )
 
 Read = Callable[[], "WatchedRun | None"]
@@ -53,10 +53,10 @@ SAID, SAID_SHARE = 4, 8
 many rows of the screen, whichever is more."""
 
 
-class KeptList(KeyedList):
+class StoredRunList(KeyedList):
     """A line for each run; the cursor stays on its run when others arrive."""
 
-    def __init__(self, runs: Callable[[], Sequence[KeptRun]], clock: Callable[[], float]) -> None:
+    def __init__(self, runs: Callable[[], Sequence[StoredRun]], clock: Callable[[], float]) -> None:
         super().__init__()
         self._runs = runs
         self._clock = clock
@@ -75,7 +75,7 @@ class KeptList(KeyedList):
         return stored_run_lines(self._runs(), cells, self._clock())
 
 
-class KeptPane(Pane):
+class StoredRunsPane(Pane):
     """The stored runs, newest first; if there are none, how to create one."""
 
     HELP = (
@@ -85,10 +85,10 @@ class KeptPane(Pane):
     )
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        super().__init__(id=KEPT_RUNS)
-        self.runs: tuple[KeptRun, ...] | None = None
+        super().__init__(id=STORED_RUNS)
+        self.runs: tuple[StoredRun, ...] | None = None
         """``None`` while they are being read."""
-        self.list = KeptList(lambda: self.runs or (), clock)
+        self.list = StoredRunList(lambda: self.runs or (), clock)
         self._heading = LineBar(stored_run_heading)
         self._none = LinesView(self._nothing)
 
@@ -189,7 +189,7 @@ class RunPane(Pane):
         state = self._read()
         if state is None:
             return
-        self.retitle(title_words(state, self._clock(), self.size.width - ROOM))
+        self.retitle(format_run_title(state, self._clock(), self.size.width - ROOM))
         self._heading.display = self.table.display = bool(state.devices)
         self.table.read_keys()
         height = self.app.size.height
@@ -364,7 +364,7 @@ class WatchedMemoryPane(Pane):
     def _finding_lines(self, cells: int) -> list[Line]:
         if self.row is None or self.row.figures is None:
             return []
-        return told_lines(self.row, cells)
+        return finding_lines(self.row, cells)
 
     def _plot_lines(self, cells: int, rows: int) -> list[Line]:
         return plot_of(self.row, self.over, cells, rows) if self.row is not None else []

@@ -26,30 +26,30 @@ from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.runs import StartedRun
 from tui.watch.screens.dialogs import EndScreen, LeaveOrEndScreen, TwoSnapshotsScreen
 from tui.watch.screens.panes import (
-    KeptList,
-    KeptPane,
     OutputPane,
     RunPane,
+    StoredRunList,
+    StoredRunsPane,
     WatchedDeviceList,
     WatchedMemoryPane,
 )
 from tui.watch.screens.stacks import StacksScreen
-from tui.watch.session.kept_runs import KeptRuns
+from tui.watch.session.stored_runs import StoredRuns
 from tui.watch.session.watched_session import RunError
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.run import (
     ProcessSnapshot,
-    command_words,
-    going_on_words,
+    describe_missing_snapshot,
+    describe_running_run,
+    format_command,
     is_on,
-    no_snapshot_words,
     snapshots_of,
 )
 
 KEPT_S = 2.0
 """Seconds between two readings of the stored runs while their list is visible."""
 PAUSE_S = 0.5
-"""Least seconds between two drawings that no key asked for: there are ten samples a second."""
+"""Least seconds between two drawings that no key caused: there are ten samples a second."""
 TALL_ROWS = 45
 """Rows of the screen from which the output stands below the memory."""
 
@@ -64,7 +64,7 @@ class RunSession(Protocol):
     def listen(self, changed: Callable[[], None]) -> None:
         """Register a function to call when something must be redrawn."""
 
-    def kept(self) -> list[StartedRun]:
+    def stored_runs(self) -> list[StartedRun]:
         """Return the stored runs, newest first."""
 
     def open(self, run: StartedRun) -> None:
@@ -79,7 +79,7 @@ class RunSession(Protocol):
     def apply_devices(self, sample: Sample) -> None:
         """Take over NVML's newest sample."""
 
-    def looked_at(self, seen: bool) -> None:
+    def set_visible(self, visible: bool) -> None:
         """Set whether the page is visible."""
 
     def snapshot(self, pid: int) -> str:
@@ -125,7 +125,7 @@ class WatchTab(CommandScreen):
         self.session = session
         self._opener = program
         clock = program.clock
-        self.kept = KeptPane(clock)
+        self.kept = StoredRunsPane(clock)
         self.run_pane = RunPane(lambda: session.state, clock)
         self.memory = WatchedMemoryPane(
             program.machine, lambda: self.run_pane.table.selected, clock
@@ -133,7 +133,7 @@ class WatchTab(CommandScreen):
         self.output = OutputPane(lambda: session.state)
         for pane in (self.run_pane, self.memory, self.output):
             pane.display = False
-        self._kept_runs = KeptRuns(session.kept)
+        self._stored_runs = StoredRuns(session.stored_runs)
         self._open: StartedRun | None = None
         """The run that is shown; the state may be another run's by the time it is drawn."""
         self._output_asked = False
@@ -165,31 +165,33 @@ class WatchTab(CommandScreen):
 
     def resumed(self, event: events.ScreenResume) -> None:
         """Sample faster while the screen is shown."""
-        self.session.looked_at(True)
-        self._read_kept()
+        self.session.set_visible(True)
+        self._read_stored()
         super().resumed(event)
 
     @on(events.ScreenSuspend)
     def _suspended(self) -> None:
-        self.session.looked_at(False)
+        self.session.set_visible(False)
 
     def on_mount(self) -> None:
         """Read the stored runs at intervals: other programs start and end runs too."""
-        self.set_interval(KEPT_S, self._read_kept)
+        self.set_interval(KEPT_S, self._read_stored)
 
-    def _read_kept(self) -> None:
+    def _read_stored(self) -> None:
         """Read the files of each run in a thread: there may be many."""
         if self.session.state is None and self in self.app.screen_stack:
-            _: Worker[None] = self.run_worker(self._keep, exclusive=True, group="kept runs")
+            _: Worker[None] = self.run_worker(
+                self._read_runs_in_thread, exclusive=True, group="kept runs"
+            )
 
-    async def _keep(self) -> None:
-        self.kept.runs = await asyncio.to_thread(self._kept_runs.look)
+    async def _read_runs_in_thread(self) -> None:
+        self.kept.runs = await asyncio.to_thread(self._stored_runs.look)
         self.catch_up()
 
-    def left_words(self) -> str:
+    def describe_open_run(self) -> str:
         """Return the run that the program leaves running, and its folder; empty for none."""
         state = self.session.state
-        return going_on_words(state.run) if state is not None and is_on(state) else ""
+        return describe_running_run(state.run) if state is not None and is_on(state) else ""
 
     def confirm_leaving(self, leave: Callable[[], None]) -> bool:
         """Let the user leave the open run to itself or end it.
@@ -200,7 +202,7 @@ class WatchTab(CommandScreen):
         Returns:
             Whether there is something to confirm: a running run, and no such dialog yet.
         """
-        left = self.left_words()
+        left = self.describe_open_run()
         if not left or isinstance(self.app.screen, LeaveOrEndScreen):
             return False
 
@@ -259,7 +261,7 @@ class WatchTab(CommandScreen):
         if state is None:
             self.memory.display = self.output.display = False
             self.set_focus(self.kept.list)
-            self._read_kept()
+            self._read_stored()
         else:
             self.run_pane.begin(state)
             self._place(state)
@@ -278,14 +280,14 @@ class WatchTab(CommandScreen):
         self.output.set_class(tall and not only_output, "-below")
 
     @on(WatchedDeviceList.Moved)
-    @on(KeptList.Moved)
+    @on(StoredRunList.Moved)
     def _moved(self) -> None:
         self.call_after_refresh(self.catch_up)
 
     # ---- the list ----
 
-    @on(KeptList.Chosen)
-    def _chosen(self, event: KeptList.Chosen) -> None:
+    @on(StoredRunList.Chosen)
+    def _chosen(self, event: StoredRunList.Chosen) -> None:
         event.stop()
         if self.session.state is None and (run := self.kept.list.selected) is not None:
             self.open_run(run)
@@ -319,7 +321,7 @@ class WatchTab(CommandScreen):
         row = self.selected
         taken = snapshots_of(row) if row is not None else []
         if row is None or not taken:
-            self._say(no_snapshot_words(row))
+            self._say(describe_missing_snapshot(row))
             return
         oom = taken[-1].oom
         path = str(taken[-1].path)
@@ -365,7 +367,7 @@ class WatchTab(CommandScreen):
         if row is None:
             self._say(f"{what} needs a process: none has loaded torch yet")
         elif row.ended:
-            self._say(f"{what} needs a process that goes on: {row.process.pid}: {row.ended}")
+            self._say(f"{what} needs a running process: {row.process.pid}: {row.ended}")
         elif row.agent is None:
             why = row.why_no_agent or "there is none"
             self._say(f"{what} needs the agent in {row.process.pid}: {why}")
@@ -392,7 +394,7 @@ class WatchTab(CommandScreen):
                 self.end_run(number)
 
         words = [
-            command_words(state.run),
+            format_command(state.run),
             "The signal goes to its process group. torchrun hands SIGINT and SIGTERM on to its "
             "workers; SIGKILL goes to each process that has an agent, too. What the run has left "
             "stays in its folder.",

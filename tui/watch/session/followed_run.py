@@ -22,7 +22,7 @@ from tui.watch.runs import runs, samples, start
 from tui.watch.runs.first_failure import first_failure
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import open_regular
-from tui.watch.session.sampler import SAMPLE_S, Looked, RunFolder, Sampler
+from tui.watch.session.sampler import SAMPLE_S, RunFolder, RunReading, Sampler
 from tui.watch.state.processes import RunProcesses
 from tui.watch.state.run import WatchedDevice, WatchedRun
 
@@ -118,7 +118,7 @@ def shown(line: str) -> str:
     return clean(line[:MOST_CHARACTERS])
 
 
-SEEN_S = 0.1
+VISIBLE_S = 0.1
 """Seconds between two samples, and two readings of the output, while the page is visible."""
 END_S = 2.0
 """Seconds to wait for the program that started the run: only it writes down how the run ended."""
@@ -150,7 +150,7 @@ class FollowedRun:
         self._changed = changed
         self._clock = clock
         self._output = FollowedFile(run.log)
-        self._looked: Looked | None = None
+        self._reading: RunReading | None = None
         self._why_no_samples = "" if starter else _READING
         self._notes: list[str] = []
         self._over = False
@@ -162,19 +162,19 @@ class FollowedRun:
 
     # ---- life ----
 
-    async def live(self) -> None:
+    async def follow(self) -> None:
         """Read the run's samples and follow it to its end; cancel this when the run is left."""
         try:
             if not self._starter:
                 await self._replay()
-            if self.run.goes_on:
+            if self.run.is_running:
                 await self._follow()
             else:
                 await self._read_once()
         except Exception as error:
             # This error is our own: the page shows it, and the run is not affected.
             self._why_no_samples = f"watching failed: {type(error).__name__}: {error}"
-            self._tell()
+            self._announce()
             raise
 
     async def _replay(self) -> None:
@@ -199,7 +199,7 @@ class FollowedRun:
                 self._notes.append(f"the first {size} of samples.jsonl are left out")
         self.processes = processes
         self._why_no_samples = ""
-        self._tell()
+        self._announce()
 
     async def _read_once(self) -> None:
         """Read a run once that has ended or cannot be reached."""
@@ -208,23 +208,23 @@ class FollowedRun:
         self._over = self.run.is_of_this_machine
         if not self._over:
             self._why_no_samples = (
-                f"it is a run of {self.run.host}: what was kept of it is shown; open it there to "
-                "see what it does"
+                f"it is a run of {self.run.host}: its stored samples are shown; open it there to "
+                "follow it"
             )
         await self._finish(replayed=True)
 
     async def _follow(self) -> None:
         self.sampler = sampler = Sampler(
-            self.run, self._take, starter=self._starter, told=self._tell, clock=self._clock
+            self.run, self._take, starter=self._starter, told=self._announce, clock=self._clock
         )
         sampler.watch.set_pace(self._pace)
         if self._sample is not None:
             self.apply_devices(self._sample)
-        sampling = asyncio.create_task(sampler.work())
+        sampling = asyncio.create_task(sampler.run())
         try:
-            while not sampling.done() and self._goes_on():
+            while not sampling.done() and self._is_running():
                 if self._output.read():
-                    self._tell()
+                    self._announce()
                 await asyncio.sleep(self._pace)
         finally:
             sampling.cancel()
@@ -236,10 +236,10 @@ class FollowedRun:
         self.processes.end()
         await self._finish()
 
-    def _goes_on(self) -> bool:
+    def _is_running(self) -> bool:
         if start.is_child(self.run):
             return not start.is_over(self.run)
-        return self.run.goes_on
+        return self.run.is_running
 
     async def _learn_end(self) -> None:
         """Find out how the run ended, as far as any program recorded it."""
@@ -248,29 +248,29 @@ class FollowedRun:
             self.run = start.with_end(self.run)
             if self.run.ended is not None:
                 return
-            await asyncio.sleep(SEEN_S)
+            await asyncio.sleep(VISIBLE_S)
 
     async def _finish(self, *, replayed: bool = False) -> None:
         """Read the folder one last time; a replay ends when everything is read."""
         folder = RunFolder(self.run.folder)
-        looked = await asyncio.to_thread(folder.look, self._clock(), ())
+        reading = await asyncio.to_thread(folder.look, self._clock(), ())
         self._replayed = replayed
-        self._take(looked)
+        self._take(reading)
         self._output.read()
-        self._tell()
+        self._announce()
 
     # ---- incoming data ----
 
-    def _take(self, event: Seen | Looked) -> None:
-        if isinstance(event, Looked):
-            self._looked = event
+    def _take(self, event: Seen | RunReading) -> None:
+        if isinstance(event, RunReading):
+            self._reading = event
             self.processes.apply_agents(event.states)
             self.processes.apply_logs(event.left, event.troubles)
             for identity, what in event.refused:
                 self._notes.append(f"{identity} did not take the request ({what}): it has gone")
         else:
             self.processes.apply(event)
-        self._tell()
+        self._announce()
 
     def apply_devices(self, sample: Sample) -> None:
         """Take over NVML's newest sample."""
@@ -280,12 +280,12 @@ class FollowedRun:
         placed = self.processes.apply_sample(sample)
         self.sampler.watch.set_listed(pids_of(sample.devices))
         if placed is not None:
-            self.sampler.keep(placed)
-            self._tell()
+            self.sampler.store(placed)
+            self._announce()
 
-    def set_seen(self, seen: bool) -> None:
+    def set_visible(self, visible: bool) -> None:
         """Set whether the page is visible."""
-        self._pace = SEEN_S if seen else SAMPLE_S
+        self._pace = VISIBLE_S if visible else SAMPLE_S
         if self.sampler is not None:
             self.sampler.watch.set_pace(self._pace)
 
@@ -293,9 +293,9 @@ class FollowedRun:
         """Freeze the figures, or let them follow the run again."""
         if wanted != (self._frozen is not None):
             self._frozen = (self._clock(), _frozen(self.state().devices)) if wanted else None
-            self._tell()
+            self._announce()
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         self._state = None
         self._changed()
 
@@ -325,31 +325,31 @@ class FollowedRun:
             over=self._over,
             frozen_at=at,
             why_no_samples=why,
-            snapshots=self._looked.snapshots if self._looked else (),
+            snapshots=self._reading.snapshots if self._reading else (),
             notes=self._collect_notes(),
         )
 
     def _collect_notes(self) -> tuple[str, ...]:
-        failed = first_failure(self.processes.completed_left(), self.run.command)
-        notes = [words for words in (failed, runs.oom_killer_words(self.run)) if words]
+        failed = first_failure(self.processes.completed_logs(), self.run.command)
+        notes = [words for words in (failed, runs.describe_oom_kills(self.run)) if words]
         notes += self._notes
         if self._output.problem:
             notes.append(self._output.problem)
         elif why := start.log_problem(self.run):
-            notes.append(f"its output cannot be stored: {why}; the run goes on without")
+            notes.append(f"its output cannot be stored: {why}; the run continues without it")
         elif not self._output.lines and not self.run.log.exists():
-            notes.append("its output went to where it was started: --here and --env keep none")
+            notes.append("its output went to where it was started: --here and --env store none")
         if not self.run.folder.exists():
-            notes.append(f"{self.run.folder} is gone: nothing more is kept of it")
+            notes.append(f"{self.run.folder} is gone: nothing more of the run is stored")
         elif self.sampler is not None and self.sampler.file.problem:
             notes.append(self.sampler.file.problem)
         for left in self.processes.left:
             notes += [f"the agent of {left.pid} could not {each}" for each in left.troubles]
         if self.run.problem:
             notes.append(self.run.problem)
-        if self._looked is not None:
-            notes += self._looked.skipped
-            notes += [f"no agent in process {trouble}" for trouble in self._looked.troubles]
+        if self._reading is not None:
+            notes += self._reading.skipped
+            notes += [f"no agent in process {trouble}" for trouble in self._reading.troubles]
         return tuple(dict.fromkeys(notes))
 
 

@@ -17,7 +17,7 @@ from tui.devices.allocators.messages import (
     TorchProcesses,
 )
 from tui.devices.session.watch_supervisor import WatchSupervisor
-from tui.watch.runs.agents import Agents, AgentState, Ask
+from tui.watch.runs.agents import AgentRequest, Agents, AgentState
 from tui.watch.runs.process_logs import (
     Contents,
     ProcessLog,
@@ -36,7 +36,7 @@ ASK_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class RunReading:
     """The agents' answers and the contents of the run's folder at one time."""
 
     at: float
@@ -49,7 +49,7 @@ class Looked:
     """Why some processes have no agent."""
     snapshots: tuple[Path, ...]
     """Snapshot files, newest first."""
-    refused: tuple[tuple[str, Ask], ...] = ()
+    refused: tuple[tuple[str, AgentRequest], ...] = ()
     """Requests that did not reach an agent, each with the agent's identity."""
     skipped: tuple[str, ...] = ()
     """Files in the folder that could not be read, one line each."""
@@ -68,8 +68,11 @@ class RunFolder:
         self._read: tuple[Contents, tuple[str, ...]] = (Contents((), ()), ())
 
     def look(
-        self, at: float, states: Sequence[AgentState], refused: Sequence[tuple[str, Ask]] = ()
-    ) -> Looked:
+        self,
+        at: float,
+        states: Sequence[AgentState],
+        refused: Sequence[tuple[str, AgentRequest]] = (),
+    ) -> RunReading:
         """Return the contents of the folder, with the agents' states.
 
         Args:
@@ -80,7 +83,7 @@ class RunFolder:
         snapshots = self._read_changed()
         newest = sorted(snapshots, key=lambda path: snapshots[path], reverse=True)
         contents, troubles = self._read
-        return Looked(
+        return RunReading(
             at,
             tuple(states),
             tuple(processes_of(self._place)),
@@ -131,7 +134,7 @@ class Sampler:
     def __init__(
         self,
         run: StartedRun,
-        take: Callable[[Seen | Looked], None],
+        take: Callable[[Seen | RunReading], None],
         *,
         starter: bool,
         told: Callable[[], None] = lambda: None,
@@ -146,17 +149,20 @@ class Sampler:
         self._clock = clock
         self._folder = RunFolder(run.folder)
         self._agents = Agents()
-        self._asked: list[tuple[str, Ask]] = []
+        self._asked: list[tuple[str, AgentRequest]] = []
         self._ask_now = asyncio.Event()
         self._first: frozenset[int] = frozenset(() if run.pid is None else (run.pid,))
         self.watch = WatchSupervisor(self._apply_event, pace=SAMPLE_S, pids=self._first)
         self._has_pids = asyncio.Event()
 
-    async def work(self) -> None:
+    async def run(self) -> None:
         """Sample the run until cancelled, then end the children started for it."""
         if self._first:
             self._has_pids.set()
-        tasks = [asyncio.create_task(self._supervise_watch()), asyncio.create_task(self._ask())]
+        tasks = [
+            asyncio.create_task(self._supervise_watch()),
+            asyncio.create_task(self._poll_agents()),
+        ]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -170,12 +176,12 @@ class Sampler:
 
     # ---- requests ----
 
-    def ask(self, identity: str, what: Ask) -> None:
-        """Ask an agent for something; a later sample shows the result."""
+    def request(self, identity: str, what: AgentRequest) -> None:
+        """Send a request to an agent; a later sample shows the result."""
         self._asked.append((identity, what))
         self._ask_now.set()
 
-    def keep(self, event: Seen) -> None:
+    def store(self, event: Seen) -> None:
         """Store an event that another part of the program observed."""
         self.file.keep(event)
 
@@ -197,32 +203,32 @@ class Sampler:
 
     # ---- the agents ----
 
-    async def _ask(self) -> None:
+    async def _poll_agents(self) -> None:
         """Ask the agents; while connected, this program's children may read their processes."""
         while True:
             self._ask_now.clear()
             asked, self._asked = self._asked, []
             # An agent can answer only when its process releases the interpreter.
-            looked = await asyncio.to_thread(self._look, asked)
-            self._apply_looked(looked)
+            reading = await asyncio.to_thread(self._look, asked)
+            self._apply_reading(reading)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._ask_now.wait(), ASK_S)
 
-    def _look(self, asked: Sequence[tuple[str, Ask]]) -> Looked:
+    def _look(self, asked: Sequence[tuple[str, AgentRequest]]) -> RunReading:
         """Ask the agents and read the folder; runs in its own thread."""
-        refused = [each for each in asked if self._agents.ask(*each) is None]
+        refused = [each for each in asked if self._agents.request(*each) is None]
         states = self._agents.states(str(self._run.folder))
         return self._folder.look(self._clock(), states, refused)
 
-    def _apply_looked(self, looked: Looked) -> None:
-        steps = {program_name(each.identity, each.program): each.steps for each in looked.states}
+    def _apply_reading(self, reading: RunReading) -> None:
+        steps = {program_name(each.identity, each.program): each.steps for each in reading.states}
         if steps:
-            told = StepsTold(looked.at, steps)
+            told = StepsTold(reading.at, steps)
             self.file.keep(told)
             self._take(told)
-        self._take(looked)
+        self._take(reading)
         # They may have left the process tree of the first process, or there is none.
-        pids = self._first.union(looked.there)
+        pids = self._first.union(reading.there)
         if pids:
             self.watch.set_pids(pids)
             self._has_pids.set()

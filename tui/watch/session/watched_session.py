@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from tui.devices.monitor.messages import Sample
 from tui.watch.runs import runs, start
-from tui.watch.runs.agents import Ask
-from tui.watch.runs.rank_stacks import RankStacks, where_ranks_are, why_no_ranks
+from tui.watch.runs.agents import AgentRequest
+from tui.watch.runs.rank_stacks import RankStacks, describe_missing_ranks, read_rank_stacks
 from tui.watch.runs.runs import StartedRun, processes_of
 from tui.watch.session.followed_run import FollowedRun
 from tui.watch.state.run import WatchedRun
@@ -62,10 +62,10 @@ def _signal_group(run: StartedRun, number: signal.Signals) -> str:
     # of a child before its end was collected.
     is_held = start.is_child(run) and not start.has_ended(run)
     with contextlib.suppress(ProcessLookupError):
-        if is_held or (run.first_goes_on and os.getpgid(pid) == pid):
+        if is_held or (run.first_process_is_running and os.getpgid(pid) == pid):
             os.killpg(pid, number)
             return group
-        if run.first_goes_on:
+        if run.first_process_is_running:
             _signal_process(
                 pid, number, run
             )  # the group belongs to the shell that started the command in place
@@ -79,7 +79,7 @@ def _signal_group(run: StartedRun, number: signal.Signals) -> str:
 def _signal_process(pid: int, number: signal.Signals, run: StartedRun) -> None:
     held = os.pidfd_open(pid)
     try:
-        if run.first_goes_on:  # still the same process: the descriptor refers to it
+        if run.first_process_is_running:  # still the same process: the descriptor refers to it
             signal.pidfd_send_signal(held, number)
     finally:
         os.close(held)
@@ -131,7 +131,7 @@ class WatchedRunSession:
         self._ending: set[asyncio.Task[None]] = set()
         self._waiting: set[asyncio.Task[None]] = set()
         """Tasks that wait for the ends of runs that this program started and that are not open."""
-        self._seen = False
+        self._visible = False
         self._sample: Sample | None = None
 
     def listen(self, changed: Callable[[], None]) -> None:
@@ -145,9 +145,9 @@ class WatchedRunSession:
 
     # ---- the open run ----
 
-    def kept(self) -> list[StartedRun]:
+    def stored_runs(self) -> list[StartedRun]:
         """Return the stored runs, newest first."""
-        return runs.kept()
+        return runs.stored_runs()
 
     def open(self, run: StartedRun) -> None:
         """Follow a run that is still running, replay one that has ended; leaves any open run.
@@ -184,11 +184,11 @@ class WatchedRunSession:
         if self._followed is not None:
             self._followed.apply_devices(sample)
 
-    def looked_at(self, seen: bool) -> None:
+    def set_visible(self, visible: bool) -> None:
         """Set whether the page is visible: ten samples a second if it is, else two."""
-        self._seen = seen
+        self._visible = visible
         if self._followed is not None:
-            self._followed.set_seen(seen)
+            self._followed.set_visible(visible)
 
     # ---- requests ----
 
@@ -203,7 +203,7 @@ class WatchedRunSession:
         if agent is None:
             return f"no snapshot: {why}"
         agent("snapshot")
-        return f"process {pid} is asked for a snapshot: it comes with its next step"
+        return f"requested a snapshot of process {pid}: it comes with the next step"
 
     def record(self, pid: int, on: bool) -> str:
         """Ask a process to start or stop recording torch's memory history from its next step on.
@@ -215,8 +215,10 @@ class WatchedRunSession:
         if agent is None:
             return f"the history stays as it is: {why}"
         agent("record" if on else "record no more")
-        does = "to record its memory history" if on else "to record no more stacks"
-        return f"process {pid} is asked {does}, from its next step on"
+        does = "start" if on else "stop"
+        return (
+            f"requested that process {pid} {does} recording its memory history with the next step"
+        )
 
     async def stacks(self) -> tuple[tuple[RankStacks, ...], str]:
         """Ask each process of the run where its threads are now.
@@ -228,9 +230,9 @@ class WatchedRunSession:
             return (), "no run is open"
         run = self._followed.run
         if not run.is_of_this_machine:
-            return (), why_no_ranks(run)
-        found = await asyncio.to_thread(where_ranks_are, run.folder)
-        return found, "" if found else why_no_ranks(run)
+            return (), describe_missing_ranks(run)
+        found = await asyncio.to_thread(read_rank_stacks, run.folder)
+        return found, "" if found else describe_missing_ranks(run)
 
     def end(self, number: signal.Signals) -> str:
         """Send SIGINT, SIGTERM or SIGKILL to the run's process group, if it still is this run's.
@@ -249,7 +251,7 @@ class WatchedRunSession:
 
     # ---- internals ----
 
-    def _agent(self, pid: int) -> tuple[Callable[[Ask], None] | None, str]:
+    def _agent(self, pid: int) -> tuple[Callable[[AgentRequest], None] | None, str]:
         """Return a function that sends requests to a process's agent, or why there is none."""
         followed = self._followed
         if followed is None:
@@ -258,7 +260,7 @@ class WatchedRunSession:
         sampler = followed.sampler
         if found is not None and sampler is not None and not followed.over:
             name = found.identity
-            return (lambda what: sampler.ask(name, what)), ""
+            return (lambda what: sampler.request(name, what)), ""
         for each in followed.state().devices:
             if each.process.pid == pid and each.why_no_agent:
                 return None, each.why_no_agent
@@ -266,16 +268,16 @@ class WatchedRunSession:
 
     def _begin(self, run: StartedRun, *, starter: bool) -> None:
         self._leave()
-        followed = FollowedRun(run, self._tell, starter=starter)
-        followed.set_seen(self._seen)
+        followed = FollowedRun(run, self._announce, starter=starter)
+        followed.set_visible(self._visible)
         if self._sample is not None:
             followed.apply_devices(self._sample)
         self._followed = followed
-        self._task = asyncio.create_task(followed.live())
+        self._task = asyncio.create_task(followed.follow())
         self._task.add_done_callback(_report_error)
         self._changed()
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         self._changed()
 
     def _leave(self) -> None:

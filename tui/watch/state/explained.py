@@ -22,7 +22,7 @@ from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.processes import RunProcesses, holders_of
-from tui.watch.state.run import SeenGpu, WatchedDevice, full_gpu
+from tui.watch.state.run import GpuOccupancy, WatchedDevice, full_gpu
 
 FROM_OUTSIDE = "torch's figures, read from outside"
 
@@ -67,7 +67,7 @@ def known_of_snapshot(path: Path) -> KnownOfSnapshot | None:
     try:
         if path.parent.parent.resolve() != runs.folder().resolve():
             return None
-        run = runs.named(path.parent.name)
+        run = runs.find_run(path.parent.name)
     except (OSError, LookupError):
         return None
     found = oom_of_snapshot(path)
@@ -77,7 +77,7 @@ def known_of_snapshot(path: Path) -> KnownOfSnapshot | None:
     return KnownOfSnapshot(texts_of(run, oom), circumstances(run, left, oom, None))
 
 
-def seen_device(processes: RunProcesses, left: ProcessLog, oom: Oom) -> Allocator | None:
+def find_allocator(processes: RunProcesses, left: ProcessLog, oom: Oom) -> Allocator | None:
     """Return the watch's record of the device that ran out, or ``None`` without one."""
     for process in processes.seen.values():
         if process.description.pid == left.pid:
@@ -91,7 +91,7 @@ def circumstances(
     oom: Oom,
     seen: Allocator | None,
     known: tuple[Holder, ...] = (),
-    gpus: Mapping[str, SeenGpu] | None = None,
+    gpus: Mapping[str, GpuOccupancy] | None = None,
 ) -> Circumstances:
     """Return the watch's facts of one OOM besides its snapshot.
 
@@ -120,14 +120,16 @@ def circumstances(
     )
 
 
-def _gpu(seen: Allocator | None, gpus: Mapping[str, SeenGpu]) -> SeenGpu | None:
+def _gpu(seen: Allocator | None, gpus: Mapping[str, GpuOccupancy]) -> GpuOccupancy | None:
     """Return the GPU of a device; for a device without figures, the only GPU without room."""
     if seen is not None and seen.placed.id is not None:
         return gpus.get(seen.placed.id)
     return full_gpu(gpus.values())
 
 
-def _holders(pid: int, oom: Oom, seen: Allocator | None, gpu: SeenGpu | None) -> tuple[Holder, ...]:
+def _holders(
+    pid: int, oom: Oom, seen: Allocator | None, gpu: GpuOccupancy | None
+) -> tuple[Holder, ...]:
     """Return the other processes on the device that ran out.
 
     A process that the driver refused may have no context and no figures: NVML then lists only the

@@ -29,11 +29,11 @@ from tui.snapshots.explain.evidence import Holder
 from tui.watch.runs.agents import AgentState
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog, joined
-from tui.watch.state.run import Mark, SeenGpu, WatchedDevice, full_gpu
+from tui.watch.state.run import GpuOccupancy, Mark, WatchedDevice, full_gpu
 from workloads.protocol.messages import TorchMemory
 
 BEFORE_IT_WAS_SEEN = "it had ended before it was seen"
-NOT_DESCRIBED = "its description was not kept"
+NOT_DESCRIBED = "its description was not stored"
 KILLED = "was killed, or left by os._exit"
 
 
@@ -46,7 +46,7 @@ class RunProcesses(WatchedProcesses):
     def __init__(self) -> None:
         super().__init__()
         self.left: tuple[ProcessLog, ...] = ()
-        self.gpus: dict[str, SeenGpu] = {}
+        self.gpus: dict[str, GpuOccupancy] = {}
         """GPUs by NVML's id, each at its last sample with a process on it."""
         self._known: dict[int, Holder] = {}
         """Processes by pid."""
@@ -93,7 +93,7 @@ class RunProcesses(WatchedProcesses):
             allocator.place(placed)
 
     def apply_sample(self, sample: Sample) -> DevicesPlaced | None:
-        self._remember_names(sample.devices)
+        self._apply_occupancy(sample.devices)
         return super().apply_sample(sample)
 
     def end(self) -> None:
@@ -101,11 +101,11 @@ class RunProcesses(WatchedProcesses):
         for process in self.seen.values():
             process.end("the process has ended")
 
-    def _remember_names(self, devices: Sequence[Device]) -> None:
+    def _apply_occupancy(self, devices: Sequence[Device]) -> None:
         for device in devices:
             held = holders_of(rows_on(device.id, devices))
             if held or device.id not in self.gpus:
-                self.gpus[device.id] = SeenGpu(device.memory.total, device.memory.free, held)
+                self.gpus[device.id] = GpuOccupancy(device.memory.total, device.memory.free, held)
             for row in device.processes or ():
                 named = Holder(row.pid, row.memory or 0, row.user or "", row.command or "")
                 self._known[row.pid] = named
@@ -126,7 +126,7 @@ class RunProcesses(WatchedProcesses):
 
     # ---- queries ----
 
-    def completed_left(self) -> list[ProcessLog]:
+    def completed_logs(self) -> list[ProcessLog]:
         """Return the log of each agent, completed by the last known steps of killed ones."""
         found = []
         for each in self.left:
@@ -180,7 +180,7 @@ class RunProcesses(WatchedProcesses):
     ) -> list[WatchedDevice]:
         pid = process.description.pid
         agent = None if gone else self._agents.get(pid)
-        ended = _end_in_words(left, gone)
+        ended = _describe_end(left, gone)
         ran_out = {f"cuda:{oom.device}" for oom in left.ooms} if left else set()
         names = sorted({*process.devices, *process.silent, *ran_out}) or [""]
         steps = process.steps
@@ -254,7 +254,7 @@ def _place_in_list(each: WatchedDevice) -> tuple[bool, int, int, str]:
     return rank is None, rank or 0, each.process.pid, each.device
 
 
-def _end_in_words(left: ProcessLog | None, gone: bool) -> str:
+def _describe_end(left: ProcessLog | None, gone: bool) -> str:
     if left is not None and left.ended:
         return f"ended by {left.kind}" if left.kind else "ended"
     if not gone:
@@ -280,7 +280,7 @@ def _marks(
             for each in left.snapshots
         ]
         marks += [
-            Mark(oom.at, oom.step, "OOM", _oom_in_words(oom, gone or left.ended), oom.snapshot)
+            Mark(oom.at, oom.step, "OOM", _describe_oom(oom, gone or left.ended), oom.snapshot)
             for oom in left.ooms
             if device in ("", f"cuda:{oom.device}")
         ]
@@ -293,9 +293,9 @@ def _oom_that_ended(left: ProcessLog | None, device: str) -> Oom | None:
     return ooms[-1] if ooms and not ooms[-1].handled else None
 
 
-def _oom_in_words(oom: Oom, gone: bool) -> str:
+def _describe_oom(oom: Oom, gone: bool) -> str:
     where = f" at {oom.where}" if oom.where else ""
-    open_end = oom.why_not_known if gone else "whether the program goes on is not known yet"
+    open_end = oom.why_not_known if gone else "whether the program continues is not known yet"
     went_on = {True: "the program went on", False: "it ended the process", None: open_end}
     if oom.asked is None or oom.free is None:
         sizes = f"the driver had no memory left{where}"

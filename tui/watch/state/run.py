@@ -35,7 +35,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenGpu:
+class GpuOccupancy:
     """A GPU and all processes with memory on it, as NVML listed them."""
 
     total: int | None
@@ -54,7 +54,7 @@ CONTEXT = 1 << 30
 """
 
 
-def full_gpu(gpus: Iterable[SeenGpu]) -> SeenGpu | None:
+def full_gpu(gpus: Iterable[GpuOccupancy]) -> GpuOccupancy | None:
     """Return the GPU whose driver refused memory: the only GPU, or the only one without room.
 
     Return ``None`` if several GPUs or none qualify.
@@ -102,7 +102,7 @@ class WatchedDevice:
     """Findings over time, one sentence each; a leak with its rate comes first."""
     holders: tuple[Holder, ...] = ()
     """Other processes on its GPU when NVML last listed this one."""
-    full_gpu: SeenGpu | None = None
+    full_gpu: GpuOccupancy | None = None
     """The machine's only GPU without room, for a process that NVML lists on no GPU."""
     host_rss: int | None = None
     """The process's resident bytes of host memory; ``None`` without a reading."""

@@ -88,7 +88,7 @@ def _figure(say: _Say) -> Callable[[WatchedDevice], Span]:
 
 
 def _state(row: WatchedDevice) -> Span:
-    return Span(*state_words(row))
+    return Span(*describe_state(row))
 
 
 COLUMNS: tuple[Column[WatchedDevice], ...] = (
@@ -142,7 +142,7 @@ def device_line(row: WatchedDevice, cells: int) -> Line:
     return row_line(_columns(cells), row)
 
 
-def state_words(row: WatchedDevice) -> tuple[str, TextStyle]:
+def describe_state(row: WatchedDevice) -> tuple[str, TextStyle]:
     """Return the state of the process in a few words."""
     ooms = max(row.figures.ooms if row.figures else 0, row.left.oom_count if row.left else 0)
     parts = [text.count(ooms, "OOM")] if ooms else []
@@ -159,7 +159,7 @@ def state_words(row: WatchedDevice) -> tuple[str, TextStyle]:
     return ", ".join(parts), TextStyle.BAD if ooms else TextStyle.QUIET
 
 
-def _requested_words(oom: Oom) -> str:
+def _describe_requested(oom: Oom) -> str:
     """Return the requested bytes beside the allocated: the allocator rounds each request up."""
     if oom.requested is None:
         return ""
@@ -186,7 +186,9 @@ def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
     if row.ended:
         found += paragraph(f"{row.process.pid}: {row.ended}", cells, TextStyle.QUIET, indent="  ")
     if row.at_oom is not None:
-        words = f"allocated, reserved and cached are those at its OOM{_requested_words(row.at_oom)}"
+        words = (
+            f"allocated, reserved and cached are those at its OOM{_describe_requested(row.at_oom)}"
+        )
         found += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     for why, names in reasons.items():
         words = f"{', '.join(names)} {text.NA}: {why}"

@@ -25,10 +25,10 @@ from tui.kit.lines import (
 )
 from tui.kit.table import REST, Column, fit_columns, heading_line, row_line
 from tui.snapshots.views import overview
-from tui.watch.runs.ooms import Oom, size_words
-from tui.watch.runs.run_end import unseen_end_words
+from tui.watch.runs.ooms import Oom, describe_request
+from tui.watch.runs.run_end import describe_unseen_end
 from tui.watch.runs.runs import StartedRun
-from tui.watch.session.kept_runs import KeptRun
+from tui.watch.session.stored_runs import StoredRun
 from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot
 from tui.watch.state.run import WatchedDevice, WatchedRun
 
@@ -39,20 +39,20 @@ BY_OBSERVER = "torch's OOM observer"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def command_words(run: StartedRun) -> str:
+def format_command(run: StartedRun) -> str:
     """Return the command as the user types it, or the reason that it is unknown."""
     if run.problem:
         return clean(run.problem)
     return clean(shlex.join(run.command)) or "started by hand, with what watch --env says"
 
 
-def end_words(run: StartedRun, *, goes_on: bool) -> str:
-    """Describe the end of a run; a run may also still go on, or have an unrecorded end."""
+def describe_run_end(run: StartedRun, *, is_running: bool) -> str:
+    """Describe the end of a run; a run may also be running, or have an unrecorded end."""
     if run.signal is not None:
         return f"ended by {signal_name(run.signal)}"
     if run.code is not None:
         return f"ended with exit code {run.code}"
-    return "goes on" if goes_on else unseen_end_words(run.last_sign)
+    return "running" if is_running else describe_unseen_end(run.last_sign)
 
 
 def signal_name(number: int) -> str:
@@ -63,35 +63,35 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def lasted_words(run: StartedRun, now: float, *, goes_on: bool) -> str:
+def format_run_duration(run: StartedRun, now: float, *, is_running: bool) -> str:
     """Return the duration of a run, so far or in all; empty if its end is unknown."""
-    until = now if run.ended is None and goes_on else run.ended
+    until = now if run.ended is None and is_running else run.ended
     if until is None and run.last_sign is not None and run.last_sign.is_end:
         until = run.last_sign.at
     return "" if until is None else text.duration(max(0.0, until - run.began))
 
 
 def is_on(state: WatchedRun) -> bool:
-    """Return whether the run still goes on and is followed live."""
+    """Return whether the run is running and followed live."""
     return state.run.ended is None and not state.over and not state.replayed
 
 
-def going_on_words(run: StartedRun) -> str:
-    """Return the message about a run that goes on after the user leaves it."""
+def describe_running_run(run: StartedRun) -> str:
+    """Return the message about a run that the user leaves running."""
     return (
-        f"{command_words(run)} goes on; it is stored in {clean(str(run.folder))}. "
+        f"{format_command(run)} is still running; it is stored in {clean(str(run.folder))}. "
         f"gpu-workbench watch {clean(run.folder.name)} shows it again."
     )
 
 
-def title_words(state: WatchedRun, now: float, cells: int) -> str:
+def format_run_title(state: WatchedRun, now: float, cells: int) -> str:
     """Return the title of the table; the command is shortened to make room for the run's state."""
-    goes_on = is_on(state)
-    end = end_words(state.run, goes_on=goes_on)
-    lasted = lasted_words(state.run, now, goes_on=goes_on)
+    is_running = is_on(state)
+    end = describe_run_end(state.run, is_running=is_running)
+    lasted = format_run_duration(state.run, now, is_running=is_running)
     how = "   ".join(filter(None, [end, lasted]))
     room = max(0, cells - cell_len(how) - len("Run") - 6)
-    return fit(f"Run   {fit(command_words(state.run), room)}   {how}", max(1, cells))
+    return fit(f"Run   {fit(format_command(state.run), room)}   {how}", max(1, cells))
 
 
 def clock_words(at: float) -> str:
@@ -118,12 +118,12 @@ def newest_oom(devices: Sequence[WatchedDevice]) -> OomOf | None:
     return max(found, key=lambda each: (each.oom.handled is not True, each.oom.at), default=None)
 
 
-def oom_words(found: OomOf, selected: WatchedDevice | None) -> str:
+def describe_oom(found: OomOf, selected: WatchedDevice | None) -> str:
     """Describe an OOM: process, time, request, outcome, and the key that opens its snapshot."""
     oom, process = found.oom, found.row.process
     who = f"process {process.pid}" + (f", rank {process.rank}" if process.rank is not None else "")
     told_by = "" if oom.asked is None else f" ({BY_OBSERVER})"
-    what = f"{size_words(oom)}{told_by}"
+    what = f"{describe_request(oom)}{told_by}"
     where = f" at {clean(oom.where)}" if oom.where else ""
     went_on = {True: "the program went on", False: "it ended the process"}
     end = went_on.get(oom.handled is True, "") if oom.handled is not None else oom.why_not_known
@@ -146,7 +146,7 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         found += paragraph(explanation.line, cells, style, indent="  ")
         account = [overview.account_line(row, cells) for row in explanation.account[:MOST_ROWS]]
     if state.frozen_at is not None:
-        words = f"frozen at {clock_words(state.frozen_at)}: the run goes on; f follows it again"
+        words = f"frozen at {clock_words(state.frozen_at)}: the run continues; f follows it again"
         found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
     if state.why_no_samples:
         words = f"no new figures: {state.why_no_samples}"
@@ -157,7 +157,7 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         found += paragraph(_no_process(state), cells)
     if oom is not None:  # last, as a small screen shows what comes first
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.PLAIN
-        found += paragraph(oom_words(oom, selected), cells, style, indent="  ")
+        found += paragraph(describe_oom(oom, selected), cells, style, indent="  ")
     return found + account
 
 
@@ -204,7 +204,7 @@ def _rounded(value: float, half_width: float) -> str:
     return plain(significant(value, half_width / abs(value) if half_width else None))
 
 
-def told_lines(row: WatchedDevice, cells: int) -> list[Line]:
+def finding_lines(row: WatchedDevice, cells: int) -> list[Line]:
     """Return the findings over time: a leak with its rate, then growth, then the rest."""
     found: list[Line] = []
     for finding in row.findings:
@@ -241,14 +241,14 @@ def snapshots_of(row: WatchedDevice) -> list[ProcessSnapshot]:
     return sorted(found.values(), key=lambda each: each.at)
 
 
-def snapshot_words(taken: ProcessSnapshot) -> str:
+def describe_snapshot(taken: ProcessSnapshot) -> str:
     """Describe a snapshot, for example ``step 120   14:03:25   OOM   4711-2.pickle``."""
     step = "step n/a" if taken.step is None else f"step {text.count(taken.step)}"
-    what = "OOM" if taken.oom else "asked for"
+    what = "OOM" if taken.oom else "requested"
     return f"{step:<14} {clock_words(taken.at)}  {what:<10} {clean(taken.path.name)}"
 
 
-def no_snapshot_words(row: WatchedDevice | None) -> str:
+def describe_missing_snapshot(row: WatchedDevice | None) -> str:
     """Explain why a process has no snapshot, and how to get one."""
     if row is None:
         return "no process has left a snapshot"
@@ -261,7 +261,7 @@ def no_snapshot_words(row: WatchedDevice | None) -> str:
 
 # ---- stored runs ----
 
-NONE_KEPT = (
+NONE_STORED = (
     "No run is stored. This command runs a training unchanged and watches it: this tab shows its "
     "memory, and after an OOM the reason."
 )
@@ -269,43 +269,48 @@ NONE_KEPT = (
 
 def none_lines(cells: int) -> list[Line]:
     """Return advice for an empty list of runs."""
-    return [*paragraph(NONE_KEPT, cells), (), line(" ", Span(EXAMPLE, TextStyle.KEY))]
+    return [*paragraph(NONE_STORED, cells), (), line(" ", Span(EXAMPLE, TextStyle.KEY))]
 
 
-def _cell(say: Callable[[KeptRun, float], str]) -> Callable[[tuple[KeptRun, float]], Span]:
+def _cell(say: Callable[[StoredRun, float], str]) -> Callable[[tuple[StoredRun, float]], Span]:
     """Return a cell that highlights unfinished runs and runs with an OOM."""
 
-    def cell(shown: tuple[KeptRun, float]) -> Span:
+    def cell(shown: tuple[StoredRun, float]) -> Span:
         kept = shown[0]
         ended = TextStyle.BAD if kept.ooms else TextStyle.PLAIN
-        return Span(say(*shown), TextStyle.GOOD if kept.goes_on else ended)
+        return Span(say(*shown), TextStyle.GOOD if kept.is_running else ended)
 
     return cell
 
 
-def _took(kept: KeptRun, now: float) -> str:
-    return lasted_words(kept.run, now, goes_on=kept.goes_on)
+def _took(kept: StoredRun, now: float) -> str:
+    return format_run_duration(kept.run, now, is_running=kept.is_running)
 
 
-def _steps(kept: KeptRun, _now: float) -> str:
+def _steps(kept: StoredRun, _now: float) -> str:
     return text.NA if kept.steps is None else text.count(kept.steps)
 
 
-def began_words(run: StartedRun) -> str:
+def format_begin(run: StartedRun) -> str:
     """Return the local start time of a run, such as ``11-24 03:17``."""
     return time.strftime("%m-%d %H:%M", time.localtime(run.began))
 
 
-_COLUMNS: tuple[Column[tuple[KeptRun, float]], ...] = (
-    Column("began", 11, _cell(lambda kept, _now: began_words(kept.run)), "left", gap=1),
-    Column("end", 24, _cell(lambda kept, _now: end_words(kept.run, goes_on=kept.goes_on)), "left"),
+_COLUMNS: tuple[Column[tuple[StoredRun, float]], ...] = (
+    Column("began", 11, _cell(lambda kept, _now: format_begin(kept.run)), "left", gap=1),
+    Column(
+        "end",
+        24,
+        _cell(lambda kept, _now: describe_run_end(kept.run, is_running=kept.is_running)),
+        "left",
+    ),
     Column("took", 12, _cell(_took), "left", drop_order=0, leaves=22),
     Column("steps", 6, _cell(_steps), drop_order=3, leaves=2),
     Column("OOMs", 6, _cell(lambda kept, _now: text.count(kept.ooms)), drop_order=2, leaves=2),
     Column(
         "snaps", 6, _cell(lambda kept, _now: text.count(kept.snapshots)), drop_order=1, leaves=2
     ),
-    Column("command", 1, _cell(lambda kept, _now: command_words(kept.run)), "left", grows=(REST,)),
+    Column("command", 1, _cell(lambda kept, _now: format_command(kept.run)), "left", grows=(REST,)),
 )
 """Columns of the list of runs, from the left; their texts depend on the present Unix time."""
 
@@ -315,7 +320,7 @@ def stored_run_heading(cells: int) -> Line:
     return heading_line(fit_columns(_COLUMNS, cells))
 
 
-def stored_run_lines(runs: Sequence[KeptRun], cells: int, now: float) -> list[Line]:
+def stored_run_lines(runs: Sequence[StoredRun], cells: int, now: float) -> list[Line]:
     """Return a line for each run."""
     layout = fit_columns(_COLUMNS, cells)
     return [row_line(layout, (kept, now)) for kept in runs]

@@ -12,11 +12,11 @@ from tui.watch.session.sampler import RunFolder
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRun:
+class StoredRun:
     """A run and the files that its processes left."""
 
     run: StartedRun
-    goes_on: bool
+    is_running: bool
     left: tuple[ProcessLog, ...]
 
     @property
@@ -36,7 +36,7 @@ class KeptRun:
         return of_ooms + sum(len(each.snapshots) for each in self.left)
 
 
-class KeptRuns:
+class StoredRuns:
     """The list of stored runs; of each run, only the files that changed are read again.
 
     Args:
@@ -47,7 +47,7 @@ class KeptRuns:
         self._kept = kept
         self._folders: dict[Path, RunFolder] = {}
 
-    def look(self) -> tuple[KeptRun, ...]:
+    def look(self) -> tuple[StoredRun, ...]:
         """Return all runs with the files that their processes left; reads files."""
         found = self._kept()
         known = self._folders
@@ -55,5 +55,5 @@ class KeptRuns:
             each.folder: known.get(each.folder) or RunFolder(each.folder) for each in found
         }
         return tuple(
-            KeptRun(each, each.goes_on, self._folders[each.folder].left()) for each in found
+            StoredRun(each, each.is_running, self._folders[each.folder].left()) for each in found
         )
