@@ -117,7 +117,7 @@ PROGRAMS = (
     Program(
         "outside_torch",
         "outside torch",
-        helps=("what else takes GPU memory in this process",),
+        helps=("other users of GPU memory in this process",),
         alone=("larger than what was free",),
     ),
     Program("cuda_graph_pools", "CUDA graphs", helps=("share one pool",)),
