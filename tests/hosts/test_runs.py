@@ -126,7 +126,7 @@ def _entry() -> str:
     [
         (("--host=-oProxyCommand=x",), "begins with a dash"),
         (("--host", "a", "--runs", "2"), "--runs is for runs on this machine"),
-        (("--host", "a", "--host-python", "c=python3"), "c is not among the hosts"),
+        (("--host", "a", "--host-python", "c=python3"), "--host-python c: no such host"),
         (("--together",), "need --host or --slurm"),
         (("--host", "a", "--python", sys.executable), "--python is for this machine"),
     ],

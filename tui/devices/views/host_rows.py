@@ -267,9 +267,12 @@ def _reachable(machine: MachineState, now: float) -> list[Device]:
 def hosts_title(machine: MachineState, now: float, width: int) -> str:
     """Return the title of the pane: how many GPUs of all hosts are free.
 
-    GPUs of hosts that are not connected, or whose figures are old, do not count.
+    GPUs of hosts that are not connected, or whose figures are old, do not count. Without any GPU
+    the title says nothing of them: a host that has not answered may have some.
     """
     devices = _reachable(machine, now)
+    if not devices:
+        return "Devices"
     free = sum(map(is_free, devices))
     criteria = f"{text.size(FREE_BYTES).replace('.0 ', ' ')}, < {FREE_BELOW_PERCENT:g} %"
     at_least = ">=" if glyphs.GLYPHS.ascii else "\u2265"

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
-from tui.hosts.address import HostAddress, HostError, parse_hosts
+from tui.devices.host_options import find_hosts
+from tui.hosts.address import HostAddress
 from tui.hosts.children import HostConnection
+from tui.hosts.choice import HostChoice
 from tui.hosts.monitor import with_shared_connection
-from tui.hosts.slurm import slurm_hosts
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_text, say
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS
@@ -51,17 +52,14 @@ def find_run_hosts(options: RunOptions) -> tuple[HostAddress, ...]:
             raise UsageError(f"{option} is for runs on this machine: leave it out with --host")
     if "python" in options.given:
         raise UsageError("--python is for this machine: with --host, use --host-python HOST=PATH")
-    try:
-        named = parse_hosts(options.host, options.transport) if options.host else ()
-        hosts = (*(slurm_hosts() if options.slurm else ()), *named)
-    except HostError as error:
-        raise UsageError(f"{error}") from error
-    names = [host.name for host in hosts]
-    for name in (*names, *(host for host, _ in options.host_pythons)):
-        if names.count(name) != 1:
-            wrong = "is given twice" if names.count(name) else "is not among the hosts"
-            raise UsageError(f"{name} {wrong}")
-    return hosts
+    named = HostChoice(
+        host=options.host,
+        no_here=True,
+        slurm=options.slurm,
+        transport=options.transport,
+        host_pythons=options.host_pythons,
+    )
+    return find_hosts(named).hosts
 
 
 async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int:

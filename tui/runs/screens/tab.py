@@ -247,7 +247,8 @@ class WorkbenchScreen(CommandScreen):
     def _run(self, names: list[str]) -> None:
         host = self.state.machine.shown.host
         if host:
-            words = f"nothing is run on {host} from here: select a device of this machine"
+            command = f"gpu-workbench run {names[0] if names else 'NAME'} --host {host}"
+            words = f"The screen runs workloads on this machine only. For {host}: {command}"
             self.notify(words, severity="warning", markup=False)
         elif names:
             self.actions.run(names)
