@@ -16,7 +16,7 @@ import pytest
 from tests import ceilings
 from tests.children.sessions import saying
 from tui.app.start import WorkbenchOptions
-from tui.cli import program
+from tui.cli import main, program
 from tui.cli.completion import SHELLS
 from tui.cli.program import COMMANDS, parse, parser
 from tui.hosts.choice import HostChoice
@@ -445,3 +445,14 @@ def test_a_shell_gets_code_that_knows_commands_options_and_workloads(shell: str)
         found = subprocess.run(bash, capture_output=True, text=True, check=True, timeout=60)
         assert {"matmul", "matmul_sweep"} <= set(found.stdout.split())
         assert "transfer" not in found.stdout
+
+
+def test_ctrl_c_in_the_import_of_a_command_is_exit_code_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_arguments: object) -> int:
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    monkeypatch.setattr("tui.cli.main._run", interrupted)
+    assert main.main() == 130
+    assert capsys.readouterr().err == ""

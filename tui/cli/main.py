@@ -32,6 +32,10 @@ def main() -> int:
     except OutputClosedError:
         return 1
     except Exception as error:  # noqa: BLE001 (an error of our own, printed with a report)
+        # Before Python 3.12, Ctrl-C in a descriptor's ``__set_name__``, as a module with a class
+        # is imported, arrives as the cause of a RuntimeError.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return 130
         words = too_many_files(error) if isinstance(error, OSError) else None
         # The error may quote untrusted text, and a traceback does not help the reader.
         output.say(words or reports.describe_failure(error))
