@@ -18,6 +18,16 @@ def add_hosts(parser: Parser) -> None:
     )
     parser.add_argument("--no-here", action="store_true", help="leave out this machine")
     parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
+    add_connection(parser, default_python="python3")
+
+
+def add_connection(parser: Parser, default_python: str) -> None:
+    """Add the options of how hosts are reached: the command, and their Pythons.
+
+    Args:
+        parser: gets them.
+        default_python: the Python of a host that no option names, in words.
+    """
     parser.add_argument(
         "--transport",
         metavar="CMD",
@@ -29,7 +39,7 @@ def add_hosts(parser: Parser) -> None:
         type=host_python_of,
         action="append",
         metavar="HOST=PATH",
-        help="use this Python on a host (default: python3); repeat for more hosts",
+        help=f"use this Python on a host (default: {default_python}); repeat for more hosts",
     )
 
 

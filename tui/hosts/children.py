@@ -23,7 +23,8 @@ IMPORT_WITHIN_S = 180.0
 """Seconds from a runner's greeting to its next word: torch is imported, devices are described."""
 SILENT_AFTER_S = 10.0
 """Seconds without a word, a heartbeat at least, after which a connection is given up."""
-_BANNER_LINES = 20
+BANNER_LINES = 20
+"""The newest lines before the first message that are stored: a login prints a banner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +37,14 @@ class HostConnection:
 
 
 def monitor_child(
-    connection: HostConnection, interval: float, sent: Callable[[object], object]
+    connection: HostConnection, interval: float, sent: Callable[[object], object] | None = None
 ) -> ChildProcess[MonitorEvent | Alive]:
     """Return the monitor of a host, not started yet.
 
     Args:
         connection: the host.
         interval: seconds between two samples.
-        sent: called with each request to it.
+        sent: called with each request to it; ``None`` for nothing.
     """
     serving = ("serve", "--interval", str(interval), "--keep-alive", str(MISSED_AFTER_S))
     return ChildProcess(
@@ -80,7 +81,7 @@ class ConnectionWatch:
 
     def __init__(self, host: HostAddress) -> None:
         self._host = host
-        self._banner: deque[str] = deque(maxlen=_BANNER_LINES)
+        self._banner: deque[str] = deque(maxlen=BANNER_LINES)
         self._newest_at = time.monotonic()
         self._greeted = self._ready = False
         self._given_up = ""

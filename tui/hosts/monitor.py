@@ -7,43 +7,31 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Union
 
-from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.text.glyphs import clean
 from tui.core.text.redact import with_texts
-from tui.devices.monitor.messages import (
-    MONITOR_EVENTS,
-    VERSION,
-    MonitorHello,
-    Pace,
-    Sample,
-    WatchHost,
-)
+from tui.devices.monitor.messages import VERSION, MonitorEvent, MonitorHello, Pace, WatchHost
 from tui.hosts.address import HostAddress, share_connection, socket_folder
-from tui.hosts.archive import build_archive
-from tui.hosts.boot import boot_command, preamble
+from tui.hosts.children import (
+    BANNER_LINES,
+    CONNECT_WITHIN_S,
+    SILENT_AFTER_S,
+    HostConnection,
+    monitor_child,
+)
 from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.failures import explain_failure
-from workloads.protocol.keep_alive import EVERY_S, MISSED_AFTER_S, Alive, KeepAlive
+from workloads.protocol.keep_alive import EVERY_S, Alive, KeepAlive
 
 RECONNECT_S = (1.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds before the next attempt: after a connection that was of use, and after one failure, two
 and so on."""
-SILENT_AFTER_S = 10.0
-"""Seconds without a word of a connected host after which its connection is given up."""
-CONNECT_WITHIN_S = 20.0
-"""Seconds for the first word: ssh gives up after 10, a slow login shell may take as long."""
-_BANNER_LINES = 20
 _CONFIGURATION_WITHIN_S = 5.0
 
 
-_Event = Union[MonitorHello, Sample, Alive]
-
-
-class HostMonitor(ChildSupervisor[_Event]):
+class HostMonitor(ChildSupervisor[MonitorEvent | Alive]):
     """Keeps a monitor running on one host.
 
     Args:
@@ -68,7 +56,7 @@ class HostMonitor(ChildSupervisor[_Event]):
         self._interval = interval
         self._python = python
         self._lists_processes = False
-        self._banner: deque[str] = deque(maxlen=_BANNER_LINES)
+        self._banner: deque[str] = deque(maxlen=BANNER_LINES)
         self._greeted = False
         self._newest_at = 0.0
         self._number = 0
@@ -106,23 +94,15 @@ class HostMonitor(ChildSupervisor[_Event]):
 
     # ---- the child ----
 
-    def make_child(self) -> ChildProcess[_Event]:
+    def make_child(self) -> ChildProcess[MonitorEvent | Alive]:
         self._banner.clear()
         self._sent_at.clear()
         self._greeted, self._round_trip_s, self._why_ended = False, None, ""
         self._newest_at = time.monotonic()
-        arguments = (
-            *("serve", "--interval", str(self._interval)),
-            *("--keep-alive", str(MISSED_AFTER_S)),
-        )
-        return ChildProcess(
-            self.host.command(boot_command(self._python)),
-            (*MONITOR_EVENTS, Alive),
-            folder=FOLDER,
-            preamble=preamble(build_archive(), "tui.devices.monitor", arguments),
-        )
+        connection = HostConnection(self.host, self._python)
+        return monitor_child(connection, self._interval)
 
-    def apply_event(self, event: _Event) -> None:
+    def apply_event(self, event: MonitorEvent | Alive) -> None:
         self._newest_at = time.monotonic()
         if isinstance(event, MonitorHello):
             self._greeted = event.version == VERSION

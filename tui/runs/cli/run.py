@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tui.devices.host_options import host_python_of
+from tui.devices.host_options import add_connection
 from tui.kit.command_line.options import (
     Subcommand,
     add_budget,
@@ -115,19 +115,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--slurm", action="store_true", help="run on all hosts of the Slurm allocation"
     )
-    parser.add_argument(
-        "--transport",
-        metavar="CMD",
-        help="reach the hosts with this command instead of ssh; {host} stands for the name",
-    )
-    parser.add_argument(
-        "--host-python",
-        dest="host_pythons",
-        type=host_python_of,
-        action="append",
-        metavar="HOST=PATH",
-        help="use this Python on a host (default: the first that has torch); repeat for more hosts",
-    )
+    add_connection(parser, default_python="the first that has torch")
     parser.add_argument(
         "--together",
         action="store_true",
