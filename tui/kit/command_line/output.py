@@ -179,7 +179,7 @@ def _cannot(error: OSError) -> str:
 def _kept(text: str, name: str) -> str:
     """Save measured results; returns where they are."""
     try:
-        place = reports.keep(name, text)
+        place = reports.save_unprinted(name, text)
     except OSError as error:
         put_on_stderr(text)
         return f"nor saved: {error.strerror or error}; it is on standard error"

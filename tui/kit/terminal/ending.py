@@ -108,7 +108,7 @@ class HangupWatch:
                 # too.
                 signal.signal(number, self._signalled)
         if self._terminal is not None and self._timer is None:
-            self._look()
+            self._check_terminal()
 
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
         if self._forced_exit is not None:
@@ -124,7 +124,7 @@ class HangupWatch:
             self._timer.cancel()
         self._loop = None
 
-    def _look(self) -> None:
+    def _check_terminal(self) -> None:
         if self._loop is None or self._terminal is None:
             return
         if hung_up(self._terminal):
@@ -134,7 +134,7 @@ class HangupWatch:
             timer.start()
             self._finish(128 + signal.SIGHUP)
             return
-        self._timer = self._loop.call_later(LOOK_S, self._look)
+        self._timer = self._loop.call_later(LOOK_S, self._check_terminal)
 
     def _finish(self, code: int) -> None:
         if not self._ended:
@@ -197,11 +197,11 @@ class ForcedExit:
             self._start(patience, code)
 
     def _start(self, seconds: float, code: int) -> None:
-        timer = threading.Timer(seconds, self._look, (code,))
+        timer = threading.Timer(seconds, self._check_terminal, (code,))
         timer.daemon = True
         timer.start()
 
-    def _look(self, code: int) -> None:
+    def _check_terminal(self, code: int) -> None:
         if not stalled(self._terminal):
             self._start(STALLED_LOOK_S, code)
             return
