@@ -116,5 +116,5 @@ def test_what_a_study_times_itself_is_watched_too(
     cpu_s = itertools.count(0.0, 1e6)
     with patch.object(cpu_share, "now", lambda: CpuTime(next(cpu_s), 0.0)):
         found = ok(name, **parameters)
-    (warning,) = (line for line in found.warnings if "do not trust" in line)
+    (warning,) = (line for line in found.warnings if "kept up to" in line)
     assert finding in warning.partition("busy: do not trust ")[2].split(", ")
