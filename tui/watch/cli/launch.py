@@ -206,10 +206,17 @@ class RunWithoutScreen:
 
 
 def _row(process: TorchProcessState) -> WatchedProcessRow:
+    """Return the last figures of a process; a device without any has the reason instead."""
     placed: dict[str, Placed] = {name: each.placed for name, each in process.devices.items()}
-    of_nvml, resident = process.listed, process.host_rss
+    # The last reading may have found a device in change; its figures before that stay the last.
+    never_read = {name: why for name, why in process.silent.items() if name not in process.devices}
     return WatchedProcessRow(
-        process.description, process.figures, placed, of_nvml, process.silent, resident
+        process.description,
+        process.figures,
+        placed,
+        process.listed,
+        never_read,
+        process.host_rss,
     )
 
 
