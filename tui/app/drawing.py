@@ -77,7 +77,7 @@ class Drawing:
 GATHER_S = 0.03
 """Seconds in which further changes join the drawing of a first one."""
 PAUSE_S = 0.25
-"""Least seconds between two drawings that no key asked for."""
+"""Least seconds between two drawings that no key caused."""
 PERIOD_S = {
     Topic.DEVICES: 0.9,
     Topic.MEMORY: 0.9,
@@ -118,7 +118,7 @@ class Coalescer:
         return self._release(found, now)
 
     def all(self, now: float) -> Topics:
-        """Return everything that changed: a key has just asked for it."""
+        """Return everything that changed, after a key."""
         return self._release(set(self._waiting), now)
 
     def _time_of(self, part: Topic) -> float:

@@ -218,7 +218,7 @@ class TabbedApp(textual_private.HookedApp):
             self.snapshot.session.show("difference")
 
     def open_run(self, run: StartedRun) -> None:
-        """Show a run, whether it goes on or has ended, in the watch tab."""
+        """Show a running or ended run in the watch tab."""
         self.switch_mode("watch")
         if self.watched is not None:
             self.watched.open_run(run)

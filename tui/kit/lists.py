@@ -200,7 +200,7 @@ class KeyedList(CursorView):
     # ---- what a subclass knows ----
 
     def row_keys(self) -> Sequence[str]:
-        """Return the keys of the rows that there are now. They are asked for before the lines."""
+        """Return the keys of the present rows; called before :meth:`row_lines`."""
         raise NotImplementedError
 
     def row_lines(self, cells: int) -> Sequence[Line]:

@@ -92,7 +92,7 @@ Triplet = tuple[int, int, int]
 
 
 def _palette_theme(background: Triplet, foreground: Triplet, eight: list[Triplet]) -> TerminalTheme:
-    """Bright colours are the same: what is bold is told by its weight."""
+    """Bright colours are the same: bold text differs by its weight."""
     return TerminalTheme(background, foreground, eight, eight)
 
 

@@ -1,4 +1,4 @@
-"""Ends the program when it is told to, or when its terminal is gone or takes nothing any more.
+"""End the program on a signal, or when its terminal is gone or no longer accepts output.
 
 The framework installs no handler for the signals that end a program, so the terminal would be left
 in its alternate screen; and where SIGHUP is ignored and the terminal vanishes, its input thread
@@ -59,9 +59,9 @@ Batch systems send some of them (SIGUSR1, SIGUSR2), the kernel others when the p
 REAL_TIME = tuple(each for each in _ending() if not isinstance(each, signal.Signals))
 """The same for real-time signals, which have no names of their own."""
 LOOK_S = 1.0
-"""How often the terminal is looked at."""
+"""Seconds between two checks of the terminal."""
 FORCED_EXIT_S = 1.4
-"""After this an end that could not be had in an orderly way is forced."""
+"""Seconds after which the program is ended by force if it has not ended in order."""
 RESTORE = (
     b"\x18"  # CAN: what was cut off in the middle of an escape sequence is over
     b"\x1b[?2026l\x1b[?2004l\x1b[?7h"
