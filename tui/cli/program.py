@@ -29,6 +29,7 @@ MODULES = {
     "config": "tui.cli.config",
     "devices": "tui.devices.cli.devices",
     "doctor": "tui.devices.cli.doctor",
+    "fleet": "tui.fleet.cli.fleet",
     "list": "tui.runs.cli.list",
     "replay": "tui.recordings.cli.replay",
     "results": "tui.results.cli.results",

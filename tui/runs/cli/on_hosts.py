@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tui.core.text import numbers as fmt
@@ -81,7 +81,7 @@ async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int
     pythons = dict(options.host_pythons)
     progress = ProgressLine()
     runs = [HostRuns(options, host, pythons.get(host.name)) for host in hosts]
-    _end_on_signals(runs)
+    end_on_signals(runs)
 
     def show() -> None:
         progress.show("   ".join(each.progress for each in runs if each.progress))
@@ -133,6 +133,16 @@ class HostRuns:
     def state(self) -> RunsState | None:
         """The state of the runs; ``None`` before the connection."""
         return self._session.state.runs if self._session is not None else None
+
+    @property
+    def session(self) -> Session | None:
+        """The session; ``None`` before the connection."""
+        return self._session
+
+    @property
+    def signalled(self) -> bool:
+        """True after a signal."""
+        return self._signalled is not None
 
     @property
     def entries(self) -> Sequence[RunState]:
@@ -223,6 +233,33 @@ class HostRuns:
             await waiter.finish(ProgressLine())
         self._running = False
 
+    async def time(self, name: str, device: str, texts: Mapping[str, str]) -> RunState | None:
+        """Run one workload once, quickly.
+
+        Args:
+            name: the workload.
+            device: torch's name of the device.
+            texts: typed values by parameter.
+
+        Returns:
+            The run; ``None`` if the connection is lost or a signal has come.
+
+        Raises:
+            UsageError: a value is invalid.
+        """
+        session, waiter = self._session, self._waiter
+        if session is None or waiter is None or self.error:
+            return None
+        runs = session.state.runs
+        set_parameters(session, [name], texts)
+        session.run([name], [device], "quick")
+        await self._guarded(waiter.until(lambda: not runs.pending(), self._draw))
+        if runs.runner.status == "unusable":
+            self.error = runs.runner.reason
+        if runs.pending() or self.error:
+            return None
+        return list(runs.book.values())[-1]
+
     async def close(self) -> None:
         """End the children on the host."""
         if self._session is not None:
@@ -265,7 +302,9 @@ def format_hosts(runs: Sequence[HostRuns]) -> str:
     return text
 
 
-def _end_on_signals(runs: Sequence[HostRuns]) -> None:
+def end_on_signals(runs: Sequence[HostRuns]) -> None:
+    """End the runs on all hosts at a signal."""
+
     def note(number: signal.Signals) -> None:
         for each in runs:
             each.note_signal(number)
