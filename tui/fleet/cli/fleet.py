@@ -30,6 +30,7 @@ class FleetOptions:
     """The hosts, the devices and the number of rounds."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
+    files: Sequence[str] = ()
     json: bool = False
     devices: Sequence[str] = ("all",)
     host: str | None = None
@@ -73,6 +74,8 @@ def fleet(options: FleetOptions) -> int:
     Raises:
         UsageError: the options contradict each other.
     """
+    if options.files:
+        raise UsageError("--workloads: fleet times workloads of the catalogue; leave it out")
     if options.rounds is not None and options.rounds < 2:
         raise UsageError(f"--rounds {options.rounds}: at least 2")
     pythons = dict(options.host_pythons)
