@@ -114,7 +114,6 @@ async def _compare(
         if options.together:
             extra = _separate_lanes(members, lane_of)
             lanes += extra
-            end_on_signals(lanes)
             await asyncio.gather(*(each.connect() for each in extra))
         models: dict[str, list[FleetMember]] = {}
         for member in members:

@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -58,6 +58,22 @@ Batch systems send some of them (SIGUSR1, SIGUSR2), the kernel others when the p
 """
 REAL_TIME = tuple(each for each in _ending() if not isinstance(each, signal.Signals))
 """The same for real-time signals, which have no names of their own."""
+
+
+def handle_signals(
+    numbers: Iterable[signal.Signals], call: Callable[[signal.Signals], object]
+) -> None:
+    """Call a function in the running event loop at each of these signals.
+
+    A signal that was ignored when this program started stays ignored, as nohup requires, and a
+    shell for its background jobs.
+    """
+    loop = asyncio.get_running_loop()
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, call, number)
+
+
 LOOK_S = 1.0
 """Seconds between two checks of the terminal."""
 FORCED_EXIT_S = 1.4

@@ -11,7 +11,7 @@ from tui.core.text import numbers as fmt
 from tui.devices.state.devices import CPU
 from tui.kit.command_line.output import Failure, UsageError, not_known, say
 from tui.kit.command_line.progress import ProgressLine
-from tui.kit.terminal.ending import SIGNALS
+from tui.kit.terminal.ending import SIGNALS, handle_signals
 from tui.runs.state.parameters import Invalid, Valid, parse_sweep
 from workloads.protocol import messages
 
@@ -42,11 +42,8 @@ class Waiter:
         self._error: BaseException | None = None
         session.state.bus.on_change(lambda _parts: self._changed.set())
         session.on_error(self._note_error)
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS if signals else ():
-            if signal.getsignal(number) is signal.SIG_IGN:
-                continue  # set by nohup, or by a shell for background jobs
-            loop.add_signal_handler(number, self.note_signal, number)
+        if signals:
+            handle_signals(SIGNALS, self.note_signal)
 
     def note_signal(self, number: signal.Signals) -> None:
         """End the wait because of a signal."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from tui.hosts.children import HostConnection
 from tui.hosts.monitor import with_shared_connection
 from tui.kit.command_line.output import Failure
 from tui.kit.command_line.progress import ProgressLine
-from tui.kit.terminal.ending import SIGNALS
+from tui.kit.terminal.ending import SIGNALS, handle_signals
 from tui.results.store.recorder import ResultRecorder
 from tui.runs.cli.headless import INTERVAL_S, Waiter, describe_current_run, set_parameters
 from tui.runs.session.session import Session
@@ -203,13 +202,10 @@ class HostRuns:
 
 
 def end_on_signals(runs: Sequence[HostRuns]) -> None:
-    """End the runs on all hosts at a signal."""
+    """End the runs at a signal, also those added to ``runs`` until then."""
 
     def note(number: signal.Signals) -> None:
         for each in runs:
             each.note_signal(number)
 
-    loop = asyncio.get_running_loop()
-    for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, note, number)
+    handle_signals(SIGNALS, note)
