@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.host_options import add_connection, find_hosts
+from tui.devices.host_options import add_connection, find_other_hosts
 from tui.devices.state.devices import CPU
 from tui.fleet.rounds import FleetMember, FleetRounds
 from tui.fleet.views import encode_fleet, find_slow, fleet_lines
@@ -26,17 +26,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetOptions:
+class FleetOptions(HostChoice):
     """The hosts, the devices and the number of rounds."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
     files: Sequence[str] = ()
     json: bool = False
     devices: Sequence[str] = ("all",)
-    host: str | None = None
-    slurm: bool = False
-    transport: str | None = None
-    host_pythons: Sequence[tuple[str, str]] = ()
     rounds: int | None = None
     """``None`` for six, and twelve more for suspects."""
     together: bool = False
@@ -79,31 +75,22 @@ def fleet(options: FleetOptions) -> int:
     if options.rounds is not None and options.rounds < 2:
         raise UsageError(f"--rounds {options.rounds}: at least 2")
     pythons = dict(options.host_pythons)
-    if options.host is None and not options.slurm:
+    if not options.names_hosts:
         if options.transport or options.host_pythons:
             raise UsageError("--transport and --host-python need --host or --slurm")
         pythons[HERE.name] = python_to_use(options.given).path
         return run_to_exit(_compare(options, (HERE,), pythons))
-    if "python" in options.given:
-        raise UsageError("--python is for this machine: with --host, use --host-python HOST=PATH")
-    named = HostChoice(
-        host=options.host,
-        no_here=True,
-        slurm=options.slurm,
-        transport=options.transport,
-        host_pythons=options.host_pythons,
-    )
-    return run_to_exit(_compare(options, find_hosts(named).hosts, pythons))
+    hosts = find_other_hosts(options, options.given).hosts
+    return run_to_exit(_compare(options, hosts, pythons))
 
 
 async def _compare(
     options: FleetOptions, hosts: Sequence[HostAddress], pythons: Mapping[str, str]
 ) -> int:
     progress = ProgressLine()
-    monitored = set(options.devices) != {"cpu"}
 
     def lane_of(host: HostAddress) -> HostRuns:
-        return HostRuns(host, pythons.get(host.name), monitored=monitored, storing=False)
+        return HostRuns(host, pythons.get(host.name), options.devices, storing=False)
 
     lanes = [lane_of(host) for host in hosts]
     end_on_signals(lanes)

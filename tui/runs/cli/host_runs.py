@@ -6,6 +6,7 @@ import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from tui.devices.state.devices import CPU
 from tui.hosts.address import HostAddress
 from tui.hosts.children import HostConnection
 from tui.hosts.monitor import with_shared_connection
@@ -26,18 +27,19 @@ class HostRuns:
     Args:
         host: the host.
         python: name or path of its Python; ``None`` to find one with torch.
-        monitored: sample its GPUs; the samples would disturb timings of the CPU.
+        devices: torch's names of the devices to run on. If it is the CPU alone, the host's GPUs are
+            not sampled: that would disturb its timings.
         storing: store the results.
     """
 
     def __init__(
-        self, host: HostAddress, python: str | None, *, monitored: bool, storing: bool
+        self, host: HostAddress, python: str | None, devices: Sequence[str], *, storing: bool
     ) -> None:
         self.host = host
         self.error = ""
         """Why nothing ran, or nothing more."""
         self._python = python
-        self._monitored = monitored
+        self._interval = None if set(devices) == {CPU} else INTERVAL_S
         self._recorder = ResultRecorder() if storing else None
         self._session: Session | None = None
         self._waiter: Waiter | None = None
@@ -103,7 +105,7 @@ class HostRuns:
         """Start the children on the host and wait until torch is imported there."""
         host = await with_shared_connection(self.host)
         session = Session(
-            interval=INTERVAL_S if self._monitored else None,
+            interval=self._interval,
             attachments=[self._recorder] if self._recorder else [],
             readonly=True,
             connection=HostConnection(host, self._python),

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.host_options import find_hosts
+from tui.devices.host_options import find_other_hosts
 from tui.hosts.address import HostAddress
-from tui.hosts.choice import HostChoice
 from tui.kit.command_line.output import UsageError, print_json, print_text, say
 from tui.kit.command_line.progress import ProgressLine
 from tui.runs.cli.headless import choose_devices, choose_workloads, set_parameters
@@ -37,16 +36,7 @@ def find_run_hosts(options: RunOptions) -> tuple[HostAddress, ...]:
     for option, is_given in refused.items():
         if is_given:
             raise UsageError(f"{option} is for runs on this machine: leave it out with --host")
-    if "python" in options.given:
-        raise UsageError("--python is for this machine: with --host, use --host-python HOST=PATH")
-    named = HostChoice(
-        host=options.host,
-        no_here=True,
-        slurm=options.slurm,
-        transport=options.transport,
-        host_pythons=options.host_pythons,
-    )
-    return find_hosts(named).hosts
+    return find_other_hosts(options, options.given).hosts
 
 
 async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int:
@@ -65,9 +55,8 @@ async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int
     """
     pythons = dict(options.host_pythons)
     progress = ProgressLine()
-    monitored = set(options.devices) != {"cpu"}
     runs = [
-        HostRuns(host, pythons.get(host.name), monitored=monitored, storing=options.store)
+        HostRuns(host, pythons.get(host.name), options.devices, storing=options.store)
         for host in hosts
     ]
     end_on_signals(runs)
