@@ -13,8 +13,8 @@ from tui.fleet.comparison import (
     choose_suspects,
     compare_with_peers,
     is_outlier,
-    t_quantile,
 )
+from tui.results.store.statistics import two_sided_quantile
 
 SPREAD, NOISE, SEEDS = 0.003, 0.005, 200
 
@@ -83,7 +83,7 @@ def test_what_is_odd_is_slower_and_what_is_slower_may_be(rounds: list[dict[str, 
     ("degrees", "error", "expected"), [(1, 0.05, 12.706), (11, 0.05, 2.201), (11, 0.01, 3.106)]
 )
 def test_quantiles_are_those_of_the_tables(degrees: int, error: float, expected: float) -> None:
-    assert t_quantile(degrees, error) == pytest.approx(expected, abs=2e-3)
+    assert two_sided_quantile(degrees, error) == pytest.approx(expected, abs=2e-3)
 
 
 def test_two_peers_name_no_outlier() -> None:

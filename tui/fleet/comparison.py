@@ -18,7 +18,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tui.results.store.statistics import two_sided
+from tui.results.store.statistics import two_sided_quantile
 
 SLOWER_BY = 0.02
 """Share of the peers' time by which a device has to be slower."""
@@ -102,28 +102,9 @@ def mean_interval(values: Sequence[float], error: float) -> tuple[float, float, 
         error: of both sides together.
     """
     mean = statistics.fmean(values)
-    half = t_quantile(len(values) - 1, error) * statistics.stdev(values, mean)
+    half = two_sided_quantile(len(values) - 1, error) * statistics.stdev(values, mean)
     half /= math.sqrt(len(values))
     return mean, mean - half, mean + half
-
-
-def t_quantile(degrees: int, error: float) -> float:
-    """Return the value that Student's t exceeds in size with the probability ``error``.
-
-    Args:
-        degrees: of freedom, at least 1.
-        error: above 0 and below 1.
-    """
-    low, high = 0.0, 1.0
-    while 1 - two_sided(high, degrees) > error:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        if 1 - two_sided(middle, degrees) > error:
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 def is_outlier(value: float, peers: Sequence[float]) -> bool:

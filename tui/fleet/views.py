@@ -8,6 +8,7 @@ from statistics import median, median_low
 from typing import Any
 
 from tui.core.text import numbers as fmt
+from tui.devices.monitor.messages import Device
 from tui.devices.state.devices import CPU
 from tui.fleet.comparison import FEWEST_PEERS, SLOWER_BY, PeerRatio
 from tui.fleet.rounds import FleetMember, FleetRounds
@@ -63,7 +64,7 @@ def fleet_lines(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> list[
         problems: hosts that cannot run and devices without a peer, a line each.
     """
     slow = find_slow(fleets)
-    lines = [each.words() for each in slow] or [_nobody(fleets)]
+    lines = answer_lines(fleets, slow)
     for fleet in fleets:
         lines += ["", f"{len(fleet.members)} x {fleet.members[0].model}"]
         if 2 < len(fleet.members) <= FEWEST_PEERS:
@@ -85,6 +86,11 @@ def fleet_lines(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> list[
     if problems:
         lines += ["", *problems]
     return lines
+
+
+def answer_lines(fleets: Sequence[FleetRounds], slow: Sequence[SlowDevice]) -> list[str]:
+    """Return a line for each slower device, or one that says that there is none."""
+    return [each.words() for each in slow] or [_nobody(fleets)]
 
 
 def _nobody(fleets: Sequence[FleetRounds]) -> str:
@@ -165,7 +171,7 @@ def member_facts(member: FleetMember) -> dict[str, float | str]:
                     "uncorrected ECC errors": device.ecc_uncorrected,
                     "VBIOS": device.vbios,
                     "driver": sample.driver.version if sample is not None else None,
-                    "other processes": _others(member),
+                    "other processes": _count_others(device, session.state.machine.worker_pid),
                 }.items()
                 if value is not None
             }
@@ -173,20 +179,17 @@ def member_facts(member: FleetMember) -> dict[str, float | str]:
     return facts
 
 
-def _others(member: FleetMember) -> float | None:
-    session = member.runs.session
-    view = session.state.machine.find_device(member.device) if session is not None else None
-    rows = view.nvml.processes if view is not None and view.nvml is not None else None
-    if session is None or rows is None:
+def _count_others(device: Device, own: int | None) -> float | None:
+    """Return the number of processes on a device besides ours; ``None`` if unknown."""
+    if device.processes is None:
         return None
-    own = session.state.machine.worker_pid
-    return float(sum(1 for row in rows if not row.ours and row.pid != own))
+    return float(sum(1 for row in device.processes if not row.ours and row.pid != own))
 
 
 def encode_fleet(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> dict[str, Any]:
     """Return the object of ``--json``."""
     return {
-        "answer": (fleet_lines(fleets, ()) or [""])[0],
+        "answer": answer_lines(fleets, find_slow(fleets))[0],
         "models": [
             {
                 "model": fleet.members[0].model,
