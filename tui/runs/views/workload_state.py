@@ -136,7 +136,7 @@ def _end_forms(status: str, reason: str | None) -> tuple[str, ...]:
     words = whole.split()
     most = min(len(words) - 1, REASON_WORDS)
     dots = glyphs.GLYPHS.ellipsis
-    return (whole, *(" ".join(words[:n]) + dots for n in range(most, 1, -1)), status)
+    return (whole, *(" ".join(words[:n]).rstrip(",:;") + dots for n in range(most, 1, -1)), status)
 
 
 def _format_ok(state: RunsState, runs: list[RunState]) -> Forms:
