@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from tui.core.text.numbers import size as text
-from tui.snapshots.analysis.advice import advise, is_on, rounds_sizes_up
+from tui.snapshots.analysis.advice import advise, is_on
 from tui.snapshots.analysis.allocations import round_up
 from tui.snapshots.analysis.cause import WORDS, Decision, Figures, decide
 from tui.snapshots.analysis.growth import describe_growth
@@ -24,6 +24,7 @@ from tui.snapshots.analysis.timeline import Replay
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.explanation import Explanation, LeadingCause
+from tui.snapshots.explain.lead import rounds_sizes_up
 from tui.snapshots.explain.thresholds import NORMAL_OUTSIDE
 from tui.snapshots.model.results import Cause, Entry, Growth, OomText, Site, State, Top, Verdict
 from tui.snapshots.model.snapshot import DeviceSnapshot, Snapshot

@@ -9,6 +9,7 @@ filled any room that they left.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tui.snapshots.explain.account import Account, Capacity
 from tui.snapshots.explain.evidence import Evidence
@@ -78,7 +79,7 @@ def _leads(leak: Leak, evidence: Evidence, found: Account) -> bool:
         return False
     if leak.rate is None or leak.rate.per == "iteration":
         # A setting that wastes much of the device is certain, but a loop is not.
-        lost = found.of("rounding") if roundup_on(evidence) else 0
+        lost = found.of("rounding") if rounds_sizes_up(dict(evidence.settings)) else 0
         if lost >= FRAGMENTED * found.used:
             return False
     if leak.rate is not None:
@@ -97,10 +98,9 @@ def _leads(leak: Leak, evidence: Evidence, found: Account) -> bool:
     return held >= max(map(found.of, others))
 
 
-def roundup_on(evidence: Evidence) -> bool:
-    """Return whether the allocator rounds sizes up to parts of a power of two."""
-    value = dict(evidence.settings).get("roundup_power2_divisions", "")
-    return _DIVISIONS.search(value) is not None
+def rounds_sizes_up(settings: Mapping[str, str]) -> bool:
+    """Return whether requests are rounded to more than 512 bytes (``roundup_power2_divisions``)."""
+    return _DIVISIONS.search(settings.get("roundup_power2_divisions", "")) is not None
 
 
 def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCause | None:
