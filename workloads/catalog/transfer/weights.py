@@ -313,7 +313,10 @@ def _parts(found: Study, weights: WeightFile, on: Place, staging: torch.Tensor) 
     found.figure("read_hot", size / found.time(read, "wall"), "byte/s", "from the page cache")
     about = "from host memory to the device, in one copy"
     found.figure("to_device", size / found.time(copy, "wall"), "byte/s", about)
-    about = "from the disk; asking for the drop is part of the time"
+    about = (
+        "from the disk, or from what caches it below this system; asking for the drop is part of "
+        "the time"
+    )
     reason = _reason_not_cold(weights)
     if reason is not None:
         found.absent("read_cold", reason, "byte/s", about)
