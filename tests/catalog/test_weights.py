@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -185,7 +186,7 @@ def test_a_wrong_byte_on_the_disk_fails_the_check(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(weights, "write_weights", damaged)
     result = ran("load_weights", mib=1)
-    assert result.status == "error"
+    assert result.status == "failed"
     assert "wrong result" in (result.reason or "")
 
 
@@ -199,14 +200,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def _open_files() -> int:
-    return len(os.listdir("/dev/fd"))
+    return len(list(Path("/dev/fd").iterdir()))
 
 
 def test_a_disk_without_room_is_told_in_one_line_before_anything_is_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = weights.shutil.disk_usage(folder)
-    monkeypatch.setattr(weights.shutil, "disk_usage", lambda _path: usage._replace(free=MIB // 2))
+    usage = shutil.disk_usage(folder)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=MIB // 2))
     result = ran("load_weights", mib=1)
     assert result.status == "skipped"
     assert result.reason == (

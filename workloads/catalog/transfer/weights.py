@@ -11,7 +11,8 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING, Annotated
+from io import FileIO
+from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.shared import page_cache, safetensors
 from workloads.catalog.shared.safetensors import Entry
@@ -38,7 +39,7 @@ HOT, COLD = "hot", "cold"
 class WeightFile:
     """A temporary safetensors file without a name: it is gone once closed, even after a kill."""
 
-    file: IO[bytes]
+    file: FileIO
     checksums: dict[str, int]
     """CRC-32 of each tensor's bytes as written."""
 
@@ -114,20 +115,20 @@ def _no_room(folder: str, needed: int, why: str) -> str:
     )
 
 
-def _write(file: IO[bytes], content: memoryview) -> None:
+def _write(file: FileIO, content: memoryview) -> None:
     # One call writes at most 2 GiB.
     while content:
         content = content[file.write(content) :]
 
 
-def _read(file: IO[bytes], into: memoryview) -> None:
+def _read(file: FileIO, into: memoryview) -> None:
     """Fill memory from the file's position on.
 
     Raises:
         EOFError: the file ends before.
     """
     while into:
-        count = file.readinto(into)  # type: ignore[attr-defined] (an unbuffered file has it)
+        count = file.readinto(into)
         if not count:
             raise EOFError(f"the file ends {len(into)} bytes too early")
         into = into[count:]
