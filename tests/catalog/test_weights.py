@@ -65,7 +65,7 @@ def test_a_header_written_by_hand_is_parsed() -> None:
         ({"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}, 8, "expected 4 from 0"),
         ({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}, 4, "expected 8 from 0"),
         ({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, 9, "the file has 9"),
-        ({"a": {"dtype": "F7", "shape": [1], "data_offsets": [0, 4]}}, 4, "'F7' is none of"),
+        ({"a": {"dtype": "F7", "shape": [1], "data_offsets": [0, 4]}}, 4, "'F7', expected one of"),
         ({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}, 4, "whole numbers"),
         ({"a": {"dtype": "F32", "shape": [1]}}, 4, "two data_offsets are expected"),
         ([], 0, "a JSON object is expected"),
@@ -164,7 +164,7 @@ def test_a_system_that_keeps_the_file_gives_no_cold_time(monkeypatch: pytest.Mon
     assert any(line.startswith("no cold times: ") for line in hot.log)
 
 
-def test_a_system_that_does_not_say_what_it_caches_is_told_as_such(
+def test_a_system_that_does_not_say_what_it_caches_leaves_the_share_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(page_cache, "cached_share", lambda _descriptor: None)
@@ -203,7 +203,7 @@ def _open_files() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 
 
-def test_a_disk_without_room_is_told_in_one_line_before_anything_is_written(
+def test_a_full_disk_is_reported_in_one_line_before_anything_is_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(folder)
@@ -216,7 +216,7 @@ def test_a_disk_without_room_is_told_in_one_line_before_anything_is_written(
     )
 
 
-def test_a_disk_that_fills_meanwhile_is_told_in_one_line(folder: Path) -> None:
+def test_a_disk_that_fills_up_while_writing_is_reported_in_one_line(folder: Path) -> None:
     def make(_numbers: int) -> torch.Tensor:
         raise OSError(28, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""The system's page cache: ask it to drop a file, and see how much of the file it still has."""
+"""Drop a file from the system's page cache, and measure how much of the file is still cached."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cached_share(descriptor: int) -> float | None:
     size = os.fstat(descriptor).st_size
     pages = -(-size // mmap.PAGESIZE)
     found = (ctypes.c_ubyte * pages)()
-    # Pages that a mapping has touched would not be dropped: this one touches none, and ends here.
+    # The system keeps pages that a mapping has touched; this one touches none, and ends here.
     with mmap.mmap(descriptor, size) as mapped:
         first = ctypes.c_char.from_buffer(mapped)
         address = ctypes.c_void_p(ctypes.addressof(first))

@@ -64,13 +64,15 @@ def header_length(start: bytes, file_size: int) -> int:
     """Return the length of the JSON from a file's first bytes.
 
     Raises:
-        ValueError: the file is too short for it, or it is longer than any valid header.
+        ValueError: the file is too short, or the header is longer than any valid one.
     """
     if len(start) < LENGTH_BYTES:
-        raise ValueError(f"no safetensors file: {len(start)} bytes, but its length alone needs 8")
+        raise ValueError(
+            f"not a safetensors file: {len(start)} bytes, fewer than the 8 of the header's length"
+        )
     length = int.from_bytes(start[:LENGTH_BYTES], "little")
     if length > min(LONGEST_HEADER, file_size - LENGTH_BYTES):
-        raise ValueError(f"no safetensors file: a header of {length} bytes does not fit into it")
+        raise ValueError(f"not a safetensors file: a header of {length} bytes does not fit into it")
     return length
 
 
@@ -82,11 +84,11 @@ def parse_header(text: bytes, data_size: int) -> tuple[Entry, ...]:
         data_size: bytes of the file after the header.
 
     Raises:
-        ValueError: it is not such JSON, or the tensors do not fill the data without holes.
+        ValueError: it is not such a header, or the tensors do not fill the data without holes.
     """
     described = json.loads(text)
     if not isinstance(described, dict):
-        raise ValueError("no safetensors header: a JSON object is expected")
+        raise ValueError("not a safetensors header: a JSON object is expected")
     entries = [_parse_entry(name, each) for name, each in described.items() if name != METADATA]
     entries.sort(key=lambda entry: (entry.begin, entry.end))
     position = 0
@@ -109,7 +111,7 @@ def _parse_entry(name: str, described: Any) -> Entry:
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{name}: dtype, shape and two data_offsets are expected") from None
     if dtype not in ITEM_BYTES:
-        raise ValueError(f"{name}: dtype {dtype!r} is none of {', '.join(ITEM_BYTES)}")
+        raise ValueError(f"{name}: dtype {dtype!r}, expected one of {', '.join(ITEM_BYTES)}")
     if not all(type(each) is int and each >= 0 for each in (*shape, begin, end)):
         raise ValueError(f"{name}: shape and data_offsets are whole numbers, 0 or more")
     return Entry(name, dtype, shape, begin, end)

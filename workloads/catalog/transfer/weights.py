@@ -47,7 +47,7 @@ class WeightFile:
         """Return the position of the data in the file, and the tensors.
 
         Raises:
-            ValueError: it is no safetensors file.
+            ValueError: it is not a safetensors file.
         """
         size = os.fstat(self.file.fileno()).st_size
         self.file.seek(0)
@@ -172,9 +172,11 @@ def load_weights(
     mib = sizes["mib"]
     size = mib * 2**20
     pinned = on.type == "cuda"
-    # The buffer for all and the two that take turns; a temporary folder may be in memory.
-    in_host = sum(map(pinned_bytes, (size, CHUNK, CHUNK))) if pinned else size + 2 * CHUNK
-    in_host += size
+    # The buffer for all and the two that take turns; beside pinned memory, a pageable buffer.
+    in_host = size + 2 * CHUNK
+    if pinned:
+        in_host = sum(map(pinned_bytes, (size, CHUNK, CHUNK))) + size
+    in_host += size  # the file: the temporary folder may be in memory
     on.require(in_host + size if on.type == "cpu" else size, f"{mib} MiB of weights", host=in_host)
     weights = write_weights(on.host_randn, size)
     try:
@@ -185,7 +187,11 @@ def load_weights(
         weights.file.close()
         raise
 
-    def load(staging: torch.Tensor = staging) -> dict[str, torch.Tensor]:
+    def timed(
+        staging: torch.Tensor = staging, *, cold: bool = cache == COLD
+    ) -> dict[str, torch.Tensor]:
+        if cold:
+            weights.drop()
         start, entries = weights.read_header()
         weights.file.seek(start)
         _read(weights.file, bytes_of(staging))
@@ -195,11 +201,6 @@ def load_weights(
         }
         on.synchronize()  # the next read overwrites the memory that is copied
         return loaded
-
-    def timed() -> dict[str, torch.Tensor]:
-        if cache == COLD:
-            weights.drop()
-        return load()
 
     def check() -> Check:
         loaded = timed()
@@ -213,13 +214,13 @@ def load_weights(
 
     def study(found: Study) -> None:
         ways: dict[str, Callable[[], object]] = {
-            "read, then copied": load,
+            "read, then copied": partial(timed, cold=False),
             "two buffers in turns": partial(_load_in_turns, weights, on),
             "mapped": partial(_load_mapped, weights, on),
         }
         if pinned:
-            ways["read to pageable, then copied"] = lambda: load(
-                torch.empty(size, dtype=torch.uint8)
+            ways["read to pageable, then copied"] = lambda: timed(
+                torch.empty(size, dtype=torch.uint8), cold=False
             )
         _parts(found, weights, on, staging)
         found.variants(HOT, "page cache hot", ways, per_call=(size, "byte/s"), clock="wall")
