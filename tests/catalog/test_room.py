@@ -23,6 +23,7 @@ ATTENTION: dict[str, Setting] = {"batch": 1, "length": 256, "width": 16}
         ("linalg", {"n": 256, "right": 16}),
         ("matmul_float8", {"n": 384}),
         ("reductions", {"rows": 512, "columns": 512}),
+        ("load_weights", {"mib": 16}),
     ],
 )
 def test_no_more_is_held_than_was_asked_for(
