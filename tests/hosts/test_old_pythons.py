@@ -22,6 +22,7 @@ from tui.hosts.watching import first_samples
 
 LATER_ARGUMENTS = {"slots", "kw_only", "strict", "match_args"}
 """Keyword arguments of ``dataclass`` and ``zip`` that Python 3.8 lacks."""
+LATER_METHODS = {"removeprefix", "removesuffix"}
 
 
 def _find_python(minor: int) -> str | None:
@@ -59,7 +60,7 @@ async def test_an_older_python_is_named_as_such(boxes: Boxes) -> None:
     host = boxes.add("old", f'shift; exec {shlex.quote(python)} "$@"')
     (event,) = await first_samples((host,), within_s=60)
     assert isinstance(event, HostLost)
-    assert "is too old: name a Python with --host-python old=PATH, 3.8 or newer" in event.reason
+    assert "is too old, 3.8 or newer is needed: name a Python with --host-python" in event.reason
 
 
 def test_no_module_that_is_sent_needs_a_later_python() -> None:
@@ -71,6 +72,8 @@ def test_no_module_that_is_sent_needs_a_later_python() -> None:
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         given = {keyword.arg for call in calls for keyword in call.keywords if _is_builtin(call)}
         assert not given & LATER_ARGUMENTS, name
+        used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not used & LATER_METHODS, name
 
 
 def _is_builtin(call: ast.Call) -> bool:
