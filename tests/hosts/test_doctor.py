@@ -6,7 +6,6 @@ import json
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -107,7 +106,7 @@ def test_a_host_whose_python3_fails_names_a_python_that_it_has(boxes: Boxes) -> 
     assert any(line.startswith("passed   torch ") for line in lines)
 
 
-def test_a_named_python_is_used_for_everything(boxes: Boxes, tmp_path: Path) -> None:
+def test_a_named_python_is_used_for_everything(boxes: Boxes) -> None:
     _add_pythons(boxes, "a", {"python3": "-S", "python": "-S"})
     done = _doctor(boxes, "--host", "a", "--host-python", f"a={sys.executable}")
     assert ", from --host-python\n" in done.stdout

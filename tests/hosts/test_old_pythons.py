@@ -15,9 +15,11 @@ import pytest
 from tests.hosts.conftest import Boxes
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
+from tui.devices.allocators.process_files import ReadAccess
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import OLDEST
 from tui.hosts.events import HostLost, HostSample
+from tui.hosts.survey import check_access, find_pythons
 from tui.hosts.watching import first_samples
 
 LATER_ARGUMENTS = {"slots", "kw_only", "strict", "match_args"}
@@ -51,6 +53,16 @@ async def test_the_monitor_runs_on_a_python_without_packages(
     (event,) = await first_samples((host,), within_s=60)
     assert isinstance(event, HostSample), event
     assert [device.memory.used is not None for device in event.sample.devices] == [True, True]
+    assert isinstance(await check_access(host), ReadAccess)
+
+
+async def test_each_python_is_found_however_old(boxes: Boxes) -> None:
+    python = _find_python(6) or _find_python(7)
+    if python is None:
+        pytest.skip("no Python 3.6 or 3.7 on this machine")
+    found = await find_pythons(boxes.add("old", 'exec "$@"'), python)
+    assert found[0].version[:2] in ((3, 6), (3, 7))
+    assert found[0].torch is None
 
 
 async def test_an_older_python_is_named_as_such(boxes: Boxes) -> None:
