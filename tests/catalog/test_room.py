@@ -32,7 +32,7 @@ DECODER: dict[str, Setting] = {"width": 128, "heads": 8, "kv_heads": 2, "layers"
         ("optimizer_step", {"width": 128, "layers": 4}),
         ("optimizer_step", {"width": 128, "layers": 4, "optimizer": "sgd", "way": "foreach"}),
         ("activation_memory", {"width": 64, "layers": 2}),
-        ("activation_memory", {"width": 32, "layers": 8, "way": "checkpoint"}),
+        ("activation_memory", {"width": 32, "layers": 4, "way": "checkpoint"}),
         ("llm_prefill", {**DECODER, "length": 128}),
         ("llm_prefill", {**DECODER, "length": 128, "dtype": "float32", "kv_heads": 8}),
         ("llm_decode", {**DECODER, "context": 64, "largest": 4}),
