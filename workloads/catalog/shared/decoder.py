@@ -208,7 +208,7 @@ def reference(decoder: Decoder, tokens: torch.Tensor) -> torch.Tensor:
         state = state + mixed.transpose(0, 1).reshape(length, -1) @ weight["project.weight"].T
         normed = norm(state, weight["before_mlp.weight"])
         gate, up = (normed @ weight["gate_up.weight"].T).chunk(2, dim=-1)
-        return state + (functional.silu(gate) * up) @ weight["down.weight"].T
+        return torch.as_tensor(state + (functional.silu(gate) * up) @ weight["down.weight"].T)
 
     for block in decoder.blocks:
         state = after(block, state)
