@@ -12,6 +12,7 @@ from tui.core.child.inside import (
     interval_s,
     quit_now,
 )
+from tui.devices.allocators.process_files import ReadAccess, refusal_of_running
 
 
 def _pids(text: str) -> tuple[int, ...]:
@@ -29,6 +30,7 @@ def _arguments() -> argparse.Namespace:
         "--others", action="store_true", help="with --pids: this user's others too"
     )
     serving.add_argument("--listed", type=_pids, default=(), help="what NVML says uses a GPU")
+    modes.add_parser("check", help="whether running processes can be read, and end")
     return parser.parse_args()
 
 
@@ -38,6 +40,9 @@ def main() -> None:
     parent = ParentChannel()
     end_by_signals_alone()
     end_with_parent()
+    if arguments.mode == "check":
+        parent.send(ReadAccess(refusal_of_running()))
+        quit_now()
     # Import the rest after the first message, for which the front end waits.
     from tui.devices.allocators.messages import VERSION, LookFor, WatchHello
 

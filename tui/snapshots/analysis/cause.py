@@ -21,6 +21,14 @@ from tui.core.text.numbers import grouped, share
 from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.allocations import round_up
 from tui.snapshots.analysis.layout import LARGE_SEGMENT, SMALL_REQUEST, SMALL_SEGMENT
+from tui.snapshots.explain.thresholds import (
+    NORMAL_OUTSIDE,
+    OTHERS_SHARE,
+    SLACK,
+    exceeds_device,
+    exceeds_process_limit,
+    has_room,
+)
 from tui.snapshots.model.results import Cause
 
 SMALLEST_SQUARE = 64 << 20
@@ -76,18 +84,6 @@ def _round_to_three_digits(value: int) -> str:
     return grouped((value + step // 2) // step * step)
 
 
-SLACK = 1 << 20
-"""Bytes by which a free piece may appear larger than it was: a block of the large pool keeps a rest
-of at most 1 MiB instead of splitting it off."""
-OTHERS_SHARE = 0.1
-"""Minimum share of the device from which other processes are to blame: every process has a context,
-and a desktop uses a little."""
-ROOM_SHARE = 0.1
-"""Share of the device: with this much free or cached, the device was not full."""
-BESIDES = 2 << 30
-"""Maximum bytes that a process normally uses besides PyTorch's memory: context, libraries, NCCL."""
-TOTAL_WITHIN = 1000
-"""Relative precision of the total, as a divisor: the exception's text prints two decimals."""
 LIMITS = (
     "a MIG instance, a vGPU profile, a container's memory limit, or another process that used the"
     " memory at that moment and released it before the event was written"
@@ -235,7 +231,7 @@ def decide(figures: Figures) -> Decision:
 
 def _larger_than_device(figures: Figures, needed: int) -> Decision | None:
     total = figures.total
-    if total is None or needed <= total + total // TOTAL_WITHIN:
+    if total is None or not exceeds_device(needed, total):
         return None
     same = text(figures.asked) == text(total)
     has = "a little less" if same else text(total)
@@ -250,7 +246,7 @@ def _larger_than_device(figures: Figures, needed: int) -> Decision | None:
 
 def _request_or_full(figures: Figures, needed: int, shortfall: int) -> Decision:
     """Blame the request or live memory if the cache and other processes are not to blame."""
-    roomy = figures.room >= ROOM_SHARE * figures.known
+    roomy = has_room(figures.room, figures.known)
     # If the total is unknown, other processes may hold the rest; then only a request larger than
     # all live memory is certainly to blame.
     if roomy and (figures.total is not None or needed > figures.live):
@@ -261,7 +257,7 @@ def _request_or_full(figures: Figures, needed: int, shortfall: int) -> Decision:
         words = _FULL_OF_WHOM if filled else ""
         return _build_decision("unknown", had, _describe_live(figures), words=words)
     outside = figures.total - figures.reserved - (figures.device_free or 0) - (figures.others or 0)
-    if outside >= max(shortfall, BESIDES) and outside > figures.live:
+    if outside >= max(shortfall, NORMAL_OUTSIDE) and outside > figures.live:
         return _build_decision(
             "unknown",
             had,
@@ -331,7 +327,7 @@ def _not_memory(figures: Figures, needed: int) -> Decision | None:
             "unknown", "the message says that virtual address space ran out, not memory"
         )
     allowed = figures.allowed
-    if allowed is not None and figures.reserved + needed > allowed:
+    if allowed is not None and exceeds_process_limit(needed, figures.reserved, allowed):
         return _build_decision(
             "process limit",
             f"set_per_process_memory_fraction allows {text(allowed)}; {text(figures.reserved)}"

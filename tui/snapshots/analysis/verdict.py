@@ -14,9 +14,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 from tui.core.text.numbers import size as text
-from tui.snapshots.analysis.advice import advise, is_on, rounds_sizes_up
+from tui.snapshots.analysis.advice import advise, is_on
 from tui.snapshots.analysis.allocations import round_up
-from tui.snapshots.analysis.cause import BESIDES, WORDS, Decision, Figures, decide
+from tui.snapshots.analysis.cause import WORDS, Decision, Figures, decide
 from tui.snapshots.analysis.growth import describe_growth
 from tui.snapshots.analysis.layout import DEFAULT_POOL, BlockRequest, Filled, Layout, could_serve
 from tui.snapshots.analysis.moment import find_cheapest_window
@@ -24,6 +24,8 @@ from tui.snapshots.analysis.timeline import Replay
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.explanation import Explanation, LeadingCause
+from tui.snapshots.explain.lead import rounds_sizes_up
+from tui.snapshots.explain.thresholds import NORMAL_OUTSIDE
 from tui.snapshots.model.results import Cause, Entry, Growth, OomText, Site, State, Top, Verdict
 from tui.snapshots.model.snapshot import DeviceSnapshot, Snapshot
 
@@ -409,7 +411,7 @@ def _least_of_others(
     seen += [replayed.reserved_at(event) + told for event, told in device.trace.device_free.items()]
     least = max(seen) - here
     if message is not None and message.total is not None and message.process is None:
-        least = max(least, message.total - here - BESIDES)
+        least = max(least, message.total - here - NORMAL_OUTSIDE)
     return max(0, least)
 
 

@@ -9,7 +9,7 @@ from tui.snapshots.explain.account import Account, Capacity, describe_models, fi
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import format_place
-from tui.snapshots.explain.lead import in_optimizer, roundup_on
+from tui.snapshots.explain.lead import in_optimizer, rounds_sizes_up
 from tui.snapshots.explain.leak import Leak, describe_pace
 
 Sentence = Callable[[Evidence, Account, Capacity], str]
@@ -140,7 +140,7 @@ def _describe_rounding(evidence: Evidence, found: Account, device: Capacity) -> 
 def find_roundup(evidence: Evidence) -> str:
     """Return the value of ``roundup_power2_divisions``, or an empty string if it is off."""
     value = dict(evidence.settings).get("roundup_power2_divisions", "")
-    if not roundup_on(evidence):
+    if not rounds_sizes_up(dict(evidence.settings)):
         return ""
     # torch lists one value per size; most often all are equal.
     kinds = {part.rpartition(":")[2].strip(" '\"{}") for part in value.split(",")}

@@ -27,7 +27,7 @@ from tui.kit.lines import plain
 from tui.kit.terminal.ending import handle_signals
 from tui.snapshots.analysis.report import explanation_report
 from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.views.overview import account_lines, remedy_lines
+from tui.snapshots.views.overview import account_lines, advice_lines
 from tui.watch.cli.output import WatchedProcessRow, as_plain
 from tui.watch.cli.verdicts import MOST_VERDICTS, explain_ooms
 from tui.watch.runs import runs, start
@@ -330,10 +330,15 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
     return lines
 
 
+MOST_ADVICE = 3
+"""Largest number of remedies that the report prints for an OOM without a readable snapshot."""
+
+
 def _explanation_lines(explanation: Explanation) -> list[str]:
     """Return the account and the advice for an OOM without a readable snapshot."""
     cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
-    rows = [*account_lines(explanation, cells), (), *remedy_lines(explanation.advice, cells)]
+    advice = explanation.advice[:MOST_ADVICE]
+    rows = [*account_lines(explanation, cells), (), *advice_lines(advice, cells)]
     return [plain(row).rstrip() for row in rows]
 
 
