@@ -11,6 +11,7 @@ from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import format_place
 from tui.snapshots.explain.lead import in_optimizer, rounds_sizes_up
 from tui.snapshots.explain.leak import Leak, describe_pace
+from tui.snapshots.explain.thresholds import has_fitting_piece
 
 Sentence = Callable[[Evidence, Account, Capacity], str]
 
@@ -29,10 +30,10 @@ def conclude(
     live = round_size(evidence.allocated)
     if cause == "full":
         return f"Full: this process's live tensors hold {live}, {_all_of(evidence, device)}."
-    if evidence.largest is not None and evidence.largest >= evidence.asked + (1 << 20):
+    if has_fitting_piece(evidence.asked, evidence.largest):
         return (
             f"Unknown: {asked} was refused, although a free piece of "
-            f"{round_size(evidence.largest)} appears to have been available."
+            f"{round_size(evidence.largest or 0)} appears to have been available."
         )
     return (
         f"Unknown: {asked} was refused with {live} live in this process; the device has "
