@@ -108,7 +108,9 @@ class Figures:
     streams_cached: int
     """Bytes in pieces that were unusable only because of their stream."""
     private_cached: int
-    """Bytes in cached pieces of other pools."""
+    """Bytes in cached pieces of other private pools."""
+    default_cached: int
+    """Bytes in cached pieces of the default pool if the request was for a private pool."""
     live: int
     reserved: int
     device_free: int | None
@@ -130,7 +132,12 @@ class Figures:
     @property
     def cached(self) -> int:
         """Bytes of all cached pieces, in every pool."""
-        return self.serving_cached + self.kind_cached + self.streams_cached + self.private_cached
+        return self.in_pieces + self.streams_cached + self.private_cached
+
+    @property
+    def in_pieces(self) -> int:
+        """Bytes of cached pieces beside live blocks, of this stream or of the default pool."""
+        return self.serving_cached + self.kind_cached + self.default_cached
 
     @property
     def known(self) -> int:
@@ -346,7 +353,7 @@ def _explain_cached(explanation: Explanation, figures: Figures, needed: int) -> 
     cause = derive_cause(explanation)
     others = sum_rows(explanation, "other processes")
     held = {
-        "fragmentation": figures.serving_cached + figures.kind_cached,
+        "fragmentation": figures.in_pieces,
         "other streams": figures.streams_cached,
         "private pools": figures.private_cached,
         "other processes": others,
@@ -428,15 +435,21 @@ def _describe_request(figures: Figures, needed: int) -> str:
 
 def _describe_holder(cause: Cause, figures: Figures, held: int) -> str:
     if cause == "fragmentation":
-        other = (
-            f", {text(figures.kind_cached)} of it in segments of the other size class"
-            if figures.kind_cached
-            else ""
+        unusable = "".join(
+            f", {text(size)} of it in {where}"
+            for size, where in (
+                (figures.kind_cached, "segments of the other size class"),
+                (figures.default_cached, "the default pool, not in the request's private pool"),
+            )
+            if size
         )
-        return (
-            f"{text(held)} was cached{other}; the largest piece was"
-            f" {text(figures.serving_largest)}, the request {text(figures.rounded)}"
+        largest = (
+            f"the largest piece was {text(figures.serving_largest)}, the request"
+            f" {text(figures.rounded)}"
+            if figures.serving_largest
+            else "no piece was usable"
         )
+        return f"{text(held)} was cached{unusable}; {largest}"
     if cause == "other streams":
         return f"{text(held)} was cached for other streams, and this stream cannot use it"
     if cause == "private pools":

@@ -324,7 +324,14 @@ def gather(
         kind_cached=_free(part for part in same_pool if part.range.stream == need.stream),
         streams_cached=_free(part for part in same_pool if part.range.stream != need.stream),
         private_cached=_free(
-            part for part in barred if (part.range.pool or DEFAULT_POOL) != need.pool
+            part
+            for part in barred
+            if (part.range.pool or DEFAULT_POOL) not in (need.pool, DEFAULT_POOL)
+        ),
+        default_cached=_free(
+            part
+            for part in barred
+            if (part.range.pool or DEFAULT_POOL) == DEFAULT_POOL != need.pool
         ),
         live=state.live,
         reserved=state.reserved,

@@ -149,18 +149,21 @@ def find_roundup(evidence: Evidence) -> str:
 
 
 def _describe_fragmentation(evidence: Evidence, found: Account, device: Capacity) -> str:
-    pieces = (
-        "" if evidence.largest is None else f", in pieces of at most {round_size(evidence.largest)}"
-    )
+    held = _of_device(found.of("fragmentation"), device)
+    asked = round_size(evidence.asked)
     if evidence.largest is None:
-        held = _of_device(found.of("fragmentation"), device)
         return (
             f"Fragmentation, other streams or private pools: {held} is cached and not in use; "
-            f"{round_size(evidence.asked)} was requested."
+            f"{asked} was requested."
         )
+    pieces = (
+        f"of at most {round_size(evidence.largest)}"
+        if evidence.largest
+        else "that this request cannot use"
+    )
     return (
-        f"Fragmentation: {_of_device(found.of('fragmentation'), device)} is cached and not in use"
-        f"{pieces}; {round_size(evidence.asked)} was requested."
+        f"Fragmentation: {held} is cached and not in use, in pieces {pieces}; {asked} was "
+        "requested."
     )
 
 
