@@ -19,7 +19,7 @@ from tui.devices.allocators.process_files import ReadAccess
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import OLDEST
 from tui.hosts.events import HostLost, HostSample
-from tui.hosts.survey import check_access, find_pythons
+from tui.hosts.survey import check_access, survey_host
 from tui.hosts.watching import first_samples
 
 LATER_ARGUMENTS = {"slots", "kw_only", "strict", "match_args"}
@@ -60,9 +60,9 @@ async def test_each_python_is_found_however_old(boxes: Boxes) -> None:
     python = _find_python(6) or _find_python(7)
     if python is None:
         pytest.skip("no Python 3.6 or 3.7 on this machine")
-    found = await find_pythons(boxes.add("old", 'exec "$@"'), python)
-    assert found[0].version[:2] in ((3, 6), (3, 7))
-    assert found[0].torch is None
+    survey = await survey_host(boxes.add("old", 'exec "$@"'), python)
+    assert survey.pythons[0].version[:2] in ((3, 6), (3, 7))
+    assert survey.pythons[0].torch is None
 
 
 async def test_an_older_python_is_named_as_such(boxes: Boxes) -> None:
