@@ -26,6 +26,9 @@ def _arguments() -> argparse.Namespace:
     serving.add_argument("--interval", type=interval_s, default=0.5, metavar="S", help="seconds")
     serving.add_argument("--pids", type=_pids, default=(), help="these alone, with commas between")
     serving.add_argument("--no-children", action="store_true", help="not those they have started")
+    serving.add_argument(
+        "--others", action="store_true", help="with --pids: this user's others too"
+    )
     serving.add_argument("--listed", type=_pids, default=(), help="what NVML says uses a GPU")
     modes.add_parser("check", help="whether running processes can be read, and end")
     return parser.parse_args()
@@ -47,7 +50,7 @@ def main() -> None:
     from tui.devices.allocators.watch import AllocatorWatch, lower_priority, serve
 
     lower_priority()
-    wanted = LookFor(arguments.pids, not arguments.no_children)
+    wanted = LookFor(arguments.pids, not arguments.no_children, arguments.others)
     serve(parent, AllocatorWatch(arguments.interval, wanted, arguments.listed))
     quit_now()
 
