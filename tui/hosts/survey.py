@@ -11,6 +11,7 @@ from typing import TypeVar, Union
 
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.devices import allocators
 from tui.devices.allocators.process_files import ReadAccess
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive
@@ -137,7 +138,7 @@ async def check_access(host: HostAddress, python: str | None = None) -> ReadAcce
     Raises:
         HostFailureError: the host cannot be reached or its Python is unusable.
     """
-    sent = preamble(build_archive(), "tui.devices.allocators", ("check",))
+    sent = preamble(build_archive(), allocators.MODULE, ("check",))
     command = host.command(boot_command(python or "python3"))
     child = ChildProcess(command, (ReadAccess,), folder=FOLDER, preamble=sent)
     answers: list[ReadAccess] = []

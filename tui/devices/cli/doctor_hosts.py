@@ -23,7 +23,7 @@ from tui.hosts.boot import OLDEST
 from tui.hosts.children import HostConnection
 from tui.hosts.events import HostLost, HostSample
 from tui.hosts.failures import HostFailure
-from tui.hosts.monitor import with_shared_connection
+from tui.hosts.supervisor import with_shared_connection
 from tui.hosts.survey import HostFailureError, Survey, check_access, survey_host
 from tui.hosts.watching import first_samples
 from tui.kit.command_line.output import print_json, print_text
