@@ -20,6 +20,7 @@ from tui.devices.cli.sample import read_sample
 from tui.devices.monitor.messages import Device, Sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
+from tui.hosts.choice import HostChoice
 from tui.kit.command_line.output import SCHEMA, Failure, print_json, print_text, say
 from tui.kit.terminal.ending import handle_signals
 from tui.watch.cli.output import (
@@ -59,7 +60,7 @@ _LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class WatchOptions:
+class WatchOptions(HostChoice):
     """The processes to watch, for how long, and the output format."""
 
     pid: int | None = None
