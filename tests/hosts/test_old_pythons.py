@@ -27,7 +27,7 @@ LATER_ARGUMENTS = {"slots", "kw_only", "strict", "match_args"}
 LATER_METHODS = {"removeprefix", "removesuffix"}
 
 
-def _find_python(minor: int) -> str | None:
+def find_python(minor: int) -> str | None:
     """Return a Python 3 of that minor version; ``None`` where this machine has none that runs."""
     installed = Path("~/.pyenv/versions").expanduser().glob(f"3.{minor}.*/bin/python")
     for candidate in (shutil.which(f"python3.{minor}"), *map(str, installed)):
@@ -43,7 +43,7 @@ def _find_python(minor: int) -> str | None:
 async def test_the_monitor_runs_on_a_python_without_packages(
     minor: int, boxes: Boxes, scripted_nvml: ScriptedNvml
 ) -> None:
-    python = _find_python(minor)
+    python = find_python(minor)
     if python is None:
         pytest.skip(f"no Python 3.{minor} on this machine")
     variables = scripted_nvml.env(busy_box(2))
@@ -57,7 +57,7 @@ async def test_the_monitor_runs_on_a_python_without_packages(
 
 
 async def test_each_python_is_found_however_old(boxes: Boxes) -> None:
-    python = _find_python(6) or _find_python(7)
+    python = find_python(6) or find_python(7)
     if python is None:
         pytest.skip("no Python 3.6 or 3.7 on this machine")
     survey = await survey_host(boxes.add("old", 'exec "$@"'), python)
@@ -66,7 +66,7 @@ async def test_each_python_is_found_however_old(boxes: Boxes) -> None:
 
 
 async def test_an_older_python_is_named_as_such(boxes: Boxes) -> None:
-    python = _find_python(7) or _find_python(6)
+    python = find_python(7) or find_python(6)
     if python is None:
         pytest.skip("no Python 3.6 or 3.7 on this machine")
     host = boxes.add("old", f'shift; exec {shlex.quote(python)} "$@"')

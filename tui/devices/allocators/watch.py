@@ -137,7 +137,8 @@ class AllocatorWatch:
             resident = watched.files.resident()
             if resident is not None:
                 host[str(watched.files.pid)] = resident
-            unavailable |= {f"{pid} {name}": why for name, why in peek.unavailable.items() if name}
+            missing = {f"{pid} {name}": why for name, why in peek.unavailable.items() if name}
+            unavailable.update(missing)
         if self._lost:
             self.look_now.set()
         return ProcessFigures(now, tuple(devices), unavailable, host)

@@ -128,6 +128,11 @@ class HostProcesses:
         return bool(known) and all(each.refused for each in known)
 
     @property
+    def gives_nothing(self) -> bool:
+        """Whether none of its processes has ever been read, because all are refused."""
+        return self.is_refused and not self._processes.allocators()
+
+    @property
     def error(self) -> str:
         """Return why the host is not read now; empty if it is."""
         return next(iter(self._errors.values()), "")
@@ -186,12 +191,11 @@ class HostProcessReport:
         )
         handle_signals(SIGNALS, self._apply_signal)
         progress = ProgressLine()
-        if not options.lasts:
-            progress.show("reading " + ", ".join(host.name for host in plan.hosts))
+        progress.show("connecting to " + ", ".join(host.name for host in plan.hosts))
         if options.jsonl:
             say(WHAT_IS_READ)
         tasks = [asyncio.create_task(each.run()) for each in self._hosts]
-        ending = asyncio.create_task(self._follow() if options.lasts else self._settle())
+        ending = asyncio.create_task(self._print_until_end(progress))
         try:
             done, _ = await asyncio.wait([*tasks, ending], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -218,6 +222,12 @@ class HostProcessReport:
         self._signalled = number
         self._changed.set()
 
+    async def _print_until_end(self, progress: ProgressLine) -> None:
+        await self._settle()
+        progress.clear()
+        if self._options.lasts:
+            await self._follow()
+
     async def _settle(self) -> None:
         """Wait until each host has been read once, or is not reached."""
         until = time.monotonic() + ANSWER_WITHIN_S
@@ -227,7 +237,7 @@ class HostProcessReport:
                 return
 
     async def _follow(self) -> None:
-        """Print at the requested interval until the end."""
+        """Print at the requested interval until the end; the time counts from now."""
         options, began = self._options, time.monotonic()
         interval = options.every or 1.0
         prints = not (options.jsonl or options.json)
@@ -239,7 +249,7 @@ class HostProcessReport:
             if options.pid is not None and all(each.is_refused for each in self._hosts):
                 return
             if time.monotonic() >= due:
-                if prints and all(each.settled for each in self._hosts):
+                if prints:
                     self._print_text([each.reading for each in self._hosts])
                 due = max(due + interval, time.monotonic())
             ends = [due] + ([began + options.seconds] if options.seconds is not None else [])
@@ -267,4 +277,4 @@ class HostProcessReport:
         if self._signalled is not None:
             return 128 + int(self._signalled)
         lost = any(each.reading.error for each in self._hosts)
-        return 1 if lost or all(each.is_refused for each in self._hosts) else 0
+        return 1 if lost or all(each.gives_nothing for each in self._hosts) else 0
