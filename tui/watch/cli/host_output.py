@@ -10,7 +10,7 @@ from tui.core.text.numbers import count
 from tui.devices.allocators.messages import ProcessFigures, TorchProcess
 from tui.devices.monitor.messages import Device
 from tui.watch.cli.jobs import HostRow, RanksOfJob, find_jobs, job_lines
-from tui.watch.cli.output import WHAT_IS_READ, as_plain, reasons, rows_of
+from tui.watch.cli.output import as_plain, reasons, rows_of, wrap
 from tui.watch.cli.process_table import table
 from workloads.protocol.wire import to_plain
 
@@ -48,14 +48,14 @@ def hosts_text(readings: Sequence[HostReading], room: int | None = None) -> list
         readings: in the order of the hosts.
         room: cells of a line; ``None`` for no limit.
     """
-    lines = [_headline(readings)]
+    lines = wrap([_headline(readings)], room)
     for reading in readings:
         lines += ["", *_host_lines(reading, room)]
     for job in _jobs_over_hosts(readings):
         rows = [each.row for each in job.rows]
         hosts = [each.host for each in job.rows]
-        lines += ["", *job_lines(job), *table(rows, room, hosts=hosts)]
-    return [*lines, "", WHAT_IS_READ]
+        lines += ["", *wrap(job_lines(job), room), *table(rows, room, hosts=hosts)]
+    return lines
 
 
 def _headline(readings: Sequence[HostReading]) -> str:
@@ -71,13 +71,13 @@ def _headline(readings: Sequence[HostReading]) -> str:
 
 def _host_lines(reading: HostReading, room: int | None) -> list[str]:
     if reading.error:
-        return [f"{reading.host}  not reached: {reading.error}"]
+        return wrap([f"{reading.host}  not reached: {reading.error}"], room)
     rows = [each.row for each in reading.rows]
+    findings = [f"{pid} {device}: {text}" for pid, device, _, text in reading.findings]
     return [
         reading.host,
         *(table(rows, room) or [NOTHING]),
-        *reasons(rows),
-        *(f"{pid} {device}: {text}" for pid, device, _, text in reading.findings),
+        *wrap([*reasons(rows), *findings], room),
     ]
 
 

@@ -24,7 +24,7 @@ from tui.kit.command_line.output import SCHEMA, print_json, print_text, say
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS, handle_signals
 from tui.watch.cli.host_output import HostReading, encode_host, encode_hosts, hosts_text
-from tui.watch.cli.output import WHAT_IS_READ
+from tui.watch.cli.output import WHAT_IS_READ, wrap
 
 if TYPE_CHECKING:
     from tui.watch.cli.processes import WatchOptions
@@ -264,17 +264,23 @@ class HostProcessReport:
             return
 
     def _print_text(self, readings: Sequence[HostReading]) -> None:
-        room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         separator = [""] if self._has_printed else []
         self._has_printed = True
-        print_text(rows_of_text([*separator, *hosts_text(readings, room)]))
+        print_text(rows_of_text([*separator, *hosts_text(readings, _room())]))
 
     def _end(self, readings: Sequence[HostReading]) -> int:
         if self._options.json:
             print_json(encode_hosts(readings))
-        elif not self._options.lasts or not (self._options.jsonl or self._has_printed):
-            self._print_text(readings)
+        elif not self._options.jsonl:
+            if not self._has_printed:
+                self._print_text(readings)
+            print_text(rows_of_text(["", *wrap([WHAT_IS_READ], _room())]))
         if self._signalled is not None:
             return 128 + int(self._signalled)
         lost = any(each.reading.error for each in self._hosts)
         return 1 if lost or all(each.gives_nothing for each in self._hosts) else 0
+
+
+def _room() -> int | None:
+    """Return the cells of the terminal's lines; ``None`` if the output is no terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
