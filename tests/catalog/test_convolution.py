@@ -14,10 +14,10 @@ from tests.catalog.runs import column, numbers, ok, ran, ran_under
 from workloads.catalog.convolution.choice import determinism, preserve_settings
 from workloads.catalog.convolution.layers import RESNET50, ConvolutionLayer
 from workloads.catalog.convolution.layouts import types
-from workloads.catalog.shared.tools import tf32_set
 from workloads.declare import place
 from workloads.declare.place import Place
 from workloads.declare.workload import registered
+from workloads.measure.float32 import tf32_set
 from workloads.measure.timing import Control
 
 

@@ -233,7 +233,7 @@ def test_where_there_are_few_rows_and_no_keys_each_comparison_is_one_line() -> N
     state = make_store(
         "one gpu",
         *compared(),
-        *compared("cudnn.allow_tf32", verdict="unclear", ratio=1.02, ci95=(0.97, 1.08)),
+        *compared("cudnn.conv.fp32_precision", verdict="unclear", ratio=1.02, ci95=(0.97, 1.08)),
         *compared("cudnn.deterministic", status="cancelled", reason="before it began", pairs=2),
     )
     brief = [plain(row) for row in build_view(state.runs, None, 60, focused=False, rows=5).lines]
@@ -282,19 +282,19 @@ def test_a_break_even_is_told_when_the_comparison_is_done(calls: float | None) -
 
 
 def test_only_the_newest_of_a_flag_and_a_workload_is_shown() -> None:
-    state = make_store("one gpu", *compared(pairs=3), *compared("cudnn.allow_tf32"))
+    state = make_store("one gpu", *compared(pairs=3), *compared("cudnn.conv.fp32_precision"))
     again = comparison(id="again")
     request = replace(compare_queued().request, id="again")
     feed(state, type(compare_queued())(request), messages.Compared(again, done=True))
     assert [state.request.id for state in list_newest(state.runs)] == [
         "again",
-        "cudnn.allow_tf32 of conv2d",
+        "cudnn.conv.fp32_precision of conv2d",
     ]
 
 
 def test_the_flag_under_the_cursor_comes_first() -> None:
-    state = make_store("one gpu", *compared(), *compared("cudnn.allow_tf32"))
-    assert "allow TF32" in shown(state, cursor="cudnn.allow_tf32")[1]
+    state = make_store("one gpu", *compared(), *compared("cudnn.conv.fp32_precision"))
+    assert "allow TF32" in shown(state, cursor="cudnn.conv.fp32_precision")[1]
     assert "benchmark" in shown(state, cursor="cudnn.benchmark")[1]
 
 

@@ -71,7 +71,9 @@ def describe(malloc: str) -> Environment:
         malloc=malloc,
         variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
         devices=devices,
-        flags=torch_state.describe_flags(unavailable.get("cudnn")),
+        flags=torch_state.describe_flags(
+            unavailable.get("cudnn"), None if has_cuda else "no CUDA device"
+        ),
         unavailable=unavailable,
     )
 
