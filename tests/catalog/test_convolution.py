@@ -114,7 +114,7 @@ def test_a_gpu_that_has_tf32_shows_float32_without_it_and_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert types(Place("cpu"))["float32"] == ("float32", None)
-    monkeypatch.setattr("workloads.declare.place.precision", lambda *_: "tf32")
+    monkeypatch.setattr("workloads.declare.place.supports_tf32", lambda _: True)
     assert list(types(Place("cpu")).items())[:2] == [
         ("float32, no TF32", ("float32", False)),
         ("TF32", ("float32", True)),

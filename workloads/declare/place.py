@@ -146,10 +146,10 @@ def precision(on: Place, dtype: str, operation: float32.Operation) -> str:
         operation: torch has a setting for products and one for cuDNN's convolutions; its own
             convolutions, with cuDNN off, do not use TF32.
     """
-    if dtype != "float32" or not supports_tf32(on):
+    if dtype != "float32" or not float32.allows_tf32(operation):
         return dtype
     used = operation == "matmul" or torch.backends.cudnn.enabled
-    return "tf32" if used and float32.allows_tf32(operation) else dtype
+    return "tf32" if used and supports_tf32(on) else dtype
 
 
 def attention_precision(on: Place, dtype: str) -> str:

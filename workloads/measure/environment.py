@@ -72,7 +72,8 @@ def describe(malloc: str) -> Environment:
         variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
         devices=devices,
         flags=torch_state.describe_flags(
-            unavailable.get("cudnn"), None if has_cuda else "no CUDA device"
+            no_cuda=None if has_cuda else "torch sees no CUDA device",
+            no_cudnn=unavailable.get("cudnn"),
         ),
         unavailable=unavailable,
     )

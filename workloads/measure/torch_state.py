@@ -91,21 +91,20 @@ DEFAULTS = {flag.name: flag.get() for flag in FLAGS}
 """Torch's defaults, read before anything is switched."""
 
 
-def _unavailable(flag: Flag, no_cudnn: str | None, no_cuda: str | None) -> str | None:
+def _unavailable(flag: Flag, no_cuda: str | None, no_cudnn: str | None) -> str | None:
     if flag.backend == "mkldnn":
         return None if torch.backends.mkldnn.is_available() else "this torch has no oneDNN"
     if torch.version.cuda is None:
-        library = "cuBLAS" if flag.backend == "cuda" else "cuDNN"
-        return f"this torch has no {library}: it is a build without CUDA"
-    return no_cuda if flag.backend == "cuda" else no_cudnn
+        return "this torch is a build without CUDA"
+    return no_cuda or (no_cudnn if flag.backend == "cudnn" else None)
 
 
-def describe_flags(no_cudnn: str | None, no_cuda: str | None) -> tuple[FlagInfo, ...]:
+def describe_flags(no_cuda: str | None, no_cudnn: str | None) -> tuple[FlagInfo, ...]:
     """Return all flags with torch's defaults, and the reasons why some have no effect here.
 
     Args:
-        no_cudnn: why cuDNN cannot be used; ``None`` where it can.
-        no_cuda: the same of CUDA.
+        no_cuda: why CUDA cannot be used; ``None`` where it can.
+        no_cudnn: why cuDNN cannot be used there; ``None`` where it can.
     """
     return tuple(
         FlagInfo(

@@ -90,10 +90,11 @@ class BackendPane(Pane):
         "GPU, oneDNN on the CPU. Switching a flag queues comparisons of convolutions, or for "
         "cuBLAS of matmul, old setting against new, in alternating pairs. The verdict is "
         "faster or slower if the 95 % interval of the ratio excludes 1 and the change is at "
-        "least 1 %, same if the whole interval lies within 2 % of 1, and otherwise unclear: c runs more pairs. Speeds are "
-        "the new setting's over the old one's. Below: the medians of both settings, their first "
-        "calls, and the number of calls after which a longer first call pays off. A flag that a "
-        "process cannot change after its first convolution is compared in fresh processes."
+        "least 1 %, same if the whole interval lies within 2 % of 1, and otherwise unclear: c "
+        "runs more pairs. Speeds are the new setting's over the old one's. Below: the medians of "
+        "both settings, their first calls, and the number of calls after which a longer first "
+        "call pays off. A flag that a process cannot change after its first convolution is "
+        "compared in fresh processes."
     )
 
     def __init__(self, state: RunsState, *, id: str | None = "backend") -> None:  # noqa: A002 (Textual's name)

@@ -160,16 +160,19 @@ def format_switch(flag: FlagInfo, state: RunsState, cursor: str | None) -> Line:
 
 
 def idle_lines(state: RunsState, cells: int) -> list[Line]:
-    """Return a line for each backend whose flags have no effect here, with the reason."""
+    """Return a line for each reason why flags have no effect here, with their backends."""
     reasons: dict[str, dict[str, None]] = {}
     for flag in state.machine.environment.flags if state.machine.environment else ():
         if flag.unavailable is not None:
-            reasons.setdefault(format_backend_name(flag.name), {})[flag.unavailable] = None
+            reasons.setdefault(flag.unavailable, {})[format_backend_name(flag.name)] = None
     return [
         row
-        for name, found in reasons.items()
+        for reason, backends in reasons.items()
         for row in paragraph(
-            f"{name} flags are idle: {'; '.join(found)}", cells, TextStyle.QUIET, indent="  "
+            f"{' and '.join(backends)} flags are idle: {reason}",
+            cells,
+            TextStyle.QUIET,
+            indent="  ",
         )
     ]
 

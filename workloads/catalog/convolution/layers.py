@@ -45,9 +45,9 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
     look_for="What the backend switches do to it. On a GPU of capability 8.0 and later the "
     "multiplications of float32 are TF32 unless cudnn.conv.fp32_precision is ieee; the first call "
     "holds cuDNN's search when benchmark is on. Determinism often costs no time; forward and "
-    "backward with dilation=2 is a known case where it has cost 10 times and more on a GPU. In 16 bits try "
-    "layout=channels_last too. A single image is little work for a GPU, which then waits for "
-    "launches: raise batch.",
+    "backward with dilation=2 is a known case where it has cost 10 times and more on a GPU. In "
+    "16 bits try layout=channels_last too. A single image is little work for a GPU, which then "
+    "waits for launches: raise batch.",
 )
 def conv2d(
     on: Place,
