@@ -16,6 +16,7 @@ from tui.runs.state.events import FlagSet
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.backend import (
     build_view,
+    format_folded_title,
     format_interval,
     format_verdict,
     list_newest,
@@ -55,6 +56,19 @@ def test_the_selected_device_s_switches_come_first() -> None:
     assert shown(state) == [CUDNN_LINE, CUBLAS_LINE, ONEDNN_LINE]
     state.publish(DeviceSelected("cpu"))
     assert shown(state) == [ONEDNN_LINE, CUDNN_LINE, CUBLAS_LINE]
+
+
+@pytest.mark.parametrize(
+    ("cells", "title"),
+    [
+        (120, f"Backends   {CUDNN_LINE}   2 more flags"),
+        (80, f"Backends   {CUDNN_LINE}"),
+        (60, "Backends: cuDNN"),
+    ],
+)
+def test_the_folded_pane_has_the_switches_in_its_title(cells: int, title: str) -> None:
+    assert format_folded_title(both().runs, cells) == title
+    assert format_folded_title(make_store("empty").runs, cells) == "Backends"
 
 
 def test_a_switch_shows_its_present_setting() -> None:

@@ -184,7 +184,8 @@ PANES = (
         "show_detail",
         ("i",),
         "detail",
-        "Go to the detail of the selected workload: code, parameters and all figures.",
+        "Go to the detail of the selected workload: code, parameters and all figures; in the "
+        "memory pane, explain its figures.",
         group="Screen",
         tabs=WORKBENCH,
         footer=11,

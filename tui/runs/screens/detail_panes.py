@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tui.core.events import EventLog, Topic
 from tui.kit.lines import Line
-from tui.kit.pane import LinesView, Pane
+from tui.kit.pane import ROOM, LinesView, Pane
 from tui.runs.state.state import RunsState
-from tui.runs.views.backend import build_view, format_backend_name, list_newest, list_switches
+from tui.runs.views.backend import (
+    build_view,
+    format_backend_name,
+    format_folded_title,
+    list_newest,
+    list_switches,
+)
 from tui.runs.views.detail import detail_lines
 from tui.runs.views.runner_notes import log_lines
 
@@ -124,7 +131,13 @@ class BackendPane(Pane):
         going = sum(not state.done for state in self.state.comparisons.values())
         title = f"Backends: {', '.join(names)}" if names else "Backends"
         title += f"   {going} to compare" if going else ""
+        if self.has_class("-folded"):
+            title = format_folded_title(self.state, self.size.width - ROOM)
         self.retitle(title)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Show the switches in the title where the pane is folded."""
+        self.call_after_refresh(self.state_changed)
 
 
 PLOT_HEIGHT = (4, 20)

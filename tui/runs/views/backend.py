@@ -159,6 +159,24 @@ def format_switch(flag: FlagInfo, state: RunsState, cursor: str | None) -> Line:
     return (Span(f"[{'x' if on else ' '}] {flag.title}{value}", style),)
 
 
+def format_folded_title(state: RunsState, cells: int) -> str:
+    """Return the title of the folded pane: every switch of the first backend, as far as they fit.
+
+    Args:
+        state: the state of the runs.
+        cells: width of the title.
+    """
+    flags = list_switches(state)
+    if not flags:
+        return "Backends"
+    name = format_backend_name(flags[0].name)
+    own = [flag for flag in flags if format_backend_name(flag.name) == name]
+    boxes = "  ".join(plain(format_switch(flag, state, None)) for flag in own)
+    more = "" if len(own) == len(flags) else f"   {text.count(len(flags) - len(own), 'more flag')}"
+    forms = (f"Backends   {name} {boxes}{more}", f"Backends   {name} {boxes}", f"Backends: {name}")
+    return next((form for form in forms if len(form) <= cells), forms[-1])
+
+
 def idle_lines(state: RunsState, cells: int) -> list[Line]:
     """Return a line for each reason why flags have no effect here, with their backends."""
     reasons: dict[str, dict[str, None]] = {}

@@ -17,7 +17,7 @@ from typing import Any
 from tui.core.events import EventBus
 from tui.core.text import numbers as fmt
 from tui.devices.allocators.findings import NO_GROWTH, Track, at_step
-from tui.devices.allocators.messages import Placed, Seen, pids_of
+from tui.devices.allocators.messages import Placed, Seen
 from tui.devices.monitor.messages import Sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
@@ -149,9 +149,9 @@ class RunWithoutScreen:
             say(f"its output is in {run.log}")
         handle_signals(_PASSED_ON, process.send)
         handle_signals(_LEAVES, self._leave)
-        sampler = Sampler(run, self._take, starter=True)
         bus = EventBus()
         session = DeviceSession(bus, MachineState(bus), DEVICES_S)
+        sampler = Sampler(run, self._take, session.shared_watch, starter=True)
         bus.subscribe(Sample, partial(self._apply_sample, sampler))
         session.watch()
         sampling = asyncio.create_task(sampler.run())
@@ -200,7 +200,6 @@ class RunWithoutScreen:
         placed = self._processes.apply_sample(sample)
         if placed is not None:
             sampler.store(placed)
-        sampler.watch.set_listed(pids_of(sample.devices))
 
 
 def _row(process: TorchProcessState) -> WatchedProcessRow:
