@@ -60,7 +60,7 @@ async def test_the_backends_take_no_empty_rows_from_the_table() -> None:
         assert pane.size.height == 9
         await on.press("escape")
         await on.tell(*compared())
-        assert pane.size.height == 4
+        assert pane.size.height == 3
         assert on.row("1.44x faster")
 
 
