@@ -61,9 +61,9 @@ def test_the_selected_device_s_switches_come_first() -> None:
 @pytest.mark.parametrize(
     ("cells", "title"),
     [
-        (120, f"Backends   {CUDNN_LINE}   2 more flags"),
-        (80, f"Backends   {CUDNN_LINE}"),
-        (60, "Backends: cuDNN"),
+        (120, f"Backends   {CUDNN_LINE}   3 more flags"),
+        (100, f"Backends   {CUDNN_LINE}"),
+        (80, "Backends: cuDNN"),
     ],
 )
 def test_the_folded_pane_has_the_switches_in_its_title(cells: int, title: str) -> None:
