@@ -29,8 +29,9 @@ from tui.devices.views.host_rows import (
     hosts_title,
     more_row,
 )
-from tui.devices.views.memory import bar_line, body, title
+from tui.devices.views.memory import bar_line, body, explain_lines, title
 from tui.kit.command_screen import Program
+from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line
 from tui.kit.lists import KeyedList
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
@@ -435,10 +436,10 @@ class MemoryPane(AccountPane):
         "allocator are split below the legend, and in the bar if there is room. moving: torch "
         "reserved or released memory after NVML was read, so the two figures are not "
         "subtracted. unattributed: used, but by no process in NVML's list. driver: reserved by "
-        "the driver. Peaks of allocated and reserved are torch's own and exact; sampled peaks "
-        "come from one reading per second and may miss a peak. e empties the cache, p resets "
-        "the peaks. pinned on the host: host memory that torch locks for copies; the bar does "
-        "not include it. n/a comes with its reason."
+        "the driver. Peaks of allocated and reserved are torch's own and exact; the sampled ones, "
+        "on i, come from one reading per second and may miss a peak. e empties the cache, p resets "
+        "the peaks. i explains the figures in sentences. pinned on the host: host memory that "
+        "torch locks for copies; the bar does not include it. n/a comes with its reason."
     )
 
     def __init__(
@@ -458,3 +459,8 @@ class MemoryPane(AccountPane):
     def account_lines(self, cells: int) -> list[Line]:
         """Return the legend and the figures, shortened to fit."""
         return body(self.gauge, self.view, cells, self.machine.worker_pid)
+
+    def explanation(self) -> TextScreen:
+        """Return a dialog with the account in sentences, as it is now."""
+        gauge = self.gauge
+        return TextScreen(f"Memory of {self.view.label}", lambda cells: explain_lines(gauge, cells))
