@@ -55,7 +55,7 @@ async def test_without_torch_the_memory_of_the_first_gpu_is_shown() -> None:
 async def test_the_backends_take_no_empty_rows_from_the_table() -> None:
     async with running((80, 44), "one gpu") as on:
         pane = on.workbench.backend
-        assert pane.size.height == 1
+        assert pane.size.height == 2
         await on.press("b")
         assert pane.size.height == 9
         await on.press("escape")

@@ -138,7 +138,7 @@ BACKEND = (
         "go_to_flags",
         ("b",),
         "flags",
-        "Go to the cuDNN and oneDNN flags.",
+        "Go to the cuDNN, cuBLAS and oneDNN flags.",
         group="Backend",
         tabs=WORKBENCH,
         now=lambda now: now.pane != "backend" and now.has_switches,

@@ -14,6 +14,7 @@ from tui.runs.state.result_words import compute_half_width, describe_excess, for
 from tui.runs.state.runs import Against, RunState
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress
+from workloads.protocol.flag_words import acts_on_group
 from workloads.protocol.messages import Progress
 from workloads.protocol.results import FlagInfo, Setting, Verdict
 
@@ -45,16 +46,15 @@ def _progress_forms(progress: Progress) -> tuple[str, ...]:
 def find_acting_flags(state: RunsState, workload: str, device: str) -> tuple[FlagInfo, ...]:
     """Return the flags that may change a workload's figures on a device.
 
-    torch uses cuDNN for convolutions alone, and oneDNN for other operations too.
+    A workload that the catalogue lacks counts as one without convolutions.
     """
     kind = device.partition(":")[0]
     groups = {info.name: info.group for info in state.catalogue}
-    convolution = groups.get(workload) == "convolution"
     return tuple(
         flag
         for flag in (state.machine.environment.flags if state.machine.environment else ())
         if kind in flag.device_types
-        and (convolution or not flag.name.startswith("cudnn."))
+        and acts_on_group(flag.name, groups.get(workload, ""))
         and flag.unavailable is None
     )
 

@@ -27,9 +27,9 @@ from tui.snapshots.explain.thresholds import (
     REQUEST_OF_DEVICE,
     REQUEST_SHARE,
     SIZE_WITHIN,
-    SLACK,
     exceeds_device,
     exceeds_process_limit,
+    has_fitting_piece,
     has_room,
 )
 
@@ -63,7 +63,7 @@ def find_leading_cause(
         return "process limit"
     if evidence.free is not None and evidence.free >= evidence.needed:
         return "refused with memory free"
-    if evidence.largest is not None and evidence.largest >= evidence.asked + SLACK:
+    if has_fitting_piece(evidence.asked, evidence.largest):
         return "unknown"
     suspect = _suspect(evidence, found, device)
     if suspect is not None:

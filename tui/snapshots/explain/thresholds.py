@@ -27,9 +27,11 @@ REQUEST_OF_DEVICE = 0.2
 """Share of the device from which a request is itself to blame."""
 ROOM_SHARE = 0.1
 """Share of the device: with this much free or cached, the device was not full."""
-SLACK = 1 << 20
+_SLACK = 1 << 20
 """Bytes by which a free piece may appear larger than it was: a block of the large pool keeps a rest
-of at most 1 MiB instead of splitting it off."""
+of at most 1 MiB instead of splitting it off. A small block is always split."""
+SMALL_REQUEST = 1 << 20
+"""``kSmallSize``: torch serves only requests up to this size from small segments."""
 SIZE_WITHIN = 2 << 20
 """Tolerance in bytes: a request may be reported as the driver's segment size, in multiples of 2
 MiB."""
@@ -56,6 +58,17 @@ def exceeds_process_limit(needed: int, reserved: int, allowed: int | None) -> bo
         allowed: bytes that torch may have; None if there is no limit or it is unknown.
     """
     return allowed is not None and reserved + needed > allowed
+
+
+def has_fitting_piece(asked: int, largest: int | None) -> bool:
+    """Return whether a cached piece appears large enough for the refused request.
+
+    Args:
+        asked: bytes of the request.
+        largest: bytes of the largest free piece of the requested kind; None if unknown.
+    """
+    slack = _SLACK if asked > SMALL_REQUEST else 0
+    return largest is not None and largest > 0 and largest >= asked + slack
 
 
 def has_room(room: int, device: int) -> bool:
