@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from tests.oom.table import FOLDER, PROGRAMS, Program
-from tests.simulated_gpu import place, simulator
+from tests.simulated_gpu import place
+from tui.rehearsal.device import simulator
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.inventory import KEY

@@ -9,8 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.simulated_gpu import simulator
-from tests.simulated_gpu.build import CannotBuildError
+from tui.rehearsal.device import simulator
+from tui.rehearsal.device.build import CannotBuildError
 from workloads.protocol.wire import field_values
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulated_gpu import simulator
-from tests.simulated_gpu.build import CannotBuildError
+from tui.rehearsal.device import simulator
+from tui.rehearsal.device.build import CannotBuildError
 
 
 @cache

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.simulated_gpu import place, simulator
+from tests.simulated_gpu import place
+from tui.rehearsal.device import simulator
 
 pytestmark = [
     pytest.mark.simulated_gpu,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.catalog.runs import numbers, ran
-from tests.simulated_gpu import simulator
+from tui.rehearsal.device import simulator
 from workloads.measure import environment, memory
 from workloads.measure.clocks import clock_for
 from workloads.measure.timing import Control

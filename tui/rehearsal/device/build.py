@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.simulated_gpu import stubs
+from tui.rehearsal.device import stubs
 
 SOURCES = ("state", "device", "clock", "memory", "blas", "dnn", "nccl")
 NVML_SOURCES = ("state", "nvml")

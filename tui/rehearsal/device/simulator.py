@@ -14,7 +14,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.simulated_gpu import build
+from tui.rehearsal.device import build
 from workloads.protocol.wire import field_values
 
 HEADERS = Path(sys.prefix) / "cuda-headers" / "nvidia" / "cu13" / "include"
