@@ -3,8 +3,8 @@
 Two GPUs: on the last one another process computes, on the first one workloads are run and timed
 against the CPU, cuDNN's search is switched on, a workload runs out of memory with a snapshot of the
 moment, and another run goes on at the end. What is measured is what this machine's GPUs give. Where
-they are simulated (see ``tests/simulated_gpu``), their times are invented: the recording says so in
-its first line, and the screens say so as long as it plays.
+they are simulated (see ``tui/rehearsal/device``), their times are invented: the recording says so
+in its first line, and the screens say so as long as it plays.
 
 Run in an environment that has torch's CUDA build, simulated or not, on a quiet Linux machine:
 ``python docs/demo_recording.py``; then ``python docs/pictures.py``.

@@ -1,4 +1,4 @@
-"""The C of functions that torch names and the simulator does not simulate."""
+"""Generate C for the functions that torch imports and the simulator does not simulate."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class UnknownFunctionError(Exception):
 
 
 def errors(header: str) -> str:
-    """The C of the functions that put CUDA's errors into words, by the enumeration of its header.
+    """Return the C of the functions that describe CUDA's errors, from its header's enumeration.
 
     Args:
         header: the text of ``driver_types.h``.
@@ -77,7 +77,7 @@ def errors(header: str) -> str:
 
 
 def stub(name: str) -> str:
-    """The C of a function that the simulator does not simulate.
+    """Return the C of a function that the simulator does not simulate.
 
     Raises:
         UnknownFunctionError: nothing here says what it returns.
@@ -97,7 +97,7 @@ def stub(name: str) -> str:
 
 
 def _solver_stub(name: str) -> str:
-    """cuSOLVER: work that takes 20 us of the default stream, in a work area of 4 KiB."""
+    """Return the C of cuSOLVER's: 20 us on the default stream, a work area of 4 KiB."""
     if not name.endswith("_bufferSize"):
         return f"int {name}(void) {{ return sim_work(0, 0, 20000) ? 7 : 0; }}"
     routine = name.removeprefix("cusolverDn").removesuffix("_bufferSize")
