@@ -17,7 +17,7 @@ import pytest
 from tests.watch.test_watched_processes import BEGAN, held, process
 from tui.cli.program import parse
 from tui.core import reports
-from tui.devices.allocators.messages import StepsTold, TorchProcesses
+from tui.devices.allocators.messages import ProcessFigures, StepsTold, TorchProcesses
 from tui.kit.command_line.output import UsageError
 from tui.watch.cli.launch import RunOutcome, build_report
 from tui.watch.cli.output import stored_run_lines, stored_runs_as_plain
@@ -186,6 +186,22 @@ def test_growth_is_told_by_step_with_its_interval(state: Path) -> None:
     found = build_report(RunOutcome(run, short))
     assert found["processes"][0]["growth"] is None
     assert found["unavailable"]["processes.7.growth"] == "it was seen for less than 30 s"
+
+
+def test_a_device_that_was_in_change_at_the_last_reading_is_listed_once_with_its_last_figures(
+    state: Path,
+) -> None:
+    processes = RunProcesses()
+    processes.apply(TorchProcesses(BEGAN, (process(7),)))
+    processes.apply(held(1, 5 << 30))
+    in_change = {"7 cuda:0": "in change", "7 cuda:1": "in change too"}
+    processes.apply(ProcessFigures(BEGAN + 2, (), in_change))
+    run = StartedRun(state, ("python",), "/", BEGAN, ended=BEGAN + 3, code=0)
+    found = build_report(RunOutcome(run, processes))
+    devices = found["processes"][0]["devices"]
+    assert [(each["ordinal"], each["allocated"]) for each in devices] == [(0, 5 << 30), (1, None)]
+    assert "processes.7.devices.0.allocated" not in found["unavailable"]
+    assert found["unavailable"]["processes.7.devices.1.allocated"] == "in change too"
 
 
 # ---- the runs that are kept ----

@@ -35,6 +35,7 @@ HOSTILE_GPU = Scenario(devices=(Gpu(name=f"GPU{EVIL[:20]}".encode()),))
 NOBODY_S = "4194305"
 """A pid above the kernel's highest."""
 RUN = ("run", NAME, "--device", "cpu")
+FLEET = ("fleet", "--host", "a,b", "--transport", f"sh -c 'echo no{TYPED} >&2; exit 3' {{host}}")
 COMPARE = ("compare", NAME, "--flag", f"{FLAG}=off,on", "--device", "cpu")
 KEPT = kept(
     1, workload=f"mat{EVIL}mul", facts={"box": EVIL}, tags=(f"tag{EVIL}",), warnings=(EVIL,)
@@ -61,6 +62,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("run", NAME, "--set", f"{TYPED}=1"),
     COMPARE,
     (*COMPARE, "--json"),
+    FLEET,
+    (*FLEET, "--json"),
     ("snapshot", "SNAPSHOT"),
     ("snapshot", "SNAPSHOT", "--json"),
     ("snapshot", "SNAPSHOT", "--markdown"),

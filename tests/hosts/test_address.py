@@ -25,7 +25,7 @@ def test_ssh_gets_the_host_behind_two_dashes_and_the_program_as_one_word() -> No
     command = parse_host("user@gpu3").command(PROGRAM)
     assert command[0] == "ssh"
     assert command[-3:-1] == ("--", "user@gpu3")
-    assert "BatchMode=yes" in command
+    assert {"BatchMode=yes", "Compression=yes"} <= set(command)
     assert tuple(shlex.split(command[-1])) == PROGRAM
 
 

@@ -38,7 +38,7 @@ async def test_it_is_taken_over_with_what_it_has_said(
     session = session_over(monitor, tmp_path)
     session.watch()
     try:
-        await session.looked(60)
+        await session.wait_for_sample(60)
         assert session.state.machine.sample is not None
         assert len(session.state.machine.sample.devices) == 8
         # No runner yet: torch's import would take the cores from the first paint.
@@ -56,7 +56,7 @@ async def test_one_that_has_died_meanwhile_starts_anew(tmp_path: Path) -> None:
     session = session_over(dead, tmp_path)
     session.watch()
     try:
-        await session.looked(60)
+        await session.wait_for_sample(60)
         assert session.state.machine.sample is None
         assert (
             session.state.machine.monitor.reason
@@ -74,7 +74,7 @@ async def test_a_driver_that_hangs_keeps_nobody_waiting(
     session = session_over(launched(hangs), tmp_path)
     session.watch()
     try:
-        await session.looked(60)
+        await session.wait_for_sample(60)
         assert session.state.machine.sample is not None
         assert "NVML is still starting" in (session.state.machine.sample.driver.error or "")
     finally:
@@ -85,7 +85,7 @@ async def test_one_that_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
     session = session_over(launch(("cat",)), tmp_path)
     session.watch()
     try:
-        await session.looked(0.05)
+        await session.wait_for_sample(0.05)
         assert session.state.machine.sample is None
     finally:
         await session.stop()
@@ -94,7 +94,7 @@ async def test_one_that_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
 async def test_a_session_without_a_monitor_waits_for_none(tmp_path: Path) -> None:
     session = Session(saying(tmp_path), None)
     session.watch()
-    await session.looked(60)
+    await session.wait_for_sample(60)
     await session.start()
     await session.stop()
     assert not lines(session, "error")

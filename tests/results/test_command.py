@@ -103,7 +103,7 @@ def test_two_sides_are_compared(run: Run) -> None:
     assert found["questions"][0]["answer"]["verdict"] == "slower"
     for words, said in (
         (("driver=580", "before:7d"), "in both A and B"),
-        (("driver=580", "box=beta"), "box=beta: no result is of that"),
+        (("driver=580", "box=beta"), "box=beta: no match"),
         (("drivers=580", "new"), "drivers=580: give an id"),
     ):
         with pytest.raises(UsageError, match=said):

@@ -23,7 +23,7 @@ class SeeingSession(FakeSession):
     def watch(self) -> None:
         self.tell(sample(*(gpu(index) for index in range(8))))
 
-    async def looked(self, patience: float = 60.0) -> None:
+    async def wait_for_sample(self, patience: float = 60.0) -> None:
         if patience > AT_ONCE_S:
             self.first_paint = screen_text(self.app)
             await self.drawn.wait()
@@ -53,8 +53,8 @@ class LateSession(SeeingSession):
     def watch(self) -> None:
         """It has begun to look."""
 
-    async def looked(self, patience: float = 60.0) -> None:
-        await super().looked(patience)
+    async def wait_for_sample(self, patience: float = 60.0) -> None:
+        await super().wait_for_sample(patience)
         if patience > AT_ONCE_S:
             super().watch()
 

@@ -40,7 +40,7 @@ class WaitingSession(FakeSession):
         super().__init__(make_store("one gpu"))
         self.answered = asyncio.Event()
 
-    async def looked(self, patience: float = 60.0) -> None:
+    async def wait_for_sample(self, patience: float = 60.0) -> None:
         if patience > 1:
             await self.answered.wait()
 

@@ -58,7 +58,7 @@ def break_it(where: str) -> None:
         return
     owner, name = {
         "drawing": (Drawing, "_due"),
-        "look": (Drawing, "_look"),
+        "look": (Drawing, "_redraw_aged"),
         "key": (WorkbenchScreen, "action_show_detail"),
         "paint": (DevicesPane, "state_changed"),
         "start": (Tasks, "spawn"),

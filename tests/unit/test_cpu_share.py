@@ -98,7 +98,7 @@ def test_a_comparison_beside_another_process_says_so() -> None:
     assert found.status == "ok"
     (warning,) = found.warnings
     assert warning.startswith("other processes kept ")
-    assert warning.endswith("cores busy: not a verdict to keep")
+    assert warning.endswith("cores busy: do not trust this verdict")
 
 
 @pytest.mark.parametrize(
@@ -116,5 +116,5 @@ def test_what_a_study_times_itself_is_watched_too(
     cpu_s = itertools.count(0.0, 1e6)
     with patch.object(cpu_share, "now", lambda: CpuTime(next(cpu_s), 0.0)):
         found = ok(name, **parameters)
-    (warning,) = (line for line in found.warnings if "not to keep" in line)
-    assert finding in warning.partition("cores busy: ")[2].split(", ")
+    (warning,) = (line for line in found.warnings if "kept up to" in line)
+    assert finding in warning.partition("busy: do not trust ")[2].split(", ")

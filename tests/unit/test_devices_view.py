@@ -26,7 +26,6 @@ from tui.devices.views.devices import (
     choose_power_style,
     device_row,
     devices_title,
-    format_bar,
     notice,
     rank_throttle_reasons,
 )
@@ -282,12 +281,14 @@ def test_the_cpu_s_cores_stand_where_a_gpu_has_heat_and_power() -> None:
     assert "16/192 cores" in rows(gpu(), room=59)[1]
 
 
-@pytest.mark.parametrize(
-    ("percent", "drawn"),
-    [(None, "    "), (0.0, "    "), (0.1, "▏   "), (50.0, "██  "), (100.0, "████")],
-)
-def test_a_level_is_in_parts_of_a_cell(percent: float | None, drawn: str) -> None:
-    assert format_bar(percent, 4) == drawn
+def test_an_idle_gpu_has_empty_bars_and_an_unknown_level_none() -> None:
+    empty = DeviceMemory(80 * GIB, 0, 80 * GIB, 0)
+    (idle, _) = rows(gpu(utilization=Utilization(0.0, 0.0), memory=empty), room=59)
+    plan = columns(make_store("one gpu", sample(gpu())).machine.devices, 59)
+    assert f" {'·' * plan.load}   0% {'·' * plan.filled} " in idle
+    unified = DeviceMemory(None, None, None, None, unified=True)
+    (unknown, _) = rows(gpu(utilization=Utilization(None, None), memory=unified), room=59)
+    assert "·" not in unknown
 
 
 @pytest.mark.parametrize(

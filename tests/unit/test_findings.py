@@ -18,7 +18,6 @@ from tui.kit.tables import table_lines
 from tui.runs.views.chart import (
     build_point_table,
     chart_lines,
-    draw_bar,
     finding_lines,
     format_absent_path,
     missing_lines,
@@ -197,13 +196,6 @@ def test_code_keeps_its_indent_where_it_is_wrapped() -> None:
         "        function(model(inputs),",
         "        targets)",
     ] or all(width(row) <= 30 for row in verbatim("    loss = f(model(inputs), t)", 30))
-
-
-@given(st.floats(0, 1), st.integers(1, 60))
-def test_a_bar_fits_and_something_is_never_drawn_as_nothing(share: float, cells: int) -> None:
-    drawn = draw_bar(share, cells)
-    assert 1 <= len(drawn) <= cells
-    assert (drawn == glyphs.GLYPHS.zero) == (share == 0)
 
 
 NUMBERS = st.one_of(st.none(), st.just(math.nan), st.just(0.0), st.floats(1e-12, 1e18))

@@ -23,7 +23,7 @@ STOPPED = describe_silence("worker", 71, 12.4, None, ProcessActivity("T", 3.0, 9
 
 def test_a_stopped_process_is_said_to_be_stopped_and_how_it_goes_on() -> None:
     assert STOPPED.reason == "no word from the worker for 12 s: stopped (state T)"
-    assert STOPPED.advice == "kill -CONT 71 lets it go on, kill -KILL 71 ends it"
+    assert STOPPED.advice == "kill -CONT 71 continues it, kill -KILL 71 ends it"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_stopped_process_is_said_to_be_stopped_and_how_it_goes_on() -> None:
             "stopped by a debugger (state t)",
         ),
         (None, ProcessActivity("Z", 3.0, 9.0), "it has ended (state Z)"),
-        (None, None, "process 71 cannot be looked at"),
+        (None, None, "process 71 cannot be inspected"),
     ],
 )
 def test_what_is_known_of_it_is_said_and_nothing_more(

@@ -47,7 +47,7 @@ class Drawing:
 
     def watch_age(self, state: WorkbenchState, clock: Callable[[], float]) -> None:
         """Check from now on whether figures have grown old."""
-        self._app.set_interval(LOOK_S, lambda: self._look(state, clock))
+        self._app.set_interval(LOOK_S, lambda: self._redraw_aged(state, clock))
 
     def end(self) -> None:
         """Stop drawing: the session still reports its children's end after the screens are gone."""
@@ -66,7 +66,7 @@ class Drawing:
         self._draw(self._coalescer.due(time.monotonic()))
         self._wait()
 
-    def _look(self, state: WorkbenchState, clock: Callable[[], float]) -> None:
+    def _redraw_aged(self, state: WorkbenchState, clock: Callable[[], float]) -> None:
         """Redraw figures that have grown old, which happens only while nothing new arrives."""
         sample = state.machine.sample
         aged = sample is not None and clock() - sample.at > stale_after(sample)
@@ -77,7 +77,7 @@ class Drawing:
 GATHER_S = 0.03
 """Seconds in which further changes join the drawing of a first one."""
 PAUSE_S = 0.25
-"""Least seconds between two drawings that no key asked for."""
+"""Least seconds between two drawings that no key caused."""
 PERIOD_S = {
     Topic.DEVICES: 0.9,
     Topic.MEMORY: 0.9,
@@ -115,17 +115,17 @@ class Coalescer:
         found = {part for part in self._waiting if self._time_of(part) <= now + GATHER_S}
         if found:
             self._last = now
-        return self._take(found, now)
+        return self._release(found, now)
 
     def all(self, now: float) -> Topics:
-        """Return everything that changed: a key has just asked for it."""
-        return self._take(set(self._waiting), now)
+        """Return everything that changed, after a key."""
+        return self._release(set(self._waiting), now)
 
     def _time_of(self, part: Topic) -> float:
         own = self._drawn.get(part, float("-inf")) + PERIOD_S.get(part, 0.0)
         return max(own, self._last + PAUSE_S)
 
-    def _take(self, found: set[Topic], now: float) -> Topics:
+    def _release(self, found: set[Topic], now: float) -> Topics:
         self._waiting -= found
         self._drawn.update(dict.fromkeys(found, now))
         return frozenset(found)

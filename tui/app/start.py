@@ -137,7 +137,7 @@ def _find_hosts(options: WorkbenchOptions) -> HostPlan | None:
 
 
 def _print_runs_left(*seen: StartedRun | None) -> None:
-    """Print the folder of each run that goes on or was started here, and how to come back to it."""
+    """Print the folder of each run that is running or was started here, and how to reopen it."""
     # Keyed by folder: a run that was opened twice has several records.
     for run in {run.folder: run for run in seen if run is not None}.values():
         # Deferred: most sessions open no run (15 modules, 9 ms).

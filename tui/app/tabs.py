@@ -78,7 +78,7 @@ class TabbedApp(textual_private.HookedApp):
         """The watch tab, created when it is first opened."""
         self.run_left: StartedRun | None = None
         """The watched run that was open at the end."""
-        self._torch_is_looked_at = False
+        self._shows_torch_processes = False
         self._opened_first: list[Callable[[], None]] = []
         """Functions that open something once the app runs."""
         for tab in TABS:
@@ -91,8 +91,8 @@ class TabbedApp(textual_private.HookedApp):
 
     def watch_allocators(self, wanted: bool) -> None:
         """Read the allocators of other processes while they are on the screen."""
-        if wanted != self._torch_is_looked_at:
-            self._torch_is_looked_at = wanted
+        if wanted != self._shows_torch_processes:
+            self._shows_torch_processes = wanted
             self.actions.watch_torch(wanted)
 
     # ---- for the screens ----
@@ -218,7 +218,7 @@ class TabbedApp(textual_private.HookedApp):
             self.snapshot.session.show("difference")
 
     def open_run(self, run: StartedRun) -> None:
-        """Show a run, whether it goes on or has ended, in the watch tab."""
+        """Show a running or ended run in the watch tab."""
         self.switch_mode("watch")
         if self.watched is not None:
             self.watched.open_run(run)

@@ -86,7 +86,7 @@ class SessionLike(RunActions, Protocol):
     def watch(self) -> None:
         """Start reading the devices."""
 
-    async def looked(self, patience: float = ...) -> None:
+    async def wait_for_sample(self, patience: float = ...) -> None:
         """Wait for the first reading of the devices, ``patience`` seconds at most."""
 
     async def start(self) -> None:
@@ -205,7 +205,7 @@ class WorkbenchApp(TabbedApp):
             self._upkeep.loaded(self)
         self._session.on_error(self._session_failed)
         self._session.watch()
-        await self._session.looked(AT_ONCE_S)
+        await self._session.wait_for_sample(AT_ONCE_S)
         self.state.bus.on_change(self._drawing.changed)
         self.state.bus.on_change(self.devices_changed)
 
@@ -227,7 +227,7 @@ class WorkbenchApp(TabbedApp):
 
     async def _start_session(self) -> None:
         """Start the runner after the devices are drawn: torch's import would delay the drawing."""
-        await self._session.looked()
+        await self._session.wait_for_sample()
         self._drawing.now()
         drawn = asyncio.Event()
         self.call_after_refresh(drawn.set)

@@ -49,6 +49,9 @@ COMMANDS: dict[str, ListedCommand] = {
     "compare": ListedCommand(
         "tui.runs.cli.compare", "Compare two settings of a backend flag: does it matter?"
     ),
+    "fleet": ListedCommand(
+        "tui.fleet.cli.fleet", "Compare equal GPUs, here or on several hosts: which one is slow?"
+    ),
     "results": ListedCommand(
         "tui.results.cli.results", "List, compare, export and import stored results."
     ),

@@ -16,6 +16,7 @@ from tui.cli.program import parse
 from tui.core.child.launch import own_command
 from tui.kit.command_line.options import Subcommand
 from tui.kit.command_line.output import UsageError, print_text
+from tui.kit.terminal.ending import handle_signals
 
 if TYPE_CHECKING:
     from tui.cli.site import WebSite
@@ -108,10 +109,7 @@ async def _serve(site: WebSite) -> int:
         if not ended.done():
             ended.set_result(128 + number)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_IGN:
-            continue  # keep the signal ignored, as nohup requires
-        asyncio.get_running_loop().add_signal_handler(number, end, number)
+    handle_signals((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), end)
     try:
         listening = await site.start()
     except OSError as error:

@@ -61,7 +61,7 @@ class EventBus:
     def publish(self, event: object) -> Topics:
         """Deliver an event; returns the topics that it changed.
 
-        A handler may publish too: its event is delivered before this one goes on.
+        A handler may publish too: its event is delivered before this one reaches the next handler.
         """
         for observer in self._observers:
             observer(event)

@@ -63,7 +63,7 @@ def write_private(path: Path, content: bytes) -> None:
         raise
 
 
-def keep(name: str, text: str) -> Path:
+def save_unprinted(name: str, text: str) -> Path:
     """Save text that could not be printed; nothing deletes the file.
 
     Args:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tui.hosts.address import HERE, HostError, HostPlan, parse_hosts
 from tui.hosts.choice import HostChoice
 from tui.hosts.slurm import slurm_hosts
@@ -65,6 +67,23 @@ def find_hosts(choice: HostChoice) -> HostPlan:
         if name not in names:
             raise UsageError(f"--host-python {name}: no such host is given")
     return HostPlan(hosts, here, dict(choice.host_pythons))
+
+
+def find_other_hosts(choice: HostChoice, given: Collection[str]) -> HostPlan:
+    """Return the hosts that a command runs on instead of this machine.
+
+    Args:
+        choice: the options that name them.
+        given: names of the settings that were given.
+
+    Raises:
+        UsageError: as :func:`find_hosts`, or the Python of this machine is given.
+    """
+    if "python" in given:
+        raise UsageError("--python is for this machine: with --host, use --host-python HOST=PATH")
+    return find_hosts(
+        HostChoice(choice.host, True, choice.slurm, choice.transport, choice.host_pythons)
+    )
 
 
 def host_python_of(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Our children on a host, started through its prefix, and what is said when they end."""
+"""Our children on a host, started through its prefix, and the messages when they end."""
 
 from __future__ import annotations
 

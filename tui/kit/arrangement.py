@@ -24,7 +24,7 @@ least."""
 TALL_ROWS = 50
 """From here on each history of the devices pane has two rows."""
 NOTICE_ROWS = 3
-"""That a reason why no GPU can be looked at may take from the table, in a stack."""
+"""Rows of the table, in a stack, that the reason why no GPU can be read may use."""
 ROOMY = 30
 """From here on the table can spare some."""
 LOWER_ROWS = 40

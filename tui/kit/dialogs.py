@@ -226,7 +226,7 @@ class WorkbenchCommands(Provider):
         words = query.lower().split()
         for command in self._valid():
             score = matcher.match(command_title(command))
-            # Letters strewn over a sentence say nothing: in it the words themselves are looked for.
+            # Letters scattered over a sentence match by chance: search it for whole words.
             if not score and all(word in command.help.lower() for word in words):
                 score = LEAST_SCORE
             if score > 0:

@@ -316,7 +316,7 @@ class Change:
 
 
 GAP_BYTE, SWITCH_BYTE = 10, 9
-"""What it costs a terminal's link to go on at another place of a row, and to change the style."""
+"""Bytes that a terminal needs to continue at another place of a row, and to change the style."""
 
 
 def changes(old: Sequence[Line], new: Sequence[Line], cells: int) -> list[Change]:

@@ -194,26 +194,26 @@ class KeyedList(CursorView):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(self._rows, id=id)
         self._keys: Sequence[str] = ()
-        self._held: str | None = None
-        self._told: str | None = None
+        self._attached: str | None = None
+        self._posted: str | None = None
 
     # ---- what a subclass knows ----
 
     def row_keys(self) -> Sequence[str]:
-        """Return the keys of the rows that there are now. They are asked for before the lines."""
+        """Return the keys of the present rows; called before :meth:`row_lines`."""
         raise NotImplementedError
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return the lines of the same rows."""
         raise NotImplementedError
 
-    def held(self) -> str | None:
-        """Return the key of what the cursor holds on to, whether there is a row of it or not."""
-        return self._held
+    def attached_key(self) -> str | None:
+        """Return the key that the cursor is attached to, which need not have a row."""
+        return self._attached
 
-    def hold(self, key: str) -> None:
+    def attach(self, key: str) -> None:
         """Attach the cursor to another key."""
-        self._held = key
+        self._attached = key
 
     def otherwise(self) -> int | None:
         """Return the cursor's place if its key has no row; called only if there are other rows."""
@@ -231,8 +231,8 @@ class KeyedList(CursorView):
         """The row under the cursor; ``None`` where there is none."""
         if not self._keys:
             return None
-        held = self.held()
-        return self._keys.index(held) if held in self._keys else self.otherwise()
+        key = self.attached_key()
+        return self._keys.index(key) if key in self._keys else self.otherwise()
 
     @property
     def key(self) -> str | None:
@@ -242,8 +242,8 @@ class KeyedList(CursorView):
 
     def put_cursor(self, index: int) -> None:
         """Attach the cursor to the row in a place."""
-        self.hold(self._keys[index])
-        self._tell()
+        self.attach(self._keys[index])
+        self._post_moved()
 
     def read_keys(self) -> None:
         """Read the keys of the present rows."""
@@ -251,12 +251,12 @@ class KeyedList(CursorView):
 
     def _rows(self, cells: int) -> Sequence[Line]:
         self.read_keys()
-        self._tell()
+        self._post_moved()
         return self.row_lines(cells)
 
-    def _tell(self) -> None:
-        if self.key != self._told:
-            self._told = self.key
+    def _post_moved(self) -> None:
+        if self.key != self._posted:
+            self._posted = self.key
             self.say(self.Moved())
 
 

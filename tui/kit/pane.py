@@ -78,7 +78,7 @@ class Pane(Container):
 
 
 class AgingPane(Pane):
-    """Tells old figures by a clock; it is told to draw where they grow old."""
+    """Recognizes old figures by a clock; redraws when they grow old."""
 
     def __init__(
         self,
@@ -304,7 +304,7 @@ class LinesView(ScrollView, can_focus=True):
 
 
 class AsciiScrollBar(ScrollBarRender):
-    """The thumb moves by whole cells and is told apart by its background."""
+    """The thumb moves by whole cells; its background distinguishes it."""
 
     VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
     HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8

@@ -92,7 +92,7 @@ Triplet = tuple[int, int, int]
 
 
 def _palette_theme(background: Triplet, foreground: Triplet, eight: list[Triplet]) -> TerminalTheme:
-    """Bright colours are the same: what is bold is told by its weight."""
+    """Bright colours are the same: bold text differs by its weight."""
     return TerminalTheme(background, foreground, eight, eight)
 
 
@@ -160,7 +160,7 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     # Equal styles become one segment: each costs the link some twenty bytes.
     for span in filled:
         own = _Present.styles[span.style]
-        if over.reverse and _is_bar(span.text):
+        if over.reverse and (span.style is TextStyle.REST or _is_bar(span.text)):
             own += UPRIGHT
         else:
             own = over if over.reverse and span.style in PALE else own + over

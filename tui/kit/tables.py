@@ -31,7 +31,7 @@ def table_lines(table: Table, unavailable: Mapping[str, str], cells: int) -> lis
 
     Args:
         table: to show.
-        unavailable: reasons by dotted path; those of this table are told below it.
+        unavailable: reasons by dotted path; those of this table stand below it.
         cells: width of a line.
     """
     rows = paragraph(table.title or table.name, cells, TextStyle.STRONG)

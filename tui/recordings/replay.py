@@ -71,12 +71,12 @@ class Playhead:
 
     def pause(self, wanted: bool) -> None:
         """Pause, or resume from here."""
-        self._hold()
+        self._fix_position()
         self.paused = wanted
 
     def set_speed(self, speed: float) -> None:
         """Change the speed from here on."""
-        self._hold()
+        self._fix_position()
         self._speed = speed
 
     def faster(self) -> None:
@@ -91,7 +91,7 @@ class Playhead:
         """Go back to the beginning."""
         self._position, self._since = 0.0, self._now()
 
-    def _hold(self) -> None:
+    def _fix_position(self) -> None:
         self._position, self._since = self.position, self._now()
 
 
@@ -161,7 +161,7 @@ class ReplaySession:
     def watch(self) -> None:
         """Do nothing: the recording includes the watch's events."""
 
-    async def looked(self, patience: float = 0.0) -> None:
+    async def wait_for_sample(self, patience: float = 0.0) -> None:
         """Return at once."""
 
     async def start(self) -> None:

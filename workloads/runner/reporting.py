@@ -186,7 +186,7 @@ def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
     found = []
     if _is_disturbed(measured, device_type):
         others = measured.other_cpu_cores
-        found.append(f"other processes kept {others:.1f} cores busy: not a figure to keep")
+        found.append(f"other processes kept {others:.1f} cores busy: do not trust this figure")
     faults = measured.faults_per_call or 0.0
     if faults * FAULT_S > 0.01 * measured.median_s:
         number = f"{faults:.0f} page faults" if faults >= 1.5 else f"{faults:.1g} page faults"
@@ -198,7 +198,7 @@ def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
             found.append(f"launch-bound: launching takes {share:.0%} of the time")
     spread = (measured.q3_s - measured.q1_s) / measured.median_s if measured.median_s else 0.0
     if spread > NOISY_IQR:
-        found.append(f"the quartiles lie {spread:.0%} apart: the machine was not quiet")
+        found.append(f"noisy: quartiles {spread:.0%} apart")
     return tuple(found)
 
 
@@ -242,7 +242,7 @@ def _beside(study: Study, device: str) -> tuple[str, ...]:
         return ()
     what = ", ".join(busy)
     most = max(busy.values())
-    return (f"not to keep, for other processes kept up to {most:.1f} cores busy: {what}",)
+    return (f"other processes kept up to {most:.1f} cores busy: do not trust {what}",)
 
 
 def find_pair_warning(others: Others, device: str) -> tuple[str, ...]:
@@ -257,7 +257,7 @@ def find_pair_warning(others: Others, device: str) -> tuple[str, ...]:
         return ()
     if not cpu_share.disturbed(cores, torch.get_num_threads()):
         return ()
-    return (f"other processes kept {cores:.1f} cores busy: not a verdict to keep",)
+    return (f"other processes kept {cores:.1f} cores busy: do not trust this verdict",)
 
 
 def add_impossible_warnings(

@@ -25,7 +25,7 @@ and a relative folder on ``PYTHONPATH`` leads it nowhere."""
 def own_command(module: str, *arguments: str) -> tuple[str, ...]:
     """Return the command that calls ``main`` of a module of this program in a new process.
 
-    It finds the packages that this process has found, whatever else has their names.
+    It finds the packages that this process has found, also if other packages have their names.
 
     Args:
         module: name of the module, or of a package that has a ``__main__``.

@@ -167,7 +167,7 @@ class ChildProcess(Generic[E]):
             try:
                 line = await self._events.readline()
             except ValueError:
-                # asyncio has dropped the buffer and goes on with what comes next.
+                # asyncio has dropped the buffer and continues with the next bytes.
                 yield MalformedMessage(f"a line of more than {LINE_LIMIT} bytes", "")
                 continue
             if not line:

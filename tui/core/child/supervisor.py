@@ -80,7 +80,7 @@ class ChildSupervisor(ABC, Generic[E]):
         """
 
     def send_first_requests(self) -> None:
-        """Send what was asked for while the child was being started."""
+        """Send the requests that arrived while the child was starting."""
 
     def report_no_start(self, error: OSError) -> str:
         """Return why the child does not start."""

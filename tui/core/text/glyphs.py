@@ -251,7 +251,7 @@ def clean(text: str) -> str:
 
 
 def rows_of_text(rows: Iterable[str]) -> str:
-    """Return the rows as text, each on one line whatever stands in it."""
+    """Return the rows as text, each on one line, also if it contains line breaks."""
     return "".join(f"{clean(row)}\n" for row in rows)
 
 

@@ -383,7 +383,7 @@ def place(value: float) -> str:
 
 
 def label(name: str, unit: str = "") -> str:
-    """Return a figure's name as words; the unit that it may end in is told by its value.
+    """Return a figure's name as words; without a unit at its end, which the value shows.
 
     ``too_fast`` becomes "too fast", ``naive_s`` "naive", ``naive_flop_per_s`` "naive rate".
     """

@@ -249,7 +249,7 @@ def pairing_findings(sample: Sample, environment: Environment) -> list[CheckResu
 async def run_with_timeout(seconds: float, check: Callable[[], T], otherwise: T) -> T:
     """Return the result of a check that may hang, or a substitute after too long.
 
-    The check goes on in a thread, and the program exits without waiting for it.
+    The check continues in a thread, and the program exits without waiting for it.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()

@@ -244,7 +244,7 @@ def _device(
         age = now - torch.at
 
         def make_reading(value: int) -> Reading[int]:
-            # The worker queries memory while it runs a program, but other processes go on.
+            # The worker queries memory while it runs a program, but other processes continue.
             why = "the runner has not measured it since"
             return mark_stale(Value(value), age, why) if age > stale_after(sample) else Value(value)
 

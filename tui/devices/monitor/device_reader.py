@@ -106,7 +106,7 @@ def parse_device_memory(
     Args:
         answer: pynvml's memory info, of version 1 or 2, or an :class:`NoAnswer`.
         name: The device's name, which identifies integrated GPUs.
-        mig: MIG mode is on: nothing is said about unified memory then.
+        mig: MIG mode is on: unified memory is then unknown.
         host_total: The machine's memory in bytes. A device with exactly that total has it in
             common with the host, and its ``used`` would be the host's.
     """

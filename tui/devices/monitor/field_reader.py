@@ -162,7 +162,7 @@ class FieldReader:
         """Return the figures of a record that are one NVML answer each, by field name.
 
         Args:
-            record: A device, or a part of one; its fields say how they are asked for.
+            record: A device, or a part of one; its fields define their queries.
             prefix: What stands before a name in the path of the figure, as ``pcie.``.
 
         Raises:

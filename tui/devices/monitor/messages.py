@@ -157,12 +157,12 @@ class Device:
     read_at: float = 0.0
     """Unix time at which these figures were read; older than ``Sample.at`` while NVML is silent."""
     memory_read: tuple[float, float] | None = None
-    """Unix times before and after ``memory`` and ``processes`` were asked for, one right after the
+    """Unix times before and after ``memory`` and ``processes`` were read, one right after the
     other; ``None`` where they were not, as of a lost device."""
     slowdown_c: float | None = None
     """Temperature at which the device lowers its clocks, degrees Celsius."""
     memory_moved: bool = False
-    """``used`` changed while the processes were asked for: they are not of one moment."""
+    """``used`` changed while the processes were read: they are not of one moment."""
     parent: str | None = None
     """For a MIG instance the id of its GPU; ``None`` for a whole GPU."""
     vbios: str | None = field(
@@ -253,7 +253,7 @@ class Sample:
     problems: tuple[str, ...] = ()
     """Errors in the monitor itself, one line each."""
     host_processes: HostProcesses | None = None
-    """``None`` unless :class:`WatchHost` asked for them."""
+    """``None`` unless :class:`WatchHost` requested them."""
     interval_s: float = 1.0
     """Seconds until the next one, where NVML is no slower than that."""
 

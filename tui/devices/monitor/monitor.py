@@ -271,7 +271,7 @@ class Monitor:
         self._nvml = NvmlLoop(interval, self._host.machine_memory)
         self._watched: tuple[int, ...] = ()
         self._host_processes: HostProcessReader | None = None
-        """Only while they are asked for: reading them all takes some milliseconds."""
+        """Only while requested: reading them all takes some milliseconds."""
 
     def apply_request(self, request: MonitorRequest) -> None:
         """Apply one request of the front end."""
@@ -287,7 +287,7 @@ class Monitor:
             complain(f"not a request: an interval of {seconds} s")
             return
         self.interval = seconds
-        # The wait that goes on may be a long one.
+        # The present wait may be a long one.
         self.sample_now.set()
 
     def start_reading(self) -> None:

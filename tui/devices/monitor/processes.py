@@ -124,7 +124,7 @@ class ProcessOwners:
         except psutil.AccessDenied:
             return make_unknown_owner("needs root: not allowed to look at this process")
         except (psutil.Error, ValueError, OverflowError) as error:
-            return make_unknown_owner(f"cannot be looked up: {error}")
+            return make_unknown_owner(f"cannot be found: {error}")
         known = self._known.get(pid)
         if known is not None and known.started_at == started_at:
             parent_pid = _read_parent_pid(process)
@@ -182,7 +182,7 @@ class ProcessOwners:
         if last is not None and last.started_at != owner.started_at:
             last = None
         if last is not None and now - last.at < SHORTEST_LOAD_S:
-            return last.load  # it is on several devices, and was looked at for the one before
+            return last.load  # it is on several devices, and was read for the one before
         try:
             process = psutil.Process(pid)
             with process.oneshot():
@@ -319,7 +319,7 @@ second at most: with less, some processes would be missing at times (XuehaiPan/n
 def query_sm_percent(fields: FieldReader, at: float) -> dict[int, float] | NoAnswer:
     """Query each process's share of busy time: percent by PID, from its newest sample.
 
-    Samples that are older than was asked for or above 100 % are the driver's garbage
+    Samples that are older than requested or above 100 % are the driver's garbage
     (Syllo/nvtop#110) and left out. That there is no sample at all is an answer.
 
     Args:

@@ -83,11 +83,11 @@ class DeviceList(KeyedList):
         self.order, self._shown = order, ()
         self.rebuild()
 
-    def held(self) -> str:
+    def attached_key(self) -> str:
         """Return the selected device, which another pane can also change."""
         return self._on_more or self._machine.selected_key
 
-    def hold(self, key: str) -> None:
+    def attach(self, key: str) -> None:
         """Request another selected device from the session."""
         self._on_more = key if key.endswith(MORE) else ""
         if key != self._machine.selected_key and not self._on_more:
@@ -95,9 +95,9 @@ class DeviceList(KeyedList):
 
     def otherwise(self) -> int | None:
         """Return the heading of a selected device without a row; select no other device."""
-        held = self.held()
+        attached = self.attached_key()
         for place, row in enumerate(self._host_rows):
-            if row.kind == "heading" and any(key == held for key, _ in row.group.gpus):
+            if row.kind == "heading" and any(key == attached for key, _ in row.group.gpus):
                 return place
         return None
 
@@ -117,7 +117,7 @@ class DeviceList(KeyedList):
         machine = self._machine
         if not machine.hosts:
             return len(machine.devices)
-        return len(host_rows(host_groups(machine), self._folds, ALL_ROWS, self.held()))
+        return len(host_rows(host_groups(machine), self._folds, ALL_ROWS, self.attached_key()))
 
     def row_keys(self) -> Sequence[str]:
         """Return the devices in order; close figures do not change the displayed order."""

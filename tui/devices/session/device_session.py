@@ -121,7 +121,7 @@ class DeviceSession:
         for monitor in self._host_monitors:
             self.spawn(monitor.watch())
 
-    async def looked(self, patience: float = FIRST_SAMPLE_S) -> None:
+    async def wait_for_sample(self, patience: float = FIRST_SAMPLE_S) -> None:
         """Wait for the first sample, or until none is to be expected soon.
 
         Args:
@@ -129,7 +129,7 @@ class DeviceSession:
         """
         if self._monitor is not None:
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._monitor.looked.wait(), patience)
+                await asyncio.wait_for(self._monitor.first_sample.wait(), patience)
 
     async def stop(self) -> None:
         """End the children and their descendants within about two seconds."""

@@ -85,7 +85,7 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
         super().__init__()
         self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
         """The devices of the newest samples, reduced to the facts that conditions use."""
-        self.looked = asyncio.Event()
+        self.first_sample = asyncio.Event()
         """Set after the first sample, or after the first monitor has ended without one."""
         self._newest: Sample | None = None
         self._launched = launched
@@ -116,7 +116,7 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
             self.sampled.append(sampled(event))
         self._publish(event)
         if isinstance(event, Sample):
-            self.looked.set()
+            self.first_sample.set()
         self.watch_worker()
         self._request_host()
 
@@ -125,7 +125,7 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
         self._publish(LogLine("monitor", text, "warning"))
 
     async def wait_for_next_start(self, reason: str, seconds: float) -> None:
-        self.looked.set()
+        self.first_sample.set()
         words = f"the monitor ended: {reason}; it is restarted"
         self._publish(MonitorStatus("restarting", words))
         self._publish(LogLine("monitor", f"ended: {reason}", "error"))

@@ -19,7 +19,9 @@ from tui.devices.allocators.messages import (
     is_same,
     listed_on,
     placed_on,
+    undescribed,
 )
+from tui.devices.allocators.peek import NO_TORCH
 from tui.devices.monitor.messages import Device, GpuProcess, Sample
 from tui.devices.state.devices import ConsistentReading, ConsistentReadings, DeviceView
 from tui.devices.state.history import MOST_POINTS as MOST_RECENT
@@ -49,6 +51,7 @@ RATE_S = 10.0
 
 Key = tuple[int, float | None, str]
 """PID, start time, and the process's own name of the device."""
+NOT_DESCRIBED = "its description was not stored"
 UNPLACED = Placed(None, None, "NVML has not been read yet", "NVML has not been read yet")
 
 
@@ -277,9 +280,16 @@ class TorchProcessState:
 
 
 class WatchedProcesses:
-    """All PyTorch processes of a watch, built from the events of the watch and the monitor."""
+    """All PyTorch processes of a watch, built from the events of the watch and the monitor.
 
-    def __init__(self) -> None:
+    Args:
+        retains: drop no process, continue an allocator when its process executes another program,
+            and let a device keep its known GPU, as the page of a run needs it. Otherwise, only the
+            newest :data:`MOST_ENDED` allocators of ended processes stay.
+    """
+
+    def __init__(self, *, retains: bool = False) -> None:
+        self._retains = retains
         self.status = WatchStatus("starting")
         self.processes: tuple[TorchProcess, ...] = ()
         """The processes in the watch's last list."""
@@ -346,7 +356,10 @@ class WatchedProcesses:
 
     def _describe(self, process: TorchProcessState, description: TorchProcess) -> None:
         """Apply the newest description of a process."""
-        if description.command != process.description.command:
+        if self._retains:
+            if description.reason == NO_TORCH and process.devices:
+                return  # the process is about to end: its rank and its torch are unreadable
+        elif description.command != process.description.command:
             # A process keeps its pid and its start when it executes another program.
             process.end("the process runs another program")
             self._allocator_count -= len(process.devices)
@@ -355,6 +368,8 @@ class WatchedProcesses:
 
     def _forget_ended(self) -> None:
         """Drop ended processes except those of the newest :data:`MOST_ENDED` allocators."""
+        if self._retains:
+            return
         ended = [
             (process, name)
             for process in self.seen.values()
@@ -417,12 +432,14 @@ class WatchedProcesses:
     def _find_reported(self, pid: int) -> TorchProcessState | None:
         """Return the process of the figures, or ``None`` if the figures must not be used."""
         process = self._newest.get(pid)
+        if self._retains:
+            return self._add(undescribed(pid, NOT_DESCRIBED)) if process is None else process
         return None if process is None or process.gone else process
 
     def _continued(self, process: TorchProcessState, figures: TorchMemory) -> Allocator | None:
         """Return the allocator that the figures continue; ``None`` for a new allocator."""
         known = process.devices.get(figures.device)
-        if known is None or known.is_continued_by(figures):
+        if known is None or self._retains or known.is_continued_by(figures):
             return known
         known.ended = "its counts began anew"
         del process.devices[figures.device]
@@ -456,17 +473,15 @@ class WatchedProcesses:
             for name, placed in found.items():
                 allocator = process.devices[name]
                 before = allocator.placed
-                self._place_allocator(allocator, placed)
+                # A run's device keeps its GPU: NVML has stopped reporting, or its process ends.
+                if not self._retains or placed.id is not None or before.id is None:
+                    allocator.place(placed)
                 if placed.id is not None:
                     allocator.neighbours = tuple(
                         row for row in rows_on(placed.id, devices) if row.pid != pid
                     )
                 if allocator.placed != before:
                     self._newly_placed[f"{pid} {name}"] = allocator.placed
-
-    def _place_allocator(self, allocator: Allocator, placed: Placed) -> None:
-        """Set the GPU of an allocator."""
-        allocator.place(placed)
 
     # ---- queries ----
 

@@ -26,6 +26,7 @@ from tui.devices.views.device_columns import (
     shorten_name,
 )
 from tui.devices.views.history import draw_history, figures
+from tui.kit.bars import draw_on_track
 from tui.kit.lines import Line, Span, TextStyle, fit, left, right, wrap
 
 WARM_C, HOT_C = 10.0, 2.0
@@ -302,16 +303,17 @@ def _cells(
     load = _read_load(view, sample)
     if plan.load:
         style = styled(TextStyle.BAD if burning else TextStyle.GOOD)
-        found.append(Span(f" {format_bar(load, plan.load)}", style))
+        share = None if load is None else load / 100
+        found += [Span(" ", style), *draw_on_track(share, plan.load, style)]
     found.append(Span(f" {right(text.percent(load), UTILISATION)}", usual))
     memory = _read_memory(view, sample)
     share = memory[0] / memory[1] if memory and memory[0] is not None and memory[1] else None
     if plan.filled:
         style = styled(TextStyle.NOTE if share and share >= FULL else TextStyle.ALLOCATED)
-        bar = Span(format_bar(None if share is None else 100 * share, plan.filled), style)
+        bar = draw_on_track(share, plan.filled, style)
         if grave and not plan.name:
-            bar = Span(left(state.text, plan.filled), state.style)
-        found.append(Span(f" {bar.text}", bar.style))
+            bar = (Span(left(state.text, plan.filled), state.style),)
+        found += [Span(" ", bar[0].style), *bar]
     found.append(Span(f" {right(_memory_text(memory, plan.memory), plan.memory)}", usual))
     if view.key == CPU:
         room = plan.temperature + plan.power + (plan.temperature > 0 and plan.power > 0)
@@ -407,19 +409,6 @@ def _format_clocks(sm: int | None, memory: int | None) -> str:
     if sm is None and memory is None:
         return text.NA
     return f"{text.NA if sm is None else sm}/{text.NA if memory is None else memory} MHz"
-
-
-def format_bar(percent: float | None, width: int) -> str:
-    """Return a bar of 0 to 100 % in parts of a cell; an unknown value has no bar."""
-    if percent is None:
-        return " " * width
-    steps = glyphs.GLYPHS.horizontal
-    filled = round(max(0.0, min(percent, 100.0)) / 100 * width * len(steps))
-    if percent > 0:
-        filled = max(1, filled)
-    whole, part = divmod(filled, len(steps))
-    bar = steps[-1] * whole + (steps[part - 1] if part else "")
-    return bar.ljust(width)
 
 
 def format_user(view: DeviceView, width: int) -> Span:

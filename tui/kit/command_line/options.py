@@ -199,7 +199,7 @@ class Subcommand(Generic[T]):
     add_options: Callable[[Parser], None]
     """Adds the options to the command's parser, each with the name of its field as ``dest``."""
     work: Callable[[T], int]
-    """Does what was asked for; returns the exit code."""
+    """Carries out the command and returns the exit code."""
     description: str = ""
     """The head of its own help; empty to repeat the line of the list of commands."""
     usage_when_first: str = ""

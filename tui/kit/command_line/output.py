@@ -138,7 +138,7 @@ def _put_on_stdout(text: str) -> OSError | None:
 
 
 def print_line(text: str) -> None:
-    """Print one line, whatever stands in it; raises as :func:`print_text` does."""
+    """Print one line, with control characters made visible; raises as :func:`print_text` does."""
     print_text(rows_of_text([text]))
 
 
@@ -179,7 +179,7 @@ def _cannot(error: OSError) -> str:
 def _kept(text: str, name: str) -> str:
     """Save measured results; returns where they are."""
     try:
-        place = reports.keep(name, text)
+        place = reports.save_unprinted(name, text)
     except OSError as error:
         put_on_stderr(text)
         return f"nor saved: {error.strerror or error}; it is on standard error"
@@ -224,7 +224,7 @@ def not_known(kind: str, name: str, known: Sequence[str], where: str = "") -> st
         kind: of thing that is named.
         name: as typed.
         known: those that there are.
-        where: all of them are told, where they are too many for a line.
+        where: where all of them are listed if a line has no room for them.
     """
     meant = nearest(name, known)
     if meant is not None:

@@ -1,6 +1,6 @@
 """Values of settings and options, read or refused in one line; which Python runs the workloads.
 
-Neither argparse nor torch is imported to find them, and Textual where a theme is looked up: a
+Neither argparse nor torch is imported to find them, and Textual only to find a theme: a
 plain start reads its settings here.
 """
 

@@ -102,7 +102,7 @@ class Situation:
     snapshot_loading: bool = False
     """A reader reads one."""
     snapshot_ooms: bool = False
-    """The device that is looked at ran out of memory in it."""
+    """The selected device ran out of memory in it."""
     replay: bool = False
     """A recording is played."""
 
@@ -116,7 +116,7 @@ def always(_now: Situation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One thing that can be asked for."""
+    """One action that a key or the palette starts."""
 
     id: str
     keys: tuple[str, ...]

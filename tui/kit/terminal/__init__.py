@@ -1,4 +1,4 @@
-"""The terminal: what it can draw, how it is left, and what Textual is told before its import."""
+"""The terminal: its abilities, how the program leaves it, and settings for Textual's import."""
 
 from __future__ import annotations
 

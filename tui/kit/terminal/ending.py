@@ -1,4 +1,4 @@
-"""Ends the program when it is told to, or when its terminal is gone or takes nothing any more.
+"""End the program on a signal, or when its terminal is gone or no longer accepts output.
 
 The framework installs no handler for the signals that end a program, so the terminal would be left
 in its alternate screen; and where SIGHUP is ignored and the terminal vanishes, its input thread
@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -58,10 +58,26 @@ Batch systems send some of them (SIGUSR1, SIGUSR2), the kernel others when the p
 """
 REAL_TIME = tuple(each for each in _ending() if not isinstance(each, signal.Signals))
 """The same for real-time signals, which have no names of their own."""
+
+
+def handle_signals(
+    numbers: Iterable[signal.Signals], call: Callable[[signal.Signals], object]
+) -> None:
+    """Call a function in the running event loop at each of these signals.
+
+    A signal that was ignored when this program started stays ignored, as nohup requires, and a
+    shell for its background jobs.
+    """
+    loop = asyncio.get_running_loop()
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, call, number)
+
+
 LOOK_S = 1.0
-"""How often the terminal is looked at."""
+"""Seconds between two checks of the terminal."""
 FORCED_EXIT_S = 1.4
-"""After this an end that could not be had in an orderly way is forced."""
+"""Seconds after which the program is ended by force if it has not ended in order."""
 RESTORE = (
     b"\x18"  # CAN: what was cut off in the middle of an escape sequence is over
     b"\x1b[?2026l\x1b[?2004l\x1b[?7h"
@@ -108,7 +124,7 @@ class HangupWatch:
                 # too.
                 signal.signal(number, self._signalled)
         if self._terminal is not None and self._timer is None:
-            self._look()
+            self._check_terminal()
 
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
         if self._forced_exit is not None:
@@ -124,7 +140,7 @@ class HangupWatch:
             self._timer.cancel()
         self._loop = None
 
-    def _look(self) -> None:
+    def _check_terminal(self) -> None:
         if self._loop is None or self._terminal is None:
             return
         if hung_up(self._terminal):
@@ -134,7 +150,7 @@ class HangupWatch:
             timer.start()
             self._finish(128 + signal.SIGHUP)
             return
-        self._timer = self._loop.call_later(LOOK_S, self._look)
+        self._timer = self._loop.call_later(LOOK_S, self._check_terminal)
 
     def _finish(self, code: int) -> None:
         if not self._ended:
@@ -197,11 +213,11 @@ class ForcedExit:
             self._start(patience, code)
 
     def _start(self, seconds: float, code: int) -> None:
-        timer = threading.Timer(seconds, self._look, (code,))
+        timer = threading.Timer(seconds, self._check_terminal, (code,))
         timer.daemon = True
         timer.start()
 
-    def _look(self, code: int) -> None:
+    def _check_terminal(self, code: int) -> None:
         if not stalled(self._terminal):
             self._start(STALLED_LOOK_S, code)
             return

@@ -129,7 +129,7 @@ def _find_rows(
     for word in words:
         rows = database.read_rows(resolve_selection(database, word))
         if not rows:
-            raise UsageError(f"{word}: no result is of that; see results list")
+            raise UsageError(f"{word}: no match; see results list")
         found.update((row.number, row) for row in rows)
     if most is not None and len(found) > most:
         raise UsageError(f"{', '.join(words)}: that are {len(found)} results; give an id")
@@ -174,7 +174,7 @@ def _compare(options: ResultsOptions) -> int:
         for word in options.words:
             rows = database.read_rows(intersect(resolve_selection(database, word), of))
             if not rows:
-                raise UsageError(f"{word}: no result is of that; see results list")
+                raise UsageError(f"{word}: no match; see results list")
             sides.append(rows)
         found = compare_rows(database, *sides)
     if options.json:

@@ -87,7 +87,7 @@ class Baseline:
                 resolve_selection(database, text), Selection(before=time.time())
             )
             if not database.count(self._wanted):
-                raise UsageError(f"--against {text}: no result is of that; see results list")
+                raise UsageError(f"--against {text}: no match; see results list")
 
     def compare(self, processes: Iterable[str], problems: Sequence[str]) -> StoreComparison:
         """Compare the earlier results with those of these processes.

@@ -94,7 +94,7 @@ class ResultsTab(CommandScreen):
     async def _load(self) -> None:
         pattern = self.pane.pattern
         try:
-            found = await self._asked(
+            found = await self._query(
                 lambda: queries.read_listing(
                     self._place, pattern, self.program.clock(), traceless=self.program.readonly
                 )
@@ -117,19 +117,19 @@ class ResultsTab(CommandScreen):
         words = words if program.keeps_results or program.readonly else NO_STORE
         return words.format(place=self._place)
 
-    async def _asked(self, ask: Callable[[], T]) -> T:
-        return await asyncio.to_thread(ask)
+    async def _query(self, query: Callable[[], T]) -> T:
+        return await asyncio.to_thread(query)
 
-    async def _told(self, ask: Callable[[], T], doing: str) -> T | None:
-        """Return the store's answer, or warn and return ``None`` if it has none.
+    async def _query_or_warn(self, query: Callable[[], T], doing: str) -> T | None:
+        """Return a query's result, or warn and return ``None`` if it fails.
 
         Args:
-            ask: the question, asked in a thread.
+            query: function to call in a thread.
             doing: the text to show meanwhile.
         """
         self.pane.say(doing, TextStyle.QUIET)
         try:
-            return await self._asked(ask)
+            return await self._query(query)
         except (StoreError, SelectionError) as error:
             self.notify(str(error), severity="warning", markup=False)
             return None
@@ -179,7 +179,7 @@ class ResultsTab(CommandScreen):
         readonly = self.program.readonly
 
         async def show() -> None:
-            found = await self._told(
+            found = await self._query_or_warn(
                 lambda: queries.read_history(self._place, row, traceless=readonly), READING
             )
             if found is not None:
@@ -197,7 +197,7 @@ class ResultsTab(CommandScreen):
         readonly = self.program.readonly
 
         async def show() -> None:
-            found = await self._told(
+            found = await self._query_or_warn(
                 lambda: queries.compare_environments(self._place, a, b, traceless=readonly), READING
             )
             if found is not None:
@@ -268,7 +268,7 @@ class ResultsTab(CommandScreen):
                 change()
                 return True
 
-            if await self._told(done, WRITING):
+            if await self._query_or_warn(done, WRITING):
                 self.notify(told, markup=False)
                 self.load()
 

@@ -163,6 +163,28 @@ def two_sided(t: float, degrees: int) -> float:
     return sine * total
 
 
+def two_sided_quantile(degrees: int, error: float) -> float:
+    """Return the value that Student's t exceeds in size with the probability ``error``.
+
+    The inverse of :func:`two_sided`, found by bisection. At 5 %,
+    :func:`~workloads.measure.estimates.t_quantile` is the same from a table.
+
+    Args:
+        degrees: of freedom, at least 1.
+        error: above 0 and below 1.
+    """
+    low, high = 0.0, 1.0
+    while 1 - two_sided(high, degrees) > error:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        if 1 - two_sided(middle, degrees) > error:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 # ---- many questions ----------------------------------------------------------------------------
 
 

@@ -7,10 +7,11 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tui.core.text import numbers as fmt
 from tui.devices.state.devices import CPU
 from tui.kit.command_line.output import Failure, UsageError, not_known, say
 from tui.kit.command_line.progress import ProgressLine
-from tui.kit.terminal.ending import SIGNALS
+from tui.kit.terminal.ending import SIGNALS, handle_signals
 from tui.runs.state.parameters import Invalid, Valid, parse_sweep
 from workloads.protocol import messages
 
@@ -41,11 +42,8 @@ class Waiter:
         self._error: BaseException | None = None
         session.state.bus.on_change(lambda _parts: self._changed.set())
         session.on_error(self._note_error)
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS if signals else ():
-            if signal.getsignal(number) is signal.SIG_IGN:
-                continue  # set by nohup, or by a shell for background jobs
-            loop.add_signal_handler(number, self.note_signal, number)
+        if signals:
+            handle_signals(SIGNALS, self.note_signal)
 
     def note_signal(self, number: signal.Signals) -> None:
         """End the wait because of a signal."""
@@ -216,3 +214,20 @@ def choose_devices(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
             why = environment.unavailable.get("devices", "") if environment else ""
             raise Failure(f"no device {device}: torch has {', '.join(known)}. {why}".rstrip())
     return tuple(devices)
+
+
+def describe_current_run(state: RunsState) -> str:
+    """Return the running workload, its progress, and its first findings."""
+    states = state.book.values()
+    now = next((entry for entry in states if entry.progress and not entry.ended), None)
+    if now is None or now.progress is None:
+        return f"waiting for the runner ({state.runner.status})"
+    progress = now.progress
+    parts = [f"{now.request.workload} on {now.request.device}", progress.phase]
+    if progress.blocks:
+        parts.append(f"block {progress.blocks}")
+    if progress.estimate_s is not None:
+        parts.append(fmt.seconds(progress.estimate_s))
+    if progress.half_width is not None:
+        parts.append(fmt.spread(progress.half_width))
+    return "  ".join(parts)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tui.core.text import numbers as fmt
 from tui.kit.command_line.output import (
     Failure,
     Rows,
@@ -28,6 +27,7 @@ from tui.runs.cli.headless import (
     Waiter,
     choose_devices,
     choose_workloads,
+    describe_current_run,
     print_problems,
     set_parameters,
 )
@@ -313,27 +313,10 @@ def format_progress(state: RunsState, cells: int) -> str:
         cells: width of the line.
     """
     found = build_queue(state)
-    words = format_current_run(state)
+    words = describe_current_run(state)
     if found is None or found.wanted < 2:
         return words
     return plain(queue_line(found, cells, words)).strip()
-
-
-def format_current_run(state: RunsState) -> str:
-    """Return the running workload, its progress, and its first findings."""
-    states = state.book.values()
-    now = next((entry for entry in states if entry.progress and not entry.ended), None)
-    if now is None or now.progress is None:
-        return f"waiting for the runner ({state.runner.status})"
-    progress = now.progress
-    parts = [f"{now.request.workload} on {now.request.device}", progress.phase]
-    if progress.blocks:
-        parts.append(f"block {progress.blocks}")
-    if progress.estimate_s is not None:
-        parts.append(fmt.seconds(progress.estimate_s))
-    if progress.half_width is not None:
-        parts.append(fmt.spread(progress.half_width))
-    return "  ".join(parts)
 
 
 def compare_turns(a: Iterable[str], b: Iterable[str], problems: Sequence[str]) -> StoreComparison:

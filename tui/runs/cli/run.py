@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tui.devices.host_options import add_connection
+from tui.hosts.choice import HostChoice
 from tui.kit.command_line.options import (
     Subcommand,
     add_budget,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(HostChoice):
     """The workloads, devices and duration of a run."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
@@ -53,11 +54,6 @@ class RunOptions:
     """Selection of earlier results to compare with; empty for none."""
     interleave: Sequence[str] = ()
     """Two settings to alternate; empty for none."""
-    host: str | None = None
-    """Names of other hosts to run on, instead of this machine."""
-    slurm: bool = False
-    transport: str | None = None
-    host_pythons: Sequence[tuple[str, str]] = ()
     together: bool = False
     """All hosts run at the same time."""
 
@@ -138,7 +134,7 @@ def run(options: RunOptions) -> int:
         raise UsageError("run: name workloads, or give --group or --all; see the list command")
     if options.runs is not None and options.runs < 1:
         raise UsageError(f"--runs {options.runs}: at least 1")
-    if options.host is not None or options.slurm:
+    if options.names_hosts:
         return run_to_exit(run_on_hosts(options, find_run_hosts(options)))
     if options.together or options.transport or options.host_pythons:
         raise UsageError("--together, --transport and --host-python need --host or --slurm")

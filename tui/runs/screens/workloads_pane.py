@@ -134,14 +134,14 @@ class WorkloadList(KeyedList):
         """Change the order; the cursor stays on its workload."""
         self.order = order
         if self.workload is not None:
-            self.hold(self.workload)
+            self.attach(self.workload)
 
     def action_toggle_group(self) -> None:
         """Fold or unfold the group under the cursor."""
         if isinstance(self.entry, Group):
             group = self.entry
             self.folded = self.folded ^ {group.name}
-            self.hold(group.key)
+            self.attach(group.key)
             self.rebuild()
 
 

@@ -93,7 +93,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         self._heard = 0.0
         """Monotonic time of its last message; 0 before the first."""
         self._worker_heard = 0.0
-        self._looked: ProcessActivity | None = None
+        self._last_activity: ProcessActivity | None = None
         """The silent process at the previous inspection."""
 
     def make_child(self) -> ChildProcess[Event]:
@@ -248,10 +248,10 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             found = SilenceMessage()
             if silent > SILENT_S and pid is not None:
                 seen = inspect_process(pid, now)
-                found = describe_silence(who, pid, silent, self._looked, seen)
-                self._looked = seen
+                found = describe_silence(who, pid, silent, self._last_activity, seen)
+                self._last_activity = seen
             else:
-                self._looked = None
+                self._last_activity = None
             if (found.reason, found.advice) != (runner.reason, runner.advice):
                 self._publish(RunnerStatus("ready", found.reason, found.advice))
 

@@ -78,20 +78,18 @@ def describe_silence(
     """
     head = f"no word from the {who} for {seconds:.0f} s"
     if now is None:
-        return SilenceMessage(f"{head}: process {pid} cannot be looked at")
-    let_go_on = f"kill -CONT {pid} lets it go on, kill -KILL {pid} ends it"
+        return SilenceMessage(f"{head}: process {pid} cannot be inspected")
+    advice = f"kill -CONT {pid} continues it, kill -KILL {pid} ends it"
     if now.state == "T":
-        return SilenceMessage(f"{head}: stopped (state T)", let_go_on)
+        return SilenceMessage(f"{head}: stopped (state T)", advice)
     if now.state == "t":
         return SilenceMessage(f"{head}: stopped by a debugger (state t)", "continue it there")
     if now.state == "Z":
-        return SilenceMessage(
-            f"{head}: it has ended (state Z)", "its parent has not taken note yet"
-        )
+        return SilenceMessage(f"{head}: it has ended (state Z)", "its parent has not reaped it yet")
     if now.state == "D":
         return SilenceMessage(
             f"{head}: it waits in the kernel, for a disk or a driver (state D)",
-            "nothing ends it before that answers",
+            "it cannot be ended before that answers",
         )
     if before is None or now.at <= before.at:
         return SilenceMessage(f"{head}: state {now.state}")

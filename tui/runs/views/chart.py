@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import label, quantity
+from tui.kit.bars import draw_bar
 from tui.kit.lines import (
     Line,
     Span,
@@ -70,15 +71,6 @@ _ABSENT = {
 """Names of figures that a run may lack, by the dotted path in ``unavailable``."""
 DRAWN = ("time", "rate")
 """The plotted charts; the table has the speed-up, and both have its crossovers."""
-
-
-def draw_bar(share: float, cells: int) -> str:
-    """Draw a bar from the left; a share above zero is always visible."""
-    steps = glyphs.GLYPHS.horizontal
-    filled = max(0.0, min(1.0, share)) * cells * len(steps)
-    whole, part = divmod(math.ceil(filled) if 0 < filled < 1 else round(filled), len(steps))
-    drawn = steps[-1] * whole + (steps[part - 1] if part else "")
-    return drawn or glyphs.GLYPHS.zero
 
 
 def bar_lines(chart: Chart, cells: int) -> list[Line]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tui.core.text import numbers as text
 from tui.core.text.numbers import number
+from tui.kit.bars import draw_bar
 from tui.kit.lines import (
     Line,
     Span,
@@ -36,7 +37,7 @@ from tui.runs.state.runs import RunState, get_median, get_timed_result
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.roofline import Roof, Roofline, RooflinePoint, build_roofline
 from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
-from tui.runs.views.chart import draw_bar, draw_beside
+from tui.runs.views.chart import draw_beside
 from tui.runs.views.workload_table import find_shown_runs, list_devices
 from workloads.protocol.results import DataColumn, Table
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.numbers import quantity
+from tui.kit.bars import draw_on_track
 from tui.kit.lines import (
     Line,
     Span,
@@ -38,7 +39,7 @@ from tui.runs.state.runs import (
     get_timed_result,
 )
 from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
-from tui.runs.views.chart import draw_bar, finding_lines, missing_lines
+from tui.runs.views.chart import finding_lines, missing_lines
 from tui.runs.views.workload_state import collect_warnings, format_run_progress
 from workloads.protocol.results import Check, Limit, RunResult, Timing
 
@@ -158,10 +159,8 @@ def _limit_rows(limit: Limit | None, indent: int, cells: int, limit_cells: int) 
 
 def draw_share_bar(limit: Limit, cells: int) -> Line:
     """Draw the share of the limit as a bar; the full bar is the limit."""
-    drawn = draw_bar(limit.fraction, cells)
-    track = glyphs.GLYPHS.zero * (cells - cell_len(drawn))
     style = TextStyle.BAD if limit.exceeded else TextStyle.ALLOCATED
-    return line(Span(drawn, style), Span(track, TextStyle.QUIET))
+    return draw_on_track(limit.fraction, cells, style)
 
 
 def format_check(check: Check) -> list[Line]:

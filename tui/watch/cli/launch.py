@@ -9,7 +9,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import TorchProcessState
 from tui.kit.command_line.output import Failure, say
 from tui.kit.lines import plain
+from tui.kit.terminal.ending import handle_signals
 from tui.snapshots.analysis.report import explanation_report
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.views.overview import account_lines, remedy_lines
@@ -146,11 +147,8 @@ class RunWithoutScreen:
             raise Failure(str(error)) from error
         if not self._shows_output:
             say(f"its output is in {run.log}")
-        loop = asyncio.get_running_loop()
-        for number in _PASSED_ON:
-            _answer(loop, number, partial(process.send, number))
-        for number in _LEAVES:
-            _answer(loop, number, partial(self._leave, number))
+        handle_signals(_PASSED_ON, process.send)
+        handle_signals(_LEAVES, self._leave)
         sampler = Sampler(run, self._take, starter=True)
         bus = EventBus()
         session = DeviceSession(bus, MachineState(bus), DEVICES_S)
@@ -206,10 +204,17 @@ class RunWithoutScreen:
 
 
 def _row(process: TorchProcessState) -> WatchedProcessRow:
+    """Return the last figures of a process; a device without any has the reason instead."""
     placed: dict[str, Placed] = {name: each.placed for name, each in process.devices.items()}
-    of_nvml, resident = process.listed, process.host_rss
+    # The last reading may have found a device in change; its figures before that stay the last.
+    never_read = {name: why for name, why in process.silent.items() if name not in process.devices}
     return WatchedProcessRow(
-        process.description, process.figures, placed, of_nvml, process.silent, resident
+        process.description,
+        process.figures,
+        placed,
+        process.listed,
+        never_read,
+        process.host_rss,
     )
 
 
@@ -225,14 +230,6 @@ def with_code(run: StartedRun, code: int) -> StartedRun:
         code=code if code >= 0 else None,
         signal=-code if code < 0 else None,
     )
-
-
-def _answer(
-    loop: asyncio.AbstractEventLoop, number: signal.Signals, do: Callable[[], None]
-) -> None:
-    """Handle a signal, unless this program was started with it ignored, as by nohup."""
-    if signal.getsignal(number) is not signal.SIG_IGN:
-        loop.add_signal_handler(number, do)
 
 
 async def _pass_through(file: int, to: int) -> None:

@@ -21,6 +21,7 @@ from tui.devices.monitor.messages import Device, Sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
 from tui.kit.command_line.output import SCHEMA, Failure, print_json, print_text, say
+from tui.kit.terminal.ending import handle_signals
 from tui.watch.cli.output import (
     WHAT_IS_READ,
     WatchedProcessRow,
@@ -142,10 +143,7 @@ class ProcessReport:
         bus.subscribe(LogLine, self._apply_log_line)
         bus.publish(await read_sample())
         self._print_source()
-        for number in _ENDS:
-            if signal.getsignal(number) is signal.SIG_IGN:
-                continue  # keep the signal ignored, as nohup requires
-            loop.add_signal_handler(number, self._apply_signal, number)
+        handle_signals(_ENDS, self._apply_signal)
         self._began = self._due = time.monotonic()
         try:
             session.watch()

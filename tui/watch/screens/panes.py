@@ -174,7 +174,7 @@ class RunPane(Pane):
         """Put the cursor on the process that ran out of memory, if there is one."""
         oom = newest_oom(state.devices)
         if oom is not None:
-            self.table.hold(key_of(oom.row))
+            self.table.attach(key_of(oom.row))
 
     def _said(self, cells: int) -> list[Line]:
         state = self._read()

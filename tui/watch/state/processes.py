@@ -9,9 +9,7 @@ from tui.core.text import numbers as text
 from tui.devices.allocators.findings import NO_GROWTH
 from tui.devices.allocators.messages import (
     DevicesPlaced,
-    Placed,
     StepsTold,
-    TorchProcess,
     undescribed,
 )
 from tui.devices.allocators.peek import NO_TORCH
@@ -30,21 +28,16 @@ from tui.watch.runs.agents import AgentState
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog, joined
 from tui.watch.state.run import GpuOccupancy, Mark, WatchedDevice, full_gpu
-from workloads.protocol.messages import TorchMemory
 
 BEFORE_IT_WAS_SEEN = "it had ended before it was seen"
-NOT_DESCRIBED = "its description was not stored"
 KILLED = "was killed, or left by os._exit"
 
 
 class RunProcesses(WatchedProcesses):
-    """All processes of a run since its first sample, with their agents' reports.
-
-    No process is dropped, and an allocator continues when its process executes another program.
-    """
+    """All processes of a run since its first sample, with their agents' reports."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(retains=True)
         self.left: tuple[ProcessLog, ...] = ()
         self.gpus: dict[str, GpuOccupancy] = {}
         """GPUs by NVML's id, each at its last sample with a process on it."""
@@ -71,26 +64,6 @@ class RunProcesses(WatchedProcesses):
         else:
             return super().apply(event)
         return True
-
-    def _describe(self, process: TorchProcessState, description: TorchProcess) -> None:
-        if description.reason == NO_TORCH and process.devices:
-            return  # the process is about to end: its rank and its torch are no longer readable
-        process.describe(description)
-
-    def _forget_ended(self) -> None:
-        """Keep all processes."""
-
-    def _find_reported(self, pid: int) -> TorchProcessState | None:
-        process = self._newest.get(pid)
-        return self._add(undescribed(pid, NOT_DESCRIBED)) if process is None else process
-
-    def _continued(self, process: TorchProcessState, figures: TorchMemory) -> Allocator | None:
-        return process.devices.get(figures.device)
-
-    def _place_allocator(self, allocator: Allocator, placed: Placed) -> None:
-        # A device keeps its GPU: NVML has stopped reporting, or the process is about to end.
-        if placed.id is not None or allocator.placed.id is None:
-            allocator.place(placed)
 
     def apply_sample(self, sample: Sample) -> DevicesPlaced | None:
         self._apply_occupancy(sample.devices)

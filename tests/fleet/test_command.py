@@ -1,0 +1,129 @@
+"""``gpu-workbench fleet``, as a user runs it, over hosts without a network."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from tests.hosts.conftest import Boxes, boxes
+from tests.screens.results import result as run_result
+from tui.fleet.comparison import PeerRatio
+from tui.fleet.rounds import FleetMember, FleetRounds, rotate
+from tui.fleet.views import SlowDevice, encode_fleet, find_slow, fleet_lines
+from tui.runs.state.runs import RunState
+from workloads.protocol.messages import Run
+
+if TYPE_CHECKING:
+    from tui.runs.cli.host_runs import HostRuns
+
+__all__ = ["boxes"]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
+
+
+def _fleet(boxes: Boxes, *arguments: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "tui", "fleet", "--device", "cpu", "--transport"]
+    words += [boxes.transport, *arguments]
+    for name in ("a", "b"):
+        words += ["--host-python", f"{name}={sys.executable}"]
+    return subprocess.run(words, capture_output=True, text=True, timeout=500, check=False)
+
+
+@linux
+@pytest.mark.parametrize("together", [(), ("--together",)])
+def test_two_hosts_are_compared_and_a_third_fails_alone(
+    boxes: Boxes, together: tuple[str, ...]
+) -> None:
+    boxes.add("a", 'exec "$@"')
+    boxes.add("b", 'exec "$@"')
+    boxes.add("c", "exit 127")
+    done = _fleet(boxes, "--host", "a,b,c", "--rounds", "2", "--json", *together)
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    (model,) = found["models"]
+    assert [each["name"] for each in model["devices"]] == ["a", "b"]
+    assert [each["rounds"] for each in model["works"]["matmul"]] == [2, 2]
+    assert len(model["works"]["memory copy"]) == 2
+    (problem,) = found["problems"]
+    assert problem.startswith("c: no python3 there")
+
+
+class ScriptedRuns:
+    """Runs of one device that take scripted times; no host, no process."""
+
+    signalled = False
+    error = ""
+    session = None
+
+    def __init__(self, factor: float, seed: int) -> None:
+        self._factor = factor
+        self._noise = random.Random(seed)
+
+    async def time(self, name: str, device: str, _texts: Mapping[str, str]) -> RunState:
+        """Return a run of 10 ms times the device's factor, with 0.3 % of noise."""
+        median_s = 0.01 * self._factor * self._noise.gauss(1, 0.003)
+        ended = run_result(name, device)
+        assert ended.time is not None
+        result = replace(ended, time=replace(ended.time, median_s=median_s))
+        request = Run(id="run-1", workload=name, device=device, parameters={}, flags={})
+        return RunState(request, result=result)
+
+
+def _scripted(factors: Mapping[str, float]) -> FleetRounds:
+    members = [
+        FleetMember(name, "H100", "cuda:0", cast("HostRuns", ScriptedRuns(factor, number)), name)
+        for number, (name, factor) in enumerate(factors.items())
+    ]
+    return FleetRounds(members, False, lambda _words: None)
+
+
+async def test_the_slow_device_is_named_first_with_its_interval() -> None:
+    factors = {f"gpu{number}:0": 1.0 for number in range(1, 6)} | {"gpu6:0": 1.08}
+    rounds = _scripted(factors)
+    await rounds.run(None)
+    first, *others = fleet_lines([rounds], ["gpu9: unreachable"])
+    assert first.startswith("gpu6:0 is odd: ")
+    assert " slower than its 5 peers in " in first
+    assert others[-1] == "gpu9: unreachable"
+    assert {each.ratio.device for each in find_slow([rounds])} == {"gpu6:0"}
+    (model,) = encode_fleet([rounds], [])["models"]
+    assert {each["device"] for each in model["works"]["matmul"] if each["odd"]} == {"gpu6:0"}
+
+
+async def test_equal_devices_are_not_slower() -> None:
+    rounds = _scripted({f"gpu{number}:0": 1.0 for number in range(1, 6)})
+    await rounds.run(6)
+    assert fleet_lines([rounds], [])[0].startswith(
+        "no GPU is slower than its peers by more than 2 % (5 GPUs, 6 rounds)"
+    )
+
+
+async def test_a_pair_is_compared_without_blame() -> None:
+    rounds = _scripted({"a": 1.05, "b": 1.0})
+    await rounds.run(8)
+    slow = find_slow([rounds])
+    assert all(not each.ratio.odd for each in slow)
+    assert slow[0].words().startswith("a is ")
+    assert " slower than b in " in slow[0].words()
+
+
+def test_the_words_name_the_verdict_and_its_doubt() -> None:
+    ratio = PeerRatio("gpu2:3", 1.062, 1.051, 1.073, 12, 7, slower=True, odd=True)
+    assert SlowDevice("matmul", ratio, "").words() == (
+        "gpu2:3 is odd: 6.2 % slower than its 7 peers in matmul (5.1–7.3)"
+    )
+    pair = PeerRatio("a", 1.041, 1.032, 1.05, 6, 1, slower=True, odd=False)
+    assert SlowDevice("matmul", pair, "b").words() == "a is 4.1 % (3.2–5.0) slower than b in matmul"
+
+
+def test_each_device_is_first_and_last_as_often_as_others() -> None:
+    members = list("abcd")
+    orders = [rotate(members, number) for number in range(8)]
+    for place in (0, 3):
+        assert sorted(order[place] for order in orders) == sorted([*members, *members])

@@ -1,0 +1,181 @@
+"""``gpu-workbench fleet``: compare equal devices, and name the slow one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tui.core.text.glyphs import rows_of_text
+from tui.devices.host_options import add_connection, find_other_hosts
+from tui.devices.state.devices import CPU
+from tui.fleet.rounds import FleetMember, FleetRounds
+from tui.fleet.views import encode_fleet, find_slow, fleet_lines
+from tui.hosts.address import HERE, HostAddress
+from tui.hosts.choice import HostChoice
+from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
+from tui.kit.command_line.output import Failure, UsageError, print_json, print_text
+from tui.kit.command_line.progress import ProgressLine, run_to_exit
+from tui.kit.command_line.values import python_to_use
+from tui.runs.cli.headless import choose_devices
+from tui.runs.cli.host_runs import HostRuns, end_on_signals
+
+if TYPE_CHECKING:
+    from tui.core.settings import Value
+
+
+@dataclass(frozen=True, slots=True)
+class FleetOptions(HostChoice):
+    """The hosts, the devices and the number of rounds."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    files: Sequence[str] = ()
+    json: bool = False
+    devices: Sequence[str] = ("all",)
+    rounds: int | None = None
+    """``None`` for six, and twelve more for suspects."""
+    together: bool = False
+
+
+def add_options(parser: Parser) -> None:
+    """Add the hosts, the devices and the number of rounds."""
+    add_common(parser)
+    add_devices(parser, "D", "cuda:0, …, or cpu; repeat for more (default: all GPUs, or the CPU)")
+    parser.add_argument(
+        "--host",
+        metavar="A,B",
+        help="compare the devices of these hosts (default: of this machine)",
+    )
+    parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
+    add_connection(parser, default_python="the first that has torch")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="rounds of every device (default: 6, and 12 more for suspects)",
+    )
+    parser.add_argument(
+        "--together",
+        action="store_true",
+        help="load all devices at once, which shows limits of power and cooling",
+    )
+
+
+def fleet(options: FleetOptions) -> int:
+    """Compare the devices; return the exit code.
+
+    The code is 1 if a device is odd, or if a host or a device could not be timed.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
+    if options.files:
+        raise UsageError("--workloads: fleet times workloads of the catalogue; leave it out")
+    if options.rounds is not None and options.rounds < 2:
+        raise UsageError(f"--rounds {options.rounds}: at least 2")
+    pythons = dict(options.host_pythons)
+    if not options.names_hosts:
+        if options.transport or options.host_pythons:
+            raise UsageError("--transport and --host-python need --host or --slurm")
+        pythons[HERE.name] = python_to_use(options.given).path
+        return run_to_exit(_compare(options, (HERE,), pythons))
+    hosts = find_other_hosts(options, options.given).hosts
+    return run_to_exit(_compare(options, hosts, pythons))
+
+
+async def _compare(
+    options: FleetOptions, hosts: Sequence[HostAddress], pythons: Mapping[str, str]
+) -> int:
+    progress = ProgressLine()
+
+    def lane_of(host: HostAddress) -> HostRuns:
+        return HostRuns(host, pythons.get(host.name), options.devices, storing=False)
+
+    lanes = [lane_of(host) for host in hosts]
+    end_on_signals(lanes)
+    progress.show("connecting to " + ", ".join(host.name for host in hosts))
+    try:
+        await asyncio.gather(*(each.connect() for each in lanes))
+        members, problems = find_members(lanes, options.devices)
+        if options.together:
+            extra = _separate_lanes(members, lane_of)
+            lanes += extra
+            await asyncio.gather(*(each.connect() for each in extra))
+        models: dict[str, list[FleetMember]] = {}
+        for member in members:
+            models.setdefault(member.model, []).append(member)
+        fleets = [
+            FleetRounds(of, options.together, progress.show)
+            for of in models.values()
+            if len(of) > 1
+        ]
+        problems += [f"{of[0].name}: the only {name}" for name, of in models.items() if len(of) < 2]
+        for each in fleets:
+            await each.run(options.rounds)
+        if options.json:
+            print_json(encode_fleet(fleets, problems))
+        else:
+            progress.clear()
+            print_text(rows_of_text(fleet_lines(fleets, problems)), "fleet.txt")
+    finally:
+        progress.clear()
+        await asyncio.gather(*(lane.close() for lane in lanes))
+    failed = any(lane.error for lane in lanes) or any(
+        member.problem for each in fleets for member in each.members
+    )
+    odd = any(each.ratio.odd for each in find_slow(fleets))
+    return lanes[0].exit_code(1 if failed or odd or not fleets else 0)
+
+
+def find_members(
+    lanes: Sequence[HostRuns], devices: Sequence[str]
+) -> tuple[list[FleetMember], list[str]]:
+    """Return the devices of the connected hosts, and why others are left out.
+
+    Args:
+        lanes: one for each host.
+        devices: torch's names, or ``all``.
+    """
+    members: list[FleetMember] = []
+    problems: list[str] = []
+    seen: dict[str, str] = {}
+    for lane in lanes:
+        session, host = lane.session, lane.host.name
+        environment = session.state.machine.environment if session is not None else None
+        if session is None or environment is None:
+            problems.append(f"{host}: {lane.error or 'not connected'}")
+            continue
+        try:
+            chosen = choose_devices(session, devices)
+        except Failure as failure:
+            problems.append(f"{host}: {failure}")
+            continue
+        known = {device.id: device for device in environment.devices}
+        for name in chosen:
+            label = host if name == CPU else f"{host}:{name.partition(':')[2] or name}"
+            uuid = known[name].uuid
+            if uuid is not None and uuid in seen:
+                problems.append(f"{label}: the same GPU as {seen[uuid]}, timed once")
+                continue
+            if uuid is not None:
+                seen[uuid] = label
+            members.append(FleetMember(label, known[name].name, name, lane, host))
+    return members, problems
+
+
+def _separate_lanes(
+    members: Sequence[FleetMember], lane_of: Callable[[HostAddress], HostRuns]
+) -> list[HostRuns]:
+    """Give every device but the first of its host a runner of its own; return the new ones."""
+    served: set[str] = set()
+    added = []
+    for member in members:
+        if member.host in served:
+            member.runs = lane_of(member.runs.host)
+            added.append(member.runs)
+        served.add(member.host)
+    return added
+
+
+SUBCOMMAND = Subcommand(FleetOptions, add_options, fleet)

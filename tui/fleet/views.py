@@ -1,0 +1,225 @@
+"""A fleet as text: the slow device first, then every device, then what is different about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median, median_low
+from typing import Any
+
+from tui.core.text import numbers as fmt
+from tui.devices.monitor.messages import Device
+from tui.devices.state.devices import CPU
+from tui.fleet.comparison import FEWEST_PEERS, SLOWER_BY, PeerRatio
+from tui.fleet.rounds import FleetMember, FleetRounds
+
+_NOTABLE = 0.02
+"""Share by which a number differs from the peers' median before it is listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowDevice:
+    """A device that is slower than its peers in one work."""
+
+    title: str
+    ratio: PeerRatio
+    peer: str
+    """Name of its peer, if there is only one."""
+
+    def words(self) -> str:
+        """Return the finding in one line."""
+        found = self.ratio
+        percent, low, high = (100 * (x - 1) for x in (found.mean, found.low, found.high))
+        if self.peer:
+            who = (
+                f"{found.device} is {percent:.1f} % ({low:.1f}–{high:.1f}) slower than {self.peer}"
+            )
+            return f"{who} in {self.title}"
+        verdict = "odd" if found.odd else "slower"
+        peers = fmt.count(found.peers, "peer")
+        return (
+            f"{found.device} is {verdict}: {percent:.1f} % slower than its {peers} in"
+            f" {self.title} ({low:.1f}–{high:.1f})"
+        )
+
+
+def find_slow(fleets: Sequence[FleetRounds]) -> list[SlowDevice]:
+    """Return the slower devices, the odd ones first, then by how much."""
+    found = []
+    for fleet in fleets:
+        names = [each.name for each in fleet.members]
+        for title, ratios in fleet.ratios().items():
+            for each in ratios:
+                if each.slower:
+                    peer = next(name for name in names if name != each.device)
+                    found.append(SlowDevice(title, each, peer if len(names) == 2 else ""))
+    return sorted(found, key=lambda each: (not each.ratio.odd, -each.ratio.mean))
+
+
+def fleet_lines(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> list[str]:
+    """Return the fleet as lines, the answer first.
+
+    Args:
+        fleets: the devices of each model.
+        problems: hosts that cannot run and devices without a peer, a line each.
+    """
+    slow = find_slow(fleets)
+    lines = answer_lines(fleets, slow)
+    for fleet in fleets:
+        lines += ["", f"{len(fleet.members)} x {fleet.members[0].model}"]
+        if 2 < len(fleet.members) <= FEWEST_PEERS:
+            lines.append(f"  fewer than {FEWEST_PEERS} peers: none can be called odd")
+        ratios = fleet.ratios()
+        wide = max(len(each.name) for each in fleet.members)
+        for title, of_title in ratios.items():
+            lines.append(f"  {title}")
+            found = {each.device: each for each in of_title}
+            for member in fleet.members:
+                text = _member_text(fleet, member, title, found.get(member.name))
+                lines.append(f"    {member.name:<{wide}}  {text}")
+        lines += [f"  {each.name}: {each.problem}" for each in fleet.members if each.problem]
+        for name in dict.fromkeys(each.ratio.device for each in slow):
+            if name in [each.name for each in fleet.members]:
+                different = list(differences(fleet, name))
+                lines += ["", f"  Different at {name} (not necessarily the cause)"]
+                lines += [f"    {text}" for text in different or ["nothing that was measured"]]
+    if problems:
+        lines += ["", *problems]
+    return lines
+
+
+def answer_lines(fleets: Sequence[FleetRounds], slow: Sequence[SlowDevice]) -> list[str]:
+    """Return a line for each slower device, or one that says that there is none."""
+    return [each.words() for each in slow] or [_nobody(fleets)]
+
+
+def _nobody(fleets: Sequence[FleetRounds]) -> str:
+    compared = [each for fleet in fleets for of in fleet.ratios().values() for each in of]
+    if not compared:
+        return "nothing was compared: no two devices of one model were timed twice"
+    members = [each for fleet in fleets for each in fleet.members]
+    noun = "CPU" if all(each.device == CPU for each in members) else "GPU"
+    rounds = max(each.rounds for each in compared)
+    text = f"no {noun} is slower than its peers by more than {100 * SLOWER_BY:g} %"
+    text += f" ({fmt.count(len(members), noun)}, {fmt.count(rounds, 'round')})"
+    unclear = list(dict.fromkeys(each.device for each in compared if each.may_be_slower))
+    return f"{text}; not clear: {', '.join(unclear)}" if unclear else text
+
+
+def _member_text(
+    fleet: FleetRounds, member: FleetMember, title: str, ratio: PeerRatio | None
+) -> str:
+    typical = fleet.typical_s(member, title)
+    if typical is None or ratio is None:
+        return "n/a: not timed in two rounds beside a peer"
+    percent, low, high = (100 * (x - 1) for x in (ratio.mean, ratio.low, ratio.high))
+    mark = "odd" if ratio.odd else "slower" if ratio.slower else ""
+    text = f"{fmt.seconds(typical):>9}  {percent:+6.1f} % ({low:+.1f} to {high:+.1f})"
+    return f"{text}  {ratio.rounds} rounds  {mark}".rstrip()
+
+
+def differences(fleet: FleetRounds, name: str) -> Iterator[str]:
+    """Yield what was measured on a device and differs from its peers' median or usual value."""
+    facts = {each.name: member_facts(each) for each in fleet.members}
+    peers = [found for other, found in facts.items() if other != name]
+    for fact, value in facts[name].items():
+        others = [found[fact] for found in peers if fact in found]
+        numbers = [other for other in others if isinstance(other, (int, float))]
+        if isinstance(value, (int, float)) and numbers:
+            usual: float | str = median(numbers)
+            if abs(value - float(usual)) > _NOTABLE * abs(float(usual)):
+                yield f"{fact}: {value:.4g}, its peers {usual:.4g}"
+        elif isinstance(value, str) and others:
+            usual = median_low(sorted(map(str, others)))
+            if value != usual:
+                yield f"{fact}: {value}, its peers {usual}"
+
+
+def member_facts(member: FleetMember) -> dict[str, float | str]:
+    """Return what may explain a device's speed, by name with its unit; unknown facts are absent."""
+    facts: dict[str, float | str] = {}
+    states = [state for of in member.done.values() for state in of]
+    seen = [state.conditions for state in states if state.conditions is not None]
+    for name, values in {
+        "SM clock, MHz": [each.sm_clock_mhz_median for each in seen],
+        "highest power, W": [each.power_w_max for each in seen],
+        "highest temperature, °C": [each.temperature_c_max for each in seen],
+        "cores used by other processes": [
+            state.result.time.other_cpu_cores
+            for state in states
+            if state.result is not None and state.result.time is not None
+        ],
+    }.items():
+        known = [value for value in values if value is not None]
+        if known:
+            facts[name] = float(median(known))
+    if any(each.samples for each in seen):
+        reasons = sorted({reason for each in seen for reason in each.throttle} - {"idle"})
+        facts["clocks limited by"] = ", ".join(reasons) or "nothing"
+    session = member.runs.session
+    view = session.state.machine.find_device(member.device) if session is not None else None
+    device = view.nvml if view is not None else None
+    if session is not None and device is not None:
+        sample = session.state.machine.sample
+        facts.update(
+            {
+                fact: value
+                for fact, value in {
+                    "power limit, W": device.power_limit_w,
+                    "PCIe generation": device.pcie.generation,
+                    "PCIe lanes": device.pcie.width,
+                    "uncorrected ECC errors": device.ecc_uncorrected,
+                    "VBIOS": device.vbios,
+                    "driver": sample.driver.version if sample is not None else None,
+                    "other processes": _count_others(device, session.state.machine.worker_pid),
+                }.items()
+                if value is not None
+            }
+        )
+    return facts
+
+
+def _count_others(device: Device, own: int | None) -> float | None:
+    """Return the number of processes on a device besides ours; ``None`` if unknown."""
+    if device.processes is None:
+        return None
+    return float(sum(1 for row in device.processes if not row.ours and row.pid != own))
+
+
+def encode_fleet(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> dict[str, Any]:
+    """Return the object of ``--json``."""
+    return {
+        "answer": answer_lines(fleets, find_slow(fleets))[0],
+        "models": [
+            {
+                "model": fleet.members[0].model,
+                "devices": [
+                    {
+                        "name": each.name,
+                        "host": each.host,
+                        "device": each.device,
+                        "facts": member_facts(each),
+                        "problem": each.problem or None,
+                    }
+                    for each in fleet.members
+                ],
+                "works": {
+                    title: [
+                        {
+                            "device": each.device,
+                            "ratio": each.mean,
+                            "interval": [each.low, each.high],
+                            "rounds": each.rounds,
+                            "peers": each.peers,
+                            "slower": each.slower,
+                            "odd": each.odd,
+                        }
+                        for each in ratios
+                    ]
+                    for title, ratios in fleet.ratios().items()
+                },
+            }
+            for fleet in fleets
+        ],
+        "problems": list(problems),
+    }

@@ -1,0 +1,37 @@
+"""Horizontal bars in parts of a cell, alone and on a track. Pure."""
+
+from __future__ import annotations
+
+import math
+
+from tui.core.text import glyphs
+from tui.kit.lines import Line, Span, TextStyle, left, width
+
+
+def draw_bar(share: float, cells: int) -> str:
+    """Draw a bar from the left, as long as it is; a share above zero is always visible.
+
+    Args:
+        share: 0 to 1 of the full bar; outside of it, the nearer end is drawn.
+        cells: width of the full bar.
+    """
+    steps = glyphs.GLYPHS.horizontal
+    filled = max(0.0, min(1.0, share)) * cells * len(steps)
+    whole, part = divmod(math.ceil(filled) if 0 < filled < 1 else round(filled), len(steps))
+    drawn = steps[-1] * whole + (steps[part - 1] if part else "")
+    return drawn or glyphs.GLYPHS.zero
+
+
+def draw_on_track(share: float | None, cells: int, style: TextStyle) -> Line:
+    """Draw a bar on a track that is ``cells`` wide, so that zero differs from unknown.
+
+    Args:
+        share: 0 to 1 of the track; ``None`` if unknown, which has neither bar nor track.
+        cells: width of the track.
+        style: of the bar; the track has its own.
+    """
+    if share is None:
+        return (Span(left("", cells), style),)
+    drawn = draw_bar(share, cells) if share > 0 else ""
+    track = Span(glyphs.GLYPHS.zero * (cells - width((Span(drawn),))), TextStyle.REST)
+    return tuple(span for span in (Span(drawn, style), track) if span.text)

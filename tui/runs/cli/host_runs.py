@@ -1,0 +1,213 @@
+"""Runs on one host: its session, from the connection to the end, for commands over hosts."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from tui.devices.state.devices import CPU
+from tui.hosts.address import HostAddress
+from tui.hosts.children import HostConnection
+from tui.hosts.monitor import with_shared_connection
+from tui.kit.command_line.output import Failure
+from tui.kit.command_line.progress import ProgressLine
+from tui.kit.terminal.ending import SIGNALS, handle_signals
+from tui.results.store.recorder import ResultRecorder
+from tui.runs.cli.headless import INTERVAL_S, Waiter, describe_current_run, set_parameters
+from tui.runs.session.session import Session
+from tui.runs.state.runs import RunState
+from tui.runs.state.state import RunsState
+from tui.runs.views.result_text import encode_results
+
+
+class HostRuns:
+    """The runs on one host; an error there does not affect other hosts.
+
+    Args:
+        host: the host.
+        python: name or path of its Python; ``None`` to find one with torch.
+        devices: torch's names of the devices to run on. If it is the CPU alone, the host's GPUs are
+            not sampled: that would disturb its timings.
+        storing: store the results.
+    """
+
+    def __init__(
+        self, host: HostAddress, python: str | None, devices: Sequence[str], *, storing: bool
+    ) -> None:
+        self.host = host
+        self.error = ""
+        """Why nothing ran, or nothing more."""
+        self._python = python
+        self._interval = None if set(devices) == {CPU} else INTERVAL_S
+        self._recorder = ResultRecorder() if storing else None
+        self._session: Session | None = None
+        self._waiter: Waiter | None = None
+        self._signalled: signal.Signals | None = None
+        self._show: list[Callable[[], None]] = []
+        self._running = False
+
+    @property
+    def state(self) -> RunsState | None:
+        """The state of the runs; ``None`` before the connection."""
+        return self._session.state.runs if self._session is not None else None
+
+    @property
+    def session(self) -> Session | None:
+        """The session; ``None`` before the connection."""
+        return self._session
+
+    @property
+    def signalled(self) -> bool:
+        """True after a signal."""
+        return self._signalled is not None
+
+    @property
+    def entries(self) -> Sequence[RunState]:
+        """The runs, in their order."""
+        return tuple(self.state.book.values()) if self.state is not None else ()
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """Reasons why results were not stored."""
+        return self._recorder.problems if self._recorder else ()
+
+    @property
+    def failed(self) -> bool:
+        """True if the host was not reached or a run failed."""
+        ended = [entry.result for entry in self.entries]
+        return bool(self.error) or any(each and each.status == "failed" for each in ended)
+
+    @property
+    def progress(self) -> str:
+        """What the host does; empty while it does nothing."""
+        if self._session is None or self.error or (self._waiter and not self._running):
+            return ""
+        runs = self._session.state.runs
+        doing = describe_current_run(runs) if self._running else f"runner: {runs.runner.status}"
+        return f"{self.host.name}: {doing}"
+
+    def on_change(self, show: Callable[[], None]) -> None:
+        """Call a function when the progress changes."""
+        self._show.append(show)
+
+    def note_signal(self, number: signal.Signals) -> None:
+        """End the runs, keeping what is measured."""
+        self._signalled = number
+        if self._waiter is not None:
+            self._waiter.note_signal(number)
+
+    def exit_code(self, otherwise: int) -> int:
+        """Return the exit code of the signal that ended the command, else ``otherwise``."""
+        return otherwise if self._signalled is None else 128 + int(self._signalled)
+
+    async def connect(self) -> None:
+        """Start the children on the host and wait until torch is imported there."""
+        host = await with_shared_connection(self.host)
+        session = Session(
+            interval=self._interval,
+            attachments=[self._recorder] if self._recorder else [],
+            readonly=True,
+            connection=HostConnection(host, self._python),
+        )
+        self._session = session
+        self._running = True
+        waiter = self._waiter = Waiter(session, signals=False)
+        if self._signalled is not None:
+            return
+        await session.start()
+        runs = session.state.runs
+        await self._guarded(
+            waiter.until(lambda: runs.runner.status in ("ready", "unusable"), self._draw)
+        )
+        if runs.runner.status == "unusable":
+            reason = "; ".join(filter(None, (runs.runner.reason, runs.runner.advice)))
+            self.error = reason.replace("--python PATH", f"--host-python {host.name}=PATH")
+        self._running = False
+
+    async def run(self, request: Callable[[Session], None]) -> None:
+        """Request runs and wait until they end, unless the host was not reached.
+
+        Args:
+            request: requests them from the session of the host; may raise ``Failure``, which
+                becomes the host's error.
+
+        Raises:
+            UsageError: ``request`` raised it: a name or a value is invalid.
+        """
+        session, waiter = self._session, self._waiter
+        if session is None or waiter is None or self.error or self.signalled:
+            return
+        try:
+            request(session)
+        except Failure as failure:
+            self.error = str(failure)
+            return
+        self._running = True
+        runs = session.state.runs
+        await self._guarded(waiter.until(lambda: not runs.pending(), self._draw))
+        if runs.pending():
+            await waiter.finish(ProgressLine())
+        self._running = False
+
+    async def time(self, name: str, device: str, texts: Mapping[str, str]) -> RunState | None:
+        """Run one workload once, quickly.
+
+        Args:
+            name: the workload.
+            device: torch's name of the device.
+            texts: typed values by parameter.
+
+        Returns:
+            The run; ``None`` if the connection is lost or a signal has come.
+
+        Raises:
+            UsageError: a value is invalid.
+        """
+
+        def request(session: Session) -> None:
+            set_parameters(session, [name], texts)
+            session.run([name], [device], "quick")
+
+        before = len(self.entries)
+        await self.run(request)
+        runs = self.state
+        if runs is not None and runs.runner.status == "unusable":
+            self.error = self.error or runs.runner.reason
+        if self.error or len(self.entries) == before:
+            return None
+        return self.entries[-1]
+
+    async def close(self) -> None:
+        """End the children on the host."""
+        if self._session is not None:
+            await self._session.stop()
+
+    async def _guarded(self, work: Awaitable[bool]) -> None:
+        try:
+            await work
+        except Failure as failure:
+            self.error = str(failure)
+
+    def _draw(self) -> None:
+        for show in self._show:
+            show()
+
+    def encode(self) -> dict[str, Any]:
+        """Return the host's object of ``--json``."""
+        found: dict[str, Any] = {"host": self.host.name}
+        if self.error:
+            found["error"] = self.error
+        if self.state is not None and self.entries:
+            found.update(encode_results(self.state, self.entries))
+        return found
+
+
+def end_on_signals(runs: Sequence[HostRuns]) -> None:
+    """End the runs at a signal, also those added to ``runs`` until then."""
+
+    def note(number: signal.Signals) -> None:
+        for each in runs:
+            each.note_signal(number)
+
+    handle_signals(SIGNALS, note)
