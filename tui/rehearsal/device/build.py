@@ -65,10 +65,11 @@ def build(torch: TorchInstallation, compiler: Compiler, into: Path, parts: Path)
     missing = imports.functions.keys() - stubs.DESCRIBE_ERRORS
     for path in simulated:
         missing -= defined_functions(path)
-    generated = parts / "stubs.c"
-    generated.write_text(_stubs(sorted(missing), torch), encoding="ascii")
-    objects["stubs"] = parts / "stubs.o"
-    compiler.run([*COMPILE, generated, "-o", objects["stubs"]], parts)
+    # ziglang's compiler links nothing without an object file, so there is an empty one.
+    for name, text in {"stubs": _stubs(sorted(missing), torch), "empty": ""}.items():
+        generated, objects[name] = parts / f"{name}.c", parts / f"{name}.o"
+        generated.write_text(text, encoding="ascii")
+        compiler.run([*COMPILE, generated, "-o", objects[name]], parts)
 
     def link(
         name: str, file: Path, inputs: Sequence[Path], versions: Mapping[str, Sequence[str]]
@@ -87,9 +88,11 @@ def build(torch: TorchInstallation, compiler: Compiler, into: Path, parts: Path)
         # If torch finds "libcudart.so" in /proc/self/maps, which shows the names of files, it loads
         # NVIDIA's other libraries by their paths (_load_global_deps in torch/__init__.py).
         file = into / f"stand-in-{name.removeprefix('lib')}"
-        link(name, file, [into / MAIN], dict.fromkeys(sorted(imports.versions.get(name, ())), ()))
+        versions = dict.fromkeys(sorted(imports.versions.get(name, ())), ())
+        link(name, file, [objects["empty"], into / MAIN], versions)
         (into / name).symlink_to(file.name)
-    link(PRELOAD, into / PRELOAD, [into / name for name in (MAIN, NVML, *names)], {})
+    linked = [into / name for name in (MAIN, NVML, *names)]
+    link(PRELOAD, into / PRELOAD, [objects["empty"], *linked], {})
 
 
 def _stubs(missing: Sequence[str], torch: TorchInstallation) -> str:
