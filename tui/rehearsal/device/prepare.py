@@ -80,16 +80,21 @@ def build_once(torch: TorchInstallation, cache: Path) -> Path:
     """Return the folder of the libraries for a torch, in a cache that keeps them.
 
     Several processes may do so at the same time: a build gets its name when it is complete.
+    Without a compiler, a build by any other compiler serves.
 
     Raises:
         CannotSimulateError: as for :func:`prepare_device`.
     """
-    compiler = find_compiler()
-    digest = hashlib.sha256(build.sources_hash().encode())
-    digest.update(compiler.name.encode())
     try:
-        digest.update((torch.folder / "version.py").read_bytes())
-        libraries = cache / f"torch-{torch.version}-{digest.hexdigest()[:16]}"
+        inputs = _digest(build.sources_hash(), *_describe_files(torch.folder))
+        try:
+            compiler = find_compiler()
+        except CannotSimulateError:
+            others = list(cache.glob(f"torch-{torch.version}-{inputs}-*"))
+            if others:
+                return others[0]
+            raise
+        libraries = cache / f"torch-{torch.version}-{inputs}-{_digest(compiler.name)}"
         if libraries.is_dir():
             return libraries
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -106,6 +111,17 @@ def build_once(torch: TorchInstallation, cache: Path) -> Path:
             "to a folder with 200 MB of room"
         ) from error
     return libraries
+
+
+def _describe_files(torch: Path) -> list[str]:
+    """Return what distinguishes a torch from others of its version, without reading gigabytes."""
+    libraries = sorted((torch / "lib").glob("*.so*"))
+    sizes = [f"{path.name} {path.stat().st_size}" for path in libraries]
+    return [(torch / "version.py").read_text(encoding="utf-8"), *sizes]
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
 
 
 def _publish(unfinished: Path, libraries: Path) -> None:
