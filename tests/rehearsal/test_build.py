@@ -208,7 +208,7 @@ def test_the_cache_follows_the_platform(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert prepare.cache_folder() == tmp_path / "gpu-workbench" / "simulated-gpu"
 
 
-@pytest.mark.parametrize("cuda", [12060, 12080, 12090, 13000])
+@pytest.mark.parametrize("cuda", [12060, 13000])
 @pytest.mark.parametrize("source", dict.fromkeys((*build.SOURCES, *build.NVML_SOURCES)))
 def test_the_sources_compile_without_warnings(cuda: int, source: str, tmp_path: Path) -> None:
     warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
@@ -220,6 +220,7 @@ def test_the_sources_compile_without_warnings(cuda: int, source: str, tmp_path: 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(500)  # it compiles a part of the C library first
 def test_ziglang_builds_the_same_library(
     torch: TorchInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,7 +71,7 @@ def test_a_file_in_the_current_folder_is_not_torch(
         ("2.9.1+cu130", "13.0", "torch 2.9.1+cu130, older than the simulated GPU supports"),
         ("2.16.0", "13.0", "torch 2.16.0, newer than the simulated GPU supports: torch 2.10 to"),
         ("2.10.0+cu118", "11.8", "the torch here is for CUDA 11.8, older than"),
-        ("2.15.0+cu132", "13.2", "the torch here is for CUDA 13.2, newer than"),
+        ("2.15.0+cu140", "14.0", "the torch here is for CUDA 14.0, newer than"),
         ("unknown", "13.0", "'unknown' is not a version"),
     ],
 )
