@@ -72,7 +72,7 @@ def test_structures_have_nvidias_layouts(cuda: int, tmp_path: Path) -> None:
         encoding="ascii",
     )
     program = tmp_path / "layout"
-    options = [f"-DCUDA_VERSION={cuda}", f"-I{build.HERE}", source, "-o", program]
+    options: list[str | Path] = [f"-DCUDA_VERSION={cuda}", f"-I{build.HERE}", source, "-o", program]
     find_compiler().run(options, tmp_path)
     printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
     offsets = [places[cuda >= 13000] for places in OFFSETS.values()]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
@@ -19,6 +21,10 @@ from tui.rehearsal.device.installation import CannotSimulateError, TorchInstalla
 from tui.rehearsal.device.settings import DeviceSettings
 
 UNFINISHED = "building-"
+# The dynamic loader splits LD_PRELOAD and LD_LIBRARY_PATH at these, and expands what follows $.
+NOT_IN_PATHS = re.compile(r"[\s:;$]")
+LOAD_TIMEOUT_S = 60.0
+_LOADED = "import ctypes; ctypes.CDLL(None).sim_shared"
 ABANDONED_AFTER_S = 24 * 3600.0
 """A build takes seconds; an unfinished folder of this age belongs to a process that was killed."""
 
@@ -73,7 +79,37 @@ def prepare_device(python: str) -> SimulatedDevice:
             cannot be written; the text is one line.
     """
     torch = find_torch(python)
-    return SimulatedDevice(torch, build_once(torch, cache_folder()))
+    device = SimulatedDevice(torch, build_once(torch, cache_folder()))
+    _check_loading(device)
+    return device
+
+
+def _check_loading(device: SimulatedDevice) -> None:
+    """Check that the interpreter loads the libraries.
+
+    The dynamic loader ignores what it cannot preload, and a child would use a real GPU.
+    """
+    unused = device.libraries / "state"  # the state is created when a device is used
+    variables = device.variables(DeviceSettings(), unused, os.environ)
+    try:
+        done = subprocess.run(
+            [device.torch.python, "-c", _LOADED],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LOAD_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotSimulateError(f"{device.torch.python} does not run: {error}") from error
+    if done.returncode:
+        first = next(iter(done.stderr.splitlines()), "it ended without a word")
+        raise CannotSimulateError(
+            f"{device.torch.python} does not load the simulated GPU ({first.strip()}); remove "
+            f"{device.libraries}, or set XDG_CACHE_HOME to a folder from which programs may run"
+        )
 
 
 def build_once(torch: TorchInstallation, cache: Path) -> Path:
@@ -85,6 +121,11 @@ def build_once(torch: TorchInstallation, cache: Path) -> Path:
     Raises:
         CannotSimulateError: as for :func:`prepare_device`.
     """
+    if NOT_IN_PATHS.search(str(cache)):
+        raise CannotSimulateError(
+            f"no library can be loaded from {str(cache)!r}, whose name contains a space, colon, "
+            "semicolon or dollar sign; set XDG_CACHE_HOME to another folder"
+        )
     try:
         inputs = _digest(build.sources_hash(), *_describe_files(torch.folder))
         try:
