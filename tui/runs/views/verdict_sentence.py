@@ -43,12 +43,10 @@ def format_verdict_sentence(state: RunsState, compared: CompareState) -> str:
         times = [text.seconds(seconds) for seconds in first]
         pays = ""
         if found.break_even_calls is not None:
-            pays = (
-                f"; this pays off after {text.count(max(1, round(found.break_even_calls)), 'call')}"
-            )
-        sentences.append(
-            f"The first call takes {times[0]} with {old} and {times[1]} with {new}{pays}."
-        )
+            calls = text.count(max(1, round(found.break_even_calls)), "call")
+            pays = f"; this pays off after {calls}"
+        words = f"The first call takes {times[0]} with {old} and {times[1]} with {new}"
+        sentences.append(f"{words}{pays}.")
     sentences += [f"Doubt: {warning.rstrip('.')}." for warning in collect_warnings(compared)]
     return " ".join(sentences)
 
@@ -72,7 +70,8 @@ def _format_effect(found: Comparison) -> str:
         return f"{found.flag} {new} is {times} {found.verdict} than {old} ({evidence})"
     if found.verdict == "same":
         return f"{found.flag} {new} is as fast as {old}: {times} ({evidence})"
-    return f"it is unclear whether {found.flag} matters: {new} has {times} the speed of {old} ({evidence})"
+    speed = f"{new} has {times} the speed of {old} ({evidence})"
+    return f"it is unclear whether {found.flag} matters: {speed}"
 
 
 def _list_conditions(state: RunsState, found: Comparison) -> list[str]:
