@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tui.rehearsal.device.simulator import Settings
+from tui.rehearsal.device.settings import DeviceSettings
 
 MIB = 1 << 20
 CONTEXT_MIB = 500
@@ -47,14 +47,14 @@ class Card:
         """Total memory that torch reports, in bytes."""
         return self.torch_mib * MIB
 
-    def settings(self, count: int) -> Settings:
+    def settings(self, count: int) -> DeviceSettings:
         """Return the configuration of the simulated GPU.
 
         Args:
             count: number of such cards in the machine.
         """
         shape = SHAPES[self.capability]
-        return Settings(
+        return DeviceSettings(
             devices=count,
             total_mib=self.nvml_mib,
             reserved_mib=self.nvml_mib - self.torch_mib,
@@ -93,6 +93,107 @@ SHAPES: dict[int, Shape] = {
 }
 """By compute capability, times ten. From the table "Technical Specifications per Compute
 Capability" of the CUDA C++ Programming Guide; the caches from the architectures' white papers."""
+
+
+CARDS: tuple[Card, ...] = (
+    Card(
+        key="t4",
+        name="T4",
+        nvml_name="Tesla T4",
+        nvml_mib=15360,
+        torch_mib=14909,
+        capability=75,
+        sm_count=40,
+        sources=(
+            "https://github.com/Zheng-Chong/CatVTON/issues/133",
+            "https://github.com/modal-labs/modal-client/pull/2797",
+            "https://github.com/bottlerocket-os/bottlerocket/pull/3798",
+        ),
+    ),
+    Card(
+        key="a10",
+        name="A10G",
+        nvml_name="NVIDIA A10G",
+        nvml_mib=23028,
+        torch_mib=22517,
+        capability=86,
+        sm_count=80,
+        sources=(
+            "https://github.com/mistralai/mistral-finetune/issues/69",
+            "https://github.com/modal-labs/modal-client/pull/2797",
+        ),
+    ),
+    Card(
+        key="a100-40",
+        name="A100 40 GB",
+        nvml_name="NVIDIA A100-SXM4-40GB",
+        nvml_mib=40960,
+        torch_mib=40335,
+        capability=80,
+        sm_count=108,
+        sources=(
+            "https://github.com/imoneoi/openchat/issues/34",
+            "https://github.com/modal-labs/modal-client/pull/2797",
+            "https://github.com/bottlerocket-os/bottlerocket/pull/3873",
+        ),
+    ),
+    Card(
+        key="a100-80",
+        name="A100 80 GB",
+        nvml_name="NVIDIA A100-SXM4-80GB",
+        nvml_mib=81920,
+        torch_mib=81039,
+        capability=80,
+        sm_count=108,
+        sources=(
+            "https://github.com/lianqi1008/Control-GIC/issues/6",
+            "https://github.com/modal-labs/modal-client/pull/2797",
+            "https://gist.github.com/gengwg/3520df2ebf8872e5ee4818367e3a4122",
+        ),
+    ),
+    Card(
+        key="3090",
+        name="RTX 3090",
+        nvml_name="NVIDIA GeForce RTX 3090",
+        nvml_mib=24576,
+        torch_mib=24248,
+        capability=86,
+        sm_count=82,
+        sources=(
+            "https://github.com/vllm-project/vllm/issues/16343",
+            "https://github.com/noonghunna/club-3090/issues/1128",
+            "https://github.com/m4rs-mt/ILGPU/pull/389",
+        ),
+    ),
+    Card(
+        key="4090",
+        name="RTX 4090",
+        nvml_name="NVIDIA GeForce RTX 4090",
+        nvml_mib=24564,
+        torch_mib=24084,
+        capability=89,
+        sm_count=128,
+        sources=(
+            "https://github.com/Soul-AILab/SoulX-FlashTalk/issues/5",
+            "https://github.com/RLinf/RLinf/issues/255",
+            "https://github.com/pc2/GPUInspector.jl/issues/11",
+        ),
+    ),
+    Card(
+        key="5090",
+        name="RTX 5090",
+        nvml_name="NVIDIA GeForce RTX 5090",
+        nvml_mib=32607,
+        torch_mib=32112,
+        capability=120,
+        sm_count=170,
+        sources=(
+            "https://github.com/TrajectoryCrafter/TrajectoryCrafter/issues/20",
+            "https://github.com/chaofengc/IQA-PyTorch/issues/263",
+            "https://github.com/NVIDIA/nccl/issues/1637",
+        ),
+    ),
+)
 
 
 def parse_size(text: str) -> int | None:

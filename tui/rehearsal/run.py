@@ -18,9 +18,10 @@ import psutil
 from tui.core.text import numbers as fmt
 from tui.kit.command_line.output import Failure
 from tui.rehearsal.cards import Card
-from tui.rehearsal.device import simulator
+from tui.rehearsal.device import record
 from tui.rehearsal.device.prepare import SimulatedDevice
-from tui.rehearsal.device.simulator import DeviceRecord
+from tui.rehearsal.device.record import DeviceRecord
+from tui.rehearsal.device.settings import state_folder
 from tui.snapshots.cli.output import open_reader
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.calls import PEAK, PeakArguments
@@ -123,13 +124,13 @@ async def rehearse(
         Failure: the command cannot be started.
         RehearsalInterruptedError: SIGINT or SIGTERM arrived.
     """
-    folder = Path(tempfile.mkdtemp(prefix="rehearsal-", dir=simulator.state_folder()))
+    folder = Path(tempfile.mkdtemp(prefix="rehearsal-", dir=state_folder()))
     try:
         state = folder / "state"
         settings = rehearsal.card.settings(rehearsal.gpus)
         environment = rehearsal.environment(os.environ)
         environment |= device.variables(settings, state, environment)
-        environment |= simulator.reads_variables(state)
+        environment |= record.reads_variables(state)
         try:
             run, process = start.begin(rehearsal.command, ENTRIES, environment)
         except start.StartError as error:
@@ -236,7 +237,7 @@ class _Waiting:
 
 def _read_records(state: Path, gpus: int) -> tuple[tuple[DeviceRecord, ...], tuple[str, ...]]:
     try:
-        return simulator.read_records(state)[:gpus], ()
+        return record.read_records(state)[:gpus], ()
     except (OSError, ValueError) as error:
         return (), (f"the simulated devices' record cannot be read: {error}",)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tui.core.text import numbers as fmt
-from tui.rehearsal.device.simulator import DeviceRecord
+from tui.rehearsal.device.record import DeviceRecord
 from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.watch.runs.agent_events import HostRead
 from tui.watch.runs.process_logs import ProcessLog

@@ -16,7 +16,7 @@ from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.rehearsal.cards import CARDS, Card, UnknownCardError, find_card
 from tui.rehearsal.device.installation import CannotSimulateError
 from tui.rehearsal.device.prepare import SimulatedDevice, prepare_device
-from tui.rehearsal.device.simulator import MOST_DEVICES
+from tui.rehearsal.device.record import MOST_DEVICES
 from tui.rehearsal.report import encode_card, encode_rehearsal, encode_search
 from tui.rehearsal.run import Rehearsal, RehearsalInterruptedError, Rehearsed, rehearse
 from tui.rehearsal.search import BadRangeError, Search, SearchRange, parse_range

@@ -6,7 +6,7 @@ import re
 
 DECLARATIONS = "int sim_blas_other(void *);\nint sim_work(void *, int, unsigned long);\n"
 
-IN_WORDS = {"cudaGetErrorName", "cudaGetErrorString"}
+DESCRIBE_ERRORS = {"cudaGetErrorName", "cudaGetErrorString"}
 """What :func:`errors` makes."""
 
 NOT_SUPPORTED = {
@@ -36,7 +36,7 @@ WORK_AREA = {
     r"gesvdjBatched": (12, 0),
     r"gesvdaStridedBatched": (17, 0),
     r"sytrf": (5, 0),
-    r"orgqr|ungqr|syevd|heevd|syevjBatched|heevjBatched": (8, 0),
+    r"orgqr|ungqr|syevd|heevd|syevj|heevj|syevjBatched|heevjBatched": (8, 0),
     r"ormqr|unmqr": (12, 0),
     r"Xgeqrf": (11, 12),
     r"Xpotrf": (9, 10),
@@ -55,9 +55,9 @@ def errors(header: str) -> str:
     """Return the C of the functions that describe CUDA's errors, from its header's enumeration.
 
     Args:
-        header: the text of ``driver_types.h``.
+        header: the text of ``cuda_types.h``.
     """
-    names = re.findall(r"^\s+(cuda(?:Success|Error\w+))\s*=\s*(\d+)", header, re.MULTILINE)
+    names = re.findall(r"\b(cuda(?:Success|Error\w+)) = (\d+)", header)
     words = {"cudaSuccess": "no error", "cudaErrorMemoryAllocation": "out of memory"}
     words["cudaErrorIllegalAddress"] = "an illegal memory access was encountered"
     words["cudaErrorStreamCaptureUnsupported"] = "operation not permitted when stream is capturing"
