@@ -87,12 +87,12 @@ SHAPES: dict[int, Shape] = {
     80: Shape(2048, 163, 40),
     86: Shape(1536, 99, 6),
     89: Shape(1536, 99, 96),
-    90: Shape(2048, 227, 50),
+    90: Shape(2048, 227, 60),
     100: Shape(2048, 227, 126),
-    120: Shape(1536, 99, 96),
+    120: Shape(1536, 99, 128),
 }
-"""By compute capability, times ten. From the table "Technical Specifications per Compute
-Capability" of the CUDA C++ Programming Guide; the caches from the architectures' white papers."""
+"""By compute capability, times ten. From NVIDIA/cccl, cuda/__device/arch_traits.h; the caches from
+the architectures' white papers."""
 
 
 CARDS: tuple[Card, ...] = (
@@ -121,6 +121,7 @@ CARDS: tuple[Card, ...] = (
         sources=(
             "https://github.com/mistralai/mistral-finetune/issues/69",
             "https://github.com/modal-labs/modal-client/pull/2797",
+            "https://github.com/bottlerocket-os/bottlerocket/pull/3561",
         ),
     ),
     Card(
@@ -191,6 +192,84 @@ CARDS: tuple[Card, ...] = (
             "https://github.com/TrajectoryCrafter/TrajectoryCrafter/issues/20",
             "https://github.com/chaofengc/IQA-PyTorch/issues/263",
             "https://github.com/NVIDIA/nccl/issues/1637",
+        ),
+    ),
+    Card(
+        key="l4",
+        name="L4",
+        nvml_name="NVIDIA L4",
+        nvml_mib=23034,
+        torch_mib=22558,
+        capability=89,
+        sm_count=58,
+        sources=(
+            "22.03 GiB in the out-of-memory errors of ten public logs from L4s",
+            "https://github.com/modal-labs/modal-client/pull/2797",
+            "https://developer.nvidia.com/cuda-gpus",
+        ),
+    ),
+    Card(
+        key="l40s",
+        name="L40S",
+        nvml_name="NVIDIA L40S",
+        nvml_mib=46068,
+        torch_mib=45486,
+        capability=89,
+        sm_count=142,
+        sources=(
+            "https://github.com/stepfun-ai/Step-Video-T2V/issues/8",
+            "https://github.com/modal-labs/modal-client/pull/2797",
+            (
+                "https://computizer.com/products/"
+                "nvidia-l40s-48gb-gddr6-graphics-card-for-ai-and-graphics-performance"
+            ),
+            "https://developer.nvidia.com/cuda-gpus",
+        ),
+    ),
+    Card(
+        key="h100",
+        name="H100 80 GB",
+        nvml_name="NVIDIA H100 80GB HBM3",
+        nvml_mib=81559,
+        torch_mib=81008,
+        capability=90,
+        sm_count=132,
+        sources=(
+            "https://github.com/vllm-project/vllm/issues/27508",
+            "https://github.com/NVIDIA/nccl/issues/1264",
+            "https://github.com/Infrasys-AI/aisystem-docs/issues/15",
+            "https://developer.nvidia.com/cuda-gpus",
+        ),
+    ),
+    Card(
+        key="h200",
+        name="H200",
+        nvml_name="NVIDIA H200",
+        nvml_mib=143771,
+        torch_mib=143156,
+        capability=90,
+        sm_count=132,
+        sources=(
+            (
+                "https://github.com/ai-bot-pro/achatbot/blob/"
+                "859e21612de769164d8d1802d794ef8f87ace3c8/deploy/modal/src/llm/vllm/vlm/"
+                "skywork_r1v.py"
+            ),
+            "https://github.com/sgl-project/sglang/issues/3196",
+        ),
+    ),
+    Card(
+        key="b200",
+        name="B200",
+        nvml_name="NVIDIA B200",
+        nvml_mib=183359,
+        torch_mib=182630,
+        capability=100,
+        sm_count=148,
+        sources=(
+            "https://github.com/unslothai/unsloth/issues/3411",
+            "https://github.com/NVIDIA/TensorRT-LLM/issues/10278",
+            "https://github.com/pytorch/ao/pull/4002",
         ),
     ),
 )

@@ -292,4 +292,3 @@ def _last_line(run: StartedRun) -> str:
     except OSError:
         return ""
     return next((line.strip()[:400] for line in reversed(lines) if line.strip()), "")
-

@@ -6,8 +6,10 @@ import math
 import re
 from dataclasses import dataclass, replace
 
-FACTOR = 8
-"""Growth of the distance from a guess to the next value, until the guess lies between both."""
+PROBE = 8
+"""Factor from the lowest value to the second."""
+MOST_GUESSES = 4
+"""Values that are guessed from the peaks, before the search only halves what is left."""
 
 
 class BadRangeError(ValueError):
@@ -47,9 +49,7 @@ class Search:
     fails: int | None = None
     peaks: tuple[tuple[int, int], ...] = ()
     """Values that fit, with their peaks in bytes, in the order of the rehearsals."""
-    distance: int = 0
-    """Distance from the guess to the next value; 0 until a value was guessed."""
-    last_fits: bool = False
+    guesses: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -58,44 +58,54 @@ class Search:
             return True
         return self.fits is not None and self.fails is not None and self.fails == self.fits + 1
 
-    def next_value(self, total: int) -> int:
+    def next_value(self, available: int) -> int:
         """Return the value to rehearse next.
 
         Memory is almost a straight line over a batch size, and a parabola over some lengths: the
-        peaks so far tell where the curve reaches the card's memory. The neighbors of that guess come next, then values at
-        growing distances, and never more than half of what is left.
+        peaks so far tell where it reaches the memory of the card.
 
         Args:
-            total: memory of the card in bytes.
+            available: bytes up to which a peak fits.
         """
         if self.fits is None:
             return self.range.low
         at_most = self.range.high if self.fails is None else self.fails - 1
-        furthest = FACTOR * max(1, self.fits)
         middle = (self.fits + at_most + 1) // 2
         if len(self.peaks) == 1:
-            return min(furthest, at_most if self.fails is None else middle)
-        if not self.distance:
-            return min(at_most, furthest, max(self.fits + 1, self._guess(total)))
+            probe = PROBE * max(1, self.fits)
+            return min(probe, at_most if self.fails is None else middle)
+        if self.guesses >= MOST_GUESSES:
+            return middle
+        guess = self._guess(available, 2)
         if self.fails is None:
-            return min(at_most, self.fits + self.distance)
-        if self.last_fits:
-            return min(middle, self.fits + self.distance)
-        return max(middle, self.fails - self.distance)
+            # A guess far beyond the last peak is worth another probe before it.
+            probe = PROBE * max(1, self.fits)
+            guess = probe if guess > 2 * probe else guess
+        elif guess > at_most:
+            if len(self.peaks) < 3:
+                guess = self.fits + (at_most - self.fits) * 9 // 10
+            else:
+                guess = self._guess(available, 3)
+                guess = middle if guess > at_most else guess
+        return min(at_most, max(self.fits + 1, guess))
 
-    def _guess(self, total: int) -> int:
-        """Return the value at which the curve through the last two or three peaks reaches it."""
+    def _guess(self, available: int, points: int) -> int:
+        """Return the value at which the curve through the last peaks reaches the memory.
+
+        Args:
+            available: the memory in bytes.
+            points: 2 for a straight line, 3 for a parabola.
+        """
         (a, peak_a), (b, peak_b) = self.peaks[-2:]
         slope = (peak_b - peak_a) / (b - a)
         bend = 0.0
-        if len(self.peaks) > 2:
+        if points > 2:
             c, peak_c = self.peaks[-3]
             bend = max(0.0, (slope - (peak_a - peak_c) / (a - c)) / (b - c))
         rise = slope + bend * (b - a)
-        root = math.sqrt(max(0.0, rise**2 + 4 * bend * (total - peak_b))) + rise
-        if root <= 0:
-            return self.range.high
-        return b + int(min(2 * (total - peak_b) / root, self.range.high))
+        left = available - peak_b
+        root = math.sqrt(max(0.0, rise**2 + 4 * bend * left)) + rise
+        return self.range.high if root <= 0 else b + int(min(2 * left / root, self.range.high))
 
     def apply(self, value: int, peak: int | None) -> Search:
         """Return the search after one more rehearsal.
@@ -104,14 +114,8 @@ class Search:
             value: the rehearsed value.
             peak: its peak in bytes if it fits, else ``None``.
         """
-        distance = self.distance * FACTOR
-        if not distance and self._is_guess(value):
-            distance = 1
+        guesses = self.guesses + (len(self.peaks) > 1)
         if peak is None:
-            return replace(self, fails=value, distance=distance, last_fits=False)
+            return replace(self, fails=value, guesses=guesses)
         peaks = (*self.peaks, (value, peak))
-        return replace(self, fits=value, peaks=peaks, distance=distance, last_fits=True)
-
-    def _is_guess(self, value: int) -> bool:
-        """Return whether a value was chosen by the curve, not as the furthest of a probe."""
-        return len(self.peaks) > 1 and self.fits is not None and value < FACTOR * self.fits
+        return replace(self, fits=value, peaks=peaks, guesses=guesses)

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tui.core.text import numbers as fmt
+from tui.kit.lines import plain
 from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
+from tui.snapshots.views.overview import account_lines, remedy_lines
 from tui.watch.runs.log_texts import source_line
 
 LIMITS = (
@@ -17,9 +19,11 @@ LIMITS = (
     " Requested bytes are exact for this torch; reserved bytes on the card may differ by"
 )
 MOST_READS = 3
+CONTEXT = "context"
+LEAST_SHOWN = 1 << 20
+"""Bytes from which on a term of the account is shown."""
 LARGE_HOST = 4 << 30
 """Host memory from which on it is mentioned."""
-REST = "activations and temporaries"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +47,12 @@ def rehearsal_lines(
         cells: width of a line.
     """
     lines = textwrap.wrap(answer_line(found, verdict), cells, subsequent_indent="  ")
-    fullest = verdict.fullest
-    if fullest is not None and verdict.answer != "failed":
-        for each in _with_ranks(verdict):
+    if verdict.answer == "does not fit":
+        for _, explanation in found.ooms[:1]:
+            rows = [*account_lines(explanation, cells), *remedy_lines(explanation.advice, cells)]
+            lines += [plain(row).rstrip() for row in rows]
+    elif verdict.answer != "failed":
+        for each in sorted(verdict.devices, key=lambda each: each.index):
             lines += _device_lines(found, each, cells)
     lines += attempt_lines(attempts)
     lines += [f"  {each}" for each in found.problems]
@@ -55,10 +62,6 @@ def rehearsal_lines(
             lines += textwrap.wrap(each, cells, subsequent_indent="  ")
     lines.append(f"gpu-workbench watch {found.run.folder.name} opens its memory over time")
     return lines
-
-
-def _with_ranks(verdict: RehearsalVerdict) -> Sequence[DeviceVerdict]:
-    return sorted(verdict.devices, key=lambda each: each.index)
 
 
 def answer_line(found: Rehearsed, verdict: RehearsalVerdict) -> str:
@@ -89,9 +92,7 @@ def _device_lines(found: Rehearsed, device: DeviceVerdict, cells: int) -> list[s
         lines += textwrap.wrap(
             place_line(each), cells, initial_indent=indent, subsequent_indent=indent * 2
         )
-    account = account_line(device)
-    lines += textwrap.wrap(account, cells, initial_indent=indent, subsequent_indent=indent * 2)
-    return lines
+    return [*lines, *(indent + row for row in account_rows(device, cells))]
 
 
 def place_line(peak: ProcessPeak) -> str:
@@ -110,13 +111,21 @@ def place_line(peak: ProcessPeak) -> str:
     return f"at {rank}{step}{where}"
 
 
-def account_line(device: DeviceVerdict) -> str:
+def account_rows(device: DeviceVerdict, cells: int) -> list[str]:
     """Return the account of a device's memory at the peak; the terms add up to the peak used."""
-    terms: list[tuple[str, int]] = []
-    for name, size in account_terms(device):
-        terms.append((name, size))
-    words = " + ".join(f"{name} {fmt.size(size)}" for name, size in terms if size)
-    return words + (" (context assumed)" if device.contexts else "")
+    terms = [
+        f"{name} {fmt.size(size)}" + (" (assumed)" if name == CONTEXT else "")
+        for name, size in account_terms(device)
+        if size >= LEAST_SHOWN
+    ]
+    rows: list[str] = []
+    for place, term in enumerate(terms):
+        text = f"+ {term}" if place else term
+        if rows and len(rows[-1]) + 1 + len(text) <= cells - 2:
+            rows[-1] += f" {text}"
+        else:
+            rows.append(text)
+    return rows
 
 
 def account_terms(device: DeviceVerdict) -> list[tuple[str, int]]:
@@ -135,11 +144,10 @@ def account_terms(device: DeviceVerdict) -> list[tuple[str, int]]:
         reserved += each.account.reserved_peak
     return [
         *roles.items(),
-        (REST if roles else "requested", requested - sum(roles.values())),
         ("rounding", rounding),
         ("cached", max(0, reserved - requested - rounding)),
         ("outside torch", max(0, device.record.allocated - reserved)),
-        ("context", device.contexts),
+        (CONTEXT, device.contexts),
     ]
 
 
@@ -170,7 +178,9 @@ def limit_lines(found: Rehearsed, verdict: RehearsalVerdict) -> list[str]:
         ]
         more = len(verdict.reads) - len(places)
         others = f" and {fmt.count(more, 'other line')}" if more else ""
-        lines.append(f"Depends on data if it branches on what it reads: {', '.join(places)}{others}")
+        lines.append(
+            f"Depends on data if it branches on what it reads: {', '.join(places)}{others}"
+        )
     elif verdict.copies:
         copies = fmt.count(verdict.copies, "copy", "copies")
         lines.append(f"Depends on data if it branches on it: {copies} to the host, lines unknown")
@@ -181,9 +191,7 @@ def limit_lines(found: Rehearsed, verdict: RehearsalVerdict) -> list[str]:
     return lines
 
 
-def search_lines(
-    search: Search, name: str, tried: int, last: RehearsalVerdict | None
-) -> list[str]:
+def search_lines(search: Search, name: str, tried: int, last: RehearsalVerdict | None) -> list[str]:
     """Return the result of a search, the answer first.
 
     Args:

@@ -236,7 +236,7 @@ def begin(run: str, entries: int) -> None:
     agent.run_guarded(listen)
     at_end(agent.ended)
     if REHEARSE in os.environ:
-        # A process outside a rehearsal never loads it. Its work at the end comes before the agent's.
+        # A process outside a rehearsal never loads it. It ends before the agent does.
         rehearsal = import_module(__package__ + ".rehearsal")
         agent.run_guarded(rehearsal.begin, agent, at_end)
     os.register_at_fork(after_in_child=agent.forget)

@@ -244,8 +244,10 @@ class _Work:
         else:
             rows = [(each.rehearsal.card.name, judged) for each, judged in found]
             print_text(rows_of_text(card_lines(rows)))
-        return verdict.exit_code if verdict.answer == "failed" else min(
-            judged.exit_code for _, judged in found
+        return (
+            verdict.exit_code
+            if verdict.answer == "failed"
+            else min(judged.exit_code for _, judged in found)
         )
 
     async def find(self, within: SearchRange, card: Card) -> int:
@@ -256,7 +258,9 @@ class _Work:
             while not search.is_over:
                 value = search.next_value(card.total)
                 text = str(value)
-                words = [word.replace("{" + within.name + "}", text) for word in self._options.command]
+                words = [
+                    word.replace("{" + within.name + "}", text) for word in self._options.command
+                ]
                 found, verdict = await self._run(self._plan(card, words), f"{within.name}={value}")
                 tried += 1
                 if verdict.answer in ("unknown", "failed") or verdict.fullest is None:

@@ -9,6 +9,11 @@ from tui.snapshots.analysis.analysis import DeviceAnalysis
 from tui.snapshots.model.results import PeakAccount, RoleBytes, Site
 from tui.snapshots.model.snapshot import NEVER_TOLD, Action
 
+TEMPORARIES = "temporaries"
+ROLES = ("parameters", "buffers", "gradients", "optimizer state", "activations", TEMPORARIES)
+"""The roles of an account, in its order."""
+_BY_CATEGORY = {"forward pass": "activations"}
+
 
 def account_peak(device: DeviceAnalysis) -> PeakAccount:
     """Return the account at the last moment at which live memory was at its peak.
@@ -27,10 +32,9 @@ def account_peak(device: DeviceAnalysis) -> PeakAccount:
     sums: Counter[str] = Counter()
     for row in table.live_at(event):
         # An address is the owner's only if its allocation still existed at the end.
-        if table.completed[row] == table.events:
-            role = owned.get(table.address[row])
-            if role is not None:
-                sums[role] += table.size[row]
+        lasts = table.completed[row] == table.events
+        role = owned.get(table.address[row]) if lasts else None
+        sums[role or _role_of(device.categories.of(row).name)] += table.size[row]
     state = device.state(event)
     stack = trace.stack[event] if event >= 0 else 0
     site = device.stacks.site(stack)
@@ -42,12 +46,21 @@ def account_peak(device: DeviceAnalysis) -> PeakAccount:
         live=replayed.peak,
         rounding=state.rounding,
         reserved=state.reserved,
-        roles=tuple(RoleBytes(role, sums[role]) for role in dict.fromkeys(owned.values())),
+        roles=tuple(RoleBytes(role, sums[role]) for role in ROLES if sums[role]),
         site=site,
         after=_find_line_before(device, event) if site.kind != "user" else None,
         reserved_peak=replayed.reserved_peak,
         doubts=(*replayed.doubts, *state.doubts),
     )
+
+
+def _role_of(category: str) -> str:
+    """Return the role of an allocation that no owner had at the end, by the category of its stack.
+
+    A gradient that ``zero_grad`` freed, for example, has no owner any more.
+    """
+    role = _BY_CATEGORY.get(category, category)
+    return role if role in ROLES else TEMPORARIES
 
 
 def _find_last(values: array[int], value: int) -> int:

@@ -362,7 +362,7 @@ class PeakAccount:
     reserved: int
     """Reserved bytes at that moment, not their own peak."""
     roles: tuple[RoleBytes, ...]
-    """Live bytes by role, in the snapshot's order; the rest has none."""
+    """Live bytes by role; together they are :attr:`live`."""
     site: Site
     """The program line whose allocation reached the peak."""
     after: Site | None
