@@ -7,7 +7,7 @@ torch imports, a stub is generated. The folder of a build contains:
 - ``libcuda.so.1``: all functions, with the symbol versions that torch asks for;
 - ``libnvidia-ml.so.1``: NVML over the same devices;
 - an empty library for each other name that torch is linked to, such as ``libcudart.so.13``, which
-  is linked to the first;
+  is linked to the first; its file is called ``stand-in-cudart.so.13``;
 - ``libsimulated-gpu.so``, linked to all of them. A process that loads it before its own libraries
   finds no others under these names, wherever torch says that they are.
 """
@@ -65,26 +65,34 @@ def build(torch: TorchInstallation, compiler: Compiler, into: Path, parts: Path)
     missing = imports.functions.keys() - stubs.DESCRIBE_ERRORS
     for path in simulated:
         missing -= defined_functions(path)
-    generated = parts / "stubs.c"
-    generated.write_text(_stubs(sorted(missing), torch), encoding="ascii")
-    objects["stubs"] = parts / "stubs.o"
-    compiler.run([*COMPILE, generated, "-o", objects["stubs"]], parts)
+    # ziglang's compiler links nothing without an object file, so there is an empty one.
+    for name, text in {"stubs": _stubs(sorted(missing), torch), "empty": ""}.items():
+        generated, objects[name] = parts / f"{name}.c", parts / f"{name}.o"
+        generated.write_text(text, encoding="ascii")
+        compiler.run([*COMPILE, generated, "-o", objects[name]], parts)
 
-    def link(name: str, inputs: Sequence[Path], versions: Mapping[str, Sequence[str]]) -> None:
+    def link(
+        name: str, file: Path, inputs: Sequence[Path], versions: Mapping[str, Sequence[str]]
+    ) -> None:
         options = [f"-Wl,-soname,{name}", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN"]
         if versions:
             script = parts / f"{name}.versions"
             script.write_text(_version_script(versions), encoding="ascii")
             options.append(f"-Wl,--version-script={script}")
-        output = into / name
-        compiler.run(["-shared", "-o", output, *options, *inputs, "-lpthread", "-ldl"], parts)
+        compiler.run(["-shared", "-o", file, *options, *inputs, "-lpthread", "-ldl"], parts)
 
-    link(MAIN, [*simulated, objects["stubs"]], _by_version(imports.functions))
-    link(NVML, [objects[name] for name in NVML_SOURCES], {})
+    link(MAIN, into / MAIN, [*simulated, objects["stubs"]], _by_version(imports.functions))
+    link(NVML, into / NVML, [objects[name] for name in NVML_SOURCES], {})
     names = sorted(imports.libraries - {MAIN, NVML})
     for name in names:
-        link(name, [into / MAIN], dict.fromkeys(sorted(imports.versions.get(name, ())), ()))
-    link(PRELOAD, [into / name for name in (MAIN, NVML, *names)], {})
+        # If torch finds "libcudart.so" in /proc/self/maps, which shows the names of files, it loads
+        # NVIDIA's other libraries by their paths (_load_global_deps in torch/__init__.py).
+        file = into / f"stand-in-{name.removeprefix('lib')}"
+        versions = dict.fromkeys(sorted(imports.versions.get(name, ())), ())
+        link(name, file, [objects["empty"], into / MAIN], versions)
+        (into / name).symlink_to(file.name)
+    linked = [into / name for name in (MAIN, NVML, *names)]
+    link(PRELOAD, into / PRELOAD, [objects["empty"], *linked], {})
 
 
 def _stubs(missing: Sequence[str], torch: TorchInstallation) -> str:
