@@ -61,6 +61,7 @@ class Card:
             base_mib=0,
             context_mib=CONTEXT_MIB,
             context_ms=0,
+            timed=0,
             name=self.nvml_name,
             capability=self.capability,
             sm_count=self.sm_count,

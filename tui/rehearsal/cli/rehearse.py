@@ -20,7 +20,7 @@ from tui.rehearsal.device.record import MOST_DEVICES
 from tui.rehearsal.report import encode_card, encode_rehearsal, encode_search
 from tui.rehearsal.run import Rehearsal, RehearsalInterruptedError, Rehearsed, rehearse
 from tui.rehearsal.search import BadRangeError, Search, SearchRange, parse_range
-from tui.rehearsal.verdict import RehearsalVerdict, judge
+from tui.rehearsal.verdict import EAGER_MARGIN, RehearsalVerdict, judge
 from tui.rehearsal.views import Attempt, card_lines, rehearsal_lines, search_lines
 
 ALL = "all"
@@ -256,7 +256,7 @@ class _Work:
         best: RehearsalVerdict | None = None
         try:
             while not search.is_over:
-                value = search.next_value(card.total)
+                value = search.next_value(int(card.total * (1 - EAGER_MARGIN)))
                 text = str(value)
                 words = [
                     word.replace("{" + within.name + "}", text) for word in self._options.command

@@ -30,6 +30,8 @@ class DeviceSettings:
 
     context_mib: int = 500
     context_ms: int = 150
+    timed: int = 1
+    """0: work ends at once, whatever it is."""
     link_gb_s: int = 4
     memory_gb_s: int = 4000
     convolution_ns: int = 300_000
