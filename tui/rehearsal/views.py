@@ -11,6 +11,7 @@ from tui.kit.lines import plain
 from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
+from tui.snapshots.model.results import Site
 from tui.snapshots.views.overview import account_lines, remedy_lines
 from tui.watch.runs.log_texts import source_line
 
@@ -58,9 +59,9 @@ def rehearsal_lines(
     lines += [f"  {each}" for each in found.problems]
     if verdict.devices:
         lines.append("")
-        for each in limit_lines(found, verdict):
-            lines += textwrap.wrap(each, cells, subsequent_indent="  ")
-    lines.append(f"gpu-workbench watch {found.run.folder.name} opens its memory over time")
+        for limit in limit_lines(found, verdict):
+            lines += textwrap.wrap(limit, cells, subsequent_indent="  ")
+    lines.append(f"gpu-workbench watch {found.run.folder.name} shows its memory")
     return lines
 
 
@@ -101,14 +102,18 @@ def place_line(peak: ProcessPeak) -> str:
     step = "" if peak.step is None else f"step {peak.step}, "
     account = peak.account
     if account.site.kind == "user" and account.site.frame is not None:
-        frame = account.site.frame
-        code = source_line(frame.filename, frame.line)
-        where = f"{account.site.label}: {code}" if code else account.site.label
+        where = _line(account.site)
     elif account.after is not None:
-        where = f"in torch's own thread, such as backward, after {account.after.label}"
+        where = f"in a thread of torch's own after {_line(account.after)}"
     else:
         where = account.site.label
     return f"at {rank}{step}{where}"
+
+
+def _line(site: Site) -> str:
+    """Return a line of the program with its code, if its file can be read."""
+    code = "" if site.frame is None else source_line(site.frame.filename, site.frame.line)
+    return f"{site.label}: {code}" if code else site.label
 
 
 def account_rows(device: DeviceVerdict, cells: int) -> list[str]:

@@ -81,7 +81,7 @@ def _find_caller() -> tuple[str, int, str] | None:
     return None
 
 
-class Rehearsal:
+class RehearsalAgent:
     """The measurement of one process."""
 
     def __init__(self, agent: Agent, steps: int) -> None:
@@ -181,7 +181,7 @@ def begin(agent: Agent, at_end: Callable[[Callable[[], None]], None]) -> None:
         agent: the agent of this process, before its end is registered.
         at_end: registers work at the interpreter's end.
     """
-    rehearsal = Rehearsal(agent, int(os.environ[REHEARSE]))
+    rehearsal = RehearsalAgent(agent, int(os.environ[REHEARSE]))
     agent.after_step = rehearsal.after_step
     agent.end_rehearsal = rehearsal.end
     agent.run_guarded(rehearsal.count_reads)

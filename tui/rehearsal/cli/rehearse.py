@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Parser, Subcommand, add_ascii
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_text, say
-from tui.kit.command_line.progress import ProgressLine, run_to_exit
+from tui.kit.command_line.progress import ProgressLine
 from tui.rehearsal.cards import CARDS, Card, UnknownCardError, find_card
 from tui.rehearsal.device.installation import CannotSimulateError
 from tui.rehearsal.device.prepare import SimulatedDevice, prepare_device
@@ -20,7 +22,7 @@ from tui.rehearsal.device.record import MOST_DEVICES
 from tui.rehearsal.report import encode_card, encode_rehearsal, encode_search
 from tui.rehearsal.run import Rehearsal, RehearsalInterruptedError, Rehearsed, rehearse
 from tui.rehearsal.search import BadRangeError, Search, SearchRange, parse_range
-from tui.rehearsal.verdict import EAGER_MARGIN, RehearsalVerdict, judge
+from tui.rehearsal.verdict import EAGER_MARGIN, EXIT_CODES, RehearsalVerdict, judge
 from tui.rehearsal.views import Attempt, card_lines, rehearsal_lines, search_lines
 
 ALL = "all"
@@ -137,13 +139,23 @@ def run_rehearse(options: RehearseOptions) -> int:
     try:
         device = prepare_device(options.python or find_interpreter(options.command))
     except CannotSimulateError as error:
-        raise Failure(str(error)) from error
+        say(str(error))
+        return EXIT_CODES["unknown"]
     work = _Work(options, device)
     if options.find is not None:
-        return run_to_exit(work.find(options.find, cards[0]))
+        return _run(work.find(options.find, cards[0]))
     if len(cards) > 1:
-        return run_to_exit(work.compare(cards))
-    return run_to_exit(work.rehearse(cards[0]))
+        return _run(work.compare(cards))
+    return _run(work.rehearse(cards[0]))
+
+
+def _run(work: Coroutine[Any, Any, int]) -> int:
+    """Run the rehearsals; a failure, such as a full disk, leaves the answer unknown."""
+    try:
+        return asyncio.run(work)
+    except Failure as failure:
+        say(str(failure))
+        return EXIT_CODES["unknown"]
 
 
 def find_cards(text: str) -> tuple[Card, ...]:

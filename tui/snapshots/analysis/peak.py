@@ -22,7 +22,7 @@ def account_peak(device: DeviceAnalysis) -> PeakAccount:
     found at the end already existed.
     """
     replayed, table, trace = device.replay, device.allocations, device.device.trace
-    event = _find_last(replayed.live, replayed.peak) - 1
+    event = _find_last_rise(replayed.live, replayed.peak) - 1
     owned = {
         address: each.role
         for each in device.snapshot.agent.roles
@@ -63,9 +63,13 @@ def _role_of(category: str) -> str:
     return role if role in ROLES else TEMPORARIES
 
 
-def _find_last(values: array[int], value: int) -> int:
-    """Return the last index of a value that occurs in an array."""
-    return next(index for index in reversed(range(len(values))) if values[index] == value)
+def _find_last_rise(values: array[int], peak: int) -> int:
+    """Return the last index at which the values rise to their peak; 0 if they begin there."""
+    return next(
+        index
+        for index in reversed(range(len(values)))
+        if values[index] == peak and (index == 0 or values[index - 1] < peak)
+    )
 
 
 def _find_line_before(device: DeviceAnalysis, event: int) -> Site | None:
