@@ -14,10 +14,10 @@ from tests.catalog.runs import column, numbers, ok, ran, ran_under
 from workloads.catalog.convolution.choice import determinism, preserve_settings
 from workloads.catalog.convolution.layers import RESNET50, ConvolutionLayer
 from workloads.catalog.convolution.layouts import types
-from workloads.catalog.shared.tools import tf32_set
 from workloads.declare import place
 from workloads.declare.place import Place
 from workloads.declare.workload import registered
+from workloads.measure.float32 import tf32_set
 from workloads.measure.timing import Control
 
 
@@ -114,7 +114,7 @@ def test_a_gpu_that_has_tf32_shows_float32_without_it_and_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert types(Place("cpu"))["float32"] == ("float32", None)
-    monkeypatch.setattr("workloads.declare.place.precision", lambda *_: "tf32")
+    monkeypatch.setattr("workloads.declare.place.supports_tf32", lambda _: True)
     assert list(types(Place("cpu")).items())[:2] == [
         ("float32, no TF32", ("float32", False)),
         ("TF32", ("float32", True)),

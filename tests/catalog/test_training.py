@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.catalog.runs import column, numbers, ok, ran
 from workloads.catalog.shared import models as models
 from workloads.catalog.shared.models import split, tensor_bytes
-from workloads.catalog.shared.tools import kernels, operators, tf32_set
+from workloads.catalog.shared.tools import kernels, operators
 from workloads.catalog.training.activations import dominated
 from workloads.catalog.training.memory import bend
 from workloads.catalog.training.mixed_precision import ways
@@ -28,6 +28,7 @@ from workloads.declare import place
 from workloads.declare.place import Place
 from workloads.declare.workload import registered
 from workloads.measure import malloc
+from workloads.measure.float32 import tf32_set
 from workloads.protocol.results import Setting
 
 CPU = Place("cpu")

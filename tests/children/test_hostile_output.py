@@ -35,7 +35,9 @@ HOSTILE_GPU = Scenario(devices=(Gpu(name=f"GPU{EVIL[:20]}".encode()),))
 NOBODY_S = "4194305"
 """A pid above the kernel's highest."""
 RUN = ("run", NAME, "--device", "cpu")
-FLEET = ("fleet", "--host", "a,b", "--transport", f"sh -c 'echo no{TYPED} >&2; exit 3' {{host}}")
+HOSTS = ("--host", "a,b", "--transport", f"sh -c 'echo no{TYPED} >&2; exit 3' {{host}}")
+FLEET = ("fleet", *HOSTS)
+DOCTOR = ("doctor", *HOSTS)
 COMPARE = ("compare", NAME, "--flag", f"{FLAG}=off,on", "--device", "cpu")
 KEPT = kept(
     1, workload=f"mat{EVIL}mul", facts={"box": EVIL}, tags=(f"tag{EVIL}",), warnings=(EVIL,)
@@ -54,6 +56,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("config", "--path"),
     ("doctor",),
     ("doctor", "--json"),
+    DOCTOR,
+    (*DOCTOR, "--json"),
     RUN,
     (*RUN, "--json"),
     (*RUN, "--set", f"{PARAMETER}=1..4x2"),

@@ -36,9 +36,7 @@ async def test_a_watch_that_ends_is_started_anew_and_all_of_it_is_recorded(tmp_p
     try:
         for _ in range(2):
             await until(session, is_read)
-            assert session._watch is not None
-            child = session._watch.child
-            assert child is not None
+            (child,) = session.shared_watch.children
             children.append(child)
             session.watch_torch(False)
             session.watch_torch(True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tui.snapshots.explain.evidence import Evidence
+from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.inventory import (
     SCHEMA,
     CodeLine,
@@ -149,3 +150,18 @@ def evidence(taken: Inventory | None = None, **more: Any) -> Evidence:
 def growing(begin: int, by: int, steps: int) -> tuple[tuple[int, int], ...]:
     """Return the allocated bytes after some of the steps, given in MiB."""
     return tuple((step, begin + by * step) for step in range(1, steps + 1, max(1, steps // 12)))
+
+
+def check_explanation(found: Evidence, cause: str, line: str, advice: str) -> None:
+    """Check the cause, the conclusion, the first advice, and rules that all explanations obey."""
+    explanation = explain(found)
+    assert explanation.cause == cause
+    assert line in explanation.conclusion
+    assert advice in explanation.advice[0].what
+    assert sum(row.bytes for row in explanation.account) == explanation.used
+    whats = " ".join(each.what for each in explanation.advice)
+    assert "allocated before the recording" not in whats
+    if found.watched:
+        assert "gpu-workbench watch -- python" not in whats
+    if cause not in ("activations", "temporaries", "other tensors", "full", "unknown"):
+        assert "a smaller batch" not in whats

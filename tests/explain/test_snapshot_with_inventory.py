@@ -84,6 +84,23 @@ def test_a_redacted_explanation_has_no_user_name() -> None:
     assert redact("/home/ann/x") == redact(redact("/home/ann/x"))
 
 
+def test_the_verdict_has_the_total_that_the_run_recorded() -> None:
+    verdict = judged(watched())
+    assert verdict.total == FACTS.limit
+    assert "total" not in verdict.unavailable
+    assert verdict.cause == "truly full"
+    assert any("% of the device" in each for each in verdict.reasons)
+
+
+def test_the_verdict_has_the_limit_that_the_run_recorded() -> None:
+    bare = replace(TAKEN, steps=(), containers=(), other_bytes=TAKEN.allocated)
+    facts = replace(FACTS, free=3 * GIB, limit=TAKEN.allocated + 10 * MIB)
+    verdict = judged(replace(watched(), agent=AgentRecord(facts, bare)))
+    assert verdict.cause == verdict.explanation.cause == "process limit"
+    assert verdict.reasons[0].startswith("set_per_process_memory_fraction allows 6.1 GiB")
+    assert verdict.total is None
+
+
 def test_what_the_watch_measured_is_used() -> None:
     bare = replace(TAKEN, steps=())
     told = judged(

@@ -7,7 +7,7 @@ import pytest
 from tests.explain.scenes import container, evidence, growing, inventory, part
 from tui.kit.lines import plain, width
 from tui.snapshots.explain.explain import explain
-from tui.snapshots.views.overview import account_lines, first_lines, remedy_lines
+from tui.snapshots.views.overview import account_lines, advice_lines, first_lines
 
 FOUND = explain(
     evidence(
@@ -43,7 +43,7 @@ def test_at_80_cells() -> None:
 @pytest.mark.parametrize("cells", [24, 40, 60, 80, 120, 200])
 def test_nothing_is_wider_than_its_place_and_no_cause_is_lost(cells: int) -> None:
     rows = [*first_lines(FOUND, cells), *account_lines(FOUND, cells)]
-    rows += remedy_lines(FOUND.advice, cells)
+    rows += advice_lines(FOUND.advice, cells)
     assert all(width(row) <= cells for row in rows)
     text = " ".join(" ".join(map(plain, rows)).split())
     assert "Leak: losses" in text

@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_skipped_or_fails_with_the_reason_and_the_next_run_
     [
         ("cudnn.benchmark", True),
         ("cudnn.deterministic", False),
-        ("cudnn.allow_tf32", False),
+        ("cudnn.conv.fp32_precision", False),
         ("cudnn.enabled", False),
     ],
 )
@@ -139,7 +139,15 @@ def test_a_cudnn_flag_is_compared_in_the_way_it_demands(
 @pytest.mark.simulated_gpu
 def test_a_setting_compared_with_itself_is_not_called_different(runner: Driver) -> None:
     request = messages.Compare(
-        "c", "conv2d", GPU, {"batch": 16}, "cudnn.allow_tf32", (True, True), {}, None, "normal"
+        "c",
+        "conv2d",
+        GPU,
+        {"batch": 16},
+        "cudnn.conv.fp32_precision",
+        (True, True),
+        {},
+        None,
+        "normal",
     )
     runner.send(request)
     found = runner.until(messages.Compared, lambda event: event.done).comparison

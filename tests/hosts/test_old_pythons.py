@@ -15,13 +15,16 @@ import pytest
 from tests.hosts.conftest import Boxes
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
+from tui.devices.allocators.process_files import ReadAccess
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import OLDEST
 from tui.hosts.events import HostLost, HostSample
+from tui.hosts.survey import check_access, find_pythons
 from tui.hosts.watching import first_samples
 
 LATER_ARGUMENTS = {"slots", "kw_only", "strict", "match_args"}
 """Keyword arguments of ``dataclass`` and ``zip`` that Python 3.8 lacks."""
+LATER_METHODS = {"removeprefix", "removesuffix"}
 
 
 def _find_python(minor: int) -> str | None:
@@ -50,6 +53,16 @@ async def test_the_monitor_runs_on_a_python_without_packages(
     (event,) = await first_samples((host,), within_s=60)
     assert isinstance(event, HostSample), event
     assert [device.memory.used is not None for device in event.sample.devices] == [True, True]
+    assert isinstance(await check_access(host), ReadAccess)
+
+
+async def test_each_python_is_found_however_old(boxes: Boxes) -> None:
+    python = _find_python(6) or _find_python(7)
+    if python is None:
+        pytest.skip("no Python 3.6 or 3.7 on this machine")
+    found = await find_pythons(boxes.add("old", 'exec "$@"'), python)
+    assert found[0].version[:2] in ((3, 6), (3, 7))
+    assert found[0].torch is None
 
 
 async def test_an_older_python_is_named_as_such(boxes: Boxes) -> None:
@@ -59,7 +72,7 @@ async def test_an_older_python_is_named_as_such(boxes: Boxes) -> None:
     host = boxes.add("old", f'shift; exec {shlex.quote(python)} "$@"')
     (event,) = await first_samples((host,), within_s=60)
     assert isinstance(event, HostLost)
-    assert "is too old: name a Python with --host-python old=PATH, 3.8 or newer" in event.reason
+    assert "is too old, 3.8 or newer is needed: name a Python with --host-python" in event.reason
 
 
 def test_no_module_that_is_sent_needs_a_later_python() -> None:
@@ -71,6 +84,8 @@ def test_no_module_that_is_sent_needs_a_later_python() -> None:
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         given = {keyword.arg for call in calls for keyword in call.keywords if _is_builtin(call)}
         assert not given & LATER_ARGUMENTS, name
+        used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not used & LATER_METHODS, name
 
 
 def _is_builtin(call: ast.Call) -> bool:

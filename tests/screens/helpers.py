@@ -162,7 +162,22 @@ CUDNN_FLAGS = (
         None,
     ),
     FlagInfo(
-        "cudnn.allow_tf32", "allow TF32", "round inputs to ten bits", ("cuda",), False, True, None
+        "cudnn.conv.fp32_precision",
+        "fp32_precision",
+        "round inputs to ten bits",
+        ("cuda",),
+        False,
+        True,
+        None,
+    ),
+    FlagInfo(
+        "cuda.matmul.fp32_precision",
+        "fp32_precision",
+        "round inputs to ten bits",
+        ("cuda",),
+        False,
+        False,
+        None,
     ),
 )
 

@@ -26,7 +26,7 @@ FLAGS = {
     "cudnn.enabled": True,
     "cudnn.benchmark": False,
     "cudnn.deterministic": False,
-    "cudnn.allow_tf32": True,
+    "cudnn.conv.fp32_precision": True,
 }
 
 

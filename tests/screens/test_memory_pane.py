@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.screens.app_helpers import running
 from tests.screens.driving import press, settle
 from tests.screens.helpers import (
     GIB,
@@ -57,18 +58,30 @@ async def test_at_80x24_five_rows_hold_bar_legend_and_figures() -> None:
         assert lines[3] == (
             "reserved 16.0G (peak 18.2G)  this process 16.6G  device used 20.7G (NVML)"
         )
-        assert lines[4] == (
-            "e frees up to 2.5G  peak allocated 15.0G  peak this process 16.6G sampled"
-        )
+        assert lines[4] == "e frees up to 2.5G  peak allocated 15.0G"
         assert lines[5] == ""
 
 
-async def test_with_room_the_explanation_is_there() -> None:
+async def test_with_room_the_other_processes_are_there_and_nothing_twice() -> None:
     lines = await shown(make_store(), (120, 40), 10)
     assert lines[1].startswith("█ allocated 12.3 GiB  ▓ cached 3.7 GiB")
     assert lines[1].endswith("· free 118.5 GiB")
-    assert lines[4].startswith("777 ada 4.1 GiB")
-    assert lines[5].startswith("nvidia-smi shows 20.7 GiB in use; live tensors use 12.3 GiB")
+    assert lines[3].startswith("777 ada 4.1 GiB")
+    assert not "".join(lines[4:])
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_i_explains_the_memory_in_sentences(size: tuple[int, int]) -> None:
+    async with running(size, "two gpus", torch_memory(ooms=1)) as on:
+        await on.press("m", "i")
+        words = " ".join(" ".join(screen_text(on.app)).replace("│", " ").split())
+        assert "Memory of cuda:0" in words
+        assert "! out of memory 1 time since the last run began" in words
+        assert "nvidia-smi shows 20.7 GiB in use; live tensors use 12.3 GiB" in words
+        assert "peak device used 20.7G sampled" in words
+        await on.press("i")
+        assert on.pane == "memory"
+        assert "nvidia-smi" not in " ".join(screen_text(on.app))
 
 
 async def test_at_60x20_everything_is_reached_by_scrolling() -> None:
@@ -84,14 +97,14 @@ async def test_at_60x20_everything_is_reached_by_scrolling() -> None:
             await press(pilot, "down")
             await settle(pilot)
     text = " ".join(seen)
-    for words in ("· free 118.5", "device used 20.7G", "e frees up to 2.5G", "by the driver"):
+    for words in ("· free 118.5", "device used 20.7G", "e frees up to 2.5G", "peak allocated"):
         assert words in text
 
 
 async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -> None:
     state = make_store("two gpus", DeviceSelected(uuid(1)))
     lines = await shown(state, (80, 24), 6)
-    assert lines[1].startswith("░ others 0 B  ╱ unattributed 4.0 MiB")
+    assert lines[1].startswith("╱ unattributed 4.0 MiB")
     assert lines[2] == ("allocated, cached, context n/a: the runner has not used this device yet")
 
 
@@ -180,7 +193,7 @@ async def test_another_device_is_shown_when_it_is_selected() -> None:
         app.tell(state, DeviceSelected(uuid(1)))
         await settle(pilot)
         assert "cuda:1" in screen_text(app)[0]
-        assert screen_text(app)[2].startswith("░ others 0 B")
+        assert screen_text(app)[2].startswith("╱ unattributed 4.0 MiB")
 
 
 async def test_names_survive_that_markup_would_eat() -> None:

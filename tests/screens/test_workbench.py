@@ -55,13 +55,31 @@ async def test_without_torch_the_memory_of_the_first_gpu_is_shown() -> None:
 async def test_the_backends_take_no_empty_rows_from_the_table() -> None:
     async with running((80, 44), "one gpu") as on:
         pane = on.workbench.backend
-        assert pane.size.height == 1
+        assert pane.size.height == 2
         await on.press("b")
         assert pane.size.height == 9
         await on.press("escape")
         await on.tell(*compared())
         assert pane.size.height == 3
         assert on.row("1.44x faster")
+
+
+@pytest.mark.parametrize("size", [(120, 40), (200, 60)])
+async def test_backends_without_a_comparison_are_a_title_with_the_switches(
+    size: tuple[int, int],
+) -> None:
+    async with running(size) as on:
+        pane, detail = on.workbench.backend, on.workbench.detail
+        assert pane.outer_size.height == 1
+        assert detail.outer_size.width == size[0]
+        assert "Backends   cuDNN [x] enabled  [ ] benchmark" in on.text
+        await on.press("b")
+        assert pane.outer_size.height > 4
+        assert detail.outer_size.width < size[0]
+        await on.press("w")
+        assert pane.outer_size.height == 1
+        await on.tell(*compared())
+        assert pane.outer_size.height > 4
 
 
 async def test_the_whole_reason_of_no_driver_is_there_where_there_is_no_gpu() -> None:

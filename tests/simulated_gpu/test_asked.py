@@ -40,6 +40,8 @@ BY_TENSORS: list[tuple[str, Parameters]] = [
     ("copies_in_loop", {"mib": 64}),
     ("copy_sizes", {"largest_mib": 3}),
     ("copy_sizes", {"largest_mib": 32}),
+    ("load_weights", {"mib": 64}),
+    ("load_weights", {"mib": 33, "cache": "cold"}),
     ("device_copy", {"mib": 64}),
     ("device_copy", {"mib": 64, "dtype": "bfloat16"}),
     ("overlap", {"chunk_mib": 4}),

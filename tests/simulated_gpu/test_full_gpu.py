@@ -78,7 +78,7 @@ def test_a_run_on_a_full_gpu_says_that_it_is_full_and_the_same_worker_runs_once_
 def test_a_comparison_on_a_full_gpu_says_that_it_is_full(runner: Driver) -> None:
     with held_by_another():
         request = messages.Compare(
-            "c", "conv2d", GPU, {}, "cudnn.allow_tf32", (False, True), {}, 3, "quick"
+            "c", "conv2d", GPU, {}, "cudnn.conv.fp32_precision", (False, True), {}, 3, "quick"
         )
         runner.send(request)
         found = runner.until(messages.Compared, lambda event: event.done).comparison

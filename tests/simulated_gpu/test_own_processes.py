@@ -220,7 +220,7 @@ async def test_the_bar_adds_up_in_every_account_of_a_comparison(compared: Watche
 async def test_a_comparison_within_one_worker_keeps_its_figures_too(accounts: Accounts) -> None:
     await accounts.run("still")
     accounts.seen = []
-    await _compare(accounts, "cudnn.allow_tf32", 2)
+    await _compare(accounts, "cudnn.conv.fp32_precision", 2)
     assert accounts.seen
     for each in accounts.seen:
         assert get_value(each.gauge.term("allocated").bytes) is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given, settings
 
@@ -10,9 +12,11 @@ from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, Raw, oom, scene, segment
 from tui.core.text.examples import EXAMPLE, RECORDING
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.cause import compute_segment_size
+from tui.snapshots.analysis.cause import CAUSE_OF, compute_segment_size
 from tui.snapshots.analysis.verdict import parse_oom_texts
-from tui.snapshots.model.results import OomText, Verdict
+from tui.snapshots.explain.explanation import LeadingCause
+from tui.snapshots.explain.thresholds import has_fitting_piece
+from tui.snapshots.model.results import Cause, OomText, Verdict
 
 GIB_TEXT = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 100.00 MiB. GPU 0 has a total"
@@ -111,6 +115,29 @@ def test_a_private_pool_serves_its_own_requests() -> None:
     verdict = judged(scene([segment(1 << 30, FULL), graph], oom(100, 10, pool_id=(0, 7))))
     assert verdict.cause == "fragmentation"
     assert verdict.serving_cached == 120 * MIB
+
+
+def test_a_request_for_a_private_pool_cannot_use_the_pieces_of_the_default_one() -> None:
+    graph = segment(1 << 40, [("allocated", 10)], pool=(0, 7))
+    pieces: list[PIECE] = [("allocated", 300), ("free", 200)]
+    verdict = judged(scene([segment(1 << 30, pieces), graph], oom(100, 10, pool_id=(0, 7))))
+    assert verdict.cause == verdict.explanation.cause == "fragmentation"
+    assert (
+        "200 MiB was cached, 200 MiB of it in the default pool, not in the request's private pool;"
+        " no piece was usable" in verdict.reasons
+    )
+    assert "in pieces that this request cannot use" in verdict.explanation.conclusion
+
+
+def test_a_few_mib_in_the_cache_are_not_to_blame_on_a_full_device() -> None:
+    other = segment(1 << 40, [("allocated", 10), ("free", 30)], stream=77)
+    full = [segment(1 << 30, [("allocated", 900)]), other]
+    verdict = judged(scene(full, oom(70, 50)), ALONE.replace("100.00 MiB. GPU", "70.00 MiB. GPU"))
+    assert verdict.cause == "truly full"
+    assert (
+        "910 MiB was live in this process, 91% of the device; the cached 30.0 MiB would have been"
+        " enough for this request, but not for the next ones" in verdict.reasons
+    )
 
 
 def test_cached_for_another_stream() -> None:
@@ -224,6 +251,16 @@ def test_segments_that_the_driver_is_asked_for() -> None:
     assert compute_segment_size(21 * MIB, expandable=True) == 40 * MIB
 
 
+SHOWN_BY: dict[Cause, str] = {
+    "larger than the device": "in total",
+    "larger than what was free": "was free on the device",
+    "truly full": "was live in this process",
+    "fragmentation": "was cached",
+    "other streams": "was cached for other streams",
+    "private pools": "was cached in other pools",
+    "unknown": "",
+}
+"""Words of the sentence that supports each cause that the model can reach."""
 BEYOND_THE_MODEL = ("unknown", "other processes", "process limit", "refused with memory free")
 
 
@@ -257,11 +294,35 @@ def test_generated_ooms_are_never_contradicted(seed: int, options: Options) -> N
             assert one is not None
             verdict = one.verdict(event, (told_by(options, truth, event),))
             assert verdict.text is not None
+            assert SHOWN_BY[verdict.cause] in " ".join(verdict.reasons)
             assert verdict.state.live == truth.moments[event].live
             assert sum(site.bytes for site in verdict.top) <= verdict.state.live
             known_pools = options.pool_ids or not options.private_pools
             if known_pools:
                 assert verdict.cause not in BEYOND_THE_MODEL
+
+
+def test_every_leading_cause_has_a_name_in_the_allocators_terms() -> None:
+    assert set(CAUSE_OF) == set(get_args(LeadingCause))
+    assert set(CAUSE_OF.values()) == set(get_args(Cause))
+
+
+@pytest.mark.parametrize(
+    ("asked", "largest", "fits"),
+    [
+        (512, 512, True),
+        (512, 0, False),
+        (0, 0, False),
+        (1 << 20, 1 << 20, True),
+        (2 << 20, 2 << 20, False),
+        (2 << 20, 3 << 20, True),
+        (512, None, False),
+    ],
+)
+def test_only_a_large_piece_may_have_a_rest_in_use(
+    asked: int, largest: int | None, fits: bool
+) -> None:
+    assert has_fitting_piece(asked, largest) == fits
 
 
 def test_a_dump_after_unwinding_is_told() -> None:

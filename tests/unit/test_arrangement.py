@@ -84,6 +84,17 @@ def test_the_memory_pane_makes_room_for_devices_that_would_not_fit(
     assert asked.places["memory"] != "folded"
 
 
+@given(SIZES, st.sampled_from(LOWER), st.sampled_from([*PANES, *LOWER]), st.booleans())
+def test_in_a_grid_the_backends_without_a_comparison_are_one_line(
+    size: tuple[int, int], lower: str, focused: str, compared: bool
+) -> None:
+    placed = arrange(*size, focused, lower, zoomed=False, compared=compared)
+    if placed.mode == "grid":
+        assert (placed.places["backend"] == "folded") == (not compared and focused != "backend")
+    else:
+        assert placed == arrange(*size, focused, lower, zoomed=False)
+
+
 def test_eight_gpus_and_their_headings_fit_on_the_smallest_usual_screen() -> None:
     title, heading, gpus, cpu = 1, 1, 8, 1
     placed = arrange(80, 24, "workloads", "detail", zoomed=False, devices=11)

@@ -16,6 +16,7 @@ from tui.runs.state.events import FlagSet
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.backend import (
     build_view,
+    format_folded_title,
     format_interval,
     format_verdict,
     list_newest,
@@ -30,7 +31,8 @@ ONEDNN = (
     FlagInfo("mkldnn.deterministic", "deterministic", "", ("cpu",), False, False, None),
 )
 UNTIMED = (Arm(False, None, None), Arm(True, None, None))
-CUDNN_LINE = "cuDNN [x] enabled  [ ] benchmark  [ ] deterministic  [x] allow TF32"
+CUDNN_LINE = "cuDNN [x] enabled  [ ] benchmark  [ ] deterministic  [x] fp32_precision tf32"
+CUBLAS_LINE = "cuBLAS [ ] fp32_precision ieee"
 ONEDNN_LINE = "oneDNN [x] enabled  [ ] deterministic"
 
 
@@ -40,7 +42,7 @@ def shown(state: WorkbenchState, cells: int = 200, cursor: str | None = None) ->
 
 def both(kind: str = "one gpu") -> WorkbenchState:
     gpus = (torch_gpu(),) if kind == "one gpu" else ()
-    why = None if gpus else "this torch has no cuDNN: it is a build without CUDA"
+    why = None if gpus else "this torch is a build without CUDA"
     flags = tuple(replace(flag, unavailable=why) for flag in CUDNN_FLAGS)
     ready = messages.Ready(environment(*gpus, flags=(*flags, *ONEDNN)), 1.0)
     return make_store("one gpu" if gpus else "no gpu", ready)
@@ -51,9 +53,22 @@ def both(kind: str = "one gpu") -> WorkbenchState:
 
 def test_the_selected_device_s_switches_come_first() -> None:
     state = both()
-    assert shown(state) == [CUDNN_LINE, ONEDNN_LINE]
+    assert shown(state) == [CUDNN_LINE, CUBLAS_LINE, ONEDNN_LINE]
     state.publish(DeviceSelected("cpu"))
-    assert shown(state) == [ONEDNN_LINE, CUDNN_LINE]
+    assert shown(state) == [ONEDNN_LINE, CUDNN_LINE, CUBLAS_LINE]
+
+
+@pytest.mark.parametrize(
+    ("cells", "title"),
+    [
+        (120, f"Backends   {CUDNN_LINE}   3 more flags"),
+        (100, f"Backends   {CUDNN_LINE}"),
+        (80, "Backends: cuDNN"),
+    ],
+)
+def test_the_folded_pane_has_the_switches_in_its_title(cells: int, title: str) -> None:
+    assert format_folded_title(both().runs, cells) == title
+    assert format_folded_title(make_store("empty").runs, cells) == "Backends"
 
 
 def test_a_switch_shows_its_present_setting() -> None:
@@ -65,7 +80,7 @@ def test_a_switch_shows_its_present_setting() -> None:
 def test_without_cudnn_its_flags_are_idle_with_one_reason_and_onednn_s_work() -> None:
     assert shown(both("no gpu")) == [
         ONEDNN_LINE,
-        "cuDNN flags are idle: this torch has no cuDNN: it is a build without CUDA",
+        "cuDNN and cuBLAS flags are idle: this torch is a build without CUDA",
     ]
 
 
@@ -233,14 +248,15 @@ def test_where_there_are_few_rows_and_no_keys_each_comparison_is_one_line() -> N
     state = make_store(
         "one gpu",
         *compared(),
-        *compared("cudnn.allow_tf32", verdict="unclear", ratio=1.02, ci95=(0.97, 1.08)),
+        *compared("cudnn.conv.fp32_precision", verdict="unclear", ratio=1.02, ci95=(0.97, 1.08)),
         *compared("cudnn.deterministic", status="cancelled", reason="before it began", pairs=2),
     )
     brief = [plain(row) for row in build_view(state.runs, None, 60, focused=False, rows=5).lines]
     assert brief[2:] == [
         "conv2d cuda:0 deterministic off→on  cancelled after 2 of 5…",
-        "conv2d cuda:0 allow TF32 off→on  unclear: 1.02x the speed o…",
+        "conv2d cuda:0 fp32_precision ieee→tf32  unclear: 1.02x the…",
         "conv2d cuda:0 benchmark off→on  1.44x faster",
+        CUBLAS_LINE,
     ]
     everything = build_view(state.runs, None, 60).lines
     scrolled = build_view(state.runs, None, 60, focused=True, rows=5).lines
@@ -282,19 +298,19 @@ def test_a_break_even_is_told_when_the_comparison_is_done(calls: float | None) -
 
 
 def test_only_the_newest_of_a_flag_and_a_workload_is_shown() -> None:
-    state = make_store("one gpu", *compared(pairs=3), *compared("cudnn.allow_tf32"))
+    state = make_store("one gpu", *compared(pairs=3), *compared("cudnn.conv.fp32_precision"))
     again = comparison(id="again")
     request = replace(compare_queued().request, id="again")
     feed(state, type(compare_queued())(request), messages.Compared(again, done=True))
     assert [state.request.id for state in list_newest(state.runs)] == [
         "again",
-        "cudnn.allow_tf32 of conv2d",
+        "cudnn.conv.fp32_precision of conv2d",
     ]
 
 
 def test_the_flag_under_the_cursor_comes_first() -> None:
-    state = make_store("one gpu", *compared(), *compared("cudnn.allow_tf32"))
-    assert "allow TF32" in shown(state, cursor="cudnn.allow_tf32")[1]
+    state = make_store("one gpu", *compared(), *compared("cudnn.conv.fp32_precision"))
+    assert "fp32_precision" in shown(state, cursor="cudnn.conv.fp32_precision")[1]
     assert "benchmark" in shown(state, cursor="cudnn.benchmark")[1]
 
 

@@ -48,6 +48,10 @@ def _ceilings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("cudnn.benchmark=off,on", ("cudnn.benchmark", (False, True))),
         ("mkldnn.enabled=on,on", ("mkldnn.enabled", (True, True))),
         ("mkldnn.enabled=True, false", ("mkldnn.enabled", (True, False))),
+        (
+            "cuda.matmul.fp32_precision=ieee,tf32",
+            ("cuda.matmul.fp32_precision", (False, True)),
+        ),
     ],
 )
 def test_a_flag_is_a_name_and_two_settings(text: str, expected: object) -> None:

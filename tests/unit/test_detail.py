@@ -83,7 +83,8 @@ def test_a_result_is_shown_in_full() -> None:
         "check passed: error 1.2e-06 ≤ 0.0001 against 64 rows, in float64 on the CPU",
         "too fast 118x: right time over naive time",
         "flags: cudnn.enabled on, cudnn.benchmark off, cudnn.deterministic off, "
-        "cudnn.allow_tf32 on",
+        "cudnn.conv.fp32_precision",
+        "  tf32",
     ]
 
 

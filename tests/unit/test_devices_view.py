@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, HOSTILE, NOW, Kind, gpu, make_store, sample, uuid
 from tui.core.events import MonitorStatus
+from tui.core.text import glyphs
 from tui.devices.monitor.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
 from tui.devices.state.devices import DeviceView
 from tui.devices.views.device_columns import (
@@ -22,13 +23,12 @@ from tui.devices.views.device_columns import (
 )
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.devices import (
-    choose_heat_style,
-    choose_power_style,
     device_row,
     devices_title,
     notice,
     rank_throttle_reasons,
 )
+from tui.devices.views.levels import Level, rank_heat, rank_memory, rank_power
 from tui.kit.lines import Line, TextStyle, plain, width
 
 KINDS: tuple[Kind, ...] = ("one gpu", "two gpus", "no gpu")
@@ -149,52 +149,86 @@ def styles(line: Line, text: str) -> TextStyle:
 
 
 @pytest.mark.parametrize(
-    ("changes", "style"),
+    ("changes", "level"),
     [
-        ({"temperature_c": 60.0}, TextStyle.PLAIN),
-        ({"temperature_c": 84.0}, TextStyle.NOTE),
-        ({"temperature_c": 91.0}, TextStyle.BAD),
-        ({"temperature_c": 99.0, "slowdown_c": None}, TextStyle.PLAIN),
-        ({"temperature_c": None}, TextStyle.PLAIN),
-        ({"temperature_c": 60.0, "throttle": ("hw_thermal_slowdown",)}, TextStyle.BAD),
-        ({"temperature_c": 60.0, "throttle": ("sw_power_cap", "idle")}, TextStyle.PLAIN),
+        ({"temperature_c": 60.0}, Level.USUAL),
+        ({"temperature_c": 84.0}, Level.NEAR),
+        ({"temperature_c": 91.0}, Level.AT),
+        ({"temperature_c": 99.0, "slowdown_c": None}, Level.USUAL),
+        ({"temperature_c": None}, Level.USUAL),
+        ({"temperature_c": 60.0, "throttle": ("hw_thermal_slowdown",)}, Level.FAULT),
+        ({"temperature_c": 60.0, "throttle": ("sw_power_cap", "idle")}, Level.USUAL),
     ],
 )
-def test_heat_is_told_against_the_devices_own_threshold(
-    changes: dict[str, object], style: TextStyle
+def test_heat_is_ranked_by_the_devices_own_threshold(
+    changes: dict[str, object], level: Level
 ) -> None:
     device = replace(gpu(slowdown_c=93.0), **changes)  # type: ignore[arg-type]
-    assert choose_heat_style(device) is style
+    assert rank_heat(device) is level
+    assert rank_heat(None) is Level.USUAL
 
 
-def test_a_burning_device_is_red_from_its_label_to_its_temperature() -> None:
+def test_a_hot_device_is_red_at_its_label_and_temperature_but_not_at_its_load() -> None:
     burning = gpu(0, slowdown_c=93.0, temperature_c=92.0, utilization=Utilization(50.0, 1.0))
     hot, cool = box(burning, gpu(1, slowdown_c=93.0), room=80)[:2]
-    assert [span.style for span in hot[:2]] == [TextStyle.BAD, TextStyle.BAD]
+    assert hot[0].style is TextStyle.BAD
     assert styles(hot, "92°C") is TextStyle.BAD
+    assert styles(hot, "█") is TextStyle.GOOD
     assert TextStyle.BAD not in {span.style for span in cool}
 
 
 @pytest.mark.parametrize(
-    ("power", "throttle", "style"),
+    ("power", "throttle", "level"),
     [
-        (500.0, (), TextStyle.PLAIN),
-        (690.0, (), TextStyle.NOTE),
-        (500.0, ("sw_power_cap",), TextStyle.NOTE),
-        (500.0, ("hw_power_brake_slowdown",), TextStyle.BAD),
-        (None, (), TextStyle.PLAIN),
+        (500.0, (), Level.USUAL),
+        (690.0, (), Level.NEAR),
+        (500.0, ("sw_power_cap",), Level.NEAR),
+        (500.0, ("hw_power_brake_slowdown",), Level.FAULT),
+        (None, (), Level.USUAL),
     ],
 )
-def test_power_is_marked_at_its_cap(
-    power: float | None, throttle: tuple[str, ...], style: TextStyle
+def test_power_is_ranked_by_its_cap(
+    power: float | None, throttle: tuple[str, ...], level: Level
 ) -> None:
-    assert choose_power_style(gpu(power_w=power, throttle=throttle)) is style
+    assert rank_power(gpu(power_w=power, throttle=throttle)) is level
 
 
-def test_a_full_memory_is_marked() -> None:
+@pytest.mark.parametrize(("share", "level"), [(None, 0), (0.0, 0), (0.94, 0), (0.95, 1), (1.0, 1)])
+def test_memory_is_ranked_by_its_share(share: float | None, level: int) -> None:
+    assert rank_memory(share) is (Level.USUAL, Level.NEAR)[level]
+
+
+@pytest.mark.parametrize("room", [59, 60, 80, 100, 120, 200])
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_each_figure_at_its_limit_has_a_sign_directly_before_it(
+    room: int, ascii_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII if ascii_only else glyphs.UNICODE)
+    sign, degree = glyphs.GLYPHS.limit, glyphs.GLYPHS.degree
+    total = 80 * GIB
+    full = DeviceMemory(total, total - GIB, GIB, 0)
+    usual = gpu(slowdown_c=93.0, temperature_c=50.0, power_w=500.0)
+    cases = {
+        "": usual,
+        "79.0/80.0": replace(usual, memory=full),
+        f"84{degree}C": replace(usual, temperature_c=84.0),
+        f"92{degree}C": replace(usual, temperature_c=92.0),
+        "690": replace(usual, power_w=690.0),
+    }
+    for figure, device in cases.items():
+        row = rows(device, room=room)[0]
+        assert row.count(sign) == bool(figure), row
+        assert f"{sign}{figure}" in row or not figure, row
+    slow = replace(usual, throttle=("hw_thermal_slowdown",), temperature_c=91.0)
+    assert f"!91{degree}C" in rows(slow, room=room)[0]
+    brake = replace(usual, throttle=("hw_power_brake_slowdown",))
+    assert "!500" in rows(brake, room=room)[0]
+
+
+def test_a_sign_and_its_color_go_together() -> None:
     total = 80 * GIB
     full = gpu(memory=DeviceMemory(total, total - GIB, GIB, 0))
-    assert TextStyle.NOTE in {span.style for span in box(full, room=80)[0]}
+    assert styles(box(full, room=80)[0], "▴79.0") is TextStyle.NOTE
     assert TextStyle.NOTE not in {span.style for span in box(gpu(), room=80)[0]}
 
 

@@ -18,7 +18,6 @@ from tests.screens.helpers import (
 )
 from tui.core.text.examples import EXAMPLE
 from tui.devices.allocators import process_files
-from tui.devices.cli.doctor import as_text, format_indices
 from tui.devices.cli.doctor_checks import (
     CONTEXT_BYTES,
     CheckResult,
@@ -27,6 +26,7 @@ from tui.devices.cli.doctor_checks import (
     room_findings,
     watch_finding,
 )
+from tui.devices.cli.doctor_text import as_text, format_indices
 from tui.devices.monitor.messages import Device, DeviceMemory
 
 

@@ -21,8 +21,8 @@ from tests.screens.helpers import (
 )
 from tui.app.header import header_line
 from tui.devices.cli.devices import as_text as devices_text
-from tui.devices.cli.doctor import as_text
 from tui.devices.cli.doctor_checks import driver_findings, pairing_findings
+from tui.devices.cli.doctor_text import as_text
 from tui.devices.memory import account
 from tui.devices.monitor import nvml as monitor_driver
 from tui.devices.monitor.messages import Driver

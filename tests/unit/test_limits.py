@@ -12,6 +12,7 @@ from workloads.declare.place import Place, attention_precision
 from workloads.declare.workload import THREE_TF32
 from workloads.limits import limits
 from workloads.limits.limits import LinkState, PcieLink
+from workloads.measure import float32
 from workloads.protocol.results import Ceiling, TorchDevice
 
 GIB = 2**30
@@ -267,8 +268,9 @@ def test_attention_in_float32_may_run_on_tensor_cores_from_ampere_on(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
-    assert attention_precision(Place("cuda:0"), dtype, allowed) == expected
-    assert attention_precision(Place("cpu"), dtype, allowed) == dtype
+    with float32.tf32_set(allowed, "matmul"):
+        assert attention_precision(Place("cuda:0"), dtype) == expected
+        assert attention_precision(Place("cpu"), dtype) == dtype
 
 
 def test_a_measured_limit_says_when_and_how_it_was_measured() -> None:

@@ -112,7 +112,7 @@ def test_who_else_holds_the_memory_is_named_the_largest_first() -> None:
     at = text.index("105 bob 5.0 GiB serve 5")
     rest = "2 more processes: see the tab 4"
     assert text[at + 1 : at + 4] == ["104 bob 4.0 GiB serve 4", "103 bob 3.0 GiB serve 3", rest]
-    assert text[at + 4].startswith("nvidia-smi shows")
+    assert len(text) == at + 4
     assert not any(row.startswith(str(WORKER)) for row in text)
 
 

@@ -100,7 +100,7 @@ async def test_the_watch_starts_only_where_it_is_looked_at_and_after_sample_and_
         async def supervise(self) -> None:
             begun.append(self)
 
-    monkeypatch.setattr("tui.devices.session.device_session.WatchSupervisor", NoChild)
+    monkeypatch.setattr("tui.devices.session.shared_watch.WatchSupervisor", NoChild)
     session = Session(interval=None)
     session.state.publish(hello())
     session.watch_torch(True)

@@ -85,7 +85,7 @@ def test_the_screen_says_so_in_the_place_of_how_far_a_run_is() -> None:
     words = "no word from the worker for 12 s"
     assert runner_words(state.runs).text == f"running matmul on cuda:0, {words}"
     (run,) = state.runs.book.values()
-    assert plain(format_state(state.runs, {"cuda:0": run})) == words
+    assert plain(format_state(state.runs, {"cuda:0": run})[0]) == words
     assert [plain(row).strip() for row in runner_notes(state.runs, 80)] == [
         STOPPED.reason,
         STOPPED.advice,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import make_store
-from tests.screens.results import busy
+from tests.screens.results import busy, progress, queued, ran, timing
 from tui.kit.lines import plain, width
 from tui.kit.table import Layout, heading_line
+from tui.runs.state.events import HeldAgainst
+from tui.runs.state.runs import Against
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.workload_columns import (
     DROPPED_FIRST,
@@ -21,7 +24,8 @@ from tui.runs.views.workload_columns import (
     fit_workload_columns,
     list_hidden_columns,
 )
-from tui.runs.views.workload_table import build_entries
+from tui.runs.views.workload_table import WorkloadRow, build_entries, build_row
+from workloads.protocol.results import Check, Verdict
 
 GPU = {"cpu": "cpu", "cuda:0": "cuda:0"}
 
@@ -40,6 +44,11 @@ def table(state: WorkbenchState, cells: int) -> list[str]:
     lines = [heading_line(chosen)]
     lines += [draw_entry(entry, chosen, under_cursor=False) for entry in found]
     return [plain(line).rstrip() for line in lines]
+
+
+def the_row(state: WorkbenchState) -> WorkloadRow:
+    info = next(info for info in state.runs.catalogue if info.name == "matmul")
+    return build_row(state.runs, info)
 
 
 @pytest.fixture
@@ -129,3 +138,39 @@ def test_a_column_of_figures_is_as_wide_as_what_stands_in_it() -> None:
 def test_figures_stand_near_the_names_where_one_name_is_very_long() -> None:
     found = widths(choose_columns(GPU, 95, 198))
     assert 60 <= found["name"] < 70 <= found["name"] + found["state"]
+
+
+VERDICTS = {
+    "ok": ran(),
+    "ok with warnings": ran(warnings=("noisy", "hot"), time=timing(2.71e-3, spread=0.032)),
+    "wrong": ran(check=Check(False, 0.5, 1e-4, "float64"), warnings=("noisy",)),
+    "failed": ran(status="failed", time=None, reason="CUDA out of memory: asked for 2.1 GiB"),
+    "cancelled": ran(status="cancelled", time=None, reason="by the user, after 3 blocks"),
+    "≤4 s left": (queued(), progress()),
+}
+
+
+@pytest.mark.parametrize("room", [60, 79, 100, 118, 160, 199])
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_no_verdict_is_cut(room: int, verdict: str) -> None:
+    made = make_store("one gpu", *ran("matmul", "cpu"), *VERDICTS[verdict])
+    line = next(row for row in table(made, room) if "matmul" in row)
+    word = verdict.partition(" with")[0]
+    assert re.search(rf"{word}(…| ±\d\.\d%|$|[:, ])", line), line
+    # What is left out ends at a word.
+    row = the_row(made)
+    assert any(line.endswith(plain(form)) for form in (row.state, *row.shorter)), line
+
+
+@pytest.mark.parametrize("verdict", ["faster", "slower", "same", "unclear"])
+@given(cells=st.integers(min_value=10, max_value=80))
+def test_a_comparison_with_earlier_fits_any_state_column(verdict: Verdict, cells: int) -> None:
+    made = make_store("one gpu", *ran(warnings=("noisy",), time=timing(2.71e-3, spread=0.032)))
+    run = made.runs.latest_run("matmul", "cuda:0")
+    assert run is not None
+    against = Against(1.0, verdict, 1.1, None, (3, 1), None, ())
+    made.publish(HeldAgainst(run.request.id, against))
+    row = the_row(made)
+    words = next(words for words in map(plain, (row.state, *row.shorter)) if len(words) <= cells)
+    assert words.startswith("! ")
+    assert (verdict if verdict in ("faster", "slower") else "ok") in words

@@ -21,9 +21,12 @@ from tests.watch.following import until
 from tests.watch.test_samples import steps
 from tests.watch.test_watched_processes import held, process
 from tui.core.child.process import ChildProcess
-from tui.devices.allocators.messages import TorchProcesses, WatchEvent
+from tui.core.events import EventBus
+from tui.core.tasks import Tasks
+from tui.devices.allocators.messages import ProcessFigures, TorchProcesses, WatchEvent
 from tui.devices.session import watch_supervisor
-from tui.watch.runs import runs, start
+from tui.devices.session.shared_watch import SharedWatch, WatchInterest
+from tui.watch.runs import runs, samples, start
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.samples import SamplesFile
 from tui.watch.session import sampler as watching
@@ -199,8 +202,8 @@ def test_a_watch_that_dies_is_started_anew_and_a_frozen_page_stands() -> None:
         assert followed is not None
 
         def watch() -> int | None:
-            child = followed.sampler and followed.sampler.watch.child
-            return child.pid if child else None
+            children = session._watch.children
+            return children[-1].pid if children else None
 
         first = await until(session, lambda _: watch())
         session.freeze(True)
@@ -297,16 +300,61 @@ def test_what_is_left_while_the_watch_is_being_started_leaves_no_child(
     monkeypatch.setattr(watch_supervisor, "ChildProcess", Halting)
 
     async def work() -> None:
-        sampling = watching.Sampler(replace(ended, pid=os.getpid()), lambda _: None, starter=True)
+        tasks = Tasks()
+        watch = SharedWatch(EventBus(), tasks.spawn)
+        run = replace(ended, pid=os.getpid())
+        sampling = watching.Sampler(run, lambda _: None, watch, starter=True)
         task = asyncio.create_task(sampling.run())
         while not started:
             await asyncio.sleep(0.01)
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+        await tasks.ended()
 
     asyncio.run(work())
     assert [child.running for child in started] == [False]
+
+
+def test_a_run_stores_its_own_processes_alone_from_a_watch_that_others_share() -> None:
+    run = replace(runs.new_run(["train"]), pid=os.getpid())
+    everything: list[object] = []
+
+    async def work() -> None:
+        tasks = Tasks()
+        watch = SharedWatch(EventBus(), tasks.spawn)
+        parent = WatchInterest(0.1, frozenset({os.getppid()}), others=True)
+        tab = watch.join(parent, everything.append)
+        has_figures = asyncio.Event()
+
+        def take(event: object) -> None:
+            if isinstance(event, ProcessFigures):
+                has_figures.set()
+
+        task = asyncio.create_task(watching.Sampler(run, take, watch, starter=True).run())
+        await asyncio.wait_for(has_figures.wait(), waiting.PATIENCE_S)
+        (child,) = watch.children
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert watch.children == (child,), "the tab still reads"
+        tab.leave()
+        await watch.ended()
+        assert not child.running
+        await tasks.ended()
+
+    asyncio.run(work())
+    listed = {each.pid for found in of_lists(everything) for each in found.processes}
+    assert os.getppid() in listed
+    stored: list[object] = []
+    samples.read(run, stored.append)
+    assert of_lists(stored)
+    for found in of_lists(stored):
+        assert all(os.getpid() in each.requested for each in found.processes)
+        assert os.getppid() not in {each.pid for each in found.processes}
+
+
+def of_lists(events: Sequence[object]) -> list[TorchProcesses]:
+    return [each for each in events if isinstance(each, TorchProcesses)]
 
 
 def test_one_that_took_the_place_of_a_program_of_a_script_is_ended_alone() -> None:

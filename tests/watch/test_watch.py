@@ -111,6 +111,46 @@ def test_only_what_was_asked_for_is_watched(target: ScriptedTarget, target_progr
         assert set(looked(watch)) == {os.getpid()}
 
 
+def test_this_users_others_come_with_the_requested_ones_if_the_request_says_so(
+    target: ScriptedTarget, target_program: Path
+) -> None:
+    target.make(1)
+    with running(target_program) as other:
+        other.make(1)
+        watch = AllocatorWatch(0.1, LookFor((target.pid,), others=True))
+        found = looked(watch)
+        assert found[target.pid].requested == (target.pid,)
+        assert found[other.pid].requested == ()
+        watch.apply_request(LookFor((target.pid,)))
+        assert set(looked(watch)) == {target.pid}
+
+
+def test_a_process_names_its_requested_ancestors_from_the_nearest_on(
+    target: ScriptedTarget,
+) -> None:
+    target.make(1)
+    own = os.getpid()
+    found = looked(watching(own, target.pid, children=True))
+    assert found[target.pid].requested == (target.pid, own)
+    found = looked(watching(own, children=True))
+    assert found[target.pid].requested == (own,)
+    found = looked(watching(own, target.pid))
+    assert found[target.pid].requested == (target.pid,)
+    missing = 4_194_305
+    assert looked(watching(missing))[missing].requested == (missing,)
+
+
+def test_each_request_is_answered_with_the_list_though_nothing_changed(
+    target: ScriptedTarget,
+) -> None:
+    watch = watching(target.pid)
+    before = looked(watch)
+    assert watch.look(time.time()) is None
+    watch.apply_request(LookFor((target.pid,), children=False))
+    assert looked(watch) == before
+    assert watch.look(time.time()) is None
+
+
 def test_what_nvml_lists_is_told_of_where_it_has_torch(target: ScriptedTarget) -> None:
     target.make(1)
     watch = watching()

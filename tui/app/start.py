@@ -110,6 +110,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     first = options.run() if options.run is not None else None
     if first is not None:
         app.open_run_at_start(first)
+    app.shared_watch = session.shared_watch
     app.snapshot_memory = options.memory
     app.keeps_results = keeper is not None
     app.hears_signals = True

@@ -32,7 +32,7 @@ def create_snapshot_tab(app: TabbedApp) -> Screen[None]:
 
 def create_watch_tab(app: TabbedApp) -> Screen[None]:
     """Create the tab of watched runs, store it in the app, and pass it the newest sample."""
-    app.watched = WatchTab(app, app.create_run_session() or WatchedRunSession())
+    app.watched = WatchTab(app, app.create_run_session() or WatchedRunSession(app.shared_watch))
     app.devices_changed(frozenset({Topic.DEVICES}))
     return app.watched
 

@@ -29,6 +29,7 @@ from tui.runs.screens.tab import WorkbenchScreen
 from tui.runs.state.state import WorkbenchState
 
 if TYPE_CHECKING:
+    from tui.devices.session.shared_watch import SharedWatch
     from tui.snapshots.screens.tab import SnapshotTab
     from tui.watch.runs.runs import StartedRun
     from tui.watch.screens.tab import RunSession, WatchTab
@@ -67,6 +68,8 @@ class TabbedApp(textual_private.HookedApp):
         self.actions = actions
         self.readonly = readonly
         self.clock = clock
+        self.shared_watch: SharedWatch | None = None
+        """The session's watch of this machine, for the open run; ``None`` for one of its own."""
         self.header_note: Callable[[], str] = str
         self.keeps_results = True
         """Whether measured results are added to the store."""

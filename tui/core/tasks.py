@@ -24,11 +24,12 @@ class Tasks:
         """Called with an error of our own that ended a task."""
         self._running: set[asyncio.Task[None]] = set()
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start another task."""
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start another task; returns it."""
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._on_end)
+        return task
 
     def _on_end(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)

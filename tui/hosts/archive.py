@@ -23,9 +23,12 @@ _SENT = (
     "core/text/__init__.py",
     "core/text/secrets.py",
     "devices/__init__.py",
+    "devices/allocators/__init__.py",
+    "devices/allocators/__main__.py",
+    "devices/allocators/process_files.py",
     "devices/monitor",
 )
-"""The modules of ``tui`` that the monitor imports."""
+"""The modules of ``tui`` that the monitor and the check of access import."""
 _SENT_WORKLOADS = (
     "__init__.py",
     "protocol/__init__.py",
@@ -41,7 +44,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 @cache
 def build_archive() -> bytes:
-    """Return the zip file: the monitor's modules, NVML's bindings, and psutil's stand-in."""
+    """Return the zip file: our modules, NVML's bindings, and psutil's stand-in."""
     return _zip(_members())
 
 

@@ -21,7 +21,7 @@ TOO_OLD = 66
 _LOADER = """\
 import os, sys
 if sys.version_info < {oldest}:
-    sys.stderr.write("Python %d.%d is too old" % sys.version_info[:2])
+    sys.stderr.write("Python %d.%d is too old, {needed} or newer is needed" % sys.version_info[:2])
     sys.exit({too_old})
 data = b""
 while len(data) < {size}:
@@ -48,11 +48,31 @@ sys.argv = {argv}
 from gpu_workbench_entry import call_main
 sys.exit(call_main(sys.argv.pop(1)))
 """
-_FIND_TORCH = """\
-for found in "$VIRTUAL_ENV/bin/python" "$CONDA_PREFIX/bin/python" python3 python \
-  "$HOME/.venv/bin/python" "$HOME/venv/bin/python" "$HOME/miniconda3/bin/python" \
-  "$HOME/miniforge3/bin/python" /opt/venv/bin/python /opt/conda/bin/python
-do
+PYTHONS = (
+    "$VIRTUAL_ENV/bin/python",
+    "$CONDA_PREFIX/bin/python",
+    "python3",
+    "python",
+    "$HOME/.venv/bin/python",
+    "$HOME/venv/bin/python",
+    "$HOME/miniconda3/bin/python",
+    "$HOME/miniforge3/bin/python",
+    "/opt/venv/bin/python",
+    "/opt/conda/bin/python",
+)
+"""The Pythons of a host that are tried, in words of sh: an active environment's, those that the
+shell finds, then the usual folders of environments."""
+EACH_PYTHON = "".join(
+    (
+        ': "${VIRTUAL_ENV:=/nowhere}" "${CONDA_PREFIX:=/nowhere}"\n',
+        'for found in "$@"',
+        *(f' \\\n  "{python}"' for python in PYTHONS),
+        "\ndo\n",
+    )
+)
+"""Beginning of a script of sh: a loop over its arguments and :data:`PYTHONS`, in ``found``."""
+_FIND_TORCH = f"""\
+{EACH_PYTHON}\
   if "$found" -c 'import sys; del sys.path[0]; from importlib.util import find_spec
 sys.exit(find_spec("torch") is None)' </dev/null >/dev/null 2>&1
   then exec "$found" -c "$0"
@@ -108,6 +128,7 @@ def preamble(
     """
     loader = _LOADER.format(
         oldest=oldest,
+        needed=".".join(map(str, oldest)),
         too_old=TOO_OLD,
         size=len(archive),
         fallback=FALLBACK,

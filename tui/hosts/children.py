@@ -125,4 +125,6 @@ class ConnectionWatch:
             ended: how the program that connects ended.
             errors: its last lines on standard error.
         """
-        return self._given_up or explain_failure(self._host, ended, errors, tuple(self._banner))
+        if self._given_up:
+            return self._given_up
+        return explain_failure(self._host, ended, errors, tuple(self._banner)).text

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tui.core.text.glyphs import clean
 from tui.hosts.address import HostAddress
-from tui.hosts.boot import OLDEST, TOO_OLD
+from tui.hosts.boot import TOO_OLD
 
 NOT_FOUND = 127
 """Exit status of a shell, and of docker and kubectl, for a command that is not there."""
 _LONGEST = 200
-_OLDEST = ".".join(map(str, OLDEST))
+
+
+@dataclass(frozen=True, slots=True)
+class HostFailure:
+    """Why a host cannot be used, and what to do."""
+
+    reason: str
+    advice: str = ""
+    """Empty where the reason says it all."""
+
+    @property
+    def text(self) -> str:
+        """Both in one line."""
+        return f"{self.reason}: {self.advice}" if self.advice else self.reason
 
 
 def explain_failure(
     host: HostAddress, ended: str, errors: Sequence[str], banner: Sequence[str] = ()
-) -> str:
+) -> HostFailure:
     """Return why the connection to a host ended.
 
     Args:
@@ -31,18 +45,19 @@ def explain_failure(
     other = f"name a Python with --host-python {host.name}=PATH"
     login = f"run `{host.login}` once"
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in text:
-        return f"its host key has changed: make sure that it is the same host, then {login}"
+        advice = f"make sure that it is the same host, then {login}"
+        return HostFailure("its host key has changed", advice)
     if "Host key verification failed" in text:
-        return f"its host key is unknown: {login} and accept the key"
+        return HostFailure("its host key is unknown", f"{login} and accept the key")
     if "Permission denied (" in text:
         denied = next(line for line in reversed(lines) if "Permission denied (" in line)
         method = denied[denied.index("Permission denied (") :].rstrip(".")[:_LONGEST]
-        return f"{method}: {login} to see which key or password it wants"
+        return HostFailure(method, f"{login} to see which key or password it wants")
     if ended == f"exit status {TOO_OLD}":
-        return f"{last or 'its Python is too old'}: {other}, {_OLDEST} or newer"
+        return HostFailure(last or "its Python is too old", other)
     if ended == f"exit status {NOT_FOUND}" or "executable file not found" in text:
-        return f"no python3 there: {other}"
+        return HostFailure("no python3 there", other)
     if last:
-        return last
+        return HostFailure(last)
     said = f"; it said {clean(banner[-1]).strip()[:_LONGEST]!r}" if banner else ""
-    return f"the connection ended: {ended}{said}"
+    return HostFailure(f"the connection ended: {ended}{said}")

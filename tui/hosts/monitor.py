@@ -135,7 +135,7 @@ class HostMonitor(ChildSupervisor[MonitorEvent | Alive]):
             why = self._why_ended
         elif self.child is not None and self.child.pid is not None:
             errors = self.child.stderr.last()
-            why = explain_failure(self.host, reason, errors, tuple(self._banner))
+            why = explain_failure(self.host, reason, errors, tuple(self._banner)).text
         else:
             why = reason
         self._publish(HostLost(self.host.name, why, seconds, time.time()))

@@ -90,7 +90,14 @@ def top_height(rows: int, bare: int, whole: int) -> int:
 
 
 def arrange(
-    cells: int, rows: int, focused: str | None, lower: str, *, zoomed: bool, devices: int = 0
+    cells: int,
+    rows: int,
+    focused: str | None,
+    lower: str,
+    *,
+    zoomed: bool,
+    devices: int = 0,
+    compared: bool = True,
 ) -> Arrangement:
     """Place the panes.
 
@@ -102,6 +109,8 @@ def arrange(
         zoomed: the focused pane was asked to take all.
         devices: rows that the devices pane needs. Where a stack has not so many, the memory pane
             is folded while keys do not go to it: which GPU is busy comes first.
+        compared: the backends pane has comparisons. In a grid it is folded without one while keys
+            do not go to it: its title shows the switches, and the lower pane has the whole width.
     """
     away: dict[str, Place] = {pane: "away" for pane in LOWER if pane != lower}
     focused = focused if focused in pane_order(lower) else "workloads"
@@ -118,4 +127,6 @@ def arrange(
     crowded = devices > rows_for_devices(rows, memory=True, lower=has_lower)
     if not grid and crowded and focused != "memory":
         natural["memory"] = "folded"
+    if grid and not compared and focused != "backend":
+        natural["backend"] = "folded"
     return Arrangement("grid" if grid else "stack", natural | away)

@@ -167,6 +167,32 @@ class HelpScreen(Dialog[None]):
         self.dismiss()
 
 
+class TextScreen(Dialog[None]):
+    """A scrolling text that explains what was under the cursor."""
+
+    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,i,enter", "leave", show=False)]
+
+    def __init__(self, title: str, build: Callable[[int], Sequence[Line]]) -> None:
+        """Show lines.
+
+        Args:
+            title: stands above; data in it is text, not markup.
+            build: is given the cells of a line.
+        """
+        super().__init__()
+        self._title = title
+        self._build = build
+
+    def compose(self) -> ComposeResult:
+        """Yield a box around the text."""
+        yield box(self._title, "escape closes", LinesView(self._build, id="message"))
+
+    def action_leave(self) -> None:
+        self.dismiss()
+
+
 class ConfirmScreen(BesideCursor[bool]):
     """A question that only ``y`` confirms; Enter does not, because it is pressed without thinking.
 

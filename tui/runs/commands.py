@@ -138,7 +138,7 @@ BACKEND = (
         "go_to_flags",
         ("b",),
         "flags",
-        "Go to the cuDNN and oneDNN flags.",
+        "Go to the cuDNN, cuBLAS and oneDNN flags.",
         group="Backend",
         tabs=WORKBENCH,
         now=lambda now: now.pane != "backend" and now.has_switches,
@@ -184,7 +184,8 @@ PANES = (
         "show_detail",
         ("i",),
         "detail",
-        "Go to the detail of the selected workload: code, parameters and all figures.",
+        "Go to the detail of the selected workload: code, parameters and all figures; in the "
+        "memory pane, explain its figures.",
         group="Screen",
         tabs=WORKBENCH,
         footer=11,

@@ -7,7 +7,7 @@ prepare a workload import the modules that need torch: torch itself, ``declare.p
 
 # ruff: noqa: F401, I001 (imported for what they declare, in the order of the screen)
 
-from workloads.catalog.transfer import copies, rates
+from workloads.catalog.transfer import copies, rates, weights
 from workloads.catalog.compute import (
     products,
     decode_products,

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from workloads.declare.workload import THREE_TF32, Skip
-from workloads.measure import environment, malloc, memory
+from workloads.measure import environment, float32, malloc, memory
 from workloads.protocol.results import Check, TorchDevice
 
 SEED = 20_000
@@ -129,23 +129,30 @@ def pinned_bytes(size: int) -> int:
     return 1 << max(0, size - 1).bit_length()
 
 
-def precision(on: Place, dtype: str, allow_tf32: bool) -> str:
+def supports_tf32(on: Place) -> bool:
+    """Return whether float32 can be multiplied in TF32: from capability 8.0 (Ampere) on."""
+    # This variable overrides torch's flags in the libraries below torch.
+    if on.type != "cuda" or os.environ.get("NVIDIA_TF32_OVERRIDE") == "0":
+        return False
+    return torch.cuda.get_device_capability(on.device)[0] >= 8
+
+
+def precision(on: Place, dtype: str, operation: float32.Operation) -> str:
     """Return the precision of multiplications: TF32 for float32 where supported and allowed.
 
     Args:
         on: the place of the multiplications.
         dtype: type of the numbers.
-        allow_tf32: value of torch's flag for the operation.
+        operation: torch has a setting for products and one for cuDNN's convolutions; its own
+            convolutions, with cuDNN off, do not use TF32.
     """
-    if dtype != "float32" or on.type != "cuda" or not allow_tf32:
+    if dtype != "float32" or not float32.allows_tf32(operation):
         return dtype
-    # This variable overrides torch's flags in the libraries below torch.
-    forbidden = os.environ.get("NVIDIA_TF32_OVERRIDE") == "0"
-    capable = torch.cuda.get_device_capability(on.device)[0] >= 8
-    return "tf32" if capable and not forbidden else dtype
+    used = operation == "matmul" or torch.backends.cudnn.enabled
+    return "tf32" if used and supports_tf32(on) else dtype
 
 
-def attention_precision(on: Place, dtype: str, allow_tf32: bool) -> str:
+def attention_precision(on: Place, dtype: str) -> str:
     """Return the precision that bounds attention, whichever kernel torch chooses.
 
     The memory-efficient kernel computes float32 with TF32 tensor cores from capability 8.0 on,
@@ -155,9 +162,9 @@ def attention_precision(on: Place, dtype: str, allow_tf32: bool) -> str:
     Args:
         on: the place of the attention.
         dtype: type of the numbers.
-        allow_tf32: value of torch's flag for products, which the math kernel obeys.
     """
-    used = precision(on, dtype, allow_tf32)
+    # The math kernel obeys the setting for products.
+    used = precision(on, dtype, "matmul")
     if used != "float32" or on.type != "cuda":
         return used
     capable = torch.cuda.get_device_capability(on.device)[0] >= 8

@@ -24,7 +24,7 @@ from workloads.declare.workload import Case, Skip
 from workloads.limits import limits
 from workloads.limits.ceilings import Ceilings
 from workloads.limits.limits import uncached
-from workloads.measure import cpu_share, environment, memory, torch_state
+from workloads.measure import cpu_share, environment, float32, memory, torch_state
 from workloads.measure.clocks import Clock, HostClock, TimedBlock
 from workloads.measure.timing import BLOCK_S, Cancelled, Control
 from workloads.protocol.results import COPY, Ceiling, Limit, Rates, first_line
@@ -249,13 +249,8 @@ def _tf32(kind: str, device_type: str) -> Iterator[None]:
     if device_type != "cuda":
         yield
         return
-    backend = torch.backends.cuda.matmul
-    before = backend.allow_tf32
-    backend.allow_tf32 = kind == TF32
-    try:
+    with float32.tf32_set(kind == TF32, "matmul"):
         yield
-    finally:
-        backend.allow_tf32 = before
 
 
 HALVES = ("float16", "bfloat16")

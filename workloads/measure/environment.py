@@ -71,7 +71,10 @@ def describe(malloc: str) -> Environment:
         malloc=malloc,
         variables={name: os.environ[name] for name in VARIABLES if name in os.environ},
         devices=devices,
-        flags=torch_state.describe_flags(unavailable.get("cudnn")),
+        flags=torch_state.describe_flags(
+            no_cuda=None if has_cuda else "torch sees no CUDA device",
+            no_cudnn=unavailable.get("cudnn"),
+        ),
         unavailable=unavailable,
     )
 

@@ -12,30 +12,38 @@ from typing import Any
 
 import torch
 
+from workloads.measure import float32
 from workloads.protocol.results import FlagInfo
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A boolean attribute of a torch backend module."""
+    """A switch of a torch backend module: a boolean attribute, or TF32 for an operation."""
 
     name: str
     title: str
     about: str
     fresh_process: bool = False
+    operation: float32.Operation | None = None
+    """The operation whose ``fp32_precision`` is switched between TF32 and IEEE float32."""
 
     @property
     def backend(self) -> str:
-        """Name of a module of ``torch.backends``: ``cudnn`` or ``mkldnn``."""
+        """Name of a module of ``torch.backends``: ``cudnn``, ``cuda`` or ``mkldnn``."""
         return self.name.partition(".")[0]
 
     def get(self) -> bool:
         """Return whether the switch is on now."""
+        if self.operation is not None:
+            return float32.allows_tf32(self.operation)
         return bool(getattr(getattr(torch.backends, self.backend), self._attribute))
 
     def set(self, value: bool) -> None:
         """Turn the switch on or off."""
-        setattr(getattr(torch.backends, self.backend), self._attribute, value)
+        if self.operation is not None:
+            float32.allow_tf32(self.operation, value)
+        else:
+            setattr(getattr(torch.backends, self.backend), self._attribute, value)
 
     @property
     def _attribute(self) -> str:
@@ -57,10 +65,19 @@ FLAGS = (
         "Only algorithms that give the same bits each time; some are much slower.",
     ),
     Flag(
-        "cudnn.allow_tf32",
-        "allow TF32",
-        "float32 convolutions may round their inputs to TF32's 10-bit mantissa for the tensor "
-        "cores (compute capability 8.0 and later).",
+        "cudnn.conv.fp32_precision",
+        "fp32_precision",
+        "tf32: float32 convolutions may round their inputs to TF32's 10-bit mantissa for the "
+        "tensor cores (compute capability 8.0 and later); ieee: they may not. Before torch 2.9: "
+        "cudnn.allow_tf32.",
+        operation="conv",
+    ),
+    Flag(
+        "cuda.matmul.fp32_precision",
+        "fp32_precision",
+        "The same for float32 products, which torch does not round unless told to. Before torch "
+        "2.9: cuda.matmul.allow_tf32, or set_float32_matmul_precision.",
+        operation="matmul",
     ),
     Flag("mkldnn.enabled", "enabled", "Convolutions go to oneDNN; off, to torch's own kernels."),
     Flag(
@@ -74,19 +91,20 @@ DEFAULTS = {flag.name: flag.get() for flag in FLAGS}
 """Torch's defaults, read before anything is switched."""
 
 
-def _unavailable(flag: Flag, no_cudnn: str | None) -> str | None:
+def _unavailable(flag: Flag, no_cuda: str | None, no_cudnn: str | None) -> str | None:
     if flag.backend == "mkldnn":
         return None if torch.backends.mkldnn.is_available() else "this torch has no oneDNN"
     if torch.version.cuda is None:
-        return "this torch has no cuDNN: it is a build without CUDA"
-    return no_cudnn
+        return "this torch is a build without CUDA"
+    return no_cuda or (no_cudnn if flag.backend == "cudnn" else None)
 
 
-def describe_flags(no_cudnn: str | None) -> tuple[FlagInfo, ...]:
+def describe_flags(no_cuda: str | None, no_cudnn: str | None) -> tuple[FlagInfo, ...]:
     """Return all flags with torch's defaults, and the reasons why some have no effect here.
 
     Args:
-        no_cudnn: why cuDNN cannot be used; ``None`` where it can.
+        no_cuda: why CUDA cannot be used; ``None`` where it can.
+        no_cudnn: why cuDNN cannot be used there; ``None`` where it can.
     """
     return tuple(
         FlagInfo(
@@ -96,7 +114,7 @@ def describe_flags(no_cudnn: str | None) -> tuple[FlagInfo, ...]:
             device_types=("cpu",) if flag.backend == "mkldnn" else ("cuda",),
             fresh_process=flag.fresh_process,
             default=flag.get(),
-            unavailable=_unavailable(flag, no_cudnn),
+            unavailable=_unavailable(flag, no_cudnn, no_cuda),
         )
         for flag in FLAGS
     )
@@ -202,8 +220,7 @@ def _legacy_precision() -> list[Setting]:
         torch.get_float32_matmul_precision,
         torch.set_float32_matmul_precision,
     )
-    tf32 = BY_NAME["cudnn.allow_tf32"]
-    return [products, Setting(tf32.name, tf32.get, tf32.set)]
+    return [products, _attribute(torch.backends.cudnn, "allow_tf32", "cudnn.allow_tf32")]
 
 
 def _precision() -> list[Setting]:
@@ -232,9 +249,7 @@ def settings() -> tuple[Setting, ...]:
             "allow_bf16_reduced_precision_reduction",
         )
     ]
-    switches = [
-        Setting(flag.name, flag.get, flag.set) for flag in FLAGS if flag.name != "cudnn.allow_tf32"
-    ]
+    switches = [Setting(flag.name, flag.get, flag.set) for flag in FLAGS if flag.operation is None]
     return (
         Setting("default device", _default_device, _set_default_device),
         Setting("default dtype", torch.get_default_dtype, torch.set_default_dtype),

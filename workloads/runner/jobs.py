@@ -8,6 +8,7 @@ from typing import Protocol
 from workloads.declare.workload import registered
 from workloads.measure import comparison
 from workloads.measure.comparison import ArmSample, Pair
+from workloads.protocol.flag_words import format_setting
 from workloads.protocol.messages import (
     Compare,
     Compared,
@@ -157,7 +158,8 @@ class ProcessesJob:
             return self.end(result.status, result.reason or "no time was taken")
         self._parameters = result.parameters
         for warning in result.warnings:
-            setting = "on" if result.flags.get(self._request.flag) else "off"
+            flag = self._request.flag
+            setting = format_setting(flag, result.flags.get(flag, False))
             text = f"{setting}: {warning}"
             if text not in self._warnings:
                 self._warnings.append(text)

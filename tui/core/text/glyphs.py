@@ -56,6 +56,9 @@ class Glyphs:
     plus_minus: str
     at_most: str
     warning: str
+    """Before a problem."""
+    limit: str
+    """Before a figure that is near its limit or at it."""
     marks: str
     """Of the curves of a chart, one each, told apart without colour."""
     shared: str
@@ -106,6 +109,7 @@ UNICODE = Glyphs(
     plus_minus="±",
     at_most="≤",
     warning="!",
+    limit="▴",
     marks="●○×+◆◇▲△",
     shared="&",
     wall="│",
@@ -151,6 +155,7 @@ ASCII = Glyphs(
     plus_minus="+/-",
     at_most="<=",
     warning="!",
+    limit="^",
     marks="*ox+#@%$",
     shared="&",
     wall="|",

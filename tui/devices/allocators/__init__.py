@@ -13,6 +13,7 @@ def serving(
     listed: Sequence[int] = (),
     *,
     children: bool = True,
+    others: bool = False,
 ) -> tuple[str, ...]:
     """Return the command that starts the child.
 
@@ -21,12 +22,15 @@ def serving(
         pids: watch only these processes; empty for all processes of this user.
         listed: the processes that NVML lists on a GPU.
         children: also watch the descendants of ``pids``.
+        others: also watch the other processes of this user.
     """
     words = ["serve", "--interval", str(interval)]
     if pids:
         words += ["--pids", ",".join(map(str, pids))]
     if not children:
         words.append("--no-children")
+    if others:
+        words.append("--others")
     if listed:
         words += ["--listed", ",".join(map(str, listed))]
     return own_command("tui.devices.allocators", *words)

@@ -12,6 +12,7 @@ from tui.core.child.inside import (
     interval_s,
     quit_now,
 )
+from tui.devices.allocators.process_files import ReadAccess, refusal_of_running
 
 
 def _pids(text: str) -> tuple[int, ...]:
@@ -25,7 +26,11 @@ def _arguments() -> argparse.Namespace:
     serving.add_argument("--interval", type=interval_s, default=0.5, metavar="S", help="seconds")
     serving.add_argument("--pids", type=_pids, default=(), help="these alone, with commas between")
     serving.add_argument("--no-children", action="store_true", help="not those they have started")
+    serving.add_argument(
+        "--others", action="store_true", help="with --pids: this user's others too"
+    )
     serving.add_argument("--listed", type=_pids, default=(), help="what NVML says uses a GPU")
+    modes.add_parser("check", help="whether running processes can be read, and end")
     return parser.parse_args()
 
 
@@ -35,6 +40,9 @@ def main() -> None:
     parent = ParentChannel()
     end_by_signals_alone()
     end_with_parent()
+    if arguments.mode == "check":
+        parent.send(ReadAccess(refusal_of_running()))
+        quit_now()
     # Import the rest after the first message, for which the front end waits.
     from tui.devices.allocators.messages import VERSION, LookFor, WatchHello
 
@@ -42,7 +50,7 @@ def main() -> None:
     from tui.devices.allocators.watch import AllocatorWatch, lower_priority, serve
 
     lower_priority()
-    wanted = LookFor(arguments.pids, not arguments.no_children)
+    wanted = LookFor(arguments.pids, not arguments.no_children, arguments.others)
     serve(parent, AllocatorWatch(arguments.interval, wanted, arguments.listed))
     quit_now()
 

@@ -70,29 +70,27 @@ class Discovery:
         """By pid: start time, size of the address space, and whether torch's library is loaded.
         Loading a library changes the size."""
 
-    def pids(self, wanted: LookFor, listed: Iterable[int]) -> list[int]:
-        """Return the processes to watch: all with torch, or the requested ones with or without it.
+    def find(self, wanted: LookFor, listed: Iterable[int]) -> dict[int, tuple[int, ...]]:
+        """Find the processes to watch: all with torch, or the requested ones with or without it.
 
         Args:
             wanted: the request.
             listed: the processes that NVML lists on a GPU.
+
+        Returns:
+            By pid, in order: the requested pids among the process and its ancestors.
         """
         parents = self._look()
         with_torch = {pid for pid, (_, _, has) in self._seen.items() if has}
-        if not wanted.pids:
-            return sorted(with_torch | {pid for pid in listed if pid in parents})
-        found = set(wanted.pids)
-        if wanted.children:
-            children: dict[int, list[int]] = {}
-            for pid, parent in parents.items():
-                children.setdefault(parent, []).append(pid)
-            left = list(wanted.pids)
-            while left:
-                for child in children.pop(left.pop(), ()):
-                    left.append(child)
-                    if child in with_torch:
-                        found.add(child)
-        return sorted(found)
+        others: set[int] = set()
+        if wanted.others or not wanted.pids:
+            others = with_torch | {pid for pid in listed if pid in parents}
+        found = {}
+        for pid in sorted(with_torch | others | set(wanted.pids)):
+            requested = _requested(pid, wanted, parents)
+            if requested or pid in others:
+                found[pid] = requested
+        return found
 
     def _look(self) -> dict[int, int]:
         """Read all processes; return the parent of each."""
@@ -163,6 +161,18 @@ class Discovery:
     def keep_only(self, pids: Iterable[int]) -> None:
         """Drop the owners of all other processes."""
         self._owners.forget_all_but(pids)
+
+
+def _requested(pid: int, wanted: LookFor, parents: Mapping[int, int]) -> tuple[int, ...]:
+    """Return the requested pids among a process and its ancestors, nearest first."""
+    if not wanted.children:
+        return (pid,) if pid in wanted.pids else ()
+    # The parents are read one after the other, so a pid that is used again can close a circle.
+    line = {pid: None}
+    while (parent := parents.get(pid)) is not None and parent not in line:
+        line[parent] = None
+        pid = parent
+    return tuple(each for each in line if each in wanted.pids)
 
 
 def absent(pid: int, why: Refusal) -> TorchProcess:

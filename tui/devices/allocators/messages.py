@@ -52,6 +52,9 @@ class TorchProcess:
     """This program has started the process."""
     launched_by: ParentProcess | None = None
     """The process that launched it, as torchrun launches its ranks."""
+    requested: tuple[int, ...] = ()
+    """The requested pids among the process and its ancestors, nearest first; empty for a process
+    that is watched because it has torch."""
     unavailable: dict[str, str] = field(default_factory=dict)
 
 
@@ -110,12 +113,17 @@ class WatchHello:
 
 @dataclass(frozen=True, slots=True)
 class LookFor:
-    """Request: watch these processes from now on, or all of this user's that have torch."""
+    """Request: watch these processes from now on, or all of this user's that have torch.
+
+    The watch answers with its list, even if it has not changed.
+    """
 
     pids: tuple[int, ...]
     """The processes to watch; empty for all processes of this user, or of all users for root."""
     children: bool = True
     """Also watch the descendants of these processes."""
+    others: bool = False
+    """Also watch the other processes of this user (of all users for root) that have torch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ class Memory:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mapping:
     """A file whose beginning is mapped in a process."""
 
@@ -216,10 +216,12 @@ def library_in(maps: bytes, name: bytes) -> Mapping | None:
     if name not in maps:
         return None
     for found in _LINE.finditer(maps):
-        path = found[2].removesuffix(_DELETED)
+        deleted = found[2].endswith(_DELETED)
+        # Python 3.8, which some hosts have, lacks removesuffix.
+        path = found[2][: len(found[2]) - deleted * len(_DELETED)]
         file = path.rpartition(b"/")[2]
         if file.startswith(name) and b".so" in file:
-            return Mapping(int(found[1], 16), os.fsdecode(path), path != found[2])
+            return Mapping(int(found[1], 16), os.fsdecode(path), deleted)
     return None
 
 
@@ -227,7 +229,7 @@ _CAP_SYS_PTRACE = 19
 _SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Refusal:
     """The reason for missing figures, with advice, which is empty if nothing helps."""
 
@@ -237,7 +239,15 @@ class Refusal:
     """The reason in one word."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class ReadAccess:
+    """Event: whether the running processes of this user can be read."""
+
+    refusal: Refusal | None
+    """``None`` if they can."""
+
+
+@dataclass(frozen=True)
 class Access:
     """The facts that decide whether one process may read another."""
 

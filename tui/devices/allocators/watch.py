@@ -75,6 +75,8 @@ class AllocatorWatch:
         self._watched: dict[int, _Watched] = {}
         self._own_pids = is_in_pid_namespace()
         self._told: TorchProcesses | None = None
+        self._answered: LookFor | None = None
+        """The request that the last list answers."""
         self._lost = False
 
     def apply_request(self, request: WatchRequest) -> None:
@@ -93,21 +95,23 @@ class AllocatorWatch:
         self.look_now.set()
 
     def look(self, now: float) -> TorchProcesses | None:
-        """Search for processes; return the new list if it has changed, else ``None``.
+        """Search for processes; return the list after a request or a change, else ``None``.
 
         Args:
             now: Unix time.
         """
         wanted, listed = self.wanted, self.listed
-        pids = self._discovery.pids(wanted, listed)
+        pids = self._discovery.find(wanted, listed)
         for pid in set(self._watched).difference(pids):
             self._drop(pid)
-        told = [self._see(pid, pid in wanted.pids) for pid in pids]
+        told = [self._see(pid, requested) for pid, requested in pids.items()]
         self._discovery.keep_only(pids)
         self._lost = False
         found = tuple(each for each in told if each is not None)
-        if self._told is not None and self._told.processes == found:
+        # Compare by identity: an equal request gets an answer too.
+        if self._answered is wanted and self._told is not None and self._told.processes == found:
             return None
+        self._answered = wanted
         self._told = TorchProcesses(now, found)
         return self._told
 
@@ -143,16 +147,19 @@ class AllocatorWatch:
         if watched is not None:
             watched.files.close()
 
-    def _see(self, pid: int, asked: bool) -> TorchProcess | None:
+    def _see(self, pid: int, requested: tuple[int, ...]) -> TorchProcess | None:
         """Return the description of a process, or ``None`` if there is nothing to report."""
+        asked = pid in requested
         try:
             told = self._tell(pid)
         except GoneError:
             self._drop(pid)
-            return absent(pid, no_process(pid, self._own_pids)) if asked else None
+            if not asked:
+                return None
+            return replace(absent(pid, no_process(pid, self._own_pids)), requested=requested)
         if not asked and told.reason in (NO_TORCH, CPU_BUILD):
             return None
-        return told
+        return replace(told, requested=requested)
 
     def _tell(self, pid: int) -> TorchProcess:
         """Open a process, find its figures, and return its description.

@@ -41,10 +41,14 @@ from tui.devices.cli.doctor_checks import (
     torch_findings,
     watch_finding,
 )
+from tui.devices.cli.doctor_hosts import print_hosts
+from tui.devices.cli.doctor_text import as_text
 from tui.devices.cli.sample import read_sample
+from tui.devices.host_options import add_connection, find_other_hosts
 from tui.devices.monitor.messages import Device, GpuProcess, Sample
+from tui.hosts.choice import HostChoice
 from tui.kit.command_line.options import Subcommand, add_common
-from tui.kit.command_line.output import SCHEMA, Failure, print_json, print_text, say
+from tui.kit.command_line.output import SCHEMA, Failure, UsageError, print_json, print_text, say
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import PythonChoice, python_to_use
 from tui.runs.session.runner_supervisor import query_runner
@@ -60,8 +64,8 @@ LOOK_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class DoctorOptions:
-    """The Python to examine, the output format and the bundle."""
+class DoctorOptions(HostChoice):
+    """The Python or the hosts to examine, the output format and the bundle."""
 
     given: Mapping[str, Value] = field(default_factory=dict)
     json: bool = False
@@ -72,8 +76,11 @@ class DoctorOptions:
 
 
 def add_options(parser: Parser) -> None:
-    """Add the options for the output format and the bundle."""
+    """Add the hosts, and the options for the output format and the bundle."""
     add_common(parser)
+    parser.add_argument("--host", metavar="A,B", help="examine these hosts (default: this machine)")
+    parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
+    add_connection(parser, default_python="python3, and for runs the first that has torch")
     parser.add_argument(
         "--bundle",
         metavar="FILE",
@@ -86,8 +93,16 @@ def doctor(options: DoctorOptions) -> int:
     """Print the findings; return the exit code, 1 if a check failed.
 
     Raises:
-        UsageError: the settings name a Python that does not exist.
+        UsageError: the settings name a Python that does not exist, or the options contradict each
+            other.
     """
+    if options.names_hosts:
+        if options.bundle or options.with_names:
+            raise UsageError("--bundle is of this machine: run it there, without --host")
+        plan = find_other_hosts(options, options.given)
+        return run_to_exit(print_hosts(plan, as_json=options.json))
+    if options.transport or options.host_pythons:
+        raise UsageError("--transport and --host-python need --host or --slurm")
     return examine(python_to_use(options.given), options)
 
 
@@ -107,7 +122,7 @@ def examine(python: PythonChoice, options: DoctorOptions) -> int:
             await run_with_timeout(STATE_S, state_folder_finding, silent_state_folder_finding()),
             *driver_findings(sample, environment),
             *(room_findings(sample) if isinstance(sample, Sample) else ()),
-            *torch_findings(python, environment),
+            *torch_findings(f"{python.path}, {python.why}", environment),
             watch_finding(refusal_of_running()),
         ]
         if isinstance(sample, Sample) and isinstance(environment, Environment):
@@ -121,47 +136,6 @@ def examine(python: PythonChoice, options: DoctorOptions) -> int:
         return 1 if any(finding.outcome == "failed" for finding in findings) else 0
 
     return run_to_exit(run_checks())
-
-
-def as_text(findings: list[CheckResult]) -> str:
-    """Return one line per check, and a second line with advice if there is any."""
-    alike: dict[CheckResult, list[CheckResult]] = {}
-    for finding in findings:
-        alike.setdefault(replace(finding, device="", key=""), []).append(finding)
-    lines = []
-    for finding, each in alike.items():
-        names = format_indices([one.device for one in each if one.device])
-        words = f"{names}: {finding.found}" if names else finding.found
-        if len(each) == 1 and each[0].key:
-            words += f" ({each[0].key})"
-        lines.append(f"{finding.outcome:<8} {finding.name:<14} {words}")
-        if finding.advice:
-            lines.append(f"{'':<23} → {finding.advice}")
-    return rows_of_text(lines)
-
-
-def format_indices(names: list[str]) -> str:
-    """Abbreviate names: cuda:0, cuda:1, cuda:2, cuda:3 and cuda:6 become ``cuda:0-3,6``."""
-    kinds: dict[str, list[str]] = {}
-    for name in names:
-        kind, _, index = name.partition(":")
-        kinds.setdefault(kind, []).append(index)
-    return ", ".join(
-        f"{kind}:{_format_ranges([int(index) for index in found])}"
-        if all(index.isdecimal() for index in found)
-        else ", ".join(f"{kind}:{index}" if index else kind for index in found)
-        for kind, found in kinds.items()
-    )
-
-
-def _format_ranges(numbers: list[int]) -> str:
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def _write_bundle_or_fail(

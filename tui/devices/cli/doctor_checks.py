@@ -19,7 +19,6 @@ from tui.core.text.numbers import count, size
 from tui.devices.allocators.process_files import Refusal
 from tui.devices.monitor.messages import GpuProcess, Sample
 from tui.devices.state.devices import NOT_ASKED, pair, reconcile_driver, uses_cuda
-from tui.kit.command_line.values import PythonChoice
 from workloads.protocol import messages
 from workloads.protocol.results import Environment
 
@@ -162,20 +161,21 @@ def _holders(rows: tuple[GpuProcess, ...]) -> str:
 
 
 def torch_findings(
-    python: PythonChoice, environment: Environment | messages.Unusable
+    python: str, environment: Environment | messages.Unusable, option: str = "--python"
 ) -> list[CheckResult]:
     """Check torch, the devices it can use, and conditions that disturb its timings.
 
     Args:
-        python: the Python that runs the workloads.
+        python: path of the Python that runs the workloads, and why it is that one.
         environment: its torch's view, or the reason that torch is unusable.
+        option: names another Python.
     """
     if isinstance(environment, messages.Unusable):
         return [CheckResult("torch", "failed", environment.reason, environment.advice)]
-    found = f"{environment.torch} in Python {environment.python} at {python.path}, {python.why}"
+    found = f"{environment.torch} in Python {environment.python} at {python}"
     findings = [CheckResult("torch", "passed", found)]
     if environment.cuda is None:
-        advice = "for a GPU, install a CUDA build of torch, or choose one with --python"
+        advice = f"for a GPU, install a CUDA build of torch, or choose one with {option}"
         lacking = environment.unavailable.get("cuda", "this torch has no CUDA and gives no reason")
         findings.append(CheckResult("CUDA", "warning", lacking, advice))
     elif why := environment.unavailable.get("devices"):

@@ -29,8 +29,9 @@ from tui.devices.views.host_rows import (
     hosts_title,
     more_row,
 )
-from tui.devices.views.memory import bar_line, body, title
+from tui.devices.views.memory import bar_line, body, explain_lines, title
 from tui.kit.command_screen import Program
+from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line
 from tui.kit.lists import KeyedList
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
@@ -228,9 +229,10 @@ class DevicesPane(AgingPane):
         "One line per device. up and down select the device for the memory pane and for the "
         "table's GPU column. The name is torch's (cuda:0) if torch sees the device, otherwise "
         "NVML's; UUIDs pair them. The first bar is the share of time in which the device was "
-        "busy, the second is used memory. A temperature within 10 degrees of the slowdown "
-        "threshold is marked warm; from 2 degrees below it, or while heat or a fault limits the "
-        "clocks, it is red. Power is marked at its cap. s or a click on a heading sorts by "
+        "busy, the second is used memory. A sign and a color mark a figure near its limit: memory "
+        "in use from 95 %, a temperature within 10 degrees of the slowdown threshold (red from 2 "
+        "degrees below), power at its cap. A red ! marks a fault: heat or a fault limits the "
+        "clocks. Utilization has no limit. s or a click on a heading sorts by "
         "index, load, memory or heat; a row moves up once its mean of ten seconds is ahead of "
         "the row above by 10 points of load, 2 points of memory or 3 degrees. The plots below "
         "show the selected device's last minutes on fixed scales: a column of dots is the "
@@ -434,10 +436,10 @@ class MemoryPane(AccountPane):
         "allocator are split below the legend, and in the bar if there is room. moving: torch "
         "reserved or released memory after NVML was read, so the two figures are not "
         "subtracted. unattributed: used, but by no process in NVML's list. driver: reserved by "
-        "the driver. Peaks of allocated and reserved are torch's own and exact; sampled peaks "
-        "come from one reading per second and may miss a peak. e empties the cache, p resets "
-        "the peaks. pinned on the host: host memory that torch locks for copies; the bar does "
-        "not include it. n/a comes with its reason."
+        "the driver. Peaks of allocated and reserved are torch's own and exact; the sampled ones, "
+        "on i, come from one reading per second and may miss a peak. e empties the cache, p resets "
+        "the peaks. i explains the figures in sentences. pinned on the host: host memory that "
+        "torch locks for copies; the bar does not include it. n/a comes with its reason."
     )
 
     def __init__(
@@ -457,3 +459,8 @@ class MemoryPane(AccountPane):
     def account_lines(self, cells: int) -> list[Line]:
         """Return the legend and the figures, shortened to fit."""
         return body(self.gauge, self.view, cells, self.machine.worker_pid)
+
+    def explanation(self) -> TextScreen:
+        """Return a dialog with the account in sentences, as it is now."""
+        gauge = self.gauge
+        return TextScreen(f"Memory of {self.view.label}", lambda cells: explain_lines(gauge, cells))

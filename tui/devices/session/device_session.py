@@ -13,14 +13,10 @@ from tui.core.child.process import ChildProcess
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import EventBus, RunnerStatus
 from tui.core.tasks import Tasks
-from tui.devices.allocators.messages import pids_of
 from tui.devices.monitor.messages import Sample
 from tui.devices.session.monitor_supervisor import MonitorSupervisor
-from tui.devices.session.watch_supervisor import (
-    IN_BACKGROUND_S,
-    ON_SCREEN_S,
-    WatchSupervisor,
-)
+from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchParty
+from tui.devices.session.watch_supervisor import IN_BACKGROUND_S, ON_SCREEN_S
 from tui.devices.state.machine import DeviceSelected, MachineState
 from tui.hosts.address import HostPlan
 from tui.hosts.children import HostConnection
@@ -65,12 +61,15 @@ class DeviceSession:
         self._host_monitors: tuple[HostMonitor, ...] = ()
         self._tasks = Tasks()
         self._monitor: MonitorSupervisor | None = None
-        self._watch: WatchSupervisor | None = None
+        self.shared_watch = SharedWatch(bus, self._tasks.spawn)
+        """The watch, which an open run uses too."""
+        self._party: WatchParty | None = None
+        """The processes tab, or the command that prints processes, among its parties."""
         self._worker_pid: int | None = None
         """The worker in the last request to the monitor to read a worker's memory."""
         self._reads_torch = False
         """The screen shows the allocators of other processes."""
-        bus.subscribe(Sample, self._pass_on_sample)
+        bus.subscribe(Sample, self._follow_sample)
         # All events that change the runner's worker or its start.
         for kind in (
             messages.WorkerStarted,
@@ -145,10 +144,11 @@ class DeviceSession:
 
     def _children(self) -> Children:
         supervisors: tuple[ChildSupervisor[Any] | None, ...] = self._supervisors()
-        return [one.child for one in supervisors if one and one.child]
+        own = [one.child for one in supervisors if one and one.child]
+        return [*own, *self.shared_watch.children]
 
     def _supervisors(self) -> tuple[ChildSupervisor[Any] | None, ...]:
-        return self._monitor, self._watch, *self._host_monitors
+        return self._monitor, *self._host_monitors
 
     # ---- events ----
 
@@ -158,9 +158,7 @@ class DeviceSession:
             self._worker_pid = self._machine.worker_pid
             self._monitor.watch_worker()
 
-    def _pass_on_sample(self, sample: Sample) -> None:
-        if self._watch is not None:
-            self._watch.set_listed(pids_of(sample.devices))
+    def _follow_sample(self, _sample: Sample) -> None:
         self._start_watch()
 
     def watch_processes(
@@ -173,22 +171,20 @@ class DeviceSession:
             pids: watch only these processes; empty for all processes of this user.
             children: also watch the descendants of ``pids``.
         """
-        sample = self._machine.sample
-        listed = () if sample is None else pids_of(sample.devices)
-        self._watch = WatchSupervisor(
-            self._bus.publish, pace=pace, pids=pids, listed=listed, children=children
-        )
-        self.spawn(self._watch.supervise())
+        self._watch(WatchInterest(pace, frozenset(pids), children, others=not pids))
+
+    def _watch(self, interest: WatchInterest) -> None:
+        if self._party is None:
+            self._party = self.shared_watch.join(interest, self._bus.publish)
+        else:
+            self._party.set_interest(interest)
 
     def _start_watch(self) -> None:
         """Start the watch if it is needed and its requirements are met."""
-        sample = self._machine.sample
-        if not self._reads_torch or self._watch is not None or sample is None:
+        if not self._reads_torch or self._party is not None:
             return
-        if not self._machine.runner_answered:
-            return
-        self._watch = WatchSupervisor(self._bus.publish, listed=pids_of(sample.devices))
-        self.spawn(self._watch.supervise())
+        if self._machine.sample is not None and self._machine.runner_answered:
+            self._watch(WatchInterest(ON_SCREEN_S, others=True))
 
     # ---- requests of a front end, described in ``DeviceActions`` ----
 
@@ -211,6 +207,7 @@ class DeviceSession:
 
     def watch_torch(self, wanted: bool) -> None:
         self._reads_torch = wanted
-        if self._watch is not None:
-            self._watch.set_pace(ON_SCREEN_S if wanted else IN_BACKGROUND_S)
+        if self._party is not None:
+            pace = ON_SCREEN_S if wanted else IN_BACKGROUND_S
+            self._watch(WatchInterest(pace, others=True))
         self._start_watch()

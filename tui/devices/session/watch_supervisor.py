@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
@@ -24,6 +23,8 @@ ON_SCREEN_S = 0.5
 IN_BACKGROUND_S = 2.0
 """Seconds between two readings otherwise, which suffices for findings over time."""
 
+_ALL = LookFor(())
+
 
 class WatchSupervisor(ChildSupervisor[WatchEvent]):
     """A supervisor that restarts the watch and repeats the requests to it.
@@ -31,9 +32,8 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
     Args:
         publish: receives each event.
         pace: seconds between two readings.
-        pids: watch only these processes; empty for all processes of this user.
+        wanted: the processes to watch; all processes of this user unless given.
         listed: processes that NVML lists, also watched.
-        children: also watch the descendants of ``pids``.
     """
 
     def __init__(
@@ -41,14 +41,13 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
         publish: Publish,
         *,
         pace: float = ON_SCREEN_S,
-        pids: Iterable[int] = (),
+        wanted: LookFor = _ALL,
         listed: tuple[int, ...] = (),
-        children: bool = True,
     ) -> None:
         super().__init__()
         self._publish = publish
         self._pace = WatchPace(pace)
-        self._wanted = LookFor(tuple(sorted(pids)), children)
+        self._wanted = wanted
         self._listed = ListedProcesses(listed)
         self._given: frozenset[object] = frozenset()
         """Requests passed to the newest child at its start."""
@@ -60,6 +59,7 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
             self._wanted.pids,
             self._listed.pids,
             children=self._wanted.children,
+            others=self._wanted.others,
         )
         return ChildProcess(
             command,
@@ -96,12 +96,10 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
             self._pace = WatchPace(seconds)
             self.send(self._pace)
 
-    def set_pids(self, pids: Iterable[int]) -> None:
-        """Watch these processes."""
-        wanted = LookFor(tuple(sorted(pids)), self._wanted.children)
-        if wanted != self._wanted:
-            self._wanted = wanted
-            self.send(wanted)
+    def set_wanted(self, wanted: LookFor) -> None:
+        """Watch these processes; the watch answers with its list, even if nothing changes."""
+        self._wanted = wanted
+        self.send(wanted)
 
     def set_listed(self, pids: tuple[int, ...]) -> None:
         """Watch the processes that NVML lists as well."""

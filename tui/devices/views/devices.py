@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tui.core.events import MonitorStatus
@@ -26,18 +26,19 @@ from tui.devices.views.device_columns import (
     shorten_name,
 )
 from tui.devices.views.history import draw_history, figures
+from tui.devices.views.levels import (
+    LEVEL_STYLES,
+    Level,
+    draw_figure,
+    rank_heat,
+    rank_memory,
+    rank_power,
+)
 from tui.kit.bars import draw_on_track
 from tui.kit.lines import Line, Span, TextStyle, fit, left, right, wrap
 
-WARM_C, HOT_C = 10.0, 2.0
-"""Degrees Celsius below the slowdown threshold at which a device counts as warm, and as hot."""
-AT_CAP = 0.97
-"""Share of the power limit at which a device counts as capped: the driver stays just below it."""
 LOST_ROOM = 24
 """The fewest cells for the reason of a loss; with less room, no figures stand beside it."""
-FULL = 0.95
-"""Share of the memory in use at which the bar marks the memory as full."""
-
 _GRAVEST_FIRST = (*HARMFUL_REASONS, "reliability", "board_limit", "sw_power_cap")
 WAITING = "waiting for the monitor"
 
@@ -216,26 +217,6 @@ def format_loss(device: Device, now: float, width: int) -> Span:
     return Span(fit(f"lost{since}: {device.lost}", width), TextStyle.BAD)
 
 
-def choose_heat_style(device: Device) -> TextStyle:
-    """Return the style for heat: a slowdown by heat or a fault, a near slowdown, or neither."""
-    if set(device.throttle or ()) & set(HARMFUL_REASONS):
-        return TextStyle.BAD
-    celsius, slowdown = device.temperature_c, device.slowdown_c
-    if celsius is None or slowdown is None or celsius < slowdown - WARM_C:
-        return TextStyle.PLAIN
-    return TextStyle.BAD if celsius >= slowdown - HOT_C else TextStyle.NOTE
-
-
-def choose_power_style(device: Device) -> TextStyle:
-    """Return the style for power use near its limit; a brake by the power supply is a fault."""
-    reasons = device.throttle or ()
-    if "hw_power_brake_slowdown" in reasons:
-        return TextStyle.BAD
-    drawn_w, limit = device.power_w, device.power_limit_w
-    capped = drawn_w is not None and bool(limit) and drawn_w >= AT_CAP * (limit or 0)
-    return TextStyle.NOTE if capped or "sw_power_cap" in reasons else TextStyle.PLAIN
-
-
 def device_row(
     view: DeviceView,
     sample: Sample | None,
@@ -258,7 +239,7 @@ def device_row(
     mark = left(glyphs.GLYPHS.selected if selected else "", MARK)
     style = TextStyle.STRONG if selected else TextStyle.PLAIN
     device = view.nvml
-    if device is not None and not device.lost and choose_heat_style(device) is TextStyle.BAD:
+    if device is not None and not device.lost and LEVEL_STYLES[rank_heat(device)] is TextStyle.BAD:
         style = TextStyle.BAD
     head = Span(mark + left(view.label, plan.label), style)
     if device is not None and device.lost:
@@ -299,28 +280,29 @@ def _cells(
     if plan.name:
         named = state if grave else Span(name, usual)
         found.append(Span(f" {left(named.text, plan.name)}", named.style))
-    burning = device is not None and choose_heat_style(device) is TextStyle.BAD
     load = _read_load(view, sample)
     if plan.load:
-        style = styled(TextStyle.BAD if burning else TextStyle.GOOD)
+        style = styled(TextStyle.GOOD)
         share = None if load is None else load / 100
         found += [Span(" ", style), *draw_on_track(share, plan.load, style)]
     found.append(Span(f" {right(text.percent(load), UTILISATION)}", usual))
     memory = _read_memory(view, sample)
     share = memory[0] / memory[1] if memory and memory[0] is not None and memory[1] else None
+    level = rank_memory(share)
     if plan.filled:
-        style = styled(TextStyle.NOTE if share and share >= FULL else TextStyle.ALLOCATED)
+        style = styled(TextStyle.ALLOCATED if level is Level.USUAL else LEVEL_STYLES[level])
         bar = draw_on_track(share, plan.filled, style)
         if grave and not plan.name:
             bar = (Span(left(state.text, plan.filled), state.style),)
         found += [Span(" ", bar[0].style), *bar]
-    found.append(Span(f" {right(_memory_text(memory, plan.memory), plan.memory)}", usual))
+    words = _memory_text(memory, plan.memory)
+    found.append(draw_figure(words, plan.memory, level, quiet=quiet))
     if view.key == CPU:
         room = plan.temperature + plan.power + (plan.temperature > 0 and plan.power > 0)
         cores = _format_cores(sample) if sample and room > plan.temperature else ""
         found.append(Span(f" {right(cores, room)}" if room else "", usual))
     else:
-        found += _heat_cells(device, plan, styled)
+        found += _heat_cells(device, plan, quiet=quiet)
     if plan.clocks:
         clocks = device.clocks_mhz if device else None
         words = _format_clocks(clocks.sm, clocks.memory) if clocks else ""
@@ -330,19 +312,16 @@ def _cells(
     return found
 
 
-def _heat_cells(
-    device: Device | None, plan: DeviceColumns, styled: Callable[[TextStyle], TextStyle]
-) -> list[Span]:
+def _heat_cells(device: Device | None, plan: DeviceColumns, *, quiet: bool) -> list[Span]:
     found: list[Span] = []
     if plan.temperature:
         celsius = text.temperature(device.temperature_c if device else None)
-        style = styled(choose_heat_style(device) if device else TextStyle.PLAIN)
-        found.append(Span(f" {right(celsius, plan.temperature)}", style))
+        found.append(draw_figure(celsius, plan.temperature, rank_heat(device), quiet=quiet))
     if plan.power:
         watts, limit = (device.power_w, device.power_limit_w) if device else (None, None)
         words = text.power(watts, limit) if plan.power >= POWER_OF else text.watts(watts)
-        style = styled(choose_power_style(device) if device else TextStyle.PLAIN)
-        found.append(Span(f" {right(text.NA if watts is None else words, plan.power)}", style))
+        words = text.NA if watts is None else words
+        found.append(draw_figure(words, plan.power, rank_power(device), quiet=quiet))
     return found
 
 

@@ -96,14 +96,12 @@ def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
 
 
 def legend(gauge: Gauge, cells: int) -> list[Line]:
-    """Return every known slice with its glyph and its bytes, on as few lines as possible.
+    """Return every slice above zero with its glyph and its bytes, on as few lines as possible.
 
     To avoid a second line, units are shortened first, then the free slice is dropped, which the
     title also shows.
     """
-    parts = [
-        part for part in gauge.known if part.key != "unattributed" or get_value(part.bytes) != 0
-    ]
+    parts = [part for part in gauge.known if get_value(part.bytes) != 0 or part.key == "free"]
     held = [part for part in parts if part.key != "free"]
     choices = ((parts, text.size), (parts, text.size_short), (held, text.size_short))
     drawn = [
@@ -167,7 +165,7 @@ def _other_line(other: ProcessMemory) -> Line:
 
 
 def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
-    """Return the figures under the bar: reserved, process, used, peaks, and memory ``e`` frees."""
+    """Return the figures under the bar: reserved, process, used, exact peaks, what ``e`` frees."""
     chosen = HOST_FIGURES if view.key == CPU else FIGURES
     items: list[Line] = []
     for key, peak_key in chosen.items():
@@ -188,7 +186,7 @@ def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
             items.append((Span(f"{gauge.wording.frees} {upper}"),))
         else:
             items.append((Span(EMPTY_KEY, TextStyle.KEY), Span(f" frees {upper}")))
-    return flow([*items, *_pinned_item(gauge), *peak_items(gauge)], cells)
+    return flow([*items, *_pinned_item(gauge), *peak_items(gauge, sampled=False)], cells)
 
 
 def _pinned_item(gauge: Gauge) -> list[Line]:
@@ -206,14 +204,14 @@ def _age_style(term: Term) -> TextStyle:
     return TextStyle.QUIET if isinstance(term.bytes, Stale) else TextStyle.STRONG
 
 
-def peak_items(gauge: Gauge) -> list[Line]:
-    """Return the peaks that do not stand beside their figure, with a mark on sampled peaks."""
+def peak_items(gauge: Gauge, *, sampled: bool) -> list[Line]:
+    """Return the sampled peaks, or the exact ones that do not stand beside their figure."""
     items: list[Line] = []
     for term in gauge.peaks:
         size = get_value(term.bytes)
-        if size is None or term.key == "reserved_peak":
+        if size is None or term.key == "reserved_peak" or sampled != ("sampled" in term.source):
             continue
-        how = " sampled" if "sampled" in term.source else ""
+        how = " sampled" if sampled else ""
         items.append((Span(f"peak {term.label} {text.size_short(size)}{how}"),))
     return items
 
@@ -295,8 +293,18 @@ def body(gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None) 
         *warnings(gauge, cells),
         *figures(gauge, view, cells),
         *holder_lines(gauge, view, cells, worker),
-        *explanation(gauge, cells),
     ]
+
+
+def explain_lines(gauge: Gauge, cells: int) -> list[Line]:
+    """Explain the bar in sentences: contradictions, the use, unknown figures, sampled peaks."""
+    parts = (
+        warnings(gauge, cells),
+        paragraph(" ".join(gauge.explanation), cells),
+        absences(gauge, cells),
+        flow(peak_items(gauge, sampled=True), cells),
+    )
+    return [row for part in parts if part for row in (*part, ())][:-1]
 
 
 def title(gauge: Gauge, view: DeviceView, cells: int, whose: str = "") -> str:

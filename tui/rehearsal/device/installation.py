@@ -11,7 +11,7 @@ from pathlib import Path
 
 OLDEST, NEWEST = (2, 10), (2, 15)
 """The versions of torch whose imports from CUDA's libraries the simulated GPU provides."""
-OLDEST_CUDA, NEWEST_CUDA = (12, 6), (13, 0)
+OLDEST_CUDA, NEWEST_CUDA = (12, 6), (13, 2)
 """The versions of CUDA for which torch is built in these versions."""
 ANSWER_TIMEOUT_S = 60.0
 

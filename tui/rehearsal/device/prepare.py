@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
@@ -19,6 +21,10 @@ from tui.rehearsal.device.installation import CannotSimulateError, TorchInstalla
 from tui.rehearsal.device.settings import DeviceSettings
 
 UNFINISHED = "building-"
+# The dynamic loader splits LD_PRELOAD and LD_LIBRARY_PATH at these, and expands what follows $.
+NOT_IN_PATHS = re.compile(r"[\s:;$]")
+LOAD_TIMEOUT_S = 60.0
+_LOADED = "import ctypes; ctypes.CDLL(None).sim_shared"
 ABANDONED_AFTER_S = 24 * 3600.0
 """A build takes seconds; an unfinished folder of this age belongs to a process that was killed."""
 
@@ -73,23 +79,63 @@ def prepare_device(python: str) -> SimulatedDevice:
             cannot be written; the text is one line.
     """
     torch = find_torch(python)
-    return SimulatedDevice(torch, build_once(torch, cache_folder()))
+    device = SimulatedDevice(torch, build_once(torch, cache_folder()))
+    _check_loading(device)
+    return device
+
+
+def _check_loading(device: SimulatedDevice) -> None:
+    """Check that the interpreter loads the libraries.
+
+    The dynamic loader ignores what it cannot preload, and a child would use a real GPU.
+    """
+    unused = device.libraries / "state"  # the state is created when a device is used
+    variables = device.variables(DeviceSettings(), unused, os.environ)
+    try:
+        done = subprocess.run(
+            [device.torch.python, "-c", _LOADED],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LOAD_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotSimulateError(f"{device.torch.python} does not run: {error}") from error
+    if done.returncode:
+        first = next(iter(done.stderr.splitlines()), "it ended without a word")
+        raise CannotSimulateError(
+            f"{device.torch.python} does not load the simulated GPU ({first.strip()}); remove "
+            f"{device.libraries}, or set XDG_CACHE_HOME to a folder from which programs may run"
+        )
 
 
 def build_once(torch: TorchInstallation, cache: Path) -> Path:
     """Return the folder of the libraries for a torch, in a cache that keeps them.
 
     Several processes may do so at the same time: a build gets its name when it is complete.
+    Without a compiler, a build by any other compiler serves.
 
     Raises:
         CannotSimulateError: as for :func:`prepare_device`.
     """
-    compiler = find_compiler()
-    digest = hashlib.sha256(build.sources_hash().encode())
-    digest.update(compiler.name.encode())
+    if NOT_IN_PATHS.search(str(cache)):
+        raise CannotSimulateError(
+            f"no library can be loaded from {str(cache)!r}, whose name contains a space, colon, "
+            "semicolon or dollar sign; set XDG_CACHE_HOME to another folder"
+        )
     try:
-        digest.update((torch.folder / "version.py").read_bytes())
-        libraries = cache / f"torch-{torch.version}-{digest.hexdigest()[:16]}"
+        inputs = _digest(build.sources_hash(), *_describe_files(torch.folder))
+        try:
+            compiler = find_compiler()
+        except CannotSimulateError:
+            others = list(cache.glob(f"torch-{torch.version}-{inputs}-*"))
+            if others:
+                return others[0]
+            raise
+        libraries = cache / f"torch-{torch.version}-{inputs}-{_digest(compiler.name)}"
         if libraries.is_dir():
             return libraries
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -106,6 +152,17 @@ def build_once(torch: TorchInstallation, cache: Path) -> Path:
             "to a folder with 200 MB of room"
         ) from error
     return libraries
+
+
+def _describe_files(torch: Path) -> list[str]:
+    """Return what distinguishes a torch from others of its version, without reading gigabytes."""
+    libraries = sorted((torch / "lib").glob("*.so*"))
+    sizes = [f"{path.name} {path.stat().st_size}" for path in libraries]
+    return [(torch / "version.py").read_text(encoding="utf-8"), *sizes]
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
 
 
 def _publish(unfinished: Path, libraries: Path) -> None:

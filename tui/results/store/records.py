@@ -18,6 +18,7 @@ from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.machine import MachineState
 from tui.runs.state.runs import CompareState, Conditions, RunState
 from workloads.protocol import wire
+from workloads.protocol.flag_words import format_setting
 from workloads.protocol.results import (
     Comparison,
     Environment,
@@ -297,7 +298,7 @@ def _add_software(
     values: dict[str, str],
     unknown: dict[str, str],
 ) -> None:
-    values.update({f"{FLAG}{name}": "on" if on else "off" for name, on in sorted(flags.items())})
+    values.update({f"{FLAG}{name}": format_setting(name, on) for name, on in sorted(flags.items())})
     if environment is None:
         unknown.update(dict.fromkeys(("torch", "python", "cpu", "threads"), NOT_READY))
         return

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from tui.results.store.records import (
+    FLAG,
     Facts,
     Record,
     StoredResult,
@@ -20,6 +21,7 @@ from tui.results.store.records import (
     compute_id,
     encode_canonical,
 )
+from workloads.protocol.flag_words import format_setting
 from workloads.protocol.results import Comparison, RunResult, Timing
 from workloads.protocol.wire import field_values
 
@@ -354,4 +356,20 @@ def decode_facts(facts: Any, unknown: Any) -> Facts:
         for each in (values, why)
     ):
         return NO_FACTS
-    return Facts(values, why)
+    return Facts(_name_flags(values), why)
+
+
+def _name_flags(values: dict[str, str]) -> dict[str, str]:
+    """Return facts with the present names of flags.
+
+    Version 0.2 named a flag after ``allow_tf32``, and left the precision of products at torch's
+    default.
+    """
+    older = f"{FLAG}cudnn.allow_tf32"
+    if older not in values:
+        return values
+    found = {name: text for name, text in values.items() if name != older}
+    convolutions, products = "cudnn.conv.fp32_precision", "cuda.matmul.fp32_precision"
+    found[f"{FLAG}{convolutions}"] = format_setting(convolutions, values[older] == "on")
+    found.setdefault(f"{FLAG}{products}", format_setting(products, False))
+    return found

@@ -34,6 +34,7 @@ from tui.runs.views.result_text import (
     format_comparison,
     format_comparison_progress,
 )
+from workloads.protocol.flag_words import format_setting, parse_setting
 from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
@@ -91,11 +92,12 @@ def parse_flag_setting(text: str) -> Flag:
         UsageError: it is not of that form.
     """
     name, _, values = text.partition("=")
-    words = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
-    parts = [part.strip().lower() for part in values.split(",")]
-    if not name or len(parts) != 2 or any(part not in words for part in parts):
-        raise UsageError(f"--flag {text}: give a name and two settings, such as {name}=off,on")
-    return name.strip(), (words[parts[0]], words[parts[1]])
+    name = name.strip()
+    settings = [parse_setting(name, part) for part in values.split(",")]
+    if not name or len(settings) != 2 or settings[0] is None or settings[1] is None:
+        example = ",".join(format_setting(name, value) for value in (False, True))
+        raise UsageError(f"--flag {text}: give a name and two settings, such as {name}={example}")
+    return name, (settings[0], settings[1])
 
 
 def compare(options: CompareOptions) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tui.kit.command_line.output import UsageError, not_known
 from tui.kit.command_line.values import python_at
 from tui.runs.state.events import FlagSet
+from workloads.protocol.flag_words import parse_setting
 
 if TYPE_CHECKING:
     from tui.runs.session.session import Session
@@ -18,8 +19,7 @@ FORMS = "python=PATH, a flag such as cudnn.benchmark=on, or a VARIABLE=value; se
 TURNS = 4
 """Default turns of each side; so many sessions detect a shift of 5 %."""
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_FLAG = re.compile(r"[a-z]\w*\.\w+")
-_ON_OFF = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+_FLAG = re.compile(r"[a-z]\w*(\.\w+)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ def parse_arm(text: str) -> InterleavedSide:
             raise UsageError(f"--interleave {text}: give {FORMS}")
         if name == "python":
             python = python_at(value, "--interleave python")
-        elif _FLAG.fullmatch(name) and value.lower() in _ON_OFF:
-            flags[name] = _ON_OFF[value.lower()]
+        elif _FLAG.fullmatch(name) and (setting := parse_setting(name, value)) is not None:
+            flags[name] = setting
         elif _VARIABLE.fullmatch(name) and "\0" not in value:
             variables[name] = value
         else:

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tui.core.events import EventLog, Topic
 from tui.kit.lines import Line
-from tui.kit.pane import LinesView, Pane
+from tui.kit.pane import ROOM, LinesView, Pane
 from tui.runs.state.state import RunsState
-from tui.runs.views.backend import build_view, format_backend_name, list_newest, list_switches
+from tui.runs.views.backend import (
+    build_view,
+    format_backend_name,
+    format_folded_title,
+    list_newest,
+    list_switches,
+)
 from tui.runs.views.detail import detail_lines
 from tui.runs.views.runner_notes import log_lines
 
@@ -52,7 +59,7 @@ class BackendSwitches(LinesView):
             state.request for state in list_newest(self._state) if state.request.flag == flag
         ]
         names = list(dict.fromkeys(request.workload for request in reversed(compared)))
-        return names or [info.name for info in self._state.catalogue if info.compared]
+        return names or self._state.compared_workloads(flag)
 
     def _view(self, cells: int) -> list[Line]:
         rows = self.size.height
@@ -86,14 +93,15 @@ class BackendPane(Pane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.BACKEND, Topic.SELECTION, Topic.RUNNER})
     HELP = (
-        "Flags of the libraries that compute convolutions: cuDNN on the GPU, oneDNN on the CPU. "
-        "Switching a flag queues a comparison for each convolution workload, old setting "
-        "against new, in alternating pairs. The verdict is faster or slower if the 95 % "
-        "interval of the ratio excludes 1 and the change is at least 1 %, same if the whole "
-        "interval lies within 2 % of 1, and otherwise unclear: c runs more pairs. Speeds are "
-        "the new setting's over the old one's. Below: the medians of both settings, their first "
-        "calls, and the number of calls after which a longer first call pays off. A flag that a "
-        "process cannot change after its first convolution is compared in fresh processes."
+        "Flags of the libraries that compute convolutions and products: cuDNN and cuBLAS on the "
+        "GPU, oneDNN on the CPU. Switching a flag queues comparisons of convolutions, or for "
+        "cuBLAS of matmul, old setting against new, in alternating pairs. The verdict is "
+        "faster or slower if the 95 % interval of the ratio excludes 1 and the change is at "
+        "least 1 %, same if the whole interval lies within 2 % of 1, and otherwise unclear: c "
+        "runs more pairs. Speeds are the new setting's over the old one's. Below: the medians of "
+        "both settings, their first calls, and the number of calls after which a longer first "
+        "call pays off. A flag that a process cannot change after its first convolution is "
+        "compared in fresh processes."
     )
 
     def __init__(self, state: RunsState, *, id: str | None = "backend") -> None:  # noqa: A002 (Textual's name)
@@ -123,7 +131,13 @@ class BackendPane(Pane):
         going = sum(not state.done for state in self.state.comparisons.values())
         title = f"Backends: {', '.join(names)}" if names else "Backends"
         title += f"   {going} to compare" if going else ""
+        if self.has_class("-folded"):
+            title = format_folded_title(self.state, self.size.width - ROOM)
         self.retitle(title)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Show the switches in the title where the pane is folded."""
+        self.call_after_refresh(self.state_changed)
 
 
 PLOT_HEIGHT = (4, 20)

@@ -62,8 +62,9 @@ class WorkbenchScreen(CommandScreen):
         """The row of devices and memory; ``None`` before it exists."""
         self.lower = "detail"
         self.zoomed = False
-        self._fitted = (0, 0)
-        """Rows that the devices and the backends needed at the last layout."""
+        self._fitted = (0, 0, False)
+        """Rows that the devices and the backends needed at the last layout, and whether there
+        were comparisons."""
         self._was_away = False
 
     def compose(self) -> ComposeResult:
@@ -116,12 +117,20 @@ class WorkbenchScreen(CommandScreen):
         """Arrange the panes for the present size and focus."""
         focused = focused or self.focused_pane
         size = self.app.size
-        needed, _ = self._fitted = self._rows_wanted()
+        self._fitted = self._rows_wanted()
+        needed = self._fitted[0]
         placed = arrangement.arrange(
-            size.width, size.height, focused, self.lower, zoomed=self.zoomed, devices=needed
+            size.width,
+            size.height,
+            focused,
+            self.lower,
+            zoomed=self.zoomed,
+            devices=needed,
+            compared=bool(self.state.comparisons),
         )
         changed: list[Widget] = []
         modes = {f"-{mode}": placed.mode == mode for mode in self.MODES}
+        modes["-backend-folded"] = placed.places["backend"] == "folded"
         all_of_it = switch_classes(self, modes)
         for name, pane in self.panes.items():
             place = placed.places[name]
@@ -140,10 +149,10 @@ class WorkbenchScreen(CommandScreen):
             node.update_node_styles()
         self.fit_devices()
 
-    def _rows_wanted(self) -> tuple[int, int]:
+    def _rows_wanted(self) -> tuple[int, int, bool]:
         cells = max(1, self.app.size.width - 1)
         backend = self.backend.count_rows(cells, arrangement.BACKEND_ROWS)
-        return self.devices.count_rows(0), backend
+        return self.devices.count_rows(0), backend, bool(self.state.comparisons)
 
     def fit_devices(self) -> None:
         """Give the devices the rows that they and their history need, as far as available.
@@ -372,6 +381,10 @@ class WorkbenchScreen(CommandScreen):
         self.focus_pane("workloads")
 
     def action_show_detail(self) -> None:
+        """Explain the memory pane if it has the focus, else go to the detail."""
+        if self.focused_pane == "memory":
+            self.app.push_screen(self.memory.explanation())
+            return
         self.focus_pane("detail")
         self.detail.turn_to(roofline=False)
 

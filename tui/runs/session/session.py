@@ -242,11 +242,8 @@ class Session(DeviceSession):
     def set_flag(self, name: str, value: bool) -> None:
         before = self._runs.flags.get(name)
         self.state.publish(FlagSet(name, value))
-        for info in self._runs.catalogue:
-            if info.compared:
-                self._queue_comparison(
-                    info.name, name, (value if before is None else before, value)
-                )
+        for workload in self._runs.compared_workloads(name):
+            self._queue_comparison(workload, name, (value if before is None else before, value))
 
     def compare(self, workload: str, flag: str) -> None:
         value = self._runs.flags.get(flag, False)

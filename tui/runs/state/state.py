@@ -36,6 +36,7 @@ from tui.runs.state.runs import (
     select_standing,
 )
 from workloads.protocol import messages
+from workloads.protocol.flag_words import compares_group
 from workloads.protocol.messages import ended_run
 from workloads.protocol.results import (
     COPY,
@@ -98,8 +99,16 @@ class RunsState:
             if flag.unavailable is None and kind in flag.device_types
         }
 
+    def compared_workloads(self, flag: str) -> list[str]:
+        """Return the workloads that are compared at once when a flag is switched."""
+        return [
+            info.name
+            for info in self.catalogue
+            if info.compared and compares_group(flag, info.group)
+        ]
+
     def device_for_flag(self, flag: str) -> str | None:
-        """Return the device to try a flag on: the GPU column's for cuDNN, the CPU for oneDNN."""
+        """Return the device to try a flag on: the GPU column's, or the CPU for oneDNN."""
         known = (
             {info.name: info for info in self.machine.environment.flags}
             if self.machine.environment

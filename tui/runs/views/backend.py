@@ -10,11 +10,12 @@ from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph
 from tui.kit.scale import ratio_line
 from tui.runs.state.runs import CompareState
 from tui.runs.state.state import RunsState
+from workloads.protocol.flag_words import PRECISION, format_setting
 from workloads.protocol.results import Comparison, FlagInfo, Verdict
 
 INTERVAL_MOST = 80
 """Most cells of the line that shows a ratio."""
-BACKENDS = {"cudnn": "cuDNN", "mkldnn": "oneDNN"}
+BACKENDS = {"cudnn": "cuDNN", "cuda": "cuBLAS", "mkldnn": "oneDNN"}
 """Spelling of the backends, by the first part of a flag's name."""
 
 STYLES: dict[Verdict, TextStyle] = {
@@ -151,23 +152,45 @@ def _sort_comparisons(state: RunsState, cursor: str | None) -> list[CompareState
 
 
 def format_switch(flag: FlagInfo, state: RunsState, cursor: str | None) -> Line:
-    """Draw a switch: ``[x] enabled``."""
+    """Draw a switch: ``[x] enabled``, ``[x] fp32_precision tf32``."""
     on = state.flags.get(flag.name, flag.default)
     style = TextStyle.CURSOR if flag.name == cursor else TextStyle.PLAIN
-    return (Span(f"[{'x' if on else ' '}] {flag.title}", style),)
+    value = f" {format_setting(flag.name, on)}" if flag.name.endswith(PRECISION) else ""
+    return (Span(f"[{'x' if on else ' '}] {flag.title}{value}", style),)
+
+
+def format_folded_title(state: RunsState, cells: int) -> str:
+    """Return the title of the folded pane: every switch of the first backend, as far as they fit.
+
+    Args:
+        state: the state of the runs.
+        cells: width of the title.
+    """
+    flags = list_switches(state)
+    if not flags:
+        return "Backends"
+    name = format_backend_name(flags[0].name)
+    own = [flag for flag in flags if format_backend_name(flag.name) == name]
+    boxes = "  ".join(plain(format_switch(flag, state, None)) for flag in own)
+    more = "" if len(own) == len(flags) else f"   {text.count(len(flags) - len(own), 'more flag')}"
+    forms = (f"Backends   {name} {boxes}{more}", f"Backends   {name} {boxes}", f"Backends: {name}")
+    return next((form for form in forms if len(form) <= cells), forms[-1])
 
 
 def idle_lines(state: RunsState, cells: int) -> list[Line]:
-    """Return a line for each backend whose flags have no effect here, with the reason."""
+    """Return a line for each reason why flags have no effect here, with their backends."""
     reasons: dict[str, dict[str, None]] = {}
     for flag in state.machine.environment.flags if state.machine.environment else ():
         if flag.unavailable is not None:
-            reasons.setdefault(format_backend_name(flag.name), {})[flag.unavailable] = None
+            reasons.setdefault(flag.unavailable, {})[format_backend_name(flag.name)] = None
     return [
         row
-        for name, found in reasons.items()
+        for reason, backends in reasons.items()
         for row in paragraph(
-            f"{name} flags are idle: {'; '.join(found)}", cells, TextStyle.QUIET, indent="  "
+            f"{' and '.join(backends)} flags are idle: {reason}",
+            cells,
+            TextStyle.QUIET,
+            indent="  ",
         )
     ]
 
@@ -223,18 +246,13 @@ def collect_warnings(compared: CompareState) -> tuple[str, ...]:
 def _format_subject(state: RunsState, compared: CompareState) -> Line:
     request = compared.request
     arrow = glyphs.GLYPHS.arrow
-    old, new = (format_on_off(setting) for setting in request.settings)
+    old, new = (format_setting(request.flag, setting) for setting in request.settings)
     infos = state.machine.environment.flags if state.machine.environment else ()
     title = next((info.title for info in infos if info.name == request.flag), request.flag)
     return line(
         Span(f"{request.workload} ", TextStyle.STRONG),
         f"{request.device} {title} {old}{arrow}{new}",
     )
-
-
-def format_on_off(setting: bool) -> str:
-    """Return the word for a switch's setting."""
-    return "on" if setting else "off"
 
 
 def _format_outcome(compared: CompareState) -> list[Line]:
@@ -313,7 +331,10 @@ def _format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | No
     times = text.ratio(ratio, (interval[1] - interval[0]) / 2 / ratio if interval else None)
     if word in ("faster", "slower"):
         return f"{times} {word}", interval
-    return f"{times} the speed of {format_on_off(comparison.arms[0].setting)}", interval
+    return (
+        f"{times} the speed of {format_setting(comparison.flag, comparison.arms[0].setting)}",
+        interval,
+    )
 
 
 def format_interval(low: float, high: float) -> str:
@@ -331,7 +352,8 @@ def _format_medians(comparison: Comparison) -> Line:
     if all(arm.median_s is None for arm in comparison.arms):
         return ()
     halves = [
-        f"{format_on_off(arm.setting)} {text.seconds(arm.median_s)}" for arm in comparison.arms
+        f"{format_setting(comparison.flag, arm.setting)} {text.seconds(arm.median_s)}"
+        for arm in comparison.arms
     ]
     return line(", ".join(halves))
 

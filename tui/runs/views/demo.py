@@ -25,6 +25,7 @@ from tui.runs.views.workload_state import (
     format_run_progress,
 )
 from tui.runs.views.workload_table import explain_not_run, format_limit, format_rate, list_devices
+from workloads.protocol.flag_words import format_setting
 from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 DEVICE_CELLS = 8
@@ -171,7 +172,7 @@ def settings_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Lin
         for flag in find_acting_flags(state, info.name, on)
     }
     switched = [
-        f"{name} is {'on' if state.flags[name] else 'off'}"
+        f"{name} is {format_setting(name, state.flags[name])}"
         for name, flag in acting.items()
         if state.flags.get(name, flag.default) != flag.default
     ]

@@ -25,6 +25,7 @@ from tui.runs.views.workload_state import (
     format_verdict,
 )
 from tui.runs.views.workload_table import CHANGED, list_devices
+from workloads.protocol.flag_words import format_setting
 from workloads.protocol.results import Setting, WorkloadInfo
 
 _INTERVAL_CELLS = 70
@@ -225,7 +226,7 @@ def flag_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
     if not changed:
         return []
     words = ", ".join(
-        f"{name} was {'on' if run.request.flags[name] else 'off'}" for name in changed
+        f"{name} was {format_setting(name, run.request.flags[name])}" for name in changed
     )
     return paragraph(f"ran with other flags: {words}", cells, TextStyle.NOTE, indent="  ")
 

@@ -41,6 +41,7 @@ from tui.runs.state.runs import (
 from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
 from tui.runs.views.chart import finding_lines, missing_lines
 from tui.runs.views.workload_state import collect_warnings, format_run_progress
+from workloads.protocol.flag_words import CUDNN, PRODUCTS, format_setting
 from workloads.protocol.results import Check, Limit, RunResult, Timing
 
 DEVICE_CELLS = 8
@@ -340,11 +341,11 @@ def chosen_lines(result: RunResult, cells: int) -> list[Line]:
 
 def flags_lines(result: RunResult, cells: int) -> list[Line]:
     """Return the run's flags for this kind of device."""
-    backend = "mkldnn." if result.device == "cpu" else "cudnn."
+    backends = ("mkldnn.",) if result.device == "cpu" else (CUDNN, PRODUCTS)
     words = [
-        f"{name} {'on' if value else 'off'}"
+        f"{name} {format_setting(name, value)}"
         for name, value in result.flags.items()
-        if name.startswith(backend)
+        if name.startswith(backends)
     ]
     return paragraph("flags: " + ", ".join(words), cells, TextStyle.QUIET, "  ") if words else []
 

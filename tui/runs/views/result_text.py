@@ -23,11 +23,12 @@ from tui.runs.state.result_words import (
 from tui.runs.state.runs import CompareState, RunState
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_sweep_progress
-from tui.runs.views.backend import format_on_off, format_unfinished, format_verdict
+from tui.runs.views.backend import format_unfinished, format_verdict
 from tui.runs.views.chart import crossing_lines, finding_lines, gap_lines, plot_rows
 from tui.runs.views.outcome import check_lines
 from tui.runs.views.workload_state import collect_warnings
 from workloads.protocol import wire
+from workloads.protocol.flag_words import format_setting
 from workloads.protocol.results import Comparison, Environment, RunResult
 
 INDENT = "    "
@@ -231,7 +232,8 @@ def format_comparison_line(comparison: Comparison) -> str:
     a, b = comparison.arms
     parts = [
         f"{comparison.workload} on {comparison.device}",
-        f"{comparison.flag} {format_on_off(a.setting)} to {format_on_off(b.setting)}",
+        f"{comparison.flag} {format_setting(comparison.flag, a.setting)} to "
+        f"{format_setting(comparison.flag, b.setting)}",
     ]
     if comparison.status != "ok":
         parts += [plain(said) for said in format_unfinished(comparison) if said]

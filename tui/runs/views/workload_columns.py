@@ -111,7 +111,10 @@ def list_hidden_columns(state: RunsState, layout: Layout[_Shown]) -> tuple[str, 
 
 
 def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> Line:
-    """Return a line of the table; a long state extends over the empty cells before it."""
+    """Return a line of the table.
+
+    A long state extends over the empty cells before it; without room there, it has fewer words.
+    """
     if isinstance(entry, Group):
         sign = glyphs.GLYPHS.folded if entry.folded else glyphs.GLYPHS.unfolded
         size = f" ({text.count(entry.size, 'workload')})" if entry.folded else ""
@@ -124,6 +127,10 @@ def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> L
     while width(entry.state) > layout[-1].width and others and _is_empty(others[-1], shown):
         start = others.pop().start
         state = replace(state, start=start, width=state.end - start)
+    fitting = (form for form in (entry.state, *entry.shorter) if width(form) <= state.width)
+    form = next(fitting, (entry.state, *entry.shorter)[-1])
+    if form is not entry.state:
+        shown = (replace(entry, state=form), under_cursor)
     return row_line((*others, state), shown)
 
 

@@ -7,45 +7,54 @@ from collections.abc import Mapping
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.monitor.messages import HARMFUL_REASONS
-from tui.kit.lines import Span, TextStyle
+from tui.kit.lines import Line, Span, TextStyle
 from tui.runs.state import parameters
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.result_words import compute_half_width, describe_excess, format_end
-from tui.runs.state.runs import RunState
+from tui.runs.state.runs import Against, RunState
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress
+from workloads.protocol.flag_words import acts_on_group
 from workloads.protocol.messages import Progress
 from workloads.protocol.results import FlagInfo, Setting, Verdict
 
 STYLES = {"failed": TextStyle.BAD, "skipped": TextStyle.QUIET, "cancelled": TextStyle.NOTE}
+REASON_WORDS = 30
+"""Words of a reason that are shown at most, where all of them have no room."""
 AGAINST_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD}
+
+
+Forms = tuple[Line, ...]
+"""The same state in fewer and fewer words: a table shows the first that fits."""
 
 
 def format_run_progress(progress: Progress) -> str:
     """Format the progress of a run: ``block 7 ±1.1%, ≤3 s left``."""
+    return _progress_forms(progress)[0]
+
+
+def _progress_forms(progress: Progress) -> tuple[str, ...]:
     if progress.phase != "measuring":
-        return progress.phase
-    words = f"block {progress.blocks}"
-    if progress.half_width is not None:
-        words += f" {text.spread(progress.half_width)}"
-    if progress.remaining_s is not None:
-        words += f", {text.at_most(progress.remaining_s)} left"
-    return words
+        return (progress.phase,)
+    block = f"block {progress.blocks}"
+    spread = "" if progress.half_width is None else text.spread(progress.half_width)
+    left = f"{text.at_most(progress.remaining_s)} left" if progress.remaining_s is not None else ""
+    whole = ", ".join(filter(None, (f"{block} {spread}".strip(), left)))
+    return (whole, f"{block}, {left}", left) if left else (whole, block)
 
 
 def find_acting_flags(state: RunsState, workload: str, device: str) -> tuple[FlagInfo, ...]:
     """Return the flags that may change a workload's figures on a device.
 
-    torch uses cuDNN for convolutions alone, and oneDNN for other operations too.
+    A workload that the catalogue lacks counts as one without convolutions.
     """
     kind = device.partition(":")[0]
     groups = {info.name: info.group for info in state.catalogue}
-    convolution = groups.get(workload) == "convolution"
     return tuple(
         flag
         for flag in (state.machine.environment.flags if state.machine.environment else ())
         if kind in flag.device_types
-        and (convolution or not flag.name.startswith("cudnn."))
+        and acts_on_group(flag.name, groups.get(workload, ""))
         and flag.unavailable is None
     )
 
@@ -60,14 +69,17 @@ def find_changed_flags(state: RunsState, run: RunState) -> tuple[str, ...]:
     )
 
 
-def format_state(state: RunsState, runs: dict[str, RunState | None]) -> tuple[Span, ...]:
+def format_state(state: RunsState, runs: dict[str, RunState | None]) -> Forms:
     """Format one phrase per device; omit the device's name if it is alone or all agree.
 
     A queued run is marked in its device's column, and not repeated here.
+
+    Returns:
+        The phrases in full, then with fewer words; the last is only the gravest.
     """
     known = [run for run in runs.values() if run is not None]
     if not known:
-        return (Span("not run", TextStyle.QUIET),)
+        return ((Span("not run", TextStyle.QUIET),),)
     if all(run.result is not None and run.result.status == "ok" for run in known):
         return _format_ok(state, known)
     said = {
@@ -76,14 +88,18 @@ def format_state(state: RunsState, runs: dict[str, RunState | None]) -> tuple[Sp
         if run and not _is_queued(run)
     }
     if len(runs) == 1:  # no GPU: the only column names the device
-        return next(iter(said.values()), ())
-    spans: list[Span] = []
+        return next(iter(said.values()), ((),))
     # Success is visible as a time in its column. Omit it beside a problem.
-    said = {name: phrase for name, phrase in said.items() if phrase[0].style is not TextStyle.GOOD}
+    said = {name: forms for name, forms in said.items() if forms[0][0].style is not TextStyle.GOOD}
     # Progress and failures come first.
-    for device, phrase in sorted(said.items(), key=lambda item: _rank_urgency(runs[item[0]])):
-        spans.extend((Span("; " if spans else ""), Span(f"{device} "), *phrase))
-    return tuple(spans)
+    urgent = sorted(said.items(), key=lambda item: _rank_urgency(runs[item[0]]))
+    if not urgent:
+        return ((),)
+    spans: list[Span] = []
+    for device, forms in urgent:
+        spans.extend((Span("; " if spans else ""), Span(f"{device} "), *forms[0]))
+    device, forms = urgent[0]
+    return (tuple(spans), *((Span(f"{device} "), *form) for form in forms), forms[-1])
 
 
 def _is_queued(run: RunState) -> bool:
@@ -98,38 +114,64 @@ def _rank_urgency(run: RunState | None) -> int:
     return {"failed": 1, "skipped": 4, "cancelled": 2, "ok": 4}[run.result.status]
 
 
-def _format_phrase(state: RunsState, run: RunState) -> tuple[Span, ...]:
+def _format_phrase(state: RunsState, run: RunState) -> Forms:
     if run.result is None:
         if run.progress and state.runner.silence:
-            return (Span(state.runner.silence, TextStyle.NOTE),)
-        return (Span(format_run_progress(run.progress) if run.progress else "", TextStyle.KEY),)
+            silence = state.runner.silence
+            words = (silence, silence.partition(":")[0], "silent")
+            return tuple((Span(each, TextStyle.NOTE),) for each in words)
+        told = _progress_forms(run.progress) if run.progress else ("",)
+        return tuple((Span(each, TextStyle.KEY),) for each in told)
     result = run.result
     if result.status == "ok":
         return _format_ok(state, [run])
-    words = format_end(result.status, result.reason)
-    return (Span(words, STYLES[result.status]), *_format_marks(state, [run]))
+    style = STYLES[result.status]
+    ends = [Span(words, style) for words in _end_forms(result.status, result.reason)]
+    return ((ends[0], *_format_marks(state, [run])), *((end,) for end in ends))
 
 
-def _format_ok(state: RunsState, runs: list[RunState]) -> tuple[Span, ...]:
+def _end_forms(status: str, reason: str | None) -> tuple[str, ...]:
+    """Return the end of a run with fewer and fewer words of its reason, at last without it."""
+    whole = format_end(status, reason)
+    words = whole.split()
+    most = min(len(words) - 1, REASON_WORDS)
+    dots = glyphs.GLYPHS.ellipsis
+    return (whole, *(" ".join(words[:n]).rstrip(",:;") + dots for n in range(most, 1, -1)), status)
+
+
+def _format_ok(state: RunsState, runs: list[RunState]) -> Forms:
     results = [run.result for run in runs if run.result]
     checks = [result.check for result in results if result.check]
     if any(not check.passed for check in checks):
-        return (Span("wrong result", TextStyle.BAD), *_format_marks(state, runs))
+        wrong, short = (Span(words, TextStyle.BAD) for words in ("wrong result", "wrong"))
+        return ((wrong, *_format_marks(state, runs)), (wrong,), (short,))
     widths = [compute_half_width(result.time) for result in results if result.time]
     known = [width for width in widths if width is not None]
     spread = f" {text.spread(max(known))}" if known else ""
     marks = _format_marks(state, runs, before=", ")
-    # First, so that a narrow table does not cut it off.
     doubt = (Span(f"{glyphs.GLYPHS.warning} ", TextStyle.NOTE),) if _is_doubtful(runs) else ()
-    beside = format_earlier_comparison(
-        runs, state.machine.sample.at if state.machine.sample else state.earlier.at
-    )
-    ok = (Span("ok", TextStyle.GOOD), Span(spread))
+    now = state.machine.sample.at if state.machine.sample else state.earlier.at
+    beside = format_earlier_comparison(runs, now)
+    ok = (Span("ok", TextStyle.GOOD),)
+    timed = (*ok, Span(spread)) if spread else ok
+    verdicts = _shorten_earlier_comparison(runs)
     if _is_different(runs):
-        # First, as above: users look for what is faster or slower.
-        return (*doubt, *beside, Span(", "), *ok, *marks)
-    # Before the number of warnings, which a narrow table cuts off.
-    return (*doubt, *ok, *((Span(", "), *beside) if beside else ()), *marks)
+        # First: users look for what is faster or slower.
+        return (
+            (*doubt, *beside, Span(", "), *timed, *marks),
+            (*doubt, *beside, Span(", "), *timed),
+            (*doubt, *beside),
+            *((*doubt, verdict) for verdict in verdicts),
+        )
+    compared = (Span(", "), *beside) if beside else ()
+    return (
+        (*doubt, *timed, *compared, *marks),
+        # The number of warnings matters less: their mark stands in front.
+        (*doubt, *timed, *compared),
+        *((*doubt, *timed, Span(", "), verdict) for verdict in verdicts),
+        (*doubt, *timed),
+        (*doubt, *ok),
+    )
 
 
 def _is_different(runs: list[RunState]) -> bool:
@@ -141,16 +183,30 @@ def format_earlier_comparison(runs: list[RunState], now: float) -> tuple[Span, .
 
     With two devices, describe the GPU, or the CPU if only that is faster or slower.
     """
-    held = [(run.request.device, run.against) for run in runs if run.against is not None]
-    if not held:
+    held = _choose_comparison(runs)
+    if held is None:
         return ()
-    device, main = next(
-        ((name, one) for name, one in reversed(held) if one.verdict in AGAINST_STYLES), held[-1]
-    )
+    device, main = held
     beside = " than" if main.verdict in AGAINST_STYLES else " as" if main.verdict == "same" else ","
     on = f" on {device}" if len(runs) > 1 else ""
     words = f"{format_verdict(main.verdict, main.ratio)}{beside} {text.age(now - main.at)}{on}"
     return (Span(words, AGAINST_STYLES.get(main.verdict, TextStyle.QUIET)),)
+
+
+def _choose_comparison(runs: list[RunState]) -> tuple[str, Against] | None:
+    held = [(run.request.device, run.against) for run in runs if run.against is not None]
+    differing = (one for one in reversed(held) if one[1].verdict in AGAINST_STYLES)
+    return next(differing, held[-1]) if held else None
+
+
+def _shorten_earlier_comparison(runs: list[RunState]) -> tuple[Span, ...]:
+    """Return the verdict with its factor, and alone: ``1.10x slower``, ``slower``."""
+    held = _choose_comparison(runs)
+    if held is None:
+        return ()
+    main = held[1]
+    words = (format_verdict(main.verdict, main.ratio), main.verdict)
+    return tuple(Span(each, AGAINST_STYLES.get(main.verdict, TextStyle.QUIET)) for each in words)
 
 
 def format_verdict(verdict: Verdict, ratio: float) -> str:
@@ -213,10 +269,11 @@ def find_running(found: SweepResult) -> RunState | None:
     return next((run for run in states if run and run.progress and not run.ended), None)
 
 
-def format_sweep_state(found: SweepResult, sweep: Sweep) -> tuple[Span, ...]:
+def format_sweep_state(found: SweepResult, sweep: Sweep) -> Forms:
     """Return the table's last column: points done of all, and the current or latest run."""
     if not found.done and find_running(found) is None:
-        return (Span(f"sweep of {found.wanted} runs", TextStyle.QUIET),)
+        unstarted = (f"sweep of {found.wanted} runs", f"{found.wanted} runs")
+        return tuple((Span(each, TextStyle.QUIET),) for each in unstarted)
     spans = [Span(f"{found.done}/{found.wanted}", TextStyle.STRONG)]
     going = find_running(found)
     if going is not None and going.progress is not None:
@@ -229,7 +286,7 @@ def format_sweep_state(found: SweepResult, sweep: Sweep) -> tuple[Span, ...]:
         spans.append(
             Span(f" last {format_settings(sweep, found.last.request.parameters)}", TextStyle.QUIET)
         )
-    return tuple(spans)
+    return (tuple(spans), tuple(spans[:1]))
 
 
 def format_sweep_name(sweep: Sweep, rest: Mapping[str, Setting]) -> str:

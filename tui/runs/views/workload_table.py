@@ -16,7 +16,12 @@ from tui.runs.state.result_words import compute_half_width, find_peak, format_me
 from tui.runs.state.runs import EarlierResult, RunState, are_comparable
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import choose_shown_point, collect_sweep, format_settings
-from tui.runs.views.workload_state import format_state, format_sweep_name, format_sweep_state
+from tui.runs.views.workload_state import (
+    Forms,
+    format_state,
+    format_sweep_name,
+    format_sweep_state,
+)
 from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 
@@ -27,7 +32,9 @@ class WorkloadRow:
     workload: str
     name: Span
     cells: dict[str, Span] = field(default_factory=dict)
-    state: tuple[Span, ...] = ()
+    state: Line = ()
+    shorter: tuple[Line, ...] = ()
+    """The state in fewer and fewer words, for a column without room for all of them."""
     least: int = 0
     """Cells of the name that are needed to identify the workload."""
 
@@ -119,19 +126,35 @@ def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
     if info.name in state.sweeps:
         return _build_sweep_row(state, info, names)
     runs = find_shown_runs(state, info.name, names)
-    shown = format_state(state, runs) if any(runs.values()) else explain_not_run(state, info)
+    forms = format_state(state, runs) if any(runs.values()) else (explain_not_run(state, info),)
     present = state.parameters.get(info.name, {})
     name = f"{mark_name(info, present)} {_format_settings(info, present)}".strip()
     cells = _build_cells(info, runs)
     earlier = find_earlier(state, info, runs) if state.earlier else {}
     if earlier:
         cells |= {device: format_old_time(one) for device, one in earlier.items()}
-        told = format_earlier(state, earlier)
-        if not any(runs.values()):
-            shown = (Span(told, TextStyle.QUIET),) if shown == NOT_RUN else shown
-        elif shown:
-            shown = (*shown, Span(f"; {told}", TextStyle.QUIET))
-    return WorkloadRow(info.name, Span(name), cells, shown)
+        forms = (*_add_earlier(state, forms, earlier, alone=not any(runs.values())), *forms)
+    return WorkloadRow(info.name, Span(name), cells, forms[0], forms[1:])
+
+
+def _add_earlier(
+    state: RunsState, forms: Forms, earlier: Mapping[str, EarlierResult], *, alone: bool
+) -> Forms:
+    """Return the state with the age of earlier results.
+
+    Args:
+        state: the state of the runs.
+        forms: the state without them.
+        earlier: the earlier results by device.
+        alone: there are no results of this session.
+    """
+    told = format_earlier(state, earlier)
+    if alone and forms[0] == NOT_RUN:
+        short = told.partition(",")[0] if told.count(",") == 1 else "earlier"
+        return tuple((Span(each, TextStyle.QUIET),) for each in (told, short))
+    if alone or not forms[0]:
+        return ()
+    return ((*forms[0], Span(f"; {told}", TextStyle.QUIET)),)
 
 
 def find_earlier(
@@ -197,9 +220,9 @@ def _build_sweep_row(state: RunsState, info: WorkloadInfo, names: tuple[str, ...
         name = Span(f"{name.text} {format_settings(sweep, shown[0])}")
         swept_words = f"of the sweep {swept_words}"
     whole = Span(f"{name.text} {swept_words}")
-    return WorkloadRow(
-        info.name, whole, _build_cells(info, shown[1]), format_sweep_state(found, sweep), name.width
-    )
+    forms = format_sweep_state(found, sweep)
+    cells = _build_cells(info, shown[1])
+    return WorkloadRow(info.name, whole, cells, forms[0], forms[1:], name.width)
 
 
 def _build_cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dict[str, Span]:

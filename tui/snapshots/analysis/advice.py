@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from tui.core.text.numbers import count
 from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.cause import Figures
@@ -15,18 +13,12 @@ from tui.snapshots.model.snapshot import TorchVersions
 _RENAMED = (2, 9)
 """The first torch version that reads ``PYTORCH_ALLOC_CONF`` and deprecates the older name."""
 _NEW, _OLD = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
-_DIVISIONS = re.compile(r":\s*[1-9]")
 
 
 def is_on(settings: dict[str, str], name: str) -> bool | None:
     """Return whether an allocator setting is on; ``None`` if the file does not contain it."""
     value = settings.get(name)
     return None if value is None else value.strip().lower() in ("true", "1", "yes", "on")
-
-
-def rounds_sizes_up(settings: dict[str, str]) -> bool:
-    """Return whether requests are rounded to more than 512 bytes (``roundup_power2_divisions``)."""
-    return _DIVISIONS.search(settings.get("roundup_power2_divisions", "")) is not None
 
 
 def expandable_segments(torch: TorchVersions) -> str:

@@ -1,12 +1,10 @@
-"""The cause of a failed allocation, derived from the figures.
+"""The cause of a failed allocation in the allocator's terms, with its figures.
 
-The allocator first looks for a cached piece, then requests a new segment from the driver, then
-releases its entirely free segments and requests again; only if that fails does it write an ``oom``
-entry. Memory still cached at that entry therefore shares segments with live blocks or belongs to
-private pools. It is to blame if the request would have succeeded with that memory returned to the
-driver; if several kinds would have been enough, the largest one is to blame. If much of the device
-was free or cached and the request was even larger, the request is to blame. Live memory counts as
-filling the device only if the device's total is known.
+The leading cause comes from the explanation; this module names it in the allocator's terms and
+supports it with figures. The allocator first looks for a cached piece, then requests a new segment
+from the driver, then releases its entirely free segments and requests again; only if that fails
+does it write an ``oom`` entry. Memory still cached at that entry therefore shares segments with
+live blocks or belongs to private pools.
 
 A tensor over all pairs of N items has N x N elements, and few other sizes are a square times the
 size of an element: a random request of 1 GiB matches with a probability of 1 in 250.
@@ -14,13 +12,26 @@ size of an element: a random request of 1 GiB matches with a probability of 1 in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isqrt
 
 from tui.core.text.numbers import grouped, share
 from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.allocations import round_up
-from tui.snapshots.analysis.layout import LARGE_SEGMENT, SMALL_REQUEST, SMALL_SEGMENT
+from tui.snapshots.analysis.layout import LARGE_SEGMENT, SMALL_SEGMENT
+from tui.snapshots.explain.explanation import (
+    LIVE_CAUSES,
+    AccountName,
+    Explanation,
+    LeadingCause,
+)
+from tui.snapshots.explain.thresholds import (
+    NORMAL_OUTSIDE,
+    SMALL_REQUEST,
+    has_fitting_piece,
+    has_room,
+)
 from tui.snapshots.model.results import Cause
 
 SMALLEST_SQUARE = 64 << 20
@@ -76,18 +87,6 @@ def _round_to_three_digits(value: int) -> str:
     return grouped((value + step // 2) // step * step)
 
 
-SLACK = 1 << 20
-"""Bytes by which a free piece may appear larger than it was: a block of the large pool keeps a rest
-of at most 1 MiB instead of splitting it off."""
-OTHERS_SHARE = 0.1
-"""Minimum share of the device from which other processes are to blame: every process has a context,
-and a desktop uses a little."""
-ROOM_SHARE = 0.1
-"""Share of the device: with this much free or cached, the device was not full."""
-BESIDES = 2 << 30
-"""Maximum bytes that a process normally uses besides PyTorch's memory: context, libraries, NCCL."""
-TOTAL_WITHIN = 1000
-"""Relative precision of the total, as a divisor: the exception's text prints two decimals."""
 LIMITS = (
     "a MIG instance, a vGPU profile, a container's memory limit, or another process that used the"
     " memory at that moment and released it before the event was written"
@@ -109,7 +108,9 @@ class Figures:
     streams_cached: int
     """Bytes in pieces that were unusable only because of their stream."""
     private_cached: int
-    """Bytes in cached pieces of other pools."""
+    """Bytes in cached pieces of other private pools."""
+    default_cached: int
+    """Bytes in cached pieces of the default pool if the request was for a private pool."""
     live: int
     reserved: int
     device_free: int | None
@@ -123,7 +124,7 @@ class Figures:
     address_space: bool
     site: str
     """The program line that made the request; empty if it was not recorded."""
-    told: bool
+    has_text: bool
     """True if the exception's text is available."""
     sizes_rounded_up: bool
     """True if the allocator rounds sizes to more than 512 bytes."""
@@ -131,7 +132,12 @@ class Figures:
     @property
     def cached(self) -> int:
         """Bytes of all cached pieces, in every pool."""
-        return self.serving_cached + self.kind_cached + self.streams_cached + self.private_cached
+        return self.in_pieces + self.streams_cached + self.private_cached
+
+    @property
+    def in_pieces(self) -> int:
+        """Bytes of cached pieces beside live blocks, of this stream or of the default pool."""
+        return self.serving_cached + self.kind_cached + self.default_cached
 
     @property
     def known(self) -> int:
@@ -152,12 +158,12 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ExplainedCause:
     """The cause, its wording for the headline, and the supporting figures, one sentence each."""
 
     cause: Cause
-    reasons: tuple[str, ...]
     words: str
+    reasons: tuple[str, ...]
 
 
 def compute_segment_size(rounded: int, *, expandable: bool) -> int:
@@ -189,90 +195,76 @@ WORDS: dict[Cause, str] = {
 }
 _FULL_OF_WHOM = "the device was full; it is unknown whether this process filled it"
 
+CAUSE_OF: dict[LeadingCause, Cause] = {
+    **dict.fromkeys(LIVE_CAUSES, "truly full"),
+    "fragmentation": "fragmentation",
+    "other streams": "other streams",
+    "CUDA graphs": "private pools",
+    "MemPool": "private pools",
+    "private pools": "private pools",
+    "process limit": "process limit",
+    "other processes": "other processes",
+    "outside torch": "unknown",
+    "larger than the device": "larger than the device",
+    "larger than what was free": "larger than what was free",
+    "refused with memory free": "refused with memory free",
+    "address space": "unknown",
+    "unknown": "unknown",
+}
+"""The allocator's view of each leading cause."""
 
-def _build_decision(cause: Cause, *reasons: str, words: str = "") -> Decision:
-    return Decision(cause, reasons, words or WORDS[cause])
+
+def derive_cause(explanation: Explanation) -> Cause:
+    """Return the allocator's view of the leading cause.
+
+    Live memory counts as filling the device only if the device's total is known.
+    """
+    cause = CAUSE_OF[explanation.cause]
+    return "unknown" if cause == "truly full" and explanation.device_bytes is None else cause
 
 
-def decide(figures: Figures) -> Decision:
-    """Determine the cause of a failure."""
+def explain_cause(explanation: Explanation, figures: Figures) -> ExplainedCause:
+    """Describe the cause in the allocator's terms, with the figures that support it.
+
+    Args:
+        explanation: explanation of the failure, which decides the cause.
+        figures: figures of the failure.
+    """
+    cause = derive_cause(explanation)
     needed = compute_segment_size(figures.rounded, expandable=figures.expandable)
-    free = figures.device_free
-    for look in (_larger_than_device, _contradiction, _not_memory):
-        found = look(figures, needed)
-        if found is not None:
-            return found
-    suspects: dict[Cause, int] = {
-        "fragmentation": figures.serving_cached + figures.kind_cached,
-        "other streams": figures.streams_cached,
-        "private pools": figures.private_cached,
-        "other processes": _find_excess_of_others(figures),
-    }
-    shortfall = needed if free is None else max(1, needed - free)
-    had = _describe_request(figures, needed)
-    enough = {name: held for name, held in suspects.items() if held >= shortfall}
-    if enough:
-        cause = max(enough, key=lambda name: enough[name])
-        return _build_decision(cause, had, _explain_cached(cause, figures, suspects[cause]))
-    together = sum(suspects.values())
-    if together >= shortfall:
-        cause = max(suspects, key=lambda name: suspects[name])
-        return _build_decision(
-            cause,
-            had,
-            f"{text(together)} was cached or used by other processes, enough only together",
-            _explain_cached(cause, figures, suspects[cause]),
-        )
-    if free is None and together > 0:
-        return _build_decision(
-            "unknown",
-            had,
-            f"{text(together)} was cached, but no piece was usable; the device's free memory was"
-            " not recorded, so it is unknown whether both together would have been enough",
-        )
-    return _request_or_full(figures, needed, shortfall)
+    words = WORDS[cause]
+    if cause == "unknown" and _was_full(explanation, figures):
+        words = _FULL_OF_WHOM
+    return ExplainedCause(cause, words, _REASONS[cause](explanation, figures, needed))
 
 
-def _larger_than_device(figures: Figures, needed: int) -> Decision | None:
-    total = figures.total
-    if total is None or needed <= total + total // TOTAL_WITHIN:
-        return None
-    same = text(figures.asked) == text(total)
-    has = "a little less" if same else text(total)
-    return _build_decision(
-        "larger than the device",
+def _was_full(explanation: Explanation, figures: Figures) -> bool:
+    """Return whether the device was full of memory whose owner is unknown."""
+    return (
+        explanation.device_bytes is None
+        and explanation.cause in (*LIVE_CAUSES, "unknown")
+        and figures.device_free is not None
+        and not has_room(figures.room, figures.known)
+        and not has_fitting_piece(figures.asked, figures.serving_largest)
+    )
+
+
+def _explain_larger_than_device(
+    _explanation: Explanation, figures: Figures, needed: int
+) -> tuple[str, ...]:
+    total = text(figures.total or 0)
+    has = "a little less" if text(figures.asked) == total else total
+    return (
         f"{figures.asker} requested {text(figures.asked)} in one piece; the device has {has} in"
         " total",
-        *_shape(figures),
+        *_describe_request_shape(figures),
         _describe_request(figures, needed),
     )
 
 
-def _request_or_full(figures: Figures, needed: int, shortfall: int) -> Decision:
-    """Blame the request or live memory if the cache and other processes are not to blame."""
-    roomy = figures.room >= ROOM_SHARE * figures.known
-    # If the total is unknown, other processes may hold the rest; then only a request larger than
-    # all live memory is certainly to blame.
-    if roomy and (figures.total is not None or needed > figures.live):
-        return _larger_than_free(figures, needed)
-    had = _describe_request(figures, needed)
-    if figures.total is None:
-        filled = figures.device_free is not None and not roomy
-        words = _FULL_OF_WHOM if filled else ""
-        return _build_decision("unknown", had, _describe_live(figures), words=words)
-    outside = figures.total - figures.reserved - (figures.device_free or 0) - (figures.others or 0)
-    if outside >= max(shortfall, BESIDES) and outside > figures.live:
-        return _build_decision(
-            "unknown",
-            had,
-            _describe_live(figures),
-            f"{text(outside)} is neither PyTorch's, nor free, nor used by a listed process:"
-            " libraries of this process such as NCCL, its other allocators, or unlisted processes",
-        )
-    return _build_decision("truly full", had, _describe_live(figures))
-
-
-def _larger_than_free(figures: Figures, needed: int) -> Decision:
+def _explain_larger_than_free(
+    _explanation: Explanation, figures: Figures, needed: int
+) -> tuple[str, ...]:
     free = figures.device_free or 0
     cached = f", and {text(figures.cached)} was cached" if figures.cached else ""
     here = figures.reserved + free
@@ -286,79 +278,147 @@ def _larger_than_free(figures: Figures, needed: int) -> Decision:
             f"{text(figures.live)} was live in this process:"
             f" {share(figures.live / figures.known)} of the device's {least}{text(figures.known)}"
         )
-    return _build_decision(
-        "larger than what was free",
+    return (
         f"{figures.asker} requested {text(figures.asked)} in one piece; {text(free)} was free on"
         f" the device{cached}",
-        *_shape(figures),
+        *_describe_request_shape(figures),
         what,
     )
 
 
-def _shape(figures: Figures) -> tuple[str, ...]:
+def _explain_live(_explanation: Explanation, figures: Figures, needed: int) -> tuple[str, ...]:
+    return (
+        _describe_request(figures, needed),
+        _describe_live(figures, needed),
+        *_describe_fitting_piece(figures, needed),
+    )
+
+
+def _explain_unknown(explanation: Explanation, figures: Figures, needed: int) -> tuple[str, ...]:
+    if explanation.cause == "address space":
+        return ("the message says that virtual address space ran out, not memory",)
+    if explanation.cause == "unknown":
+        fitting = _describe_fitting_piece(figures, needed)
+        if fitting:
+            return fitting
+    request = _describe_request(figures, needed)
+    if figures.device_free is None and figures.cached > 0:
+        return (
+            request,
+            f"{text(figures.cached)} was cached, but no piece was usable; the device's free memory"
+            " was not recorded, so it is unknown whether both together would have been enough",
+        )
+    lines = [request, _describe_live(figures, needed)]
+    unlisted = sum_rows(explanation, "unknown")
+    if explanation.cause == "outside torch":
+        outside = sum_rows(explanation, "outside torch")
+        lines.append(
+            f"{text(outside)} was used by this process outside PyTorch: its CUDA context, libraries"
+            " such as NCCL, or other allocators"
+        )
+    elif unlisted >= NORMAL_OUTSIDE and figures.others is not None:
+        lines.append(
+            f"{text(unlisted)} is neither PyTorch's, nor free, nor used by a listed process:"
+            " libraries of this process such as NCCL, its other allocators, or unlisted processes"
+        )
+    return tuple(lines)
+
+
+def _explain_process_limit(
+    _explanation: Explanation, figures: Figures, needed: int
+) -> tuple[str, ...]:
+    return (
+        f"set_per_process_memory_fraction allows {text(figures.allowed or 0)};"
+        f" {text(figures.reserved)} was reserved and {text(needed)} more requested",
+    )
+
+
+def _explain_refusal(_explanation: Explanation, figures: Figures, needed: int) -> tuple[str, ...]:
+    fraction = (
+        "it is not set_per_process_memory_fraction, which the exception's text would mention; it"
+        " may be "
+        if figures.has_text
+        else "it may be a limit of set_per_process_memory_fraction (the exception's text then"
+        " states it), "
+    )
+    return (
+        f"the device had {text(figures.device_free or 0)} free, more than the {text(needed)}"
+        " requested from the driver",
+        fraction + LIMITS,
+    )
+
+
+def _explain_cached(explanation: Explanation, figures: Figures, needed: int) -> tuple[str, ...]:
+    """Describe the cache or the other processes that held the missing memory."""
+    cause = derive_cause(explanation)
+    others = sum_rows(explanation, "other processes")
+    held = {
+        "fragmentation": figures.in_pieces,
+        "other streams": figures.streams_cached,
+        "private pools": figures.private_cached,
+        "other processes": others,
+    }[cause]
+    lines = [_describe_request(figures, needed)]
+    if held < _compute_shortfall(figures, needed):
+        lines.append(
+            f"{text(figures.cached + others)} was cached or used by other processes, enough only"
+            " together"
+        )
+    return (*lines, _describe_holder(cause, figures, held))
+
+
+_REASONS: dict[Cause, Callable[[Explanation, Figures, int], tuple[str, ...]]] = {
+    "larger than the device": _explain_larger_than_device,
+    "larger than what was free": _explain_larger_than_free,
+    "truly full": _explain_live,
+    "fragmentation": _explain_cached,
+    "other streams": _explain_cached,
+    "private pools": _explain_cached,
+    "other processes": _explain_cached,
+    "process limit": _explain_process_limit,
+    "refused with memory free": _explain_refusal,
+    "unknown": _explain_unknown,
+}
+
+
+def sum_rows(explanation: Explanation, name: AccountName) -> int:
+    """Return the bytes of all account rows with a given name."""
+    return sum(row.bytes for row in explanation.account if row.name == name)
+
+
+def _compute_shortfall(figures: Figures, needed: int) -> int:
+    free = figures.device_free
+    return needed if free is None else max(1, needed - free)
+
+
+def _describe_request_shape(figures: Figures) -> tuple[str, ...]:
     if figures.sizes_rounded_up:
         return ()
     return (f"{text(figures.asked)} is {describe_shape(figures.rounded)}",)
 
 
-def _describe_live(figures: Figures) -> str:
+def _describe_live(figures: Figures, needed: int) -> str:
     of = "" if figures.total is None else f", {share(figures.live / figures.total)} of the device"
-    cached = (
-        f"the cached {text(figures.cached)} would not have been enough"
-        if figures.cached
-        else "nothing was cached"
-    )
+    if not figures.cached:
+        cached = "nothing was cached"
+    elif figures.cached < _compute_shortfall(figures, needed):
+        cached = f"the cached {text(figures.cached)} would not have been enough"
+    else:
+        cached = (
+            f"the cached {text(figures.cached)} would have been enough for this request, but not"
+            " for the next ones"
+        )
     return f"{text(figures.live)} was live in this process{of}; {cached}"
 
 
-def _contradiction(figures: Figures, needed: int) -> Decision | None:
-    largest = figures.serving_largest
-    slack = SLACK if figures.rounded > SMALL_REQUEST else 0
-    if largest < figures.rounded + slack or largest == 0:
-        return None
-    return _build_decision(
-        "unknown",
-        f"a free piece of {text(largest)} appears to have been available for the request of"
-        f" {text(figures.rounded)} (a segment of {text(needed)}); the trace may lack events, the"
-        " request may have been for another pool, or max_split_size prevented a split",
+def _describe_fitting_piece(figures: Figures, needed: int) -> tuple[str, ...]:
+    if not has_fitting_piece(figures.asked, figures.serving_largest):
+        return ()
+    return (
+        f"a free piece of {text(figures.serving_largest)} appears to have been available for the"
+        f" request of {text(figures.rounded)} (a segment of {text(needed)}); the trace may lack"
+        " events, the request may have been for another pool, or max_split_size prevented a split",
     )
-
-
-def _not_memory(figures: Figures, needed: int) -> Decision | None:
-    """Return a cause other than a lack of memory on the device."""
-    if figures.address_space:
-        return _build_decision(
-            "unknown", "the message says that virtual address space ran out, not memory"
-        )
-    allowed = figures.allowed
-    if allowed is not None and figures.reserved + needed > allowed:
-        return _build_decision(
-            "process limit",
-            f"set_per_process_memory_fraction allows {text(allowed)}; {text(figures.reserved)}"
-            f" was reserved and {text(needed)} more requested",
-        )
-    free = figures.device_free
-    if free is not None and free >= needed:
-        fraction = (
-            "it is not set_per_process_memory_fraction, which the exception's text would mention;"
-            " it may be "
-            if figures.told
-            else "it may be a limit of set_per_process_memory_fraction (the exception's text then"
-            " states it), "
-        )
-        return _build_decision(
-            "refused with memory free",
-            f"the device had {text(free)} free, more than the {text(needed)} requested from the"
-            " driver",
-            fraction + LIMITS,
-        )
-    return None
-
-
-def _find_excess_of_others(figures: Figures) -> int:
-    held = max(figures.others or 0, figures.others_least)
-    known = figures.known
-    return held if known and held >= OTHERS_SHARE * known else 0
 
 
 def _describe_request(figures: Figures, needed: int) -> str:
@@ -373,23 +433,29 @@ def _describe_request(figures: Figures, needed: int) -> str:
     )
 
 
-def _explain_cached(cause: Cause, figures: Figures, held: int) -> str:
+def _describe_holder(cause: Cause, figures: Figures, held: int) -> str:
     if cause == "fragmentation":
-        other = (
-            f", {text(figures.kind_cached)} of it in segments of the other size class"
-            if figures.kind_cached
-            else ""
+        unusable = "".join(
+            f", {text(size)} of it in {where}"
+            for size, where in (
+                (figures.kind_cached, "segments of the other size class"),
+                (figures.default_cached, "the default pool, not in the request's private pool"),
+            )
+            if size
         )
-        return (
-            f"{text(held)} was cached{other}; the largest piece was"
-            f" {text(figures.serving_largest)}, the request {text(figures.rounded)}"
+        largest = (
+            f"the largest piece was {text(figures.serving_largest)}, the request"
+            f" {text(figures.rounded)}"
+            if figures.serving_largest
+            else "no piece was usable"
         )
+        return f"{text(held)} was cached{unusable}; {largest}"
     if cause == "other streams":
         return f"{text(held)} was cached for other streams, and this stream cannot use it"
     if cause == "private pools":
         return (
             f"{text(held)} was cached in other pools (CUDA graphs, MemPool), which do not share it"
         )
-    if figures.others is None:
+    if figures.others is None and held == figures.others_least:
         return f"at least {text(held)} more was used outside this process than at another moment"
     return f"other processes used {text(held)} of the device"

@@ -230,7 +230,7 @@ def gather_evidence(
         total=total,
         allowed=allowed,
         pending=state.pending,
-        stuck=figures.serving_cached + figures.kind_cached,
+        stuck=figures.in_pieces,
         largest=figures.serving_largest,
         streams_cached=figures.streams_cached,
         graphs_cached=cached.get("CUDA graphs", 0),

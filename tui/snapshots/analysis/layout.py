@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from tui.snapshots.analysis.allocations import Allocations, round_up
 from tui.snapshots.analysis.timeline import Replay
+from tui.snapshots.explain.thresholds import SMALL_REQUEST
 from tui.snapshots.model.pictures import Fragmentation
 from tui.snapshots.model.snapshot import (
     ALLOCATED,
@@ -185,10 +186,6 @@ def _join(low: Range, high: Range) -> Range:
         low.kind or high.kind,
         expandable=True,
     )
-
-
-SMALL_REQUEST = 1 << 20
-"""``kSmallSize``: only requests up to this size are served from small segments."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,17 @@ from dataclasses import replace
 from itertools import pairwise
 
 from tui.core.text.numbers import size as text
-from tui.snapshots.analysis.advice import advise, is_on, rounds_sizes_up
+from tui.snapshots.analysis.advice import advise, is_on
 from tui.snapshots.analysis.allocations import round_up
-from tui.snapshots.analysis.cause import BESIDES, WORDS, Decision, Figures, decide
+from tui.snapshots.analysis.cause import ExplainedCause, Figures, explain_cause
 from tui.snapshots.analysis.growth import describe_growth
 from tui.snapshots.analysis.layout import DEFAULT_POOL, BlockRequest, Filled, Layout, could_serve
 from tui.snapshots.analysis.moment import find_cheapest_window
 from tui.snapshots.analysis.timeline import Replay
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explain import explain
-from tui.snapshots.explain.explanation import Explanation, LeadingCause
+from tui.snapshots.explain.lead import rounds_sizes_up
+from tui.snapshots.explain.thresholds import NORMAL_OUTSIDE
 from tui.snapshots.model.results import Cause, Entry, Growth, OomText, Site, State, Top, Verdict
 from tui.snapshots.model.snapshot import DeviceSnapshot, Snapshot
 
@@ -250,9 +251,12 @@ def verdict(
         site="" if site.frame is None else site.label,
         message=message,
     )
-    explanation = explain(evidence(figures))
-    decision = _reject_chance_cause(decide(figures), explanation)
-    cause = decision.cause
+    known = evidence(figures)
+    # A watched run also records the device's total and free memory.
+    figures = replace(figures, total=known.total, allowed=known.allowed, device_free=known.free)
+    explanation = explain(known)
+    explained = explain_cause(explanation, figures)
+    cause = explained.cause
     grown = () if growth is None else (describe_growth(growth),)
     window = find_cheapest_window(serving, need.size)
     unavailable = {}
@@ -275,9 +279,9 @@ def verdict(
         serving_cached=figures.serving_cached,
         streams_cached=figures.streams_cached,
         cause=cause,
-        headline=headline(decision, figures),
+        headline=headline(explained, figures),
         reasons=(
-            *decision.reasons,
+            *explained.reasons,
             *grown,
             *_unknowns(snapshot, figures, entry, cause, message),
         ),
@@ -290,57 +294,6 @@ def verdict(
         explanation=explanation,
         unavailable=unavailable,
     )
-
-
-_SAME: dict[LeadingCause, Cause] = {
-    "fragmentation": "fragmentation",
-    "other streams": "other streams",
-    "CUDA graphs": "private pools",
-    "MemPool": "private pools",
-    "private pools": "private pools",
-    "other processes": "other processes",
-    "process limit": "process limit",
-    "larger than the device": "larger than the device",
-    "larger than what was free": "larger than what was free",
-    "refused with memory free": "refused with memory free",
-}
-"""Leading causes that the allocator's own figures show, too."""
-_LIVE: tuple[LeadingCause, ...] = (
-    "leak",
-    "parameters",
-    "gradients",
-    "optimizer state",
-    "buffers",
-    "activations",
-    "temporaries",
-    "other tensors",
-    "pending",
-    "rounding",
-    "full",
-)
-"""Leading causes that consist of this process's live memory."""
-_BY_CHANCE: tuple[Cause, ...] = (
-    "fragmentation",
-    "other streams",
-    "private pools",
-    "other processes",
-    "larger than what was free",
-)
-"""Causes that may have been enough for one request but not for the next one."""
-
-
-def _reject_chance_cause(decision: Decision, explanation: Explanation) -> Decision:
-    """Return the allocator's cause unless it is accidental: on a full device, a few MiB decide."""
-    same = _SAME.get(explanation.cause)
-    if same is not None:
-        cause = same
-    elif explanation.cause in _LIVE and decision.cause in (*_BY_CHANCE, "unknown"):
-        cause = "unknown" if explanation.device_bytes is None else "truly full"
-    elif explanation.cause != "unknown" and decision.cause in _BY_CHANCE:
-        cause = "unknown"
-    else:
-        return decision
-    return decision if cause == decision.cause else Decision(cause, decision.reasons, WORDS[cause])
 
 
 def gather(
@@ -371,7 +324,14 @@ def gather(
         kind_cached=_free(part for part in same_pool if part.range.stream == need.stream),
         streams_cached=_free(part for part in same_pool if part.range.stream != need.stream),
         private_cached=_free(
-            part for part in barred if (part.range.pool or DEFAULT_POOL) != need.pool
+            part
+            for part in barred
+            if (part.range.pool or DEFAULT_POOL) not in (need.pool, DEFAULT_POOL)
+        ),
+        default_cached=_free(
+            part
+            for part in barred
+            if (part.range.pool or DEFAULT_POOL) == DEFAULT_POOL != need.pool
         ),
         live=state.live,
         reserved=state.reserved,
@@ -384,7 +344,7 @@ def gather(
         or any(part.range.expandable for part in serving),
         address_space=message is not None and message.address_space,
         site=site,
-        told=message is not None,
+        has_text=message is not None,
         sizes_rounded_up=rounds_sizes_up(snapshot.settings),
     )
 
@@ -409,7 +369,7 @@ def _least_of_others(
     seen += [replayed.reserved_at(event) + told for event, told in device.trace.device_free.items()]
     least = max(seen) - here
     if message is not None and message.total is not None and message.process is None:
-        least = max(least, message.total - here - BESIDES)
+        least = max(least, message.total - here - NORMAL_OUTSIDE)
     return max(0, least)
 
 
@@ -439,10 +399,10 @@ def _free(parts: Iterable[Filled]) -> int:
     return sum(part.free for part in parts)
 
 
-def headline(decision: Decision, figures: Figures) -> str:
+def headline(explained: ExplainedCause, figures: Figures) -> str:
     """Describe the failed request and the cause in one sentence."""
     return (
-        f"Could not allocate {text(figures.asked)}: {decision.words}"
+        f"Could not allocate {text(figures.asked)}: {explained.words}"
         f" ({text(figures.live)} live of {text(figures.reserved)} reserved)"
     )
 
@@ -468,13 +428,12 @@ def _unknowns(
             " a private one"
         )
     if (
-        message is not None
-        and message.process is None
-        and message.total is not None
+        (message is None or message.process is None)
+        and figures.total is not None
         and figures.others is None
         and figures.device_free is not None
     ):
-        outside = message.total - figures.device_free - figures.reserved
+        outside = figures.total - figures.device_free - figures.reserved
         lines.append(
             f"{text(outside)} is neither free nor reserved here: the CUDA context of this process,"
             " libraries, and other processes"

@@ -73,7 +73,7 @@ def advise_on_fragmentation(asked: FailedRequest) -> list[Remedy]:
     """Return remedies for fragmentation."""
     evidence = asked.evidence
     freed = asked.size("fragmentation")
-    pieces = "" if evidence.largest is None else f", the largest {round_size(evidence.largest)}"
+    pieces = f", the largest {round_size(evidence.largest)}" if evidence.largest else ""
     if evidence.expandable:
         return [
             Remedy(

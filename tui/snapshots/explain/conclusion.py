@@ -9,8 +9,9 @@ from tui.snapshots.explain.account import Account, Capacity, describe_models, fi
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import format_place
-from tui.snapshots.explain.lead import in_optimizer, roundup_on
+from tui.snapshots.explain.lead import in_optimizer, rounds_sizes_up
 from tui.snapshots.explain.leak import Leak, describe_pace
+from tui.snapshots.explain.thresholds import has_fitting_piece
 
 Sentence = Callable[[Evidence, Account, Capacity], str]
 
@@ -29,10 +30,10 @@ def conclude(
     live = round_size(evidence.allocated)
     if cause == "full":
         return f"Full: this process's live tensors hold {live}, {_all_of(evidence, device)}."
-    if evidence.largest is not None and evidence.largest >= evidence.asked + (1 << 20):
+    if has_fitting_piece(evidence.asked, evidence.largest):
         return (
             f"Unknown: {asked} was refused, although a free piece of "
-            f"{round_size(evidence.largest)} appears to have been available."
+            f"{round_size(evidence.largest or 0)} appears to have been available."
         )
     return (
         f"Unknown: {asked} was refused with {live} live in this process; the device has "
@@ -140,7 +141,7 @@ def _describe_rounding(evidence: Evidence, found: Account, device: Capacity) -> 
 def find_roundup(evidence: Evidence) -> str:
     """Return the value of ``roundup_power2_divisions``, or an empty string if it is off."""
     value = dict(evidence.settings).get("roundup_power2_divisions", "")
-    if not roundup_on(evidence):
+    if not rounds_sizes_up(dict(evidence.settings)):
         return ""
     # torch lists one value per size; most often all are equal.
     kinds = {part.rpartition(":")[2].strip(" '\"{}") for part in value.split(",")}
@@ -148,18 +149,21 @@ def find_roundup(evidence: Evidence) -> str:
 
 
 def _describe_fragmentation(evidence: Evidence, found: Account, device: Capacity) -> str:
-    pieces = (
-        "" if evidence.largest is None else f", in pieces of at most {round_size(evidence.largest)}"
-    )
+    held = _of_device(found.of("fragmentation"), device)
+    asked = round_size(evidence.asked)
     if evidence.largest is None:
-        held = _of_device(found.of("fragmentation"), device)
         return (
             f"Fragmentation, other streams or private pools: {held} is cached and not in use; "
-            f"{round_size(evidence.asked)} was requested."
+            f"{asked} was requested."
         )
+    pieces = (
+        f"of at most {round_size(evidence.largest)}"
+        if evidence.largest
+        else "that this request cannot use"
+    )
     return (
-        f"Fragmentation: {_of_device(found.of('fragmentation'), device)} is cached and not in use"
-        f"{pieces}; {round_size(evidence.asked)} was requested."
+        f"Fragmentation: {held} is cached and not in use, in pieces {pieces}; {asked} was "
+        "requested."
     )
 
 

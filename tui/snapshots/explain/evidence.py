@@ -126,9 +126,9 @@ class Evidence:
     pending: int = 0
     """The part of ``allocated`` that was freed but is still in use by a stream."""
     stuck: int | None = None
-    """Cached bytes in pieces of the requested kind; ``None`` if the pieces are unknown."""
+    """Cached bytes in pieces beside live blocks; ``None`` if the pieces are unknown."""
     largest: int | None = None
-    """Size of the largest such piece."""
+    """Size of the largest piece that could serve such a request."""
     streams_cached: int = 0
     """Bytes cached for other streams."""
     graphs_cached: int = 0

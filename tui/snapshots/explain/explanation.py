@@ -59,6 +59,20 @@ LeadingCause = Literal[
 ``full``: live tensors of this process fill the device, and their purpose is unknown.
 ``larger than what was free``: one request for a large part of the device.
 """
+LIVE_CAUSES: tuple[LeadingCause, ...] = (
+    "leak",
+    "parameters",
+    "gradients",
+    "optimizer state",
+    "buffers",
+    "activations",
+    "temporaries",
+    "other tensors",
+    "pending",
+    "rounding",
+    "full",
+)
+"""Leading causes that consist of this process's live memory."""
 
 
 @dataclass(frozen=True, slots=True)

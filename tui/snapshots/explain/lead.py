@@ -9,6 +9,7 @@ filled any room that they left.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tui.snapshots.explain.account import Account, Capacity
 from tui.snapshots.explain.evidence import Evidence
@@ -16,30 +17,21 @@ from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import find_main_stack, goes_through
 from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.leak import LARGE, SHARE, Leak
-
-FOR_LONG = 0.05
-"""Share of the used memory that must be released for a program to continue for long, if it ran
-before."""
-FOR_LONG_AT_START = 0.15
-"""The same share during the first step, when later requests are unknown."""
-FRAGMENTED = 0.2
-"""Share of the used memory: from this value on, cached pieces are to blame if they were enough for
-the request; below, only if they were also enough for a second such request."""
-OTHERS_SHARE = 0.1
-"""Share of the device from which other processes are to blame; each has at least a context."""
-BESIDES = 2 << 30
-"""Bytes that a process normally uses outside torch for a context, kernels and NCCL."""
-OUTSIDE_SHARE = 0.2
-REQUEST_SHARE = 0.5
-"""Share of the live bytes from which a request is itself to blame."""
-REQUEST_OF_DEVICE = 0.2
-"""Share of the device from which a request is itself to blame."""
-ROOM_SHARE = 0.1
-"""Share of the device: with this much free or cached, the device was not full."""
-SLACK = 1 << 20
-"""Bytes by which a free piece may appear larger than it was."""
-TOTAL_WITHIN = 1000
-"""Relative precision of the total, as a divisor: a text prints two decimals."""
+from tui.snapshots.explain.thresholds import (
+    FOR_LONG,
+    FOR_LONG_AT_START,
+    FRAGMENTED,
+    NORMAL_OUTSIDE,
+    OTHERS_SHARE,
+    OUTSIDE_SHARE,
+    REQUEST_OF_DEVICE,
+    REQUEST_SHARE,
+    SIZE_WITHIN,
+    exceeds_device,
+    exceeds_process_limit,
+    has_fitting_piece,
+    has_room,
+)
 
 _DIVISIONS = re.compile(r":\s*[1-9]")
 _OPTIMIZER = "/torch/optim/"
@@ -63,17 +55,15 @@ def find_leading_cause(
     """Decide which cause leads."""
     if evidence.address_space:
         return "address space"
-    total = evidence.total
-    if total is not None and evidence.needed > total + total // TOTAL_WITHIN:
+    if exceeds_device(evidence.needed, evidence.total):
         return "larger than the device"
     if leak is not None and _leads(leak, evidence, found):
         return "leak"
-    allowed = evidence.allowed
-    if allowed is not None and evidence.reserved + evidence.needed > allowed:
+    if exceeds_process_limit(evidence.needed, evidence.reserved, evidence.allowed):
         return "process limit"
     if evidence.free is not None and evidence.free >= evidence.needed:
         return "refused with memory free"
-    if evidence.largest is not None and evidence.largest >= evidence.asked + SLACK:
+    if has_fitting_piece(evidence.asked, evidence.largest):
         return "unknown"
     suspect = _suspect(evidence, found, device)
     if suspect is not None:
@@ -89,7 +79,7 @@ def _leads(leak: Leak, evidence: Evidence, found: Account) -> bool:
         return False
     if leak.rate is None or leak.rate.per == "iteration":
         # A setting that wastes much of the device is certain, but a loop is not.
-        lost = found.of("rounding") if roundup_on(evidence) else 0
+        lost = found.of("rounding") if rounds_sizes_up(dict(evidence.settings)) else 0
         if lost >= FRAGMENTED * found.used:
             return False
     if leak.rate is not None:
@@ -108,10 +98,9 @@ def _leads(leak: Leak, evidence: Evidence, found: Account) -> bool:
     return held >= max(map(found.of, others))
 
 
-def roundup_on(evidence: Evidence) -> bool:
-    """Return whether the allocator rounds sizes up to parts of a power of two."""
-    value = dict(evidence.settings).get("roundup_power2_divisions", "")
-    return _DIVISIONS.search(value) is not None
+def rounds_sizes_up(settings: Mapping[str, str]) -> bool:
+    """Return whether requests are rounded to more than 512 bytes (``roundup_power2_divisions``)."""
+    return _DIVISIONS.search(settings.get("roundup_power2_divisions", "")) is not None
 
 
 def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCause | None:
@@ -129,7 +118,7 @@ def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCau
         "rounding": enough,
         "pending": enough,
         "other processes": max(evidence.shortfall, int(OTHERS_SHARE * known)),
-        "outside torch": max(evidence.shortfall, BESIDES, int(OUTSIDE_SHARE * known)),
+        "outside torch": max(evidence.shortfall, NORMAL_OUTSIDE, int(OUTSIDE_SHARE * known)),
     }
     held = {name: found.of(name) for name in least}
     # Without a snapshot, the pieces and their owners are unknown.
@@ -166,7 +155,7 @@ def _as_cause(name: AccountName) -> LeadingCause:
 def _request_alone(evidence: Evidence, device: Capacity) -> bool:
     """Return whether one large request failed although much of the device was free."""
     room = (evidence.free or 0) + evidence.cached
-    if room < ROOM_SHARE * device.known or evidence.free is None:
+    if not has_room(room, device.known) or evidence.free is None:
         return False
     if evidence.total is None and not device.inferred:
         return evidence.needed > evidence.allocated
@@ -250,8 +239,3 @@ def _is_gradient(evidence: Evidence) -> bool:
         each.bytes for part in inventory.parts if part.role == "parameters" for each in part.largest
     }
     return any(abs(size - evidence.asked) < SIZE_WITHIN for size in sizes)
-
-
-SIZE_WITHIN = 2 << 20
-"""Tolerance in bytes: a request may be reported as the driver's segment size, in multiples of 2
-MiB."""

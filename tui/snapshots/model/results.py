@@ -300,7 +300,7 @@ class Verdict:
     state: State
     device_free: int | None
     total: int | None
-    """Total bytes of the device; found only in the exception's text."""
+    """Total bytes of the device, from the exception's text or a watched run."""
     others: int | None
     """Bytes that other processes use on the device; found only in the exception's text."""
     serving_free_block: int

@@ -232,7 +232,7 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
     for doubt in verdict.state.doubts:
         rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
     held = top_lines("Memory by site at this event", verdict.top, cells)
-    advice = advice_lines(AGAINST_OOM, verdict.advice, cells)
+    advice = advice_lines(verdict.advice, cells, AGAINST_OOM)
     if not any(item.kind is not None for item in verdict.top):
         # Without a site to name, the account is more informative.
         held = []
@@ -255,7 +255,7 @@ def summary_lines(summary: Summary, cells: int) -> list[Line]:
         rows += bulleted(remark, cells, TextStyle.NOTE, "!")
     held = f"Memory by site at the {summary.top_at}"
     rows += top_lines(held, summary.top, cells)
-    rows += advice_lines(OF_CACHED, summary.advice, cells)
+    rows += advice_lines(summary.advice, cells, OF_CACHED)
     return rows
 
 
@@ -270,11 +270,11 @@ def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
     ]
 
 
-def advice_lines(title: str, advice: Sequence[Remedy], cells: int) -> list[Line]:
-    """Draw the advice, each piece with its figure."""
+def advice_lines(advice: Sequence[Remedy], cells: int, title: str = "") -> list[Line]:
+    """Draw the advice, each piece with its figure, below a title if there is one."""
     if not advice:
         return []
-    rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
+    rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))] if title else []
     for number, item in enumerate(advice, start=1):
         rows += bulleted(item.what, cells, mark=f"{number}")
         rows += indented(wrap(item.why, max(10, cells - 5)), 5, TextStyle.QUIET)
@@ -354,13 +354,3 @@ def account_line(row: AccountRow, cells: int) -> Line:
     if cells >= WORDS_FROM:
         parts.append(Span(f" {row.words}", TextStyle.QUIET))
     return fit_line(line(*parts), cells)
-
-
-def remedy_lines(advice: Sequence[Remedy], cells: int, most: int = 3) -> list[Line]:
-    """Draw the first few remedies, each with its figure."""
-    rows: list[Line] = []
-    for number, remedy in enumerate(advice[:most], start=1):
-        rows += paragraph(f" {number} {remedy.what}", cells, indent="   ")
-        why = wrap(remedy.why, max(10, cells - 5))
-        rows += [line(Span(f"     {each}", TextStyle.QUIET)) for each in why]
-    return rows

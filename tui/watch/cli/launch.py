@@ -17,7 +17,7 @@ from typing import Any
 from tui.core.events import EventBus
 from tui.core.text import numbers as fmt
 from tui.devices.allocators.findings import NO_GROWTH, Track, at_step
-from tui.devices.allocators.messages import Placed, Seen, pids_of
+from tui.devices.allocators.messages import Placed, Seen
 from tui.devices.monitor.messages import Sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
@@ -27,7 +27,7 @@ from tui.kit.lines import plain
 from tui.kit.terminal.ending import handle_signals
 from tui.snapshots.analysis.report import explanation_report
 from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.views.overview import account_lines, remedy_lines
+from tui.snapshots.views.overview import account_lines, advice_lines
 from tui.watch.cli.output import WatchedProcessRow, as_plain
 from tui.watch.cli.verdicts import MOST_VERDICTS, explain_ooms
 from tui.watch.runs import runs, start
@@ -149,9 +149,9 @@ class RunWithoutScreen:
             say(f"its output is in {run.log}")
         handle_signals(_PASSED_ON, process.send)
         handle_signals(_LEAVES, self._leave)
-        sampler = Sampler(run, self._take, starter=True)
         bus = EventBus()
         session = DeviceSession(bus, MachineState(bus), DEVICES_S)
+        sampler = Sampler(run, self._take, session.shared_watch, starter=True)
         bus.subscribe(Sample, partial(self._apply_sample, sampler))
         session.watch()
         sampling = asyncio.create_task(sampler.run())
@@ -200,7 +200,6 @@ class RunWithoutScreen:
         placed = self._processes.apply_sample(sample)
         if placed is not None:
             sampler.store(placed)
-        sampler.watch.set_listed(pids_of(sample.devices))
 
 
 def _row(process: TorchProcessState) -> WatchedProcessRow:
@@ -331,10 +330,15 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
     return lines
 
 
+MOST_ADVICE = 3
+"""Largest number of remedies that the report prints for an OOM without a readable snapshot."""
+
+
 def _explanation_lines(explanation: Explanation) -> list[str]:
     """Return the account and the advice for an OOM without a readable snapshot."""
     cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
-    rows = [*account_lines(explanation, cells), (), *remedy_lines(explanation.advice, cells)]
+    advice = explanation.advice[:MOST_ADVICE]
+    rows = [*account_lines(explanation, cells), (), *advice_lines(advice, cells)]
     return [plain(row).rstrip() for row in rows]
 
 

@@ -18,6 +18,7 @@ from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
 from tui.devices.allocators.messages import Seen, pids_of
 from tui.devices.monitor.messages import Sample
+from tui.devices.session.shared_watch import SharedWatch
 from tui.watch.runs import runs, samples, start
 from tui.watch.runs.first_failure import first_failure
 from tui.watch.runs.runs import StartedRun
@@ -131,6 +132,7 @@ class FollowedRun:
     Args:
         run: the run to follow.
         changed: called when something must be redrawn.
+        watch: reads the run's processes while it is followed.
         starter: whether this program has just started the run.
         clock: returns the current Unix time.
     """
@@ -139,6 +141,7 @@ class FollowedRun:
         self,
         run: StartedRun,
         changed: Callable[[], None],
+        watch: SharedWatch,
         *,
         starter: bool,
         clock: Callable[[], float] = time.time,
@@ -148,6 +151,7 @@ class FollowedRun:
         self.sampler: Sampler | None = None
         self._starter = starter
         self._changed = changed
+        self._watch = watch
         self._clock = clock
         self._output = FollowedFile(run.log)
         self._reading: RunReading | None = None
@@ -215,9 +219,14 @@ class FollowedRun:
 
     async def _follow(self) -> None:
         self.sampler = sampler = Sampler(
-            self.run, self._take, starter=self._starter, told=self._announce, clock=self._clock
+            self.run,
+            self._take,
+            self._watch,
+            starter=self._starter,
+            told=self._announce,
+            clock=self._clock,
         )
-        sampler.watch.set_pace(self._pace)
+        sampler.set_pace(self._pace)
         if self._sample is not None:
             self.apply_devices(self._sample)
         sampling = asyncio.create_task(sampler.run())
@@ -278,7 +287,7 @@ class FollowedRun:
         if self.sampler is None or self._over:
             return
         placed = self.processes.apply_sample(sample)
-        self.sampler.watch.set_listed(pids_of(sample.devices))
+        self.sampler.set_listed(pids_of(sample.devices))
         if placed is not None:
             self.sampler.store(placed)
             self._announce()
@@ -287,7 +296,7 @@ class FollowedRun:
         """Set whether the page is visible."""
         self._pace = VISIBLE_S if visible else SAMPLE_S
         if self.sampler is not None:
-            self.sampler.watch.set_pace(self._pace)
+            self.sampler.set_pace(self._pace)
 
     def freeze(self, wanted: bool) -> None:
         """Freeze the figures, or let them follow the run again."""

@@ -16,7 +16,7 @@ from tui.devices.allocators.messages import (
     StepsTold,
     TorchProcesses,
 )
-from tui.devices.session.watch_supervisor import WatchSupervisor
+from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchParty
 from tui.watch.runs.agents import AgentRequest, Agents, AgentState
 from tui.watch.runs.process_logs import (
     Contents,
@@ -126,6 +126,7 @@ class Sampler:
     Args:
         run: the run to sample.
         take: called in the event loop with each sample.
+        watch: reads the run's processes while the run is sampled.
         starter: whether this program started the run.
         told: called when :attr:`why_no_samples` changes.
         clock: returns the current Unix time.
@@ -135,6 +136,7 @@ class Sampler:
         self,
         run: StartedRun,
         take: Callable[[Seen | RunReading], None],
+        watch: SharedWatch,
         *,
         starter: bool,
         told: Callable[[], None] = lambda: None,
@@ -152,26 +154,25 @@ class Sampler:
         self._asked: list[tuple[str, AgentRequest]] = []
         self._ask_now = asyncio.Event()
         self._first: frozenset[int] = frozenset(() if run.pid is None else (run.pid,))
-        self.watch = WatchSupervisor(self._apply_event, pace=SAMPLE_S, pids=self._first)
-        self._has_pids = asyncio.Event()
+        self._watch = watch
+        self._pids = self._first
+        self._pace = SAMPLE_S
+        self._is_sampling = False
+        self._party: WatchParty | None = None
+        """Its part in the watch while the run is sampled and has a process to read."""
 
     async def run(self) -> None:
-        """Sample the run until cancelled, then end the children started for it."""
-        if self._first:
-            self._has_pids.set()
-        tasks = [
-            asyncio.create_task(self._supervise_watch()),
-            asyncio.create_task(self._poll_agents()),
-        ]
+        """Sample the run until cancelled, then end the child started for it."""
+        self._is_sampling = True
+        self._update_interest()
         try:
-            await asyncio.gather(*tasks)
+            await self._poll_agents()
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            self._is_sampling = False
+            if self._party is not None:
+                self._party.leave()
             self._agents.close()
-            if self.watch.child is not None:
-                await self.watch.child.stop()
+            await self._watch.ended()
             self.file.close()
 
     # ---- requests ----
@@ -187,10 +188,24 @@ class Sampler:
 
     # ---- the watch ----
 
-    async def _supervise_watch(self) -> None:
-        """Run a watch as soon as there is a process to watch; the run does not need it."""
-        await self._has_pids.wait()
-        await self.watch.supervise()
+    def set_pace(self, seconds: float) -> None:
+        """Sample this many seconds apart."""
+        self._pace = seconds
+        self._update_interest()
+
+    def set_listed(self, pids: tuple[int, ...]) -> None:
+        """Set the processes that NVML lists."""
+        self._watch.set_listed(pids)
+
+    def _update_interest(self) -> None:
+        """Read the run's processes as soon as there are any."""
+        if not self._is_sampling or not self._pids:
+            return
+        interest = WatchInterest(self._pace, self._pids)
+        if self._party is None:
+            self._party = self._watch.join(interest, self._apply_event)
+        else:
+            self._party.set_interest(interest)
 
     def _apply_event(self, event: object) -> None:
         if isinstance(event, (TorchProcesses, ProcessFigures)):
@@ -228,7 +243,5 @@ class Sampler:
             self._take(told)
         self._take(reading)
         # They may have left the process tree of the first process, or there is none.
-        pids = self._first.union(reading.there)
-        if pids:
-            self.watch.set_pids(pids)
-            self._has_pids.set()
+        self._pids = self._first.union(reading.there) or self._pids
+        self._update_interest()

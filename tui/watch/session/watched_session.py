@@ -8,7 +8,10 @@ import os
 import signal
 from collections.abc import Callable
 
+from tui.core.events import EventBus
+from tui.core.tasks import Tasks
 from tui.devices.monitor.messages import Sample
+from tui.devices.session.shared_watch import SharedWatch
 from tui.watch.runs import runs, start
 from tui.watch.runs.agents import AgentRequest
 from tui.watch.runs.rank_stacks import RankStacks, describe_missing_ranks, read_rank_stacks
@@ -122,9 +125,15 @@ class WatchedRunSession:
     """The state behind the run's page: one run at a time, in the event loop's thread.
 
     Leaving a run never affects it: its processes do not depend on this program.
+
+    Args:
+        watch: the watch of the session that shows this machine; unless given, the open run has a
+            watch and a bus of its own, as beside a replay.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, watch: SharedWatch | None = None) -> None:
+        self._tasks = Tasks()
+        self._watch = SharedWatch(EventBus(), self._tasks.spawn) if watch is None else watch
         self._changed: Callable[[], None] = lambda: None
         self._followed: FollowedRun | None = None
         self._task: asyncio.Task[None] | None = None
@@ -175,6 +184,7 @@ class WatchedRunSession:
         for task in self._waiting:
             task.cancel()
         await asyncio.gather(*self._ending, *self._waiting, return_exceptions=True)
+        await self._tasks.ended()
 
     # ---- input from the rest of the program ----
 
@@ -268,7 +278,7 @@ class WatchedRunSession:
 
     def _begin(self, run: StartedRun, *, starter: bool) -> None:
         self._leave()
-        followed = FollowedRun(run, self._announce, starter=starter)
+        followed = FollowedRun(run, self._announce, self._watch, starter=starter)
         followed.set_visible(self._visible)
         if self._sample is not None:
             followed.apply_devices(self._sample)

@@ -91,7 +91,7 @@ def attention(
 
     if backend != AUTO and (why := reason_against(_under([backend], timed))):
         raise Skip(f"{backend}: does not run here: {why}")
-    used = attention_precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
+    used = attention_precision(on, dtype)
 
     def check() -> Check:
         what = "one head by the formula, in float64 on the CPU"

@@ -80,5 +80,5 @@ def ceiling(
             found.row(table, *cells, measured.how)
 
     meta = torch.empty(n, n, device="meta")
-    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    used = precision(on, "float32", "matmul")
     return Case(timed, flop=count_flop(lambda: timed(meta, meta)), precision=used, study=study)

@@ -112,7 +112,7 @@ def decode_gemm(
         _roofline(found, on, partial(on.randn, dtype=dtype), timed, n, each, probe)
         _fewer_bits(found, timed, x, weights)
 
-    used = precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
+    used = precision(on, dtype, "matmul")
     meta = torch.device("meta")
     return Case(
         timed,

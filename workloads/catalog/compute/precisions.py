@@ -102,10 +102,10 @@ def _name_rounded_precision(on: Place, a: torch.Tensor, b: torch.Tensor) -> str:
     """
     import torch
 
-    from workloads.declare.place import TOLERANCES, precision
+    from workloads.declare.place import TOLERANCES, supports_tf32
 
     if on.type != "cpu":
-        return precision(on, "float32", True)
+        return "tf32" if supports_tf32(on) else "float32"
     as_found = torch.get_float32_matmul_precision()
     some, others = a[:PROBED, :PROBED].contiguous(), b[:PROBED, :PROBED].contiguous()
     try:
@@ -153,14 +153,15 @@ def _rows(
 def _convolution(found: Study, on: Place) -> None:
     import torch
 
+    from workloads.measure import float32
+
     batch, channels, size = IMAGE
     image = on.randn(batch, channels, size, size)
     weight = on.randn(channels, channels, 3, 3)
-    cudnn = torch.backends.cudnn
-    as_found = cudnn.allow_tf32
+    as_found = float32.allows_tf32("conv")
 
     def conv(allowed: bool) -> torch.Tensor:
-        cudnn.allow_tf32 = allowed
+        float32.allow_tf32("conv", allowed)
         return torch.nn.functional.conv2d(image, weight, padding=1)
 
     try:
@@ -175,7 +176,7 @@ def _convolution(found: Study, on: Place) -> None:
         flop = 2 * batch * channels * channels * 9 * size * size
         _rows(found, f"convolution 3x3, {channels} channels, {size}²", settings, errors, flop)
     finally:
-        cudnn.allow_tf32 = as_found
+        float32.allow_tf32("conv", as_found)
 
 
 FLOAT8, BFLOAT16 = "float8_e4m3fn", "bfloat16"

@@ -27,8 +27,10 @@ CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024
     about="Multiplies two n x n matrices of normally distributed numbers (cuBLAS on a GPU, MKL or "
     "its like on the CPU).",
     look_for="The share of the limit: large products come near it, small ones wait for memory or "
-    "for their launch. For the tensor cores set dtype=bfloat16 or float16; the workload tf32 has "
-    "them for float32. Entries of the product are checked against float64 on the CPU.",
+    "for their launch. For the tensor cores set dtype=bfloat16 or float16, or for float32 switch "
+    "cuda.matmul.fp32_precision to tf32. Entries of the product are checked against float64 on the "
+    "CPU.",
+    compared=True,
 )
 def matmul(
     on: Place,
@@ -49,7 +51,7 @@ def matmul(
     def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
         return a @ b
 
-    used = precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
+    used = precision(on, dtype, "matmul")
 
     def check() -> Check:
         rows, columns = min(n, CHECKED_ROWS), min(n, CHECKED_COLUMNS)
@@ -161,7 +163,7 @@ def matmul_shapes(
         _facts(found, timed(), timed(x.clone().requires_grad_(), y))
         _shapes(found, on, (own, *SHAPES), probe, used)
 
-    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    used = precision(on, "float32", "matmul")
     # A thin product reads each number for few multiplications: the memory bounds it sooner.
     return Case(
         timed, flop=operations, byte=own.byte, precision=used, byte_limit="memory", study=study
@@ -256,7 +258,6 @@ def matmul_sweep(
     largest: Annotated[int, whole(32, 32_768, "rows and columns of the largest")] = 2048,
     smallest: Annotated[int, whole(1, 32_768, "of the smallest; doubled from there")] = 32,
 ) -> Case:
-    import torch
 
     from workloads.declare.place import precision
 
@@ -276,7 +277,7 @@ def matmul_sweep(
         sizes = estimates.doublings(smallest, largest)
         _sweep(found, on, sizes, used)
 
-    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    used = precision(on, "float32", "matmul")
     square = Shape("", largest, largest, largest)
     return Case(
         timed, flop=square.flop, byte=square.byte, precision=used, byte_limit="memory", study=study

@@ -242,8 +242,7 @@ def deterministic(
             _no_such_algorithm(found, on)
 
     operations = 3 * 2 * 9 * channels * numbers
-    cudnn = torch.backends.cudnn
-    used = precision(on, "float32", cudnn.enabled and cudnn.allow_tf32)
+    used = precision(on, "float32", "conv")
     return Case(
         timed, flop=operations, precision=used, item=batch, chosen=sizes, check=check, study=study
     )

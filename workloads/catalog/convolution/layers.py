@@ -43,11 +43,11 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
     about="A convolution layer on square images, padded by half its kernel. As it stands, it is "
     "the first layer of an image classifier: 3 channels in, 64 out, 3 x 3, 224 x 224, float32.",
     look_for="What the backend switches do to it. On a GPU of capability 8.0 and later the "
-    "multiplications of float32 are TF32 unless allow TF32 is off; the first call holds cuDNN's "
-    "search when benchmark is on. Determinism often costs no time; forward and backward with "
-    "dilation=2 is a known case where it has cost 10 times and more on a GPU. In 16 bits try "
-    "layout=channels_last too. A single image is little work for a GPU, which then waits for "
-    "launches: raise batch.",
+    "multiplications of float32 are TF32 unless cudnn.conv.fp32_precision is ieee; the first call "
+    "holds cuDNN's search when benchmark is on. Determinism often costs no time; forward and "
+    "backward with dilation=2 is a known case where it has cost 10 times and more on a GPU. In "
+    "16 bits try layout=channels_last too. A single image is little work for a GPU, which then "
+    "waits for launches: raise batch.",
 )
 def conv2d(
     on: Place,
@@ -108,8 +108,7 @@ def conv2d(
     meta = torch.device("meta")
     forward = place.count_flop(lambda: layer(meta)(image.to(meta)))
     # cuDNN's convolutions use TF32 unless told not to; torch's own kernels do not.
-    cudnn = torch.backends.cudnn
-    used = place.precision(on, dtype, cudnn.enabled and cudnn.allow_tf32)
+    used = place.precision(on, dtype, "conv")
 
     def check() -> Check:
         with torch.no_grad():
@@ -272,11 +271,10 @@ def resnet50_layers(
         found.figure("network", total, "s", about)
         found.figure("network_flop_per_s", network / total, "FLOP/s", "of all of them together")
 
-    cudnn = torch.backends.cudnn
     return Case(
         timed,
         flop=batch * sum(layer.flop for layer in RESNET50),
-        precision=precision(on, "float32", cudnn.enabled and cudnn.allow_tf32),
+        precision=precision(on, "float32", "conv"),
         chosen=sizes,
         study=study,
     )

@@ -18,7 +18,6 @@ from workloads.catalog.convolution.layers import (
     Size,
     memory_format,
 )
-from workloads.catalog.shared.tools import tf32_set
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, by_device, whole, workload
 from workloads.protocol.results import Check, DataColumn, first_line
@@ -33,13 +32,13 @@ def types(on: Place) -> dict[str, tuple[str, bool | None]]:
     """Return types by name: the dtype, and whether to allow TF32; ``None`` keeps the setting."""
     import torch
 
-    from workloads.declare.place import precision
+    from workloads.declare.place import supports_tf32
 
     halves: dict[str, tuple[str, bool | None]] = {
         "bfloat16": ("bfloat16", None),
         "float16": ("float16", None),
     }
-    if not torch.backends.cudnn.enabled or precision(on, "float32", True) != "tf32":
+    if not torch.backends.cudnn.enabled or not supports_tf32(on):
         return {"float32": ("float32", None), **halves}
     return {"float32, no TF32": ("float32", False), "TF32": ("float32", True), **halves}
 
@@ -65,6 +64,7 @@ def conv_layouts(
     import torch
 
     from workloads.declare.place import DTYPES, TOLERANCES, against_float64, precision
+    from workloads.measure.float32 import tf32_set
 
     sizes = on.sizes(batch=(batch, BATCH), channels=(channels, CHANNELS), size=(size, SIZE))
     batch, channels, size = sizes.values()
@@ -85,8 +85,7 @@ def conv_layouts(
         # x = x.to(memory_format=torch.channels_last), and the same of the weight
         return torch.nn.functional.conv2d(x, w, padding=1)
 
-    cudnn = torch.backends.cudnn
-    used = precision(on, "float32", cudnn.enabled and cudnn.allow_tf32)
+    used = precision(on, "float32", "conv")
 
     def check() -> Check:
         reference = torch.nn.functional.conv2d(
@@ -104,9 +103,9 @@ def conv_layouts(
             DataColumn("interval"),
             DataColumn("verdict"), DataColumn("best rate", "FLOP/s"),
         )  # fmt: skip
-        for name, (dtype, allow_tf32) in types(on).items():
+        for name, (dtype, tf32) in types(on).items():
             calls = {layout: partial(timed, *laid_out(layout, dtype)) for layout in (NCHW, NHWC)}
-            with tf32_set(allow_tf32):
+            with tf32_set(tf32):
                 plain, last = found.compare(calls)
             best = flop / min(plain.median_s, last.median_s)
             found.row(
@@ -203,8 +202,7 @@ def conv_block(
         with torch.no_grad():
             _fusion(found, on, conv, norm, image)
 
-    cudnn = torch.backends.cudnn
-    used = precision(on, "float32", cudnn.enabled and cudnn.allow_tf32)
+    used = precision(on, "float32", "conv")
     return Case(timed, flop=9 * product, item=batch, precision=used, chosen=sizes, study=study)
 
 

@@ -109,7 +109,7 @@ def llm_prefill(
             )  # fmt: skip
             found.hold(f"a prompt of {count}", flop / seconds)
 
-    used = attention_precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
+    used = attention_precision(on, dtype)
     return Case(
         timed,
         clock="wall",
@@ -217,7 +217,7 @@ def llm_decode(
                 break
 
     cache_bytes = environment.last_cache(on.device)
-    used = attention_precision(on, dtype, torch.backends.cuda.matmul.allow_tf32)
+    used = attention_precision(on, dtype)
     return Case(
         timed,
         clock="wall",

@@ -161,7 +161,7 @@ def burn(
     def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
         return a @ b
 
-    used = precision(on, numbers, torch.backends.cuda.matmul.allow_tf32)
+    used = precision(on, numbers, "matmul")
 
     def check() -> Check:
         some, columns = min(rows, CHECKED_ROWS), min(rows, CHECKED_COLUMNS)

@@ -112,7 +112,7 @@ def naive_timing(
         found.figure("naive_flop_per_s", operations / naive, "FLOP/s", "the rate that it implies")
         found.figure("too_fast", found.median_s / naive, "x", "right time over naive time")
 
-    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    used = precision(on, "float32", "matmul")
     return Case(timed, flop=operations, precision=used, study=study)
 
 
@@ -172,7 +172,7 @@ def comparing_results(
         return torch.allclose(on_cpu, here.cpu())
 
     exact = x.double() @ y.double()
-    tf32 = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32) == "tf32"
+    tf32 = precision(on, "float32", "matmul") == "tf32"
     magnitude = float((x.abs() @ y.abs()).max())
     allowed = tolerance(n, magnitude, tf32)
     result = (here_x @ here_y).cpu()

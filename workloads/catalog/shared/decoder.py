@@ -194,7 +194,8 @@ def reference(decoder: Decoder, tokens: torch.Tensor) -> torch.Tensor:
     def norm(vectors: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return weight * vectors / (vectors.square().mean(-1, keepdim=True) + EPSILON).sqrt()
 
-    for block in decoder.blocks:
+    # In a function, so that one block's weights are freed before the next one's are copied.
+    def after(block: nn.Module, state: torch.Tensor) -> torch.Tensor:
         weight = {name: tensor.cpu().double() for name, tensor in block.state_dict().items()}
         normed = norm(state, weight["before_attention.weight"])
         query = (normed @ weight["query.weight"].T).view(length, shape.heads, -1).transpose(0, 1)
@@ -207,5 +208,8 @@ def reference(decoder: Decoder, tokens: torch.Tensor) -> torch.Tensor:
         state = state + mixed.transpose(0, 1).reshape(length, -1) @ weight["project.weight"].T
         normed = norm(state, weight["before_mlp.weight"])
         gate, up = (normed @ weight["gate_up.weight"].T).chunk(2, dim=-1)
-        state = state + (functional.silu(gate) * up) @ weight["down.weight"].T
+        return torch.as_tensor(state + (functional.silu(gate) * up) @ weight["down.weight"].T)
+
+    for block in decoder.blocks:
+        state = after(block, state)
     return state

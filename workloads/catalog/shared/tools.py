@@ -1,11 +1,10 @@
-"""Tools of torch for several workloads: its profiler, its compiler, its TF32 switches."""
+"""Tools of torch for several workloads: its profiler and its compiler."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -134,20 +133,3 @@ def compiling_cold() -> Callable[[], None]:
         folder.cleanup()
 
     return back
-
-
-@contextmanager
-def tf32_set(allowed: bool | None) -> Iterator[None]:
-    """Switch TF32 in products and convolutions during the block; ``None`` changes nothing."""
-    import torch
-
-    if allowed is None:
-        yield
-        return
-    product, conv = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = product.allow_tf32, conv.allow_tf32
-    product.allow_tf32 = conv.allow_tf32 = allowed
-    try:
-        yield
-    finally:
-        product.allow_tf32, conv.allow_tf32 = before

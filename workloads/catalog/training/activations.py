@@ -108,7 +108,7 @@ def activation_memory(
         other = "with each block checkpointed" if way == PLAIN else "of the plain way"
         return relative(*found, DEPTH_FACTOR * TOLERANCES[used], f"the gradients {other}")
 
-    used = attention_precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    used = attention_precision(on, "float32")
     return Case(
         timed,
         clock="wall",

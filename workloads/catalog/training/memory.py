@@ -103,8 +103,7 @@ def gradient_accumulation(
             name = "gradient_difference_batch_norm"
             found.figure(name, difference("batch", smallest), "", about)
 
-    cudnn = torch.backends.cudnn
-    used = precision(on, "float32", cudnn.enabled and cudnn.allow_tf32)
+    used = precision(on, "float32", "conv")
 
     def check() -> Check:
         found = difference_and_largest(accumulated("group", micro), accumulated("group", batch))
@@ -205,7 +204,7 @@ def checkpointing(
         data = torch.empty(batch, width, device="meta", requires_grad=True)
         meta(data).sum().backward()
 
-    used = precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    used = precision(on, "float32", "matmul")
     # The first product's input has a gradient too: it is what the first LayerNorm learns from.
     # Recomputing is the price and does not count as work.
     operations = layers * count_flop(on_meta)
@@ -295,13 +294,12 @@ def batch_scaling(
         found.say(f"ended: {ended}")
         found.mark("scaling", bend(measured))
 
-    cudnn = torch.backends.cudnn
     return Case(
         timed,
         clock="wall",
         flop=cnn_flop(batch, size, width),
         item=batch,
-        precision=precision(on, "float32", cudnn.enabled and cudnn.allow_tf32),
+        precision=precision(on, "float32", "conv"),
         study=study,
     )
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.shared.tools import tf32_set
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, one_of, whole, workload
 from workloads.protocol.results import DataColumn
@@ -86,6 +85,7 @@ def amp(
         small_cnn,
     )
     from workloads.declare.place import DTYPES
+    from workloads.measure.float32 import tf32_set
 
     step = cnn_bytes(batch, size, width)
     on.require(step + MODELS * cnn_state_bytes(width), "a batch and the models of all precisions")

@@ -226,13 +226,7 @@ def cnn_training(
         count = sum(parameter.numel() for parameter in model.parameters())
         found.figure("parameters", float(count), "", "of the model")
 
-    used = (
-        "bfloat16"
-        if low
-        else precision(
-            on, "float32", torch.backends.cudnn.enabled and torch.backends.cudnn.allow_tf32
-        )
-    )
+    used = "bfloat16" if low else precision(on, "float32", "conv")
 
     def check() -> Check:
         fresh, _ = built(memory_format)

@@ -100,7 +100,7 @@ def transformer_compile(
         saved = eager.median_s - fast.median_s
         found.figure("break_even_calls", (cold - eager.median_s) / saved, "", about)
 
-    used = attention_precision(on, "float32", torch.backends.cuda.matmul.allow_tf32)
+    used = attention_precision(on, "float32")
 
     def check() -> Check:
         with torch.no_grad():

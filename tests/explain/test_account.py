@@ -1,0 +1,98 @@
+"""The account of the used memory, and the device's capacity."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.explain.scenes import (
+    FORWARD,
+    GIB,
+    container,
+    evidence,
+    inventory,
+    part,
+    variable,
+)
+from tui.snapshots.explain.account import compute_account, infer_capacity
+from tui.snapshots.explain.evidence import Evidence
+from tui.snapshots.explain.explain import explain
+from tui.snapshots.explain.leak import find_leak
+
+BYTES = st.integers(0, 16 * GIB)
+MAYBE = st.none() | BYTES
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    numbers=st.lists(BYTES, min_size=9, max_size=9),
+    maybe=st.lists(MAYBE, min_size=5, max_size=5),
+    parts=st.lists(st.integers(0, 9000), min_size=6, max_size=6),
+    steps=st.lists(st.integers(0, 9000), max_size=12),
+    graphs=st.booleans(),
+)
+def test_the_account_adds_up_to_what_is_used(
+    numbers: list[int],
+    maybe: list[int | None],
+    parts: list[int],
+    steps: list[int],
+    graphs: bool,
+) -> None:
+    """Also where the sources contradict each other."""
+    taken = inventory(
+        part("parameters", parts[0]),
+        part("gradients", parts[1]),
+        container("kept", parts[2], 40, graphs=40 * graphs),
+        variable("x", parts[3], 900 * graphs),
+        other=parts[4],
+        remainder=parts[5],
+        steps=tuple(enumerate(steps, 1)),
+    )
+    found = Evidence(
+        device=0,
+        asked=numbers[0],
+        needed=numbers[0],
+        allocated=numbers[1],
+        rounding=maybe[0],
+        reserved=numbers[2],
+        free=maybe[1],
+        total=maybe[2],
+        pending=numbers[3],
+        stuck=numbers[4],
+        largest=numbers[5],
+        streams_cached=numbers[6],
+        graphs_cached=numbers[7],
+        private_cached=numbers[8],
+        process=maybe[3],
+        others=maybe[4],
+        stack=FORWARD,
+        inventory=taken,
+    )
+    told = compute_account(found, find_leak(found))
+    assert sum(row.bytes for row in told.rows) == told.used
+    assert all(row.bytes > 0 for row in told.rows)
+    if told.used:
+        assert sum(row.share for row in told.rows) == pytest.approx(1)
+    if found.total is not None and found.free is not None and found.free <= found.total:
+        assert told.used == max(found.total - found.free, found.reserved)
+    explain(found)
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        (76.3, "an 80 GB device"),
+        (79.2, "an 80 GB device"),
+        (23.6, "a 24 GB device"),
+        (139.8, "a 141 GB device"),
+        (14.9, "a 16 GB device"),
+        (50.0, "at least 50 GiB"),
+    ],
+)
+def test_the_usual_size_that_the_known_least_nearly_fills(known: float, words: str) -> None:
+    size = int(known * GIB)
+    found = evidence(
+        allocated=size - GIB, reserved=size - GIB, free=GIB, total=None, process=None, others=None
+    )
+    assert infer_capacity(found).words == words

@@ -1,0 +1,284 @@
+"""Leaks and growth that is none: the cause, the first line and the first advice."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.scenes import (
+    BACKWARD,
+    FORWARD,
+    GIB,
+    MIB,
+    PROGRAM,
+    TRAIN,
+    check_explanation,
+    container,
+    evidence,
+    growing,
+    inventory,
+    part,
+    variable,
+)
+from tui.snapshots.explain.evidence import Evidence, Grown, Purpose, Rate
+from tui.snapshots.explain.explain import explain
+from tui.snapshots.explain.inventory import CodeLine, NamedBytes
+from tui.snapshots.explain.leak import find_leak
+
+LOSSES = container("losses", 6080, 190, graphs=190)
+EVALUATE = CodeLine(PROGRAM, 22, "evaluate")
+MODEL = part("parameters", 16)
+ROWS: list[tuple[str, Evidence, str, str, str]] = [
+    (
+        "a list of losses with their graphs",
+        evidence(inventory(MODEL, LOSSES, remainder=96, steps=growing(100, 32, 190))),
+        "leak",
+        "Leak: losses (list of 190, train.py:13) grows by 32 MiB per step.",
+        "store detach() or item() of each tensor in losses at train.py:13",
+    ),
+    (
+        "a running total",
+        evidence(
+            inventory(
+                MODEL,
+                variable("total", 0, 1772, shape=()),
+                variable("loss", 0, 31, shape=()),
+                other=6000,
+                remainder=200,
+                steps=growing(100, 96, 66),
+            )
+        ),
+        "leak",
+        "Leak: total (a graph of 1 772 nodes, train.py:12) grows by 96 MiB per step.",
+        "add loss.item() or loss.detach() to total at train.py:12",
+    ),
+    (
+        "outputs of an evaluation with their graphs",
+        evidence(
+            inventory(
+                MODEL,
+                container("preds", 1984, 62, graphs=62, where=EVALUATE),
+                remainder=4800,
+            )
+        ),
+        "leak",
+        "Leak: preds (list of 62, train.py:13) holds 6.6 GiB and a graph for each.",
+        "wrap the evaluation at train.py:13 in torch.no_grad()",
+    ),
+    (
+        "a dict that keeps plain outputs, in a run without an optimizer",
+        evidence(inventory(MODEL, container("CACHE", 6900, 217, kind="dict", where=None))),
+        "other tensors",
+        "7.3 GiB, most of it in CACHE, train.py:13 in train.",
+        "keep CACHE (train.py:13) on the host",
+    ),
+    (
+        "the same global dict",
+        evidence(
+            inventory(
+                MODEL,
+                container("CACHE", 6900, 217, kind="dict", where=None, scope="global of train.py"),
+            )
+        ),
+        "leak",
+        "Leak: CACHE (dict of 217, train.py:13) holds 6.7 GiB.",
+        "bound the length of CACHE at train.py:13",
+    ),
+    (
+        "a key-value cache that torch.cat grows",
+        evidence(
+            inventory(MODEL, variable("past", 3200, shape=(8, 100, 4096, 256))),
+            asked=3232 * MIB,
+            needed=3232 * MIB,
+            source="past = torch.cat([past, new], dim=1)",
+        ),
+        "leak",
+        "Leak: past (train.py:12) holds 3.1 GiB.",
+        "preallocate past at train.py:12",
+    ),
+    (
+        "exceptions whose tracebacks keep frames",
+        evidence(
+            inventory(container("errors", 7000, 221, through="frames kept by tracebacks"), MODEL)
+        ),
+        "leak",
+        "Leak: errors (list of 221, train.py:13), frames kept by tracebacks, holds 6.8 GiB.",
+        "do not store exceptions",
+    ),
+    (
+        "a state that is carried on with its graph",
+        evidence(
+            inventory(part("parameters", 8, count=4), variable("hidden", 32, 646), other=6800),
+        ),
+        "leak",
+        "Leak: hidden (a graph of 646 nodes, train.py:12) holds 6.7 GiB.",
+        "cut the graph of hidden at train.py:12 with detach()",
+    ),
+    (
+        "growth that nothing names",
+        evidence(inventory(MODEL, other=6500, remainder=100, steps=growing(100, 32, 200))),
+        "leak",
+        "grow by 32 MiB per step.",
+        "call gc.collect()",
+    ),
+    (
+        "a module that is given numbered buffers",
+        evidence(
+            inventory(
+                part(
+                    "buffers",
+                    7000,
+                    "memory (Memory)",
+                    221,
+                    largest=(NamedBytes("slot0", 32 * MIB), NamedBytes("slot1", 32 * MIB)),
+                )
+            )
+        ),
+        "leak",
+        "Leak: buffers of memory (Memory) (221, slot0 …) hold 6.8 GiB.",
+        "bound the length of buffers of memory (Memory)",
+    ),
+    (
+        "growth that a history tells of one line",
+        evidence(
+            grown=Grown(TRAIN, "train.py:15 train", 6 * GIB, 190, 189, False),
+            purposes=(Purpose("not told", 7 * GIB, "train.py:15 train", 6 * GIB),),
+            history=True,
+        ),
+        "leak",
+        "Leak: 190 tensors of train.py:15 train grow by 32.5 MiB per iteration.",
+        "store detach() or item() of the tensors allocated at train.py:15",
+    ),
+    (
+        "growth that the watch measured, of a container without optimizer steps",
+        evidence(
+            inventory(MODEL, container("queue", 5000, 150, kind="Queue")),
+            rate=Rate(3e6, 2.9e6, 3.1e6, "s", "read from outside"),
+        ),
+        "leak",
+        "Leak: queue (Queue of 150, train.py:13) grows by 2.9 MiB per second.",
+        "bound the length of queue at train.py:13",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("found", "cause", "line", "advice"), [pytest.param(*row[1:], id=row[0]) for row in ROWS]
+)
+def test_cause_line_and_advice(found: Evidence, cause: str, line: str, advice: str) -> None:
+    check_explanation(found, cause, line, advice)
+
+
+FIRST_PASS = (
+    CodeLine(PROGRAM, 30, "features"),
+    CodeLine(f"{FORWARD[1].filename}", 1789, "_call_impl"),
+    TRAIN,
+)
+NO_LEAK: list[tuple[str, Evidence]] = [
+    (
+        "the first step of an optimizer",
+        evidence(
+            inventory(
+                part("parameters", 2000),
+                part("optimizer state", 4000, "optimizer (Adam)"),
+                remainder=600,
+                steps=((1, 6000),),
+            )
+        ),
+    ),
+    (
+        "a warm-up: memory grows for some steps, then stays",
+        evidence(
+            inventory(
+                part("parameters", 2000),
+                remainder=4800,
+                steps=tuple((step, min(2000 + 100 * step, 2500)) for step in range(1, 40)),
+            )
+        ),
+    ),
+    (
+        "a batch that grows: the tensors of the newest step are what grew",
+        evidence(
+            inventory(
+                MODEL,
+                variable("x", 1500),
+                variable("out", 1500, 10),
+                remainder=3800,
+                steps=growing(100, 100, 24),
+            )
+        ),
+    ),
+    (
+        "workspaces of convolutions",
+        evidence(
+            inventory(MODEL, variable("images", 100), remainder=6800, steps=growing(200, 0, 20))
+        ),
+    ),
+    (
+        "a loader that prefetches four batches",
+        evidence(
+            inventory(
+                MODEL,
+                container("ready", 2000, 4, kind="Queue"),
+                remainder=4800,
+                steps=growing(2100, 0, 30),
+            )
+        ),
+    ),
+    (
+        "features that one forward pass collects",
+        evidence(
+            inventory(
+                MODEL,
+                container("features", 3000, 48, graphs=48, where=FIRST_PASS[0]),
+                remainder=3800,
+                main=FIRST_PASS,
+            ),
+            stack=FIRST_PASS,
+        ),
+    ),
+    (
+        "the first backward through many layers",
+        evidence(
+            inventory(
+                part("parameters", 500, count=200),
+                variable("loss", 0, 800, shape=()),
+                remainder=6000,
+                main=BACKWARD,
+            ),
+            stack=(),
+            thread=None,
+        ),
+    ),
+    (
+        "data that is on the device since before the training",
+        evidence(
+            inventory(
+                MODEL,
+                part("gradients", 16),
+                container("batches", 6000, 400),
+                remainder=800,
+                steps=growing(6100, 0, 30),
+            )
+        ),
+    ),
+    (
+        "one pass that keeps hundreds of activations of one line, as its history has it",
+        evidence(
+            inventory(MODEL, remainder=6900),
+            grown=Grown(TRAIN, "train.py:15 train", 6 * GIB, 512, 511, False),
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("found", [pytest.param(row[1], id=row[0]) for row in NO_LEAK])
+def test_what_is_no_leak(found: Evidence) -> None:
+    assert find_leak(found) is None
+    assert explain(found).cause != "leak"
+
+
+def test_a_run_with_record_is_not_advised_to_record() -> None:
+    taken = inventory(MODEL, other=6500, remainder=100, steps=growing(100, 32, 200))
+    without, recorded = evidence(taken), evidence(taken, recorded=True)
+    assert any("--record" in each.what for each in explain(without).advice)
+    assert not any("--record" in each.what for each in explain(recorded).advice)

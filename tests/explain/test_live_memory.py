@@ -1,0 +1,144 @@
+"""Causes in live memory: the cause, the first line and the first advice."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.scenes import (
+    BACKWARD,
+    DEEPCOPY,
+    FOREACH,
+    GIB,
+    LOAD,
+    STATE,
+    TO_CUDA,
+    check_explanation,
+    container,
+    evidence,
+    inventory,
+    part,
+    variable,
+)
+from tui.snapshots.explain.evidence import Evidence
+
+MODEL = part("parameters", 16)
+ROWS: list[tuple[str, Evidence, str, str, str]] = [
+    (
+        "parameters alone",
+        evidence(inventory(part("parameters", 6900)), stack=TO_CUDA),
+        "parameters",
+        "Parameters: model (GPT) holds 6.7 GiB of the device's 7.2 GiB.",
+        "load it in lower precision",
+    ),
+    (
+        "two models",
+        evidence(
+            inventory(part("parameters", 4000), part("parameters", 2900, "teacher (GPT)")),
+            stack=TO_CUDA,
+        ),
+        "parameters",
+        "Parameters: 2 models, model (GPT), teacher (GPT), hold 6.7 GiB of the device's 7.2 GiB.",
+        "delete the old model",
+    ),
+    (
+        "a copy of the model for an average",
+        evidence(
+            inventory(part("parameters", 5000), part("parameters", 400, "Linear")), stack=DEEPCOPY
+        ),
+        "parameters",
+        "Parameters: model (GPT) and modules that are being built or copied, hold 5.3 GiB",
+        "keep the copy of the model on the host",
+    ),
+    (
+        "a checkpoint that is loaded to the GPU",
+        evidence(inventory(part("parameters", 4600), container("state", 2300, 9)), stack=LOAD),
+        "parameters",
+        "Parameters: model (GPT) holds 4.5 GiB",
+        "load the checkpoint to the host",
+    ),
+    (
+        "gradients",
+        evidence(
+            inventory(
+                part("parameters", 4600),
+                part("gradients", 2300),
+                remainder=64,
+                main=BACKWARD,
+            ),
+            stack=(),
+            thread=None,
+        ),
+        "gradients",
+        "Gradients hold 2.2 GiB of the device's 7.3 GiB, beside 4.5 GiB of parameters.",
+        "shard gradients and optimizer state",
+    ),
+    (
+        "optimizer state",
+        evidence(
+            inventory(
+                part("parameters", 2300),
+                part("gradients", 2300),
+                part("optimizer state", 2200, "optimizer (Adam)"),
+            ),
+            stack=STATE,
+        ),
+        "optimizer state",
+        "Optimizer state: optimizer (Adam) holds 2.1 GiB of the device's 7.1 GiB, beside 2.2 GiB",
+        "use an optimizer with less state",
+    ),
+    (
+        "temporaries of foreach",
+        evidence(
+            inventory(
+                part("parameters", 1700),
+                part("gradients", 1700),
+                part("optimizer state", 3400, "optimizer (Adam)"),
+            ),
+            stack=FOREACH,
+        ),
+        "temporaries",
+        "Temporaries: the optimizer's step requested 64 MiB beside its model and state.",
+        "construct the optimizer with foreach=False",
+    ),
+    (
+        "activations",
+        evidence(inventory(part("parameters", 500), variable("x", 64), remainder=6000)),
+        "activations",
+        "Activations: tensors saved for backward hold 5.9 GiB of the device's 6.9 GiB.",
+        "use a smaller batch",
+    ),
+    (
+        "a data set on the device",
+        evidence(
+            inventory(part("gradients", 16), MODEL, variable("images", 6400), remainder=100),
+        ),
+        "other tensors",
+        "Tensors of the program hold 6.2 GiB of the device's 6.9 GiB, most of it in images, "
+        "train.py:12",
+        "keep images (train.py:12) on the host",
+    ),
+    (
+        "76 of at least 76.3 GiB",
+        evidence(
+            allocated=76 * GIB,
+            reserved=int(76.2 * GIB),
+            free=int(0.1 * GIB),
+            asked=GIB,
+            needed=GIB,
+            total=None,
+            process=None,
+            others=None,
+            text=False,
+        ),
+        "full",
+        "Full: this process's live tensors hold 76 GiB, all of an 80 GB device.",
+        "use less GPU memory at once at train.py:15",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("found", "cause", "line", "advice"), [pytest.param(*row[1:], id=row[0]) for row in ROWS]
+)
+def test_cause_line_and_advice(found: Evidence, cause: str, line: str, advice: str) -> None:
+    check_explanation(found, cause, line, advice)

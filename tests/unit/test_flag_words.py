@@ -1,0 +1,47 @@
+"""Each setting of a flag has one word; the flag of an operation acts on the workloads with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from workloads.measure import torch_state
+from workloads.protocol.flag_words import (
+    acts_on_group,
+    compares_group,
+    format_setting,
+    parse_setting,
+)
+
+PRODUCTS = "cuda.matmul.fp32_precision"
+CONVOLUTIONS = "cudnn.conv.fp32_precision"
+
+
+@pytest.mark.parametrize("flag", list(torch_state.BY_NAME))
+@pytest.mark.parametrize("value", [True, False])
+def test_a_setting_is_parsed_from_its_word(flag: str, value: bool) -> None:
+    assert parse_setting(flag, f" {format_setting(flag, value).upper()} ") is value
+    assert parse_setting(flag, "on" if value else "off") is value
+
+
+def test_a_precision_has_the_words_of_torch_and_another_switch_has_not() -> None:
+    assert [format_setting(PRODUCTS, value) for value in (False, True)] == ["ieee", "tf32"]
+    assert format_setting("cudnn.benchmark", True) == "on"
+    assert parse_setting("cudnn.benchmark", "tf32") is None
+    assert parse_setting(PRODUCTS, "bf16") is None
+
+
+@pytest.mark.parametrize(
+    ("flag", "acts", "compared"),
+    [
+        ("cudnn.benchmark", (True, False), (True, False)),
+        (CONVOLUTIONS, (True, False), (True, False)),
+        (PRODUCTS, (False, True), (False, True)),
+        ("mkldnn.enabled", (True, True), (True, False)),
+    ],
+)
+def test_a_flag_acts_on_the_groups_with_its_operation(
+    flag: str, acts: tuple[bool, bool], compared: tuple[bool, bool]
+) -> None:
+    groups = "convolution", "compute"
+    assert tuple(acts_on_group(flag, group) for group in groups) == acts
+    assert tuple(compares_group(flag, group) for group in groups) == compared

@@ -1,0 +1,227 @@
+"""``gpu-workbench doctor --host``: the checks of other machines, each host a group of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tui.core.text.glyphs import rows_of_text
+from tui.core.text.numbers import count
+from tui.devices.allocators.process_files import ReadAccess
+from tui.devices.cli.doctor_checks import (
+    CheckResult,
+    driver_findings,
+    pairing_findings,
+    room_findings,
+    torch_findings,
+)
+from tui.devices.cli.doctor_text import as_text
+from tui.hosts.address import HostAddress, HostPlan
+from tui.hosts.boot import OLDEST
+from tui.hosts.children import HostConnection
+from tui.hosts.events import HostLost, HostSample
+from tui.hosts.failures import HostFailure
+from tui.hosts.monitor import with_shared_connection
+from tui.hosts.survey import HostFailureError, PythonFound, check_access, find_pythons
+from tui.hosts.watching import first_samples
+from tui.kit.command_line.output import print_json, print_text
+from tui.kit.command_line.progress import ProgressLine
+from tui.runs.session.session import Session
+from workloads.protocol import messages
+from workloads.protocol.results import Environment
+
+
+@dataclass(frozen=True, slots=True)
+class HostFindings:
+    """The findings on one host."""
+
+    host: str
+    findings: tuple[CheckResult, ...]
+    reached: bool = True
+
+    def number_of(self, outcome: str) -> int:
+        """Return how many findings have an outcome."""
+        return sum(1 for finding in self.findings if finding.outcome == outcome)
+
+
+async def print_hosts(plan: HostPlan, *, as_json: bool) -> int:
+    """Examine hosts at the same time and print the findings on each.
+
+    Returns:
+        The exit code: 1 if a check failed on a host, or a host was not reached.
+    """
+    progress = ProgressLine()
+    progress.show("examining " + ", ".join(host.name for host in plan.hosts))
+    examined = await asyncio.gather(
+        *(examine_host(host, plan.pythons.get(host.name)) for host in plan.hosts)
+    )
+    progress.clear()
+    if as_json:
+        print_json({"hosts": [encode_host(each) for each in examined]})
+    else:
+        print_text(hosts_text(examined))
+    return 1 if any(each.number_of("failed") for each in examined) else 0
+
+
+async def examine_host(host: HostAddress, python: str | None) -> HostFindings:
+    """Return the findings on one host.
+
+    Args:
+        host: the host.
+        python: name or path of its Python for everything; ``None`` for ``python3``, and for runs
+            the first that has torch.
+    """
+    host = await with_shared_connection(host)
+    try:
+        pythons = await find_pythons(host, python)
+    except HostFailureError as error:
+        found = CheckResult("connection", "failed", error.failure.reason, error.failure.advice)
+        return HostFindings(host.name, (found,), reached=False)
+    (event,), environment, access = await asyncio.gather(
+        first_samples((host,), {host.name: python} if python else None),
+        _query_torch(HostConnection(host, python)),
+        _check_access(host, python),
+    )
+    return HostFindings(
+        host.name,
+        (
+            connection_finding(event),
+            *python_findings(host.name, pythons, event),
+            *_device_findings(event, environment),
+            *_torch_findings(host.name, python, event, environment),
+            access_finding(access),
+        ),
+    )
+
+
+async def _query_torch(connection: HostConnection) -> Environment | messages.Unusable:
+    """Start a runner on a host and return torch's view, or why there is none."""
+    session = Session(interval=None, readonly=True, connection=connection)
+    runs, changed = session.state.runs, asyncio.Event()
+    session.state.bus.on_change(lambda _topics: changed.set())
+    problems: list[BaseException] = []
+
+    def note(error: BaseException) -> None:
+        problems.append(error)
+        changed.set()
+
+    session.on_error(note)
+    try:
+        await session.start()
+        while runs.runner.status not in ("ready", "unusable") and not problems:
+            changed.clear()
+            await changed.wait()
+    finally:
+        await session.stop()
+    for problem in problems:
+        raise problem
+    environment = runs.machine.environment
+    if runs.runner.status == "unusable" or environment is None:
+        option = f"--host-python {connection.host.name}=PATH"
+        advice = runs.runner.advice.replace("--python PATH", option)
+        return messages.Unusable(runs.runner.reason, advice)
+    return environment
+
+
+async def _check_access(host: HostAddress, python: str | None) -> ReadAccess | HostFailure:
+    try:
+        return await check_access(host, python)
+    except HostFailureError as error:
+        return error.failure
+
+
+def connection_finding(event: HostSample | HostLost) -> CheckResult:
+    """Return the finding on the connection to a host that has answered."""
+    if isinstance(event, HostSample) and event.round_trip_s is not None:
+        return CheckResult("connection", "passed", f"{1000 * event.round_trip_s:.0f} ms away")
+    return CheckResult("connection", "passed", "it answers")
+
+
+def python_findings(
+    name: str, pythons: Sequence[PythonFound], event: HostSample | HostLost
+) -> list[CheckResult]:
+    """Return a finding for each Python of a host, and one on the monitor if it does not run.
+
+    Args:
+        name: of the host.
+        pythons: in the order in which they are tried.
+        event: the answer of the monitor.
+    """
+    findings = []
+    for each in pythons:
+        if each.torch is None:
+            torch = "no torch"
+        else:
+            torch = f"torch {each.torch}" if each.torch else "torch of an unknown version"
+        version = ".".join(map(str, each.version))
+        findings.append(CheckResult("python", "passed", f"{version} at {each.path}, {torch}"))
+    if isinstance(event, HostLost):
+        usable = [each.path for each in pythons if each.version[:2] >= OLDEST]
+        advice = f"try --host-python {name}={usable[0]}" if usable else ""
+        findings.append(CheckResult("monitor", "failed", event.reason, advice))
+    return findings
+
+
+def _device_findings(
+    event: HostSample | HostLost, environment: Environment | messages.Unusable
+) -> list[CheckResult]:
+    if isinstance(event, HostLost):
+        return []
+    return [*driver_findings(event.sample, environment), *room_findings(event.sample)]
+
+
+def _torch_findings(
+    name: str,
+    python: str | None,
+    event: HostSample | HostLost,
+    environment: Environment | messages.Unusable,
+) -> list[CheckResult]:
+    option = f"--host-python {name}=PATH"
+    if isinstance(environment, messages.Unusable):
+        return torch_findings("", environment, option)
+    why = "from --host-python" if python else "the first that has torch"
+    findings = torch_findings(f"{environment.executable}, {why}", environment, option)
+    if isinstance(event, HostSample):
+        findings += pairing_findings(event.sample, environment)
+    return findings
+
+
+def access_finding(access: ReadAccess | HostFailure) -> CheckResult:
+    """Check whether running training of a host can be watched.
+
+    Args:
+        access: the answer of the host, or why there is none.
+    """
+    if isinstance(access, HostFailure):
+        return CheckResult("watch", "warning", access.reason, access.advice)
+    if access.refusal is None:
+        return CheckResult("watch", "passed", "torch processes of yours can be read")
+    return CheckResult("watch", "warning", access.refusal.reason)
+
+
+def hosts_text(examined: Sequence[HostFindings]) -> str:
+    """Return which hosts work, then the findings on each."""
+    lines = [", ".join(f"{each.host}: {_summary(each)}" for each in examined)]
+    text = rows_of_text(lines)
+    for each in examined:
+        text += rows_of_text(["", each.host]) + as_text(each.findings)
+    return text
+
+
+def _summary(each: HostFindings) -> str:
+    if not each.reached:
+        return "not reached"
+    failed, warned = each.number_of("failed"), each.number_of("warning")
+    words = [f"{failed} failed"] if failed else []
+    words += [count(warned, "warning")] if warned else []
+    return " and ".join(words) or "all checks passed"
+
+
+def encode_host(each: HostFindings) -> dict[str, Any]:
+    """Return the object of a host for ``--json``; ``error`` where it was not reached."""
+    found: dict[str, Any] = {"host": each.host}
+    if not each.reached:
+        found["error"] = HostFailure(each.findings[0].found, each.findings[0].advice).text
+    return {**found, "checks": list(each.findings)}

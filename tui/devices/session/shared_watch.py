@@ -1,0 +1,251 @@
+"""One watch for all parts of a session that read PyTorch processes from outside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tui.core.child.process import ChildProcess
+from tui.core.events import EventBus, LogLine, Publish, RequestSent
+from tui.devices.allocators.messages import (
+    LookFor,
+    ProcessFigures,
+    TorchProcess,
+    TorchProcesses,
+    WatchEvent,
+    pids_of,
+)
+from tui.devices.allocators.peek import CPU_BUILD, NO_TORCH
+from tui.devices.monitor.messages import Sample
+from tui.devices.session.watch_supervisor import WatchSupervisor
+
+Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchInterest:
+    """The processes that one party reads, and how often.
+
+    Raises:
+        ValueError: it includes no process.
+    """
+
+    pace: float
+    """Seconds between two readings."""
+    pids: frozenset[int] = frozenset()
+    """These processes, with torch or without, running or not."""
+    children: bool = True
+    """Also the descendants of :attr:`pids` that have torch."""
+    others: bool = False
+    """Also this user's other processes (for root, those of all users) that have torch."""
+
+    def __post_init__(self) -> None:
+        if not (self.pids or self.others):
+            raise ValueError("the interest includes no process")
+
+    def includes(self, process: TorchProcess) -> bool:
+        """Return whether the party reads this process, which another party may have requested."""
+        requested = self.pids.intersection(process.requested)
+        if process.pid in requested or (self.children and requested):
+            return True
+        is_missing = process.start is None and process.refused
+        return self.others and not is_missing and process.reason not in (NO_TORCH, CPU_BUILD)
+
+    def select(self, processes: Sequence[TorchProcess]) -> tuple[TorchProcess, ...]:
+        """Return the party's processes."""
+        return tuple(filter(self.includes, processes))
+
+
+def select_figures(figures: ProcessFigures, pids: Collection[int]) -> ProcessFigures:
+    """Return the figures of these processes alone."""
+    texts = {str(pid) for pid in pids}
+    return replace(
+        figures,
+        devices=tuple(each for each in figures.devices if each.pid in pids),
+        unavailable={
+            name: why
+            for name, why in figures.unavailable.items()
+            if name.partition(" ")[0] in texts
+        },
+        host_rss={pid: resident for pid, resident in figures.host_rss.items() if pid in texts},
+    )
+
+
+class WatchParty:
+    """A part of the session that reads processes through the shared watch.
+
+    It receives what a watch of its own would send: the list of its processes when that changes,
+    their figures at its pace, and the status of the watch.
+
+    Args:
+        watch: the watch.
+        interest: the processes, and how often.
+        publish: receives the events.
+    """
+
+    def __init__(self, watch: SharedWatch, interest: WatchInterest, publish: Publish) -> None:
+        self._watch = watch
+        self._interest = interest
+        self._publish = publish
+        self._processes: tuple[TorchProcess, ...] | None = None
+        """The processes in the last list; ``None`` before the first."""
+        self._read_at = 0.0
+        """Unix time of the last figures."""
+
+    @property
+    def interest(self) -> WatchInterest:
+        """What the party reads."""
+        return self._interest
+
+    def set_interest(self, interest: WatchInterest) -> None:
+        """Change what the party reads."""
+        if interest != self._interest:
+            self._interest = interest
+            self._watch.update()
+
+    def leave(self) -> None:
+        """End the party, and with the last party the watch."""
+        self._watch.remove(self)
+
+    def apply(self, event: object, pace: float) -> None:
+        """Publish the party's part of an event of the watch.
+
+        Args:
+            event: the event.
+            pace: seconds between two readings of the watch.
+        """
+        if isinstance(event, TorchProcesses):
+            self._apply_list(event)
+        elif isinstance(event, ProcessFigures):
+            self._apply_figures(event, pace)
+        else:
+            self._publish(event)
+
+    def _apply_list(self, event: TorchProcesses) -> None:
+        own = self._interest.select(event.processes)
+        # A requested process is in every list but those of before the request.
+        is_answer = bool(own) or self._interest.others
+        # The list also comes after a change of other parties' processes.
+        if is_answer and own != self._processes:
+            self._processes = own
+            self._publish(replace(event, processes=own))
+
+    def _apply_figures(self, event: ProcessFigures, pace: float) -> None:
+        if self._processes is None:
+            return
+        # The reading nearest to the party's time, of those that another party needs more often.
+        if 0 <= event.at - self._read_at < self._interest.pace - pace / 2:
+            return
+        self._read_at = event.at
+        self._publish(select_figures(event, {each.pid for each in self._processes}))
+
+
+class SharedWatch:
+    """One watch child that serves several parties: the processes tab, the open run.
+
+    It reads the processes of all parties at the fastest pace among them, and each party receives
+    its own part. The child starts with the first party and ends with the last.
+
+    Args:
+        bus: receives the requests to the watch and its log lines; its samples name the processes
+            on a GPU.
+        spawn: runs a coroutine as a task of the session.
+    """
+
+    def __init__(self, bus: EventBus, spawn: Spawn) -> None:
+        self._bus = bus
+        self._spawn = spawn
+        self._parties: list[WatchParty] = []
+        self._wanted = LookFor(())
+        self._pace = 0.0
+        self._listed: tuple[int, ...] = ()
+        self._supervisor: WatchSupervisor | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ending: list[ChildProcess[WatchEvent]] = []
+        bus.subscribe(Sample, self._apply_sample)
+
+    def join(self, interest: WatchInterest, publish: Publish) -> WatchParty:
+        """Add a party.
+
+        Args:
+            interest: what the party reads.
+            publish: receives its part of the watch's events.
+        """
+        party = WatchParty(self, interest, publish)
+        self._parties.append(party)
+        self.update(needs_list=True)
+        return party
+
+    def remove(self, party: WatchParty) -> None:
+        """Remove a party, if it has not left before."""
+        if party in self._parties:
+            self._parties.remove(party)
+            self.update()
+
+    @property
+    def children(self) -> Sequence[ChildProcess[WatchEvent]]:
+        """The children that are being ended, and the newest."""
+        newest = None if self._supervisor is None else self._supervisor.child
+        return (*self._ending, *(() if newest is None else (newest,)))
+
+    async def ended(self) -> None:
+        """Wait until the children without a party have ended."""
+        await asyncio.gather(*(child.stop() for child in tuple(self._ending)))
+
+    def set_listed(self, pids: tuple[int, ...]) -> None:
+        """Set the processes that NVML lists, for a bus without samples."""
+        self._listed = pids
+        if self._supervisor is not None:
+            self._supervisor.set_listed(pids)
+
+    def update(self, *, needs_list: bool = False) -> None:
+        """Start, change or end the watch, as the parties require.
+
+        Args:
+            needs_list: a party has not received its list, which the watch sends after a request.
+        """
+        interests = [party.interest for party in self._parties]
+        if not interests:
+            self._end()
+            return
+        wanted = LookFor(
+            tuple(sorted(frozenset[int]().union(*(each.pids for each in interests)))),
+            children=any(each.children for each in interests),
+            others=any(each.others for each in interests),
+        )
+        self._pace = min(each.pace for each in interests)
+        if self._supervisor is None:
+            self._supervisor = WatchSupervisor(
+                self._publish, pace=self._pace, wanted=wanted, listed=self._listed
+            )
+            self._task = self._spawn(self._supervisor.supervise())
+        else:
+            self._supervisor.set_pace(self._pace)
+            if needs_list or wanted != self._wanted:
+                self._supervisor.set_wanted(wanted)
+        self._wanted = wanted
+
+    def _end(self) -> None:
+        supervisor, task = self._supervisor, self._task
+        self._supervisor = self._task = None
+        if task is not None:
+            task.cancel()
+        if supervisor is not None and supervisor.child is not None:
+            self._ending.append(supervisor.child)
+            self._spawn(self._stop(supervisor.child))
+
+    async def _stop(self, child: ChildProcess[WatchEvent]) -> None:
+        await child.stop()
+        self._ending.remove(child)
+
+    def _publish(self, event: object) -> None:
+        if isinstance(event, (LogLine, RequestSent)):
+            self._bus.publish(event)
+            return
+        for party in tuple(self._parties):
+            party.apply(event, self._pace)
+
+    def _apply_sample(self, sample: Sample) -> None:
+        self.set_listed(pids_of(sample.devices))

@@ -1,0 +1,155 @@
+"""What a host offers: its Pythons with their torch, and whether processes can be read there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tui.core.child.launch import FOLDER
+from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.devices.allocators.process_files import ReadAccess
+from tui.hosts.address import HostAddress
+from tui.hosts.archive import build_archive
+from tui.hosts.boot import EACH_PYTHON, boot_command, preamble
+from tui.hosts.children import BANNER_LINES, CONNECT_WITHIN_S
+from tui.hosts.failures import HostFailure, explain_failure
+
+E = TypeVar("E")
+
+SURVEY_WITHIN_S = 60.0
+"""Seconds for all Pythons of a host to start, which may be on a network's file system."""
+_DESCRIBE = """\
+import json, sys
+del sys.path[0]
+from importlib.util import find_spec
+torch = None
+if find_spec("torch") is not None:
+    try:
+        from importlib.metadata import version
+        torch = version("torch")
+    except ImportError:
+        torch = ""
+print(json.dumps({
+    "type": "python_found", "path": sys.executable, "prefix": sys.prefix,
+    "version": list(sys.version_info[:3]), "torch": torch,
+}))
+"""
+"""Program for each Python: it runs on Python 3.6, and prints a :class:`PythonFound`."""
+_SURVEY = f"""\
+echo '{{"type": "survey_started"}}'
+{EACH_PYTHON}\
+  "$found" -c "$0" </dev/null 2>/dev/null
+done
+exit 0
+"""
+"""Script of sh; its name is :data:`_DESCRIBE`, its arguments are further Pythons."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyStarted:
+    """Event: the host runs our script."""
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFound:
+    """Event: a Python 3 of a host."""
+
+    path: str
+    prefix: str
+    """Folder of its environment; one may have several names for its Python."""
+    version: tuple[int, int, int]
+    torch: str | None
+    """Version; ``None`` without torch, empty if unknown, as before Python 3.8."""
+
+
+class HostFailureError(Exception):
+    """A host cannot be used.
+
+    Args:
+        failure: why, and what to do.
+    """
+
+    def __init__(self, failure: HostFailure) -> None:
+        super().__init__(failure.text)
+        self.failure = failure
+
+
+async def find_pythons(host: HostAddress, python: str | None = None) -> tuple[PythonFound, ...]:
+    """Return the Pythons of a host, each once, in the order in which they are tried.
+
+    Args:
+        host: the host.
+        python: name or path of one more, which comes first; ``None`` for no other.
+
+    Raises:
+        HostFailureError: the host cannot be reached or does not run our script.
+    """
+    kinds: tuple[type[SurveyStarted | PythonFound], ...] = (SurveyStarted, PythonFound)
+    words = ("sh", "-c", _SURVEY, _DESCRIBE, *((python,) if python else ()))
+    child = ChildProcess(host.command(words), kinds, folder=FOLDER)
+    found: dict[tuple[str, tuple[int, int, int]], PythonFound] = {}
+    for event in await _collect_events(host, child):
+        if isinstance(event, PythonFound):
+            found.setdefault((event.prefix, event.version), event)
+    return tuple(found.values())
+
+
+async def check_access(host: HostAddress, python: str | None = None) -> ReadAccess:
+    """Return whether the running processes of the user can be read on a host.
+
+    Args:
+        host: the host.
+        python: name or path of its Python; ``None`` for ``python3``.
+
+    Raises:
+        HostFailureError: the host cannot be reached or its Python is unusable.
+    """
+    sent = preamble(build_archive(), "tui.devices.allocators", ("check",))
+    command = host.command(boot_command(python or "python3"))
+    child = ChildProcess(command, (ReadAccess,), folder=FOLDER, preamble=sent)
+    return (await _collect_events(host, child))[-1]
+
+
+async def _collect_events(host: HostAddress, child: ChildProcess[E]) -> list[E]:
+    """Start a child on a host and return its events, at least one, once it has ended.
+
+    Raises:
+        HostFailureError: it sent no event in time.
+    """
+    events: list[E] = []
+    banner: deque[str] = deque(maxlen=BANNER_LINES)
+    greeted = asyncio.Event()
+
+    async def read() -> str:
+        async for event in child.events():
+            if isinstance(event, MalformedMessage):
+                banner.append(event.line or event.reason)
+            else:
+                events.append(event)
+                greeted.set()
+        greeted.set()
+        return await child.ended()
+
+    try:
+        await child.start()
+    except OSError as error:
+        text = f"{host.prefix[0]} cannot be started: {error.strerror or error}"
+        raise HostFailureError(HostFailure(text)) from error
+    reading = asyncio.create_task(read())
+    limit_s = CONNECT_WITHIN_S
+    try:
+        await asyncio.wait_for(greeted.wait(), limit_s)
+        limit_s = SURVEY_WITHIN_S
+        ended = await asyncio.wait_for(reading, limit_s)
+    except asyncio.TimeoutError as error:
+        raise HostFailureError(HostFailure(f"no answer within {limit_s:g} s")) from error
+    finally:
+        reading.cancel()
+        child.kill()
+        await child.ended()
+    if not events:
+        errors = child.stderr.last()
+        raise HostFailureError(explain_failure(host, ended, errors, tuple(banner)))
+    return events
