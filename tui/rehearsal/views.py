@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tui.core.text import numbers as fmt
-from tui.kit.lines import plain
 from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
 from tui.snapshots.model.results import Site
-from tui.snapshots.views.overview import account_lines, remedy_lines
+from tui.watch.cli.launch import explanation_lines
 from tui.watch.runs.log_texts import source_line
 
 LIMITS = (
@@ -50,8 +49,7 @@ def rehearsal_lines(
     lines = textwrap.wrap(answer_line(found, verdict), cells, subsequent_indent="  ")
     if verdict.answer == "does not fit":
         for _, explanation in found.ooms[:1]:
-            rows = [*account_lines(explanation, cells), *remedy_lines(explanation.advice, cells)]
-            lines += [plain(row).rstrip() for row in rows]
+            lines += ["", *explanation_lines(explanation, cells)]
     elif verdict.answer != "failed":
         for each in sorted(verdict.devices, key=lambda each: each.index):
             lines += _device_lines(found, each, cells)
