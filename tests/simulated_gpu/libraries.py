@@ -33,10 +33,11 @@ def libraries() -> Path | None:
     folder = Path(spec.origin).parent
     if not (folder / "lib" / "libtorch_cuda.so").exists():
         return None
-    place = folder.parent / "nvidia" / "cu13" / "lib"
-    if (place / "libcudart.so.13").exists() and not place.is_symlink() and not _is_old(place):
-        return None
-    return _installed(read_torch(Path(sys.executable), folder), place)
+    nvidia = folder.parent / "nvidia"
+    for runtime in nvidia.glob("*/lib/libcudart.so.*"):
+        if not runtime.parent.is_symlink() and not _is_old(runtime.parent):
+            return None
+    return _installed(read_torch(Path(sys.executable), folder), nvidia / "cu13" / "lib")
 
 
 def _is_old(place: Path) -> bool:
