@@ -62,6 +62,7 @@ class Card:
             context_mib=CONTEXT_MIB,
             context_ms=0,
             timed=0,
+            stored=0,
             name=self.nvml_name,
             capability=self.capability,
             sm_count=self.sm_count,

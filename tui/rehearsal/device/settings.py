@@ -32,6 +32,8 @@ class DeviceSettings:
     context_ms: int = 150
     timed: int = 1
     """0: work ends at once, whatever it is."""
+    stored: int = 1
+    """0: of more than 1 MiB that is copied onto the device, only the ends are stored."""
     link_gb_s: int = 4
     memory_gb_s: int = 4000
     convolution_ns: int = 300_000
