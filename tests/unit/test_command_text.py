@@ -41,8 +41,8 @@ def test_what_differs_comes_first_and_dots_stand_for_what_is_shared() -> None:
     assert found == [
         "python train.py --rank 0 … --data /big --seed=1  in /w",
         "python train.py --rank 1 … --data /big --seed=1  in /w",
-        "vllm llama … serve",
-        "vllm qwen … serve",
+        "vllm serve llama",
+        "vllm serve qwen",
     ]
 
 
