@@ -1,4 +1,4 @@
-"""Warm and cold caches: what is flushed, what the result says, and why there may be no cold time."""
+"""Warm and cold caches: what is flushed, what the result says, why there may be no cold time."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class TimedBlock:
     device_s: float | None
     """Seconds by the device's own events; ``None`` where it has none."""
     enqueue_s: float
-    """Seconds in which the calls returned, without waiting for the device."""
+    """Seconds until the last call returned, without waiting for the device."""
     calls_s: float | None = None
     """Seconds of the calls alone by the host's clock, where something else ran between them."""
 
@@ -84,7 +84,7 @@ def _no_collection() -> Iterator[None]:
 
 def _block_one_by_one(flushed: Flushed, calls: int, synchronize: Callable[[], None]) -> TimedBlock:
     """Time each call by the host's clock, after its flush; wait for both."""
-    seconds = enqueue = 0.0
+    seconds = 0.0
     with _no_collection():
         start = perf_counter()
         for _ in itertools.repeat(None, calls):
@@ -92,11 +92,10 @@ def _block_one_by_one(flushed: Flushed, calls: int, synchronize: Callable[[], No
             synchronize()
             began = perf_counter()
             flushed.call()
-            enqueue += perf_counter() - began
             synchronize()
             seconds += perf_counter() - began
         wall = perf_counter() - start
-    return TimedBlock(wall, None, enqueue, seconds)
+    return TimedBlock(wall, None, wall, seconds)
 
 
 class HostClock:
@@ -149,17 +148,15 @@ class CudaClock:
             (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
             for _ in range(calls)
         ]
-        enqueue = 0.0
         with _no_collection():
             self.synchronize()
             start = perf_counter()
             for first, last in pairs:
                 flushed.flush()
-                began = perf_counter()
                 first.record()
                 flushed.call()
                 last.record()
-                enqueue += perf_counter() - began
+            enqueue = perf_counter() - start
             self.synchronize()
             wall = perf_counter() - start
         device = sum(first.elapsed_time(last) for first, last in pairs) / 1e3

@@ -111,7 +111,7 @@ def attention(
         _picked(found, timed)
         title = f"by backend, {length} positions, {cache} cache"
         _backends(found, "kernels", title, under_cache(timed), shape.flop)
-        compare_caches(found, on, timed, (float(shape.flop), "FLOP/s"))
+        compare_caches(found, on, timed, (float(shape.flop), "FLOP/s"), room)
         if on.type != "cpu" and length < LONG_SEQUENCE:
             long_kernels(found)
 

@@ -125,7 +125,8 @@ def decode_gemm(
 
         _roofline(found, on, product, n, each, probe)
         _fewer_bits(found, timed, x, weights, under_cache)
-        compare_caches(found, on, timed, (float(product_bytes(m, n, each)), "byte/s"))
+        traffic = float(product_bytes(m, n, each))
+        compare_caches(found, on, timed, (traffic, "byte/s"), m * n * each)
 
     used = precision(on, dtype, "matmul")
     meta = torch.device("meta")

@@ -177,7 +177,7 @@ def reductions(
             if calls[variant.name][0] >= 2 * size:
                 # What only reads half of that may keep a part of it in the cache.
                 found.hold(variant.name, rate)
-        compare_caches(found, on, timed, (2.0 * size, "byte/s"))
+        compare_caches(found, on, timed, (2.0 * size, "byte/s"), size)
 
     return Case(under_cache(timed), byte=2 * size, byte_limit="memory", study=study)
 

@@ -74,7 +74,7 @@ def matmul(
     operations = count_flop(lambda: timed(meta, meta))
 
     def study(found: Study) -> None:
-        compare_caches(found, on, timed, (operations, "FLOP/s"))
+        compare_caches(found, on, timed, (operations, "FLOP/s"), n * n * a.element_size())
 
     return Case(
         under_cache(timed),

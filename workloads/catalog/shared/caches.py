@@ -62,7 +62,9 @@ def cache_setter(cache: str, on: Place) -> Callable[[Call], Call]:
     return lambda call: Flushed(call, flush)
 
 
-def compare_caches(found: Study, on: Place, call: Call, per_call: tuple[float, str]) -> None:
+def compare_caches(
+    found: Study, on: Place, call: Call, per_call: tuple[float, str], made: int
+) -> None:
     """Add a table of the call's time with a warm and a cold cache, or say why there is none.
 
     Args:
@@ -70,10 +72,11 @@ def compare_caches(found: Study, on: Place, call: Call, per_call: tuple[float, s
         on: the device.
         call: the call, without a flush.
         per_call: amount of work in one call, and the rate's unit: ``(n, "byte/s")``.
+        made: bytes that the call itself makes, at most.
     """
     try:
         size = flush_bytes(on)
-        on.require(size, "the data that flushes the cache")
+        on.require(size + made, "the data that flushes the cache")
     except Skip as skip:
         found.say(f"no cold time: {skip}")
         return
@@ -83,4 +86,4 @@ def compare_caches(found: Study, on: Place, call: Call, per_call: tuple[float, s
     about = "time with the cache flushed before each call, over calls back to back"
     found.figure("cold_over_warm", 1 / cold.ratio, "x", about)
     if on.type == "cuda" and cold.median_s < SHORT_S:
-        found.say("cold calls are timed one by one, here with microseconds beside their own work")
+        found.say("cold calls are timed one by one: so short, a few microseconds are not their own")

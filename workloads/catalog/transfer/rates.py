@@ -214,7 +214,7 @@ def device_copy(
             found.row(
                 "operations", variant.name, traffic, variant.median_s, traffic / variant.median_s
             )
-        compare_caches(found, on, timed, (2.0 * size, "byte/s"))
+        compare_caches(found, on, timed, (2.0 * size, "byte/s"), 0)
 
     return Case(under_cache(timed), byte=2 * size, byte_limit="memory", chosen=sizes, study=study)
 
