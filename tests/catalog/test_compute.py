@@ -13,7 +13,7 @@ import torch._inductor.config as inductor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.catalog.runs import column, numbers, ok, ran
+from tests.catalog.runs import column, numbers, ok, ran, table
 from tests.catalog.stand_ins import GpuByName, studied
 from workloads.catalog.compute import attention, operations, precisions, products
 from workloads.catalog.compute.attention import CAUSAL, FULL, PADDING, reasons
