@@ -3,8 +3,8 @@
 Two GPUs: on the last one another process computes, on the first one workloads are run and timed
 against the CPU, cuDNN's search is switched on, a workload runs out of memory with a snapshot of the
 moment, and another run goes on at the end. What is measured is what this machine's GPUs give. Where
-they are simulated (see ``tests/simulated_gpu``), their times are invented: the recording says so in
-its first line, and the screens say so as long as it plays.
+they are simulated (see ``tui/rehearsal/device``), their times are invented: the recording says so
+in its first line, and the screens say so as long as it plays.
 
 Run in an environment that has torch's CUDA build, simulated or not, on a quiet Linux machine:
 ``python docs/demo_recording.py``; then ``python docs/pictures.py``.
@@ -30,10 +30,11 @@ sys.path.insert(0, str(ROOT))
 
 from demo_workloads import VARIABLE  # noqa: E402 (once the path is right)
 
-from tests.simulated_gpu import simulator  # noqa: E402
+from tests.simulated_gpu import libraries as simulated  # noqa: E402
 from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.recordings.lines import GZIP  # noqa: E402
 from tui.recordings.recorder import Recorder, Redaction  # noqa: E402
+from tui.rehearsal.device.settings import DeviceSettings, state_folder  # noqa: E402
 from tui.runs.session.session import Session  # noqa: E402
 from tui.runs.state.events import FlagSet  # noqa: E402
 from tui.runs.state.runs import RunState  # noqa: E402
@@ -51,7 +52,7 @@ LARGE = {"batch": 8192, "width": 4096, "depth": 16}
 """Its parameters at the end, so that what it holds can be seen in the bar."""
 LAST_S = 8.0
 """How long the recording goes on once the last run holds memory."""
-SETTINGS = simulator.Settings(devices=2, total_mib=24_576, name="simulated")
+SETTINGS = DeviceSettings(devices=2, total_mib=24_576, name="simulated")
 NEIGHBOUR = """
 import sys, time, torch
 device = f"cuda:{torch.cuda.device_count() - 1}"
@@ -74,10 +75,10 @@ def gpus() -> Iterator[bool]:
     Raises:
         SystemExit: there is no GPU, neither simulated nor real.
     """
-    libraries = simulator.libraries()
-    with tempfile.TemporaryDirectory(dir=simulator.state_folder()) as state:
+    libraries = simulated.libraries()
+    with tempfile.TemporaryDirectory(dir=state_folder()) as state:
         if libraries is not None:
-            os.environ.update(simulator.environment(libraries, SETTINGS, Path(state) / "state"))
+            os.environ.update(simulated.environment(libraries, SETTINGS, Path(state) / "state"))
         look = "import torch; raise SystemExit(not torch.cuda.is_available())"
         if subprocess.run([sys.executable, "-c", look], check=False).returncode:
             raise SystemExit("torch sees no GPU here, real or simulated")

@@ -38,6 +38,7 @@ RUN = ("run", NAME, "--device", "cpu")
 HOSTS = ("--host", "a,b", "--transport", f"sh -c 'echo no{TYPED} >&2; exit 3' {{host}}")
 FLEET = ("fleet", *HOSTS)
 DOCTOR = ("doctor", *HOSTS)
+WATCH = ("watch", *HOSTS)
 COMPARE = ("compare", NAME, "--flag", f"{FLAG}=off,on", "--device", "cpu")
 KEPT = kept(
     1, workload=f"mat{EVIL}mul", facts={"box": EVIL}, tags=(f"tag{EVIL}",), warnings=(EVIL,)
@@ -77,6 +78,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("replay", "RECORDING"),
     ("replay", f"no{TYPED}"),
     ("watch", "--pid", NOBODY_S),
+    WATCH,
+    (*WATCH, "--json"),
     ("watch", "--pid", TYPED),
     ("watch", "--no-screen", "--", f"no{TYPED}"),
     ("watch", "--env"),

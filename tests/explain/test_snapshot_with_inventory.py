@@ -101,6 +101,15 @@ def test_the_verdict_has_the_limit_that_the_run_recorded() -> None:
     assert verdict.total is None
 
 
+def test_a_leak_may_fill_a_limit_below_the_devices_total() -> None:
+    limited = replace(FACTS, free=3 * GIB, limit=TAKEN.allocated + 10 * MIB)
+    verdict = judged(replace(watched(), agent=AgentRecord(limited, TAKEN)))
+    assert (verdict.cause, verdict.explanation.cause) == ("process limit", "leak")
+    refused = replace(FACTS, free=3 * GIB, limit=24 * GIB)
+    verdict = judged(replace(watched(), agent=AgentRecord(refused, TAKEN)))
+    assert (verdict.cause, verdict.explanation.cause) == ("refused with memory free", "leak")
+
+
 def test_what_the_watch_measured_is_used() -> None:
     bare = replace(TAKEN, steps=())
     told = judged(

@@ -26,7 +26,7 @@ from tui.devices.monitor.messages import (
     Sample,
     WatchHost,
 )
-from tui.hosts import monitor as monitor_module
+from tui.hosts import supervisor as supervisor_module
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import FIRST_LINE, boot_command, preamble
@@ -141,8 +141,8 @@ async def test_one_host_that_fails_leaves_the_others_alone(boxes: Boxes) -> None
 async def test_a_silent_host_is_given_up_and_connected_again(
     boxes: Boxes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(monitor_module, "SILENT_AFTER_S", 0.3)
-    monkeypatch.setattr(monitor_module, "EVERY_S", 0.05)
+    monkeypatch.setattr(supervisor_module, "SILENT_AFTER_S", 0.3)
+    monkeypatch.setattr(supervisor_module, "EVERY_S", 0.05)
     hello = '{"type":"monitor_hello","version":1,"pid":1}'
     # It is silent the first time, and answers the second time.
     mark = boxes.folder / "mark"
@@ -152,7 +152,7 @@ async def test_a_silent_host_is_given_up_and_connected_again(
 
     def apply(event: HostEvent) -> bool:
         events.append(event)
-        monkeypatch.setattr(monitor_module, "SILENT_AFTER_S", 60.0)
+        monkeypatch.setattr(supervisor_module, "SILENT_AFTER_S", 60.0)
         return isinstance(event, HostSample)
 
     assert await watch_hosts((host,), apply, within_s=60)

@@ -19,7 +19,7 @@ from tui.devices.allocators.process_files import ReadAccess
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import OLDEST
 from tui.hosts.events import HostLost, HostSample
-from tui.hosts.survey import check_access, find_pythons
+from tui.hosts.survey import check_access, survey_host
 from tui.hosts.watching import first_samples
 
 LATER_ARGUMENTS = {"slots", "kw_only", "strict", "match_args"}
@@ -27,7 +27,7 @@ LATER_ARGUMENTS = {"slots", "kw_only", "strict", "match_args"}
 LATER_METHODS = {"removeprefix", "removesuffix"}
 
 
-def _find_python(minor: int) -> str | None:
+def find_python(minor: int) -> str | None:
     """Return a Python 3 of that minor version; ``None`` where this machine has none that runs."""
     installed = Path("~/.pyenv/versions").expanduser().glob(f"3.{minor}.*/bin/python")
     for candidate in (shutil.which(f"python3.{minor}"), *map(str, installed)):
@@ -43,7 +43,7 @@ def _find_python(minor: int) -> str | None:
 async def test_the_monitor_runs_on_a_python_without_packages(
     minor: int, boxes: Boxes, scripted_nvml: ScriptedNvml
 ) -> None:
-    python = _find_python(minor)
+    python = find_python(minor)
     if python is None:
         pytest.skip(f"no Python 3.{minor} on this machine")
     variables = scripted_nvml.env(busy_box(2))
@@ -57,16 +57,16 @@ async def test_the_monitor_runs_on_a_python_without_packages(
 
 
 async def test_each_python_is_found_however_old(boxes: Boxes) -> None:
-    python = _find_python(6) or _find_python(7)
+    python = find_python(6) or find_python(7)
     if python is None:
         pytest.skip("no Python 3.6 or 3.7 on this machine")
-    found = await find_pythons(boxes.add("old", 'exec "$@"'), python)
-    assert found[0].version[:2] in ((3, 6), (3, 7))
-    assert found[0].torch is None
+    survey = await survey_host(boxes.add("old", 'exec "$@"'), python)
+    assert survey.pythons[0].version[:2] in ((3, 6), (3, 7))
+    assert survey.pythons[0].torch is None
 
 
 async def test_an_older_python_is_named_as_such(boxes: Boxes) -> None:
-    python = _find_python(7) or _find_python(6)
+    python = find_python(7) or find_python(6)
     if python is None:
         pytest.skip("no Python 3.6 or 3.7 on this machine")
     host = boxes.add("old", f'shift; exec {shlex.quote(python)} "$@"')

@@ -18,7 +18,9 @@ from typing import Any
 import pytest
 
 from tests.oom.table import FOLDER, PROGRAMS, Program
-from tests.simulated_gpu import place, simulator
+from tests.simulated_gpu import libraries as simulated
+from tests.simulated_gpu import place
+from tui.rehearsal.device.settings import DeviceSettings
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.inventory import KEY
@@ -31,11 +33,11 @@ TWO_MODES = ("default", "record")
 
 def gpus(folder: Path, devices: int) -> dict[str, str]:
     """The environment of a program that has simulated GPUs of 8 GiB for itself."""
-    libraries = simulator.libraries()
+    libraries = simulated.libraries()
     if libraries is None or not place.is_simulated():
         pytest.skip("the sizes in these programs are those of a simulated GPU of 8 GiB")
     state = folder / "gpu"
-    found = simulator.environment(libraries, simulator.Settings(devices=devices), state)
+    found = simulated.environment(libraries, DeviceSettings(devices=devices), state)
     return {**found, "GPU_WORKBENCH_STATE": str(folder / "state"), "PYTHONPATH": str(ROOT)}
 
 

@@ -9,14 +9,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.simulated_gpu import simulator
-from tests.simulated_gpu.build import CannotBuildError
+from tests.simulated_gpu import libraries as simulated
+from tui.rehearsal.device.installation import CannotSimulateError
+from tui.rehearsal.device.settings import DeviceSettings, state_folder
 from workloads.protocol.wire import field_values
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.simulated_gpu", description=__doc__)
-    for name, value in field_values(simulator.Settings()).items():
+    for name, value in field_values(DeviceSettings()).items():
         flag = "--" + name.replace("_", "-")
         parser.add_argument(flag, type=type(value), default=value, metavar=type(value).__name__)
     parser.add_argument("command", nargs=argparse.REMAINDER)
@@ -27,8 +28,8 @@ def main() -> int:
     chosen = vars(_parser().parse_args())
     command = chosen.pop("command")
     try:
-        libraries = simulator.libraries()
-    except CannotBuildError as error:
+        libraries = simulated.libraries()
+    except CannotSimulateError as error:
         print(f"no simulated GPU: {error}", file=sys.stderr)
         return 2
     if libraries is None:
@@ -41,8 +42,8 @@ def main() -> int:
     if not command:
         print(libraries)
         return 0
-    with tempfile.TemporaryDirectory(dir=simulator.state_folder()) as folder:
-        env = simulator.environment(libraries, simulator.Settings(**chosen), Path(folder) / "state")
+    with tempfile.TemporaryDirectory(dir=state_folder()) as folder:
+        env = simulated.environment(libraries, DeviceSettings(**chosen), Path(folder) / "state")
         path = os.pathsep.join([str(Path(sys.executable).parent), env.get("PATH", os.defpath)])
         return subprocess.run(command, env={**env, "PATH": path}, check=False).returncode
 

@@ -1,8 +1,8 @@
 """``python -m tests.simulated_gpu.environment FOLDER [TORCH]`` makes that of the simulated GPU.
 
 It has what this environment has, but torch's CUDA build without the packages that bring CUDA's
-libraries, and CUDA's headers for the build of the simulator. 1.6 GB. ``TORCH`` is another version
-of torch than that of this environment, such as ``2.12.1``; a build for CUDA 13 (2.11 and later).
+libraries. 1.6 GB. ``TORCH`` is another version of torch than that of this environment, such as
+``2.12.1``; a build for CUDA 13 (2.11 and later).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import venv
 from importlib.metadata import version
 from pathlib import Path
 
-BRINGS_CUDA = re.compile(r"nvidia-(?!ml-py)|cuda-|triton|torch=")
+LEFT_OUT = re.compile(r"nvidia-(?!ml-py)|cuda-|triton|torch=|ziglang=")
+"""CUDA's libraries, another build of torch, and a compiler that these tests do not use."""
 TOP = Path(__file__).parents[2]
 
 
@@ -38,7 +39,7 @@ def make(folder: Path, torch: str) -> None:
     listed = subprocess.run(frozen, check=True, capture_output=True, text=True).stdout.splitlines()
     with tempfile.TemporaryDirectory() as temporary:
         packages = Path(temporary) / "packages"
-        kept = [line for line in listed if not BRINGS_CUDA.match(line)]
+        kept = [line for line in listed if not LEFT_OUT.match(line)]
         packages.write_text("\n".join(kept), encoding="utf-8")
         venv.create(folder, with_pip=True)
         python = folder / "bin" / "python"
@@ -50,8 +51,6 @@ def make(folder: Path, torch: str) -> None:
     found = re.search(r"^cuda.*= '(\d+\.\d+)'", version_file.read_text("utf-8"), re.MULTILINE)
     if found is None:
         sys.exit(f"the torch in {folder} is a build without CUDA")
-    headers = [f"{name}=={found[1]}.*" for name in ("nvidia-cuda-runtime", "nvidia-cuda-crt")]
-    _pip(python, "--target", str(folder / "cuda-headers"), *headers)
 
 
 if __name__ == "__main__":

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulated_gpu import simulator
-from tests.simulated_gpu.build import CannotBuildError
+from tests.simulated_gpu import libraries as simulated
+from tui.rehearsal.device.installation import CannotSimulateError
+from tui.rehearsal.device.settings import DeviceSettings, state_folder
 
 
 @cache
 def _libraries() -> Path | str | None:
     try:
-        return simulator.libraries()
-    except CannotBuildError as error:
+        return simulated.libraries()
+    except CannotSimulateError as error:
         return f"the simulated GPU cannot be built: {error}"
 
 
@@ -32,9 +33,9 @@ def prepare(config: pytest.Config) -> None:
     found = _libraries()
     if not isinstance(found, Path):
         return
-    folder = Path(tempfile.mkdtemp(prefix="simulated-gpu-", dir=simulator.state_folder()))
+    folder = Path(tempfile.mkdtemp(prefix="simulated-gpu-", dir=state_folder()))
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-    os.environ.update(simulator.environment(found, simulator.Settings(), folder / "state"))
+    os.environ.update(simulated.environment(found, DeviceSettings(), folder / "state"))
 
 
 @cache

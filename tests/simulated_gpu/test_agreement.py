@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.simulated_gpu import place, simulator
+from tests.simulated_gpu import libraries as simulated
+from tests.simulated_gpu import place
+from tui.rehearsal.device.settings import DeviceSettings
 
 pytestmark = [
     pytest.mark.simulated_gpu,
@@ -21,7 +23,7 @@ pytestmark = [
 ]
 
 MIB = 2**20
-SETTINGS = simulator.Settings(devices=1)
+SETTINGS = DeviceSettings(devices=1)
 LOOK = """
 import json, os, torch, pynvml
 pynvml.nvmlInit()
@@ -39,13 +41,13 @@ def look(index=0):
 """
 
 
-def said(code: str, state: Path, settings: simulator.Settings = SETTINGS, **more: str) -> Any:
+def said(code: str, state: Path, settings: DeviceSettings = SETTINGS, **more: str) -> Any:
     """What a process on simulated GPUs prints, as JSON."""
-    libraries = simulator.libraries()
+    libraries = simulated.libraries()
     assert libraries is not None
     done = subprocess.run(
         [sys.executable, "-c", LOOK + code],
-        env={**simulator.environment(libraries, settings, state), **more},
+        env={**simulated.environment(libraries, settings, state), **more},
         capture_output=True,
         text=True,
         check=False,

@@ -13,7 +13,7 @@ import torch
 from tests.catalog.runs import ran
 from tests.children.driver import Driver
 from tests.simulated_gpu import place
-from tests.simulated_gpu.simulator import PREFIX
+from tui.rehearsal.device.settings import PREFIX
 from workloads.protocol import messages
 from workloads.protocol.results import RunResult
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.catalog.runs import numbers, ran
-from tests.simulated_gpu import simulator
+from tests.simulated_gpu import libraries as simulated
 from workloads.measure import environment, memory
 from workloads.measure.clocks import clock_for
 from workloads.measure.timing import Control
@@ -26,7 +26,7 @@ ELSEWHERE = 64 * MIB
 @pytest.fixture(scope="module", autouse=True)
 def _nvml_of_the_simulator() -> None:
     """This process began without the simulator's folder in its path; a library is found by name."""
-    folder = simulator.libraries()
+    folder = simulated.libraries()
     if folder is not None:
         ctypes.CDLL(str(folder / memory.NVML_LIBRARY))
 

@@ -16,12 +16,13 @@ import pytest
 
 from tests.watch.target import TORCH, ScriptedTarget, build_target, running
 from tui.devices.allocators import peek
-from tui.devices.allocators.discover import Ranks, ranks_of
+from tui.devices.allocators.discover import Ranks, job_of, ranks_of
 from tui.devices.allocators.messages import (
     WATCH_EVENTS,
     ListedProcesses,
     LookFor,
     ProcessFigures,
+    RankJob,
     TorchProcess,
     TorchProcesses,
     WatchHello,
@@ -247,6 +248,29 @@ def test_ranks_are_read_as_each_launcher_tells_them(
     variables: dict[str, str], ranks: Ranks
 ) -> None:
     assert ranks_of(variables) == ranks
+
+
+@pytest.mark.parametrize(
+    ("variables", "job"),
+    [
+        ({}, None),
+        ({"RANK": "1"}, None),
+        ({"MASTER_ADDR": "node0", "MASTER_PORT": "29500"}, RankJob("node0:29500")),
+        # An address alone may be that of many jobs.
+        ({"MASTER_ADDR": "node0"}, None),
+        ({"TORCHELASTIC_RUN_ID": "none"}, None),
+        ({"TORCHELASTIC_RUN_ID": "exp7"}, RankJob(run_id="exp7")),
+        ({"SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0"}, RankJob(slurm="4711.0")),
+        # A shell in an allocation.
+        ({"SLURM_JOB_ID": "4711"}, None),
+        ({"MASTER_ADDR": "a\x1b[2Jb", "MASTER_PORT": "1"}, None),
+        ({"MASTER_ADDR": "fe80::1%eth0", "MASTER_PORT": "1"}, RankJob("fe80::1%eth0:1")),
+    ],
+)
+def test_the_job_of_a_rank_is_read_as_its_launcher_tells_it(
+    variables: dict[str, str], job: RankJob | None
+) -> None:
+    assert job_of(variables) == job
 
 
 # ---- why not ----

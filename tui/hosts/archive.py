@@ -25,15 +25,21 @@ _SENT = (
     "devices/__init__.py",
     "devices/allocators/__init__.py",
     "devices/allocators/__main__.py",
+    "devices/allocators/discover.py",
+    "devices/allocators/layouts.py",
+    "devices/allocators/messages.py",
+    "devices/allocators/peek.py",
     "devices/allocators/process_files.py",
+    "devices/allocators/watch.py",
     "devices/monitor",
 )
-"""The modules of ``tui`` that the monitor and the check of access import."""
+"""The modules of ``tui`` that the monitor and the watch import."""
 _SENT_WORKLOADS = (
     "__init__.py",
     "protocol/__init__.py",
     "protocol/keep_alive.py",
     "protocol/process.py",
+    "protocol/torch_memory.py",
     "protocol/wire.py",
 )
 _ENTRY = "gpu_workbench_entry.py"

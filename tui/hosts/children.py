@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess
+from tui.devices import allocators
+from tui.devices.allocators.messages import WATCH_EVENTS, WatchEvent
 from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive, build_runner_archive
@@ -53,6 +55,34 @@ def monitor_child(
         folder=FOLDER,
         sent=sent,
         preamble=preamble(build_archive(), "tui.devices.monitor", serving),
+    )
+
+
+def watch_child(
+    connection: HostConnection,
+    interval: float,
+    pids: Sequence[int] = (),
+    listed: Sequence[int] = (),
+    *,
+    children: bool = True,
+) -> ChildProcess[WatchEvent | Alive]:
+    """Return the watch of a host, not started yet.
+
+    Args:
+        connection: the host.
+        interval: seconds between two readings.
+        pids: watch only these processes; empty for all processes of the user there.
+        listed: the processes that NVML lists there.
+        children: also watch the descendants of ``pids``.
+    """
+    arguments = allocators.serve_arguments(
+        interval, pids, listed, children=children, keep_alive_s=MISSED_AFTER_S
+    )
+    return ChildProcess(
+        connection.host.command(boot_command(connection.python or "python3")),
+        (*WATCH_EVENTS, Alive),
+        folder=FOLDER,
+        preamble=preamble(build_archive(), allocators.MODULE, arguments),
     )
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, Union
 
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.devices import allocators
 from tui.devices.allocators.process_files import ReadAccess
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import EACH_PYTHON, boot_command, preamble
 from tui.hosts.children import BANNER_LINES, CONNECT_WITHIN_S
 from tui.hosts.failures import HostFailure, explain_failure
+from workloads.protocol.keep_alive import Alive, KeepAlive
 
 E = TypeVar("E")
 
@@ -39,12 +43,17 @@ print(json.dumps({
 """Program for each Python: it runs on Python 3.6, and prints a :class:`PythonFound`."""
 _SURVEY = f"""\
 echo '{{"type": "survey_started"}}'
+read -r request
+echo '{{"type": "alive", "number": 1}}'
 {EACH_PYTHON}\
   "$found" -c "$0" </dev/null 2>/dev/null
 done
 exit 0
 """
-"""Script of sh; its name is :data:`_DESCRIBE`, its arguments are further Pythons."""
+"""Script of sh; its name is :data:`_DESCRIBE`, its arguments are further Pythons.
+
+It answers one keep-alive: nothing but the link takes time then.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,19 @@ class PythonFound:
     """Version; ``None`` without torch, empty if unknown, as before Python 3.8."""
 
 
+_SurveyEvent = Union[SurveyStarted, Alive, PythonFound]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a host offers."""
+
+    pythons: tuple[PythonFound, ...]
+    """Each once, in the order in which they are tried."""
+    round_trip_s: float | None
+    """Of a keep-alive; ``None`` if it was not answered."""
+
+
 class HostFailureError(Exception):
     """A host cannot be used.
 
@@ -76,8 +98,8 @@ class HostFailureError(Exception):
         self.failure = failure
 
 
-async def find_pythons(host: HostAddress, python: str | None = None) -> tuple[PythonFound, ...]:
-    """Return the Pythons of a host, each once, in the order in which they are tried.
+async def survey_host(host: HostAddress, python: str | None = None) -> Survey:
+    """Return the Pythons of a host, and how far away it is.
 
     Args:
         host: the host.
@@ -86,14 +108,24 @@ async def find_pythons(host: HostAddress, python: str | None = None) -> tuple[Py
     Raises:
         HostFailureError: the host cannot be reached or does not run our script.
     """
-    kinds: tuple[type[SurveyStarted | PythonFound], ...] = (SurveyStarted, PythonFound)
+    kinds: tuple[type[_SurveyEvent], ...] = (SurveyStarted, Alive, PythonFound)
     words = ("sh", "-c", _SURVEY, _DESCRIBE, *((python,) if python else ()))
-    child = ChildProcess(host.command(words), kinds, folder=FOLDER)
+    child: ChildProcess[_SurveyEvent] = ChildProcess(host.command(words), kinds, folder=FOLDER)
+    sent_at, round_trip_s = 0.0, None
     found: dict[tuple[str, tuple[int, int, int]], PythonFound] = {}
-    for event in await _collect_events(host, child):
-        if isinstance(event, PythonFound):
+
+    def apply(event: _SurveyEvent) -> None:
+        nonlocal sent_at, round_trip_s
+        if isinstance(event, SurveyStarted):
+            sent_at = time.monotonic()
+            child.send(KeepAlive(1))
+        elif isinstance(event, Alive):
+            round_trip_s = time.monotonic() - sent_at
+        else:
             found.setdefault((event.prefix, event.version), event)
-    return tuple(found.values())
+
+    await _apply_events(host, child, apply)
+    return Survey(tuple(found.values()), round_trip_s)
 
 
 async def check_access(host: HostAddress, python: str | None = None) -> ReadAccess:
@@ -106,31 +138,39 @@ async def check_access(host: HostAddress, python: str | None = None) -> ReadAcce
     Raises:
         HostFailureError: the host cannot be reached or its Python is unusable.
     """
-    sent = preamble(build_archive(), "tui.devices.allocators", ("check",))
+    sent = preamble(build_archive(), allocators.MODULE, ("check",))
     command = host.command(boot_command(python or "python3"))
     child = ChildProcess(command, (ReadAccess,), folder=FOLDER, preamble=sent)
-    return (await _collect_events(host, child))[-1]
+    answers: list[ReadAccess] = []
+    await _apply_events(host, child, answers.append)
+    return answers[-1]
 
 
-async def _collect_events(host: HostAddress, child: ChildProcess[E]) -> list[E]:
-    """Start a child on a host and return its events, at least one, once it has ended.
+async def _apply_events(
+    host: HostAddress, child: ChildProcess[E], apply: Callable[[E], object]
+) -> None:
+    """Start a child on a host, pass each of its events on, and return once it has ended.
 
     Raises:
         HostFailureError: it sent no event in time.
     """
-    events: list[E] = []
     banner: deque[str] = deque(maxlen=BANNER_LINES)
-    greeted = asyncio.Event()
+    answered = asyncio.Event()
+    """Set by the first event, or by the end."""
+    has_events = False
 
     async def read() -> str:
+        nonlocal has_events
         async for event in child.events():
             if isinstance(event, MalformedMessage):
                 banner.append(event.line or event.reason)
             else:
-                events.append(event)
-                greeted.set()
-        greeted.set()
-        return await child.ended()
+                has_events = True
+                apply(event)
+                answered.set()
+        ended = await child.ended()
+        answered.set()
+        return ended
 
     try:
         await child.start()
@@ -140,7 +180,7 @@ async def _collect_events(host: HostAddress, child: ChildProcess[E]) -> list[E]:
     reading = asyncio.create_task(read())
     limit_s = CONNECT_WITHIN_S
     try:
-        await asyncio.wait_for(greeted.wait(), limit_s)
+        await asyncio.wait_for(answered.wait(), limit_s)
         limit_s = SURVEY_WITHIN_S
         ended = await asyncio.wait_for(reading, limit_s)
     except asyncio.TimeoutError as error:
@@ -149,7 +189,6 @@ async def _collect_events(host: HostAddress, child: ChildProcess[E]) -> list[E]:
         reading.cancel()
         child.kill()
         await child.ended()
-    if not events:
+    if not has_events:
         errors = child.stderr.last()
         raise HostFailureError(explain_failure(host, ended, errors, tuple(banner)))
-    return events

@@ -153,6 +153,8 @@ class Redaction:
                 reason=_remove_user(each.user, each.reason),
                 advice=_remove_user(each.user, each.advice),
                 launched_by=self._parent(each.launched_by),
+                # It has the name of a host.
+                job=None,
             )
             for each in event.processes
         )

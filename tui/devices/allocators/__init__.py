@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 from tui.core.child.launch import own_command
 
+MODULE = "tui.devices.allocators"
 
-def serving(
+
+def serve_arguments(
     interval: float,
     pids: Sequence[int] = (),
     listed: Sequence[int] = (),
     *,
     children: bool = True,
     others: bool = False,
+    keep_alive_s: float | None = None,
 ) -> tuple[str, ...]:
-    """Return the command that starts the child.
+    """Return the arguments of the child.
 
     Args:
         interval: seconds between two readings.
@@ -23,6 +26,7 @@ def serving(
         listed: the processes that NVML lists on a GPU.
         children: also watch the descendants of ``pids``.
         others: also watch the other processes of this user.
+        keep_alive_s: seconds without a request after which the child ends; ``None`` for never.
     """
     words = ["serve", "--interval", str(interval)]
     if pids:
@@ -33,4 +37,15 @@ def serving(
         words.append("--others")
     if listed:
         words += ["--listed", ",".join(map(str, listed))]
-    return own_command("tui.devices.allocators", *words)
+    if keep_alive_s is not None:
+        words += ["--keep-alive", str(keep_alive_s)]
+    return tuple(words)
+
+
+def serving(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that starts the child on this machine.
+
+    Args:
+        arguments: those of :func:`serve_arguments`.
+    """
+    return own_command(MODULE, *arguments)

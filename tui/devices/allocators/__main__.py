@@ -30,6 +30,9 @@ def _arguments() -> argparse.Namespace:
         "--others", action="store_true", help="with --pids: this user's others too"
     )
     serving.add_argument("--listed", type=_pids, default=(), help="what NVML says uses a GPU")
+    serving.add_argument(
+        "--keep-alive", type=float, metavar="S", help="end without a request for this many seconds"
+    )
     modes.add_parser("check", help="whether running processes can be read, and end")
     return parser.parse_args()
 
@@ -51,7 +54,8 @@ def main() -> None:
 
     lower_priority()
     wanted = LookFor(arguments.pids, not arguments.no_children, arguments.others)
-    serve(parent, AllocatorWatch(arguments.interval, wanted, arguments.listed))
+    watch = AllocatorWatch(arguments.interval, wanted, arguments.listed)
+    serve(parent, watch, arguments.keep_alive)
     quit_now()
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tui.devices.allocators.messages import LookFor, TorchProcess, undescribed
+from tui.devices.allocators.messages import LookFor, RankJob, TorchProcess, undescribed
 from tui.devices.allocators.peek import LIBRARY
 from tui.devices.allocators.process_files import PROC, GoneError, ProcessFiles, Refusal, library_in
 from tui.devices.monitor.processes import ProcessOwners
@@ -27,10 +27,12 @@ _LAUNCHERS = (
 _PLAIN = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 """The variables that ``torch.distributed`` itself reads (``init_method="env://"``)."""
 _VERSION = re.compile(rb"^__version__ = ['\"]([\w.+-]{1,60})['\"]", re.MULTILINE)
+_NO_RUN_ID = "none"
+"""torchrun's run id unless ``--rdzv-id`` is given."""
 _NOT_TOLD = "no launcher has told it in the environment"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ranks:
     """The rank of a process among several, as set by its launcher."""
 
@@ -49,12 +51,29 @@ def ranks_of(variables: Mapping[str, str]) -> Ranks:
         if mark in variables:
             # Scripts under srun and MPI copy the launcher's variables to torch's own names.
             own = (variables.get(name) for name in _PLAIN)
-            pairs = zip(own, names, strict=True)
+            pairs = zip(own, names)
             texts = (variables.get(name) if plain is None else plain for plain, name in pairs)
             rank, local_rank, world_size = map(_number, texts)
             return Ranks(rank, local_rank, world_size, launcher)
     rank, local_rank, world_size = (_number(variables.get(name)) for name in _PLAIN)
     return Ranks(rank, local_rank, world_size)
+
+
+def job_of(variables: Mapping[str, str]) -> RankJob | None:
+    """Read what identifies the job of a rank; return ``None`` if nothing does."""
+    address, port = _name(variables.get("MASTER_ADDR")), _number(variables.get("MASTER_PORT"))
+    run_id = _name(variables.get("TORCHELASTIC_RUN_ID"))
+    job, step = _number(variables.get("SLURM_JOB_ID")), _number(variables.get("SLURM_STEP_ID"))
+    found = RankJob(
+        master=f"{address}:{port}" if address is not None and port is not None else None,
+        run_id=None if run_id == _NO_RUN_ID else run_id,
+        slurm=f"{job}.{step}" if job is not None and step is not None else None,
+    )
+    return None if found == RankJob() else found
+
+
+def _name(text: str | None) -> str | None:
+    return text if text is not None and re.fullmatch(r"[\w.:@%-]{1,255}", text) else None
 
 
 def _number(text: str | None) -> int | None:
@@ -154,6 +173,7 @@ class Discovery:
             visible_devices=variables.get("CUDA_VISIBLE_DEVICES"),
             device_order=variables.get("CUDA_DEVICE_ORDER"),
             ours=owner.ours,
+            job=job_of(variables),
             launched_by=owner.parent,
             unavailable=unavailable,
         )

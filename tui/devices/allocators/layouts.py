@@ -12,12 +12,11 @@ of four signed 64-bit numbers: current, peak, allocated, freed. Pure.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from operator import add, le, sub
-from typing import Any
+from typing import Any, Callable, Tuple
 
-from workloads.protocol.messages import TorchMemory
+from workloads.protocol.torch_memory import TorchMemory
 
 Reader = Callable[[int, int], bytes]
 """Function of an address and a number of bytes that returns the readable bytes, possibly fewer."""
@@ -38,7 +37,7 @@ class ElfError(ValueError):
     """The memory contains no library with readable symbols; the text names the missing part."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Library:
     """A loaded library."""
 
@@ -141,7 +140,7 @@ ARRAYS = (
 )
 """The arrays in their order in memory."""
 
-Numbers = tuple[int, ...]
+Numbers = Tuple[int, ...]
 """The 108 numbers of the nine arrays, then ``num_alloc_retries`` and ``num_ooms``."""
 
 _IN_ARRAYS = 12 * len(ARRAYS)
@@ -154,7 +153,7 @@ NOTHING: Numbers = (0,) * _HELD
 """Memory in use when the counts began: none, as in a process that has never reset them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DeviceStatsLayout:
     """A layout of ``DeviceStats`` up to ``num_ooms``."""
 

@@ -11,15 +11,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Union
+from typing import Tuple, Union
 
 from tui.devices.monitor.messages import Device, ParentProcess, find_process
-from workloads.protocol.messages import TorchMemory
+from workloads.protocol.torch_memory import TorchMemory
 
 VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class RankJob:
+    """What identifies the job of a rank, as its launcher has set it; the same in all its ranks."""
+
+    master: str | None = None
+    """``MASTER_ADDR`` and ``MASTER_PORT``, such as ``node0:29500``."""
+    run_id: str | None = None
+    """torchrun's run id; ``None`` also for its default."""
+    slurm: str | None = None
+    """Slurm's numbers of job and step, such as ``4711.0``."""
+
+
+@dataclass(frozen=True)
 class TorchProcess:
     """A process that has loaded torch, or that a request names."""
 
@@ -52,6 +64,8 @@ class TorchProcess:
     """This program has started the process."""
     launched_by: ParentProcess | None = None
     """The process that launched it, as torchrun launches its ranks."""
+    job: RankJob | None = None
+    """The job of a rank; ``None`` if the environment does not identify it."""
     requested: tuple[int, ...] = ()
     """The requested pids among the process and its ancestors, nearest first; empty for a process
     that is watched because it has torch."""
@@ -79,7 +93,7 @@ def undescribed(pid: int, why: str) -> TorchProcess:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TorchProcesses:
     """All watched processes; sent after a change."""
 
@@ -88,11 +102,11 @@ class TorchProcesses:
     processes: tuple[TorchProcess, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProcessFigures:
     """The allocator figures of the watched processes at one moment.
 
-    Each figure has the meaning of :class:`~workloads.protocol.messages.TorchMemory`, but counts
+    Each figure has the meaning of :class:`~workloads.protocol.torch_memory.TorchMemory`, but counts
     start with the process, and memory of cuBLAS counts as allocated.
     """
 
@@ -105,20 +119,20 @@ class ProcessFigures:
     """Resident bytes of host memory per process, including shared pages, by pid."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WatchHello:
     version: int
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LookFor:
     """Request: watch these processes from now on, or all of this user's that have torch.
 
     The watch answers with its list, even if it has not changed.
     """
 
-    pids: tuple[int, ...]
+    pids: Tuple[int, ...]  # noqa: UP006 (read at run time, on Python 3.8 too)
     """The processes to watch; empty for all processes of this user, or of all users for root."""
     children: bool = True
     """Also watch the descendants of these processes."""
@@ -126,14 +140,14 @@ class LookFor:
     """Also watch the other processes of this user (of all users for root) that have torch."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ListedProcesses:
     """Request: also report those of NVML's listed processes that have loaded torch."""
 
-    pids: tuple[int, ...]
+    pids: Tuple[int, ...]  # noqa: UP006 (read at run time, on Python 3.8 too)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WatchPace:
     """Request: read the figures at this interval from now on."""
 
@@ -146,7 +160,7 @@ WatchRequest = Union[LookFor, ListedProcesses, WatchPace]
 WATCH_REQUESTS: tuple[type[WatchRequest], ...] = (LookFor, ListedProcesses, WatchPace)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Placed:
     """A device of a process."""
 
@@ -158,7 +172,7 @@ class Placed:
     why_no_process: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StepsTold:
     """The step reports of a run's agents at one moment."""
 
@@ -168,7 +182,7 @@ class StepsTold:
     """Steps of all optimizers until then, by process identity."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DevicesPlaced:
     """The GPUs of the devices of a run's processes, with NVML's memory of the processes."""
 

@@ -34,7 +34,7 @@ from tui.devices.allocators.process_files import (
     ProcessFiles,
     library_in,
 )
-from workloads.protocol.messages import TorchMemory
+from workloads.protocol.torch_memory import TorchMemory
 
 LIBRARY = b"libc10_cuda"
 """The torch library with the allocator."""
@@ -100,7 +100,7 @@ class UnreadableError(Exception):
         return _WORDS.get(str(self), "unread")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AllocatorAddress:
     """The place of the figures in a process."""
 
@@ -111,7 +111,7 @@ class AllocatorAddress:
     layout: DeviceStatsLayout
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AllocatorReading:
     """The result of one reading."""
 

@@ -29,7 +29,7 @@ from tui.devices.allocators.process_files import (
     refusal,
 )
 from tui.devices.monitor.processes import is_in_pid_namespace
-from workloads.protocol.messages import TorchMemory
+from workloads.protocol.torch_memory import TorchMemory
 
 LOOK_S = 2.0
 """Seconds between two searches for processes."""
@@ -137,7 +137,8 @@ class AllocatorWatch:
             resident = watched.files.resident()
             if resident is not None:
                 host[str(watched.files.pid)] = resident
-            unavailable |= {f"{pid} {name}": why for name, why in peek.unavailable.items() if name}
+            missing = {f"{pid} {name}": why for name, why in peek.unavailable.items() if name}
+            unavailable.update(missing)
         if self._lost:
             self.look_now.set()
         return ProcessFigures(now, tuple(devices), unavailable, host)
@@ -247,14 +248,16 @@ def _forked_from(target: AllocatorReader) -> int | None:
     return None
 
 
-def serve(parent: ParentChannel, watch: AllocatorWatch) -> None:
+def serve(parent: ParentChannel, watch: AllocatorWatch, keep_alive_s: float | None = None) -> None:
     """Write figures at each tick and changes of the processes, until the front end exits.
 
     Args:
         parent: the front end.
         watch: the watch to serve.
+        keep_alive_s: seconds without a request after which the front end counts as gone; ``None``
+            where a closed pipe says so.
     """
-    parent.listen(WATCH_REQUESTS, watch.apply_request)
+    parent.listen(WATCH_REQUESTS, watch.apply_request, keep_alive_s)
     next_look = 0.0
     due = time.monotonic()
     while True:

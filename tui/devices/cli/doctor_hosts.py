@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.core.text.glyphs import rows_of_text
@@ -23,8 +23,8 @@ from tui.hosts.boot import OLDEST
 from tui.hosts.children import HostConnection
 from tui.hosts.events import HostLost, HostSample
 from tui.hosts.failures import HostFailure
-from tui.hosts.monitor import with_shared_connection
-from tui.hosts.survey import HostFailureError, PythonFound, check_access, find_pythons
+from tui.hosts.supervisor import with_shared_connection
+from tui.hosts.survey import HostFailureError, Survey, check_access, survey_host
 from tui.hosts.watching import first_samples
 from tui.kit.command_line.output import print_json, print_text
 from tui.kit.command_line.progress import ProgressLine
@@ -42,8 +42,9 @@ class HostFindings:
     reached: bool = True
 
     def number_of(self, outcome: str) -> int:
-        """Return how many findings have an outcome."""
-        return sum(1 for finding in self.findings if finding.outcome == outcome)
+        """Return how many findings have an outcome; equal ones of several GPUs count once."""
+        different = {replace(each, device="", key="") for each in self.findings}
+        return sum(1 for finding in different if finding.outcome == outcome)
 
 
 async def print_hosts(plan: HostPlan, *, as_json: bool) -> int:
@@ -75,7 +76,7 @@ async def examine_host(host: HostAddress, python: str | None) -> HostFindings:
     """
     host = await with_shared_connection(host)
     try:
-        pythons = await find_pythons(host, python)
+        survey = await survey_host(host, python)
     except HostFailureError as error:
         found = CheckResult("connection", "failed", error.failure.reason, error.failure.advice)
         return HostFindings(host.name, (found,), reached=False)
@@ -87,8 +88,8 @@ async def examine_host(host: HostAddress, python: str | None) -> HostFindings:
     return HostFindings(
         host.name,
         (
-            connection_finding(event),
-            *python_findings(host.name, pythons, event),
+            connection_finding(survey),
+            *python_findings(host.name, survey, event),
             *_device_findings(event, environment),
             *_torch_findings(host.name, python, event, environment),
             access_finding(access),
@@ -132,25 +133,23 @@ async def _check_access(host: HostAddress, python: str | None) -> ReadAccess | H
         return error.failure
 
 
-def connection_finding(event: HostSample | HostLost) -> CheckResult:
+def connection_finding(survey: Survey) -> CheckResult:
     """Return the finding on the connection to a host that has answered."""
-    if isinstance(event, HostSample) and event.round_trip_s is not None:
-        return CheckResult("connection", "passed", f"{1000 * event.round_trip_s:.0f} ms away")
-    return CheckResult("connection", "passed", "it answers")
+    if survey.round_trip_s is None:
+        return CheckResult("connection", "passed", "round trip not measured")
+    return CheckResult("connection", "passed", f"{1000 * survey.round_trip_s:.0f} ms away")
 
 
-def python_findings(
-    name: str, pythons: Sequence[PythonFound], event: HostSample | HostLost
-) -> list[CheckResult]:
+def python_findings(name: str, survey: Survey, event: HostSample | HostLost) -> list[CheckResult]:
     """Return a finding for each Python of a host, and one on the monitor if it does not run.
 
     Args:
         name: of the host.
-        pythons: in the order in which they are tried.
+        survey: the Pythons, in the order in which they are tried.
         event: the answer of the monitor.
     """
     findings = []
-    for each in pythons:
+    for each in survey.pythons:
         if each.torch is None:
             torch = "no torch"
         else:
@@ -158,7 +157,7 @@ def python_findings(
         version = ".".join(map(str, each.version))
         findings.append(CheckResult("python", "passed", f"{version} at {each.path}, {torch}"))
     if isinstance(event, HostLost):
-        usable = [each.path for each in pythons if each.version[:2] >= OLDEST]
+        usable = [each.path for each in survey.pythons if each.version[:2] >= OLDEST]
         advice = f"try --host-python {name}={usable[0]}" if usable else ""
         findings.append(CheckResult("monitor", "failed", event.reason, advice))
     return findings

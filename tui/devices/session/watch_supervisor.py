@@ -54,7 +54,7 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
 
     def make_child(self) -> ChildProcess[WatchEvent]:
         self._given = frozenset((self._wanted, self._listed, self._pace))
-        command = watch.serving(
+        arguments = watch.serve_arguments(
             self._pace.seconds,
             self._wanted.pids,
             self._listed.pids,
@@ -62,7 +62,7 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
             others=self._wanted.others,
         )
         return ChildProcess(
-            command,
+            watch.serving(arguments),
             WATCH_EVENTS,
             folder=FOLDER,
             sent=lambda request: self._publish(RequestSent("watch", request)),

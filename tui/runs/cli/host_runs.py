@@ -9,7 +9,7 @@ from typing import Any
 from tui.devices.state.devices import CPU
 from tui.hosts.address import HostAddress
 from tui.hosts.children import HostConnection
-from tui.hosts.monitor import with_shared_connection
+from tui.hosts.supervisor import with_shared_connection
 from tui.kit.command_line.output import Failure
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS, handle_signals

@@ -29,6 +29,7 @@ from tui.snapshots.explain.explanation import (
 from tui.snapshots.explain.thresholds import (
     NORMAL_OUTSIDE,
     SMALL_REQUEST,
+    exceeds_process_limit,
     has_fitting_piece,
     has_room,
 )
@@ -130,6 +131,11 @@ class Figures:
     """True if the allocator rounds sizes to more than 512 bytes."""
 
     @property
+    def needed(self) -> int:
+        """The most bytes that torch requested from the driver."""
+        return compute_segment_size(self.rounded, expandable=self.expandable)
+
+    @property
     def cached(self) -> int:
         """Bytes of all cached pieces, in every pool."""
         return self.in_pieces + self.streams_cached + self.private_cached
@@ -214,13 +220,21 @@ CAUSE_OF: dict[LeadingCause, Cause] = {
 """The allocator's view of each leading cause."""
 
 
-def derive_cause(explanation: Explanation) -> Cause:
+def derive_cause(explanation: Explanation, figures: Figures) -> Cause:
     """Return the allocator's view of the leading cause.
 
-    Live memory counts as filling the device only if the device's total is known.
+    Live memory, such as a leak, may have filled the device or only a limit below its total; it
+    counts as filling the device only if the device's total is known.
     """
     cause = CAUSE_OF[explanation.cause]
-    return "unknown" if cause == "truly full" and explanation.device_bytes is None else cause
+    if cause != "truly full":
+        return cause
+    needed, free = figures.needed, figures.device_free
+    if exceeds_process_limit(needed, figures.reserved, figures.allowed):
+        return "process limit"
+    if free is not None and free >= needed:
+        return "refused with memory free"
+    return "unknown" if explanation.device_bytes is None else "truly full"
 
 
 def explain_cause(explanation: Explanation, figures: Figures) -> ExplainedCause:
@@ -230,12 +244,11 @@ def explain_cause(explanation: Explanation, figures: Figures) -> ExplainedCause:
         explanation: explanation of the failure, which decides the cause.
         figures: figures of the failure.
     """
-    cause = derive_cause(explanation)
-    needed = compute_segment_size(figures.rounded, expandable=figures.expandable)
+    cause = derive_cause(explanation, figures)
     words = WORDS[cause]
     if cause == "unknown" and _was_full(explanation, figures):
         words = _FULL_OF_WHOM
-    return ExplainedCause(cause, words, _REASONS[cause](explanation, figures, needed))
+    return ExplainedCause(cause, words, _REASONS[cause](explanation, figures))
 
 
 def _was_full(explanation: Explanation, figures: Figures) -> bool:
@@ -249,26 +262,22 @@ def _was_full(explanation: Explanation, figures: Figures) -> bool:
     )
 
 
-def _explain_larger_than_device(
-    _explanation: Explanation, figures: Figures, needed: int
-) -> tuple[str, ...]:
+def _explain_larger_than_device(_explanation: Explanation, figures: Figures) -> tuple[str, ...]:
     total = text(figures.total or 0)
     has = "a little less" if text(figures.asked) == total else total
     return (
         f"{figures.asker} requested {text(figures.asked)} in one piece; the device has {has} in"
         " total",
         *_describe_request_shape(figures),
-        _describe_request(figures, needed),
+        _describe_request(figures),
     )
 
 
-def _explain_larger_than_free(
-    _explanation: Explanation, figures: Figures, needed: int
-) -> tuple[str, ...]:
+def _explain_larger_than_free(_explanation: Explanation, figures: Figures) -> tuple[str, ...]:
     free = figures.device_free or 0
     cached = f", and {text(figures.cached)} was cached" if figures.cached else ""
     here = figures.reserved + free
-    if needed > here:
+    if figures.needed > here:
         what = (
             f"even with no live memory in this process, only {text(here)} would have been available"
         )
@@ -286,29 +295,29 @@ def _explain_larger_than_free(
     )
 
 
-def _explain_live(_explanation: Explanation, figures: Figures, needed: int) -> tuple[str, ...]:
+def _explain_live(_explanation: Explanation, figures: Figures) -> tuple[str, ...]:
     return (
-        _describe_request(figures, needed),
-        _describe_live(figures, needed),
-        *_describe_fitting_piece(figures, needed),
+        _describe_request(figures),
+        _describe_live(figures),
+        *_describe_fitting_piece(figures),
     )
 
 
-def _explain_unknown(explanation: Explanation, figures: Figures, needed: int) -> tuple[str, ...]:
+def _explain_unknown(explanation: Explanation, figures: Figures) -> tuple[str, ...]:
     if explanation.cause == "address space":
         return ("the message says that virtual address space ran out, not memory",)
     if explanation.cause == "unknown":
-        fitting = _describe_fitting_piece(figures, needed)
+        fitting = _describe_fitting_piece(figures)
         if fitting:
             return fitting
-    request = _describe_request(figures, needed)
+    request = _describe_request(figures)
     if figures.device_free is None and figures.cached > 0:
         return (
             request,
             f"{text(figures.cached)} was cached, but no piece was usable; the device's free memory"
             " was not recorded, so it is unknown whether both together would have been enough",
         )
-    lines = [request, _describe_live(figures, needed)]
+    lines = [request, _describe_live(figures)]
     unlisted = sum_rows(explanation, "unknown")
     if explanation.cause == "outside torch":
         outside = sum_rows(explanation, "outside torch")
@@ -324,16 +333,14 @@ def _explain_unknown(explanation: Explanation, figures: Figures, needed: int) ->
     return tuple(lines)
 
 
-def _explain_process_limit(
-    _explanation: Explanation, figures: Figures, needed: int
-) -> tuple[str, ...]:
+def _explain_process_limit(_explanation: Explanation, figures: Figures) -> tuple[str, ...]:
     return (
         f"set_per_process_memory_fraction allows {text(figures.allowed or 0)};"
-        f" {text(figures.reserved)} was reserved and {text(needed)} more requested",
+        f" {text(figures.reserved)} was reserved and {text(figures.needed)} more requested",
     )
 
 
-def _explain_refusal(_explanation: Explanation, figures: Figures, needed: int) -> tuple[str, ...]:
+def _explain_refusal(_explanation: Explanation, figures: Figures) -> tuple[str, ...]:
     fraction = (
         "it is not set_per_process_memory_fraction, which the exception's text would mention; it"
         " may be "
@@ -342,15 +349,15 @@ def _explain_refusal(_explanation: Explanation, figures: Figures, needed: int) -
         " states it), "
     )
     return (
-        f"the device had {text(figures.device_free or 0)} free, more than the {text(needed)}"
-        " requested from the driver",
+        f"the device had {text(figures.device_free or 0)} free, more than the"
+        f" {text(figures.needed)} requested from the driver",
         fraction + LIMITS,
     )
 
 
-def _explain_cached(explanation: Explanation, figures: Figures, needed: int) -> tuple[str, ...]:
+def _explain_cached(explanation: Explanation, figures: Figures) -> tuple[str, ...]:
     """Describe the cache or the other processes that held the missing memory."""
-    cause = derive_cause(explanation)
+    cause = derive_cause(explanation, figures)
     others = sum_rows(explanation, "other processes")
     held = {
         "fragmentation": figures.in_pieces,
@@ -358,8 +365,8 @@ def _explain_cached(explanation: Explanation, figures: Figures, needed: int) -> 
         "private pools": figures.private_cached,
         "other processes": others,
     }[cause]
-    lines = [_describe_request(figures, needed)]
-    if held < _compute_shortfall(figures, needed):
+    lines = [_describe_request(figures)]
+    if held < _compute_shortfall(figures):
         lines.append(
             f"{text(figures.cached + others)} was cached or used by other processes, enough only"
             " together"
@@ -367,7 +374,7 @@ def _explain_cached(explanation: Explanation, figures: Figures, needed: int) -> 
     return (*lines, _describe_holder(cause, figures, held))
 
 
-_REASONS: dict[Cause, Callable[[Explanation, Figures, int], tuple[str, ...]]] = {
+_REASONS: dict[Cause, Callable[[Explanation, Figures], tuple[str, ...]]] = {
     "larger than the device": _explain_larger_than_device,
     "larger than what was free": _explain_larger_than_free,
     "truly full": _explain_live,
@@ -386,9 +393,9 @@ def sum_rows(explanation: Explanation, name: AccountName) -> int:
     return sum(row.bytes for row in explanation.account if row.name == name)
 
 
-def _compute_shortfall(figures: Figures, needed: int) -> int:
+def _compute_shortfall(figures: Figures) -> int:
     free = figures.device_free
-    return needed if free is None else max(1, needed - free)
+    return figures.needed if free is None else max(1, figures.needed - free)
 
 
 def _describe_request_shape(figures: Figures) -> tuple[str, ...]:
@@ -397,11 +404,11 @@ def _describe_request_shape(figures: Figures) -> tuple[str, ...]:
     return (f"{text(figures.asked)} is {describe_shape(figures.rounded)}",)
 
 
-def _describe_live(figures: Figures, needed: int) -> str:
+def _describe_live(figures: Figures) -> str:
     of = "" if figures.total is None else f", {share(figures.live / figures.total)} of the device"
     if not figures.cached:
         cached = "nothing was cached"
-    elif figures.cached < _compute_shortfall(figures, needed):
+    elif figures.cached < _compute_shortfall(figures):
         cached = f"the cached {text(figures.cached)} would not have been enough"
     else:
         cached = (
@@ -411,24 +418,25 @@ def _describe_live(figures: Figures, needed: int) -> str:
     return f"{text(figures.live)} was live in this process{of}; {cached}"
 
 
-def _describe_fitting_piece(figures: Figures, needed: int) -> tuple[str, ...]:
+def _describe_fitting_piece(figures: Figures) -> tuple[str, ...]:
     if not has_fitting_piece(figures.asked, figures.serving_largest):
         return ()
     return (
         f"a free piece of {text(figures.serving_largest)} appears to have been available for the"
-        f" request of {text(figures.rounded)} (a segment of {text(needed)}); the trace may lack"
-        " events, the request may have been for another pool, or max_split_size prevented a split",
+        f" request of {text(figures.rounded)} (a segment of {text(figures.needed)}); the trace may"
+        " lack events, the request may have been for another pool, or max_split_size prevented a"
+        " split",
     )
 
 
-def _describe_request(figures: Figures, needed: int) -> str:
+def _describe_request(figures: Figures) -> str:
     if figures.device_free is None:
         return (
-            f"torch requested {text(needed)} from the driver; the device's free memory was not"
-            " recorded"
+            f"torch requested {text(figures.needed)} from the driver; the device's free memory was"
+            " not recorded"
         )
     return (
-        f"torch requested {text(needed)} from the driver; the device had"
+        f"torch requested {text(figures.needed)} from the driver; the device had"
         f" {text(figures.device_free)} free"
     )
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from tui.snapshots.analysis.advice import expandable_segments, is_on
 from tui.snapshots.analysis.allocations import Allocations
-from tui.snapshots.analysis.cause import Figures, compute_segment_size
+from tui.snapshots.analysis.cause import Figures
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layers import Categories
 from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout
@@ -201,7 +201,7 @@ def gather_evidence(
     event = entry.event
     facts, seen = told.facts, told.circumstances
     cached = private_cached(layout, stacks, entry.pool or DEFAULT_POOL)
-    needed = compute_segment_size(figures.rounded, expandable=figures.expandable)
+    needed = figures.needed
     total, allowed = figures.total, figures.allowed
     if facts is not None and total is None:
         # torch passes its observer the device's total, or the part that it was allowed to use.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -157,6 +158,17 @@ def _of_nvml(
 
 
 # ---- text ----
+
+
+def wrap(sentences: Sequence[str], room: int | None) -> list[str]:
+    """Wrap sentences to lines of so many cells; one line each if there is no limit."""
+    if room is None:
+        return list(sentences)
+    return [
+        line
+        for sentence in sentences
+        for line in textwrap.wrap(sentence, room, subsequent_indent="  ")
+    ]
 
 
 def reasons(rows: Sequence[WatchedProcessRow]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tui.core.text import numbers as fmt
 from tui.kit.lines import plain
@@ -13,22 +14,31 @@ from workloads.protocol.messages import TorchMemory
 _LEAST_COMMAND = 16
 """Fewest cells of the command's column before another column is dropped."""
 
-_Row = tuple[WatchedProcessRow, TorchMemory | None]
-"""A process and its figures on one device; ``None`` if none were read."""
+_Row = tuple[WatchedProcessRow, TorchMemory | None, str]
+"""A process, its figures on one device (``None`` if none were read), and its host."""
 _Say = Callable[[_Row], str]
 
 
-def table(rows: Sequence[WatchedProcessRow], room: int = REST) -> list[str]:
+def table(
+    rows: Sequence[WatchedProcessRow], room: int | None = None, *, hosts: Sequence[str] = ()
+) -> list[str]:
     """Return a line for each device of each process under the headings; empty without processes.
 
     Args:
         rows: the processes to show.
-        room: cells of a line; columns that do not fit are left out.
+        room: cells of a line; columns that do not fit are left out. ``None`` for no limit.
+        hosts: the host of each process, for a table of several hosts.
     """
-    shown: list[_Row] = [(row, each) for row in rows for each in row.figures or (None,)]
+    names = hosts or ("",) * len(rows)
+    shown: list[_Row] = [
+        (row, each, host)
+        for row, host in zip(rows, names, strict=True)
+        for each in row.figures or (None,)
+    ]
     if not shown:
         return []
     columns = [
+        *([_column("host", lambda row: row[2], shown, left=True)] if hosts else ()),
         _column("pid", lambda row: str(row[0].process.pid), shown),
         _column("user", lambda row: row[0].process.user or fmt.NA, shown, drop_order=1, left=True),
         _column("rank", _rank, shown),
@@ -45,7 +55,8 @@ def table(rows: Sequence[WatchedProcessRow], room: int = REST) -> list[str]:
         _column("ooms", _figure(lambda found: found.ooms, fmt.count), shown, drop_order=4),
         _command_column(shown),
     ]
-    layout = fit_columns(columns, room)
+    columns[0] = replace(columns[0], gap=0)
+    layout = fit_columns(columns, REST if room is None else room)
     lines = [heading_line(layout), *(row_line(layout, row) for row in shown)]
     return [plain(line).rstrip() for line in lines]
 
@@ -55,8 +66,7 @@ def _column(
 ) -> Column[_Row]:
     """Return a column as wide as its longest text."""
     cells = widest((name, *map(say, rows)))
-    gap = 0 if name == "pid" else 2
-    return Column(name, cells, say, "left" if left else "right", gap, drop_order)
+    return Column(name, cells, say, "left" if left else "right", 2, drop_order)
 
 
 def _command_column(rows: Sequence[_Row]) -> Column[_Row]:
@@ -85,7 +95,7 @@ def _figure(pick: Callable[[TorchMemory], int], say: Callable[[int], str] = fmt.
 
 def _process(row: _Row) -> str:
     """Return NVML's figure: for the device, or for all devices if torch is not read."""
-    process, figures = row
+    process, figures, _ = row
     if figures is not None:
         return fmt.size(process.placed[figures.device].process)
     known = [memory for memory, _ in process.listed.values() if memory is not None]

@@ -7,7 +7,6 @@ import json
 import shutil
 import signal
 import sys
-import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from tui.devices.cli.sample import read_sample
 from tui.devices.monitor.messages import Device, Sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
+from tui.hosts.choice import HostChoice
 from tui.kit.command_line.output import SCHEMA, Failure, print_json, print_text, say
 from tui.kit.terminal.ending import handle_signals
 from tui.watch.cli.output import (
@@ -30,6 +30,7 @@ from tui.watch.cli.output import (
     rows_of,
     stored_run_lines,
     stored_runs_as_plain,
+    wrap,
 )
 from tui.watch.runs import runs
 from tui.watch.runs.agents import (
@@ -59,7 +60,7 @@ _LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class WatchOptions:
+class WatchOptions(HostChoice):
     """The processes to watch, for how long, and the output format."""
 
     pid: int | None = None
@@ -257,21 +258,16 @@ def _fitted(rows: Sequence[WatchedProcessRow]) -> list[str]:
     # Imported here: it measures with rich, which --help does not need.
     from tui.watch.cli.process_table import table
 
-    if not sys.stdout.isatty():
-        return table(rows)
-    return table(rows, shutil.get_terminal_size().columns)
+    return table(rows, _room())
 
 
 def _wrapped(sentences: Sequence[str]) -> list[str]:
     """Wrap sentences to the terminal's width; one line each if the output is no terminal."""
-    if not sys.stdout.isatty():
-        return list(sentences)
-    columns = shutil.get_terminal_size().columns
-    return [
-        line
-        for sentence in sentences
-        for line in textwrap.wrap(sentence, columns, subsequent_indent="  ")
-    ]
+    return wrap(sentences, _room())
+
+
+def _room() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def inject_agent(pid: int, entries: int) -> None:

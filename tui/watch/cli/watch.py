@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tui.core.text import secrets
 from tui.core.text.glyphs import rows_of_text
+from tui.devices.host_options import add_connection
 from tui.kit.command_line.options import Parser, Subcommand, add_screen
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_line, print_text, say
 from tui.kit.command_line.progress import run_to_exit
@@ -41,6 +42,11 @@ def watch(options: WatchOptions) -> int:
         return _show(options)
     if options.command or options.starts_otherwise:
         return _launch(options)
+    if options.names_hosts:
+        # Imported here: it measures with rich, which --help does not need.
+        from tui.watch.cli.host_processes import HostProcessReport
+
+        return run_to_exit(HostProcessReport(options).run())
     if options.inject and options.pid is not None:
         inject_agent(options.pid, options.entries or 0)
     return run_to_exit(ProcessReport(options).run())
@@ -52,6 +58,7 @@ def _check(options: WatchOptions) -> None:
     Raises:
         UsageError: they contradict each other.
     """
+    _check_hosts(options)
     if options.dashes and not options.command:
         raise UsageError("--: give a command after it, as in -- python train.py")
     if options.inject and options.pid is None:
@@ -67,6 +74,23 @@ def _check(options: WatchOptions) -> None:
         raise UsageError("--no-children: give the process with --pid")
     if options.every is not None and not options.lasts:
         raise UsageError("--every: give --pid PID, --for S or --jsonl too")
+
+
+def _check_hosts(options: WatchOptions) -> None:
+    if not options.names_hosts:
+        if options.transport or options.host_pythons:
+            raise UsageError("--transport and --host-python need --host or --slurm")
+        return
+    refused = {
+        "--inject": options.inject,
+        "--stacks": options.stacks,
+        "--on-oom": options.on_oom is not None,
+        "a command or a run": bool(options.command) or options.dashes,
+        "--no-screen, --here, --env, --markdown or --record": options.starts_otherwise,
+    }
+    for option, is_given in refused.items():
+        if is_given:
+            raise UsageError(f"{option}: for processes of this machine; leave out --host")
 
 
 def _check_on_oom(options: WatchOptions) -> None:
@@ -173,6 +197,13 @@ def _parse_pid(text: str) -> int:
 def _add_options(parser: Parser) -> None:
     add_screen(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object, at the end")
+    parser.add_argument(
+        "--host",
+        metavar="A,B",
+        help="watch the processes of these hosts (default: of this machine)",
+    )
+    parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
+    add_connection(parser, default_python="python3")
     parser.add_argument(
         "--pid", type=_parse_pid, metavar="N", help="watch this process and its children"
     )

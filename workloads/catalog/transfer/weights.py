@@ -69,6 +69,12 @@ def bytes_of(tensor: torch.Tensor) -> memoryview:
     return memoryview((ctypes.c_ubyte * tensor.nbytes).from_address(tensor.data_ptr())).cast("B")
 
 
+def checksum_of(tensor: torch.Tensor) -> int:
+    """Return the CRC-32 of a contiguous tensor's bytes, on whichever device it is."""
+    in_host = tensor.cpu()  # named, so that it lives while its memory is read
+    return zlib.crc32(bytes_of(in_host))
+
+
 def write_weights(make: Callable[[int], torch.Tensor], size: int) -> WeightFile:
     """Write a temporary file with bfloat16 tensors.
 
@@ -207,7 +213,7 @@ def load_weights(
         wrong = [
             name
             for name, checksum in weights.checksums.items()
-            if zlib.crc32(bytes_of(loaded[name].cpu())) != checksum
+            if checksum_of(loaded[name]) != checksum
         ]
         what = f"CRC-32 of the {len(weights.checksums)} tensors as written; the error counts them"
         return Check(not wrong, float(len(wrong)), 0.0, what)

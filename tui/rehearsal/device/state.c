@@ -76,16 +76,23 @@ static void configure(struct shared *s) {
 
 static struct shared *found;
 
+/* These libraries bear the names of NVIDIA's. A process that got hold of them by mistake would compute
+ * nothing without a word, so they run only where a launcher has named the devices' shared state. */
+__attribute__((constructor)) static void refuse_elsewhere(void) {
+    const char *path = getenv("SIMULATED_GPU_STATE");
+    if (path && *path) return;
+    static const char why[] = "simulated GPU: refused, because no launcher has set SIMULATED_GPU_STATE; remove its folder from LD_LIBRARY_PATH and LD_PRELOAD\n";
+    if (write(2, why, sizeof why - 1) < 0) { }
+    _exit(127);
+}
+
 struct shared *sim_shared(void) {
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
-    char path[256];
-    const char *given = getenv("SIMULATED_GPU_STATE");
+    const char *path = getenv("SIMULATED_GPU_STATE");
     struct stat about;
     if (found) return found;
     pthread_mutex_lock(&once);
     if (!found) {
-        if (given && *given) snprintf(path, sizeof path, "%s", given);
-        else snprintf(path, sizeof path, "/dev/shm/simulated-gpu-%d", (int)getuid());
         int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         /* The first process of all configures it; the others wait at the lock. */
         while (file >= 0 && lockf(file, F_LOCK, 0) && errno == EINTR) { }

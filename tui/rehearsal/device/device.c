@@ -1,6 +1,6 @@
 /* Errors, devices and contexts of the CUDA runtime. */
 #include "simulated.h"
-#include <cuda_runtime_api.h>
+#include "cuda_types.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,8 +98,8 @@ cudaError_t cudaGetDeviceCount(int *count) {
 }
 cudaError_t cudaGetDevice(int *device) { TRY(refused(current)); *device = current; return 0; }
 cudaError_t cudaSetDevice(int device) { TRY(refused(device)); current = device; return sim_context(device); }
-cudaError_t cudaDriverGetVersion(int *version) { *version = 13000; return 0; }
-cudaError_t cudaRuntimeGetVersion(int *version) { *version = 13000; return 0; }
+cudaError_t cudaDriverGetVersion(int *version) { *version = 13000; return 0; } /* newer than some runtimes, as drivers may be */
+cudaError_t cudaRuntimeGetVersion(int *version) { *version = CUDA_VERSION; return 0; }
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) { *can = device != peer; return 0; }
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) { *least = 0; *greatest = -5; return 0; }
 
@@ -123,6 +123,9 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
     memcpy(p->uuid.bytes, uuid, sizeof uuid);
     return 0;
 }
+#if CUDA_VERSION < 13000
+cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int device) { return cudaGetDeviceProperties(p, device); }
+#endif
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
     struct cudaDeviceProp p;
     TRY(cudaGetDeviceProperties(&p, device));
@@ -156,3 +159,6 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function
     if (status) *status = cudaDriverEntryPointSuccess;
     return 0;
 }
+#if CUDA_VERSION < 13000
+cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags, enum cudaDriverEntryPointQueryResult *status) { return cudaGetDriverEntryPointByVersion(symbol, function, CUDA_VERSION, flags, status); }
+#endif

@@ -1,4 +1,4 @@
-"""The C of functions that torch names and the simulator does not simulate."""
+"""Generate C for the functions that torch imports and the simulator does not simulate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 DECLARATIONS = "int sim_blas_other(void *);\nint sim_work(void *, int, unsigned long);\n"
 
-IN_WORDS = {"cudaGetErrorName", "cudaGetErrorString"}
+DESCRIBE_ERRORS = {"cudaGetErrorName", "cudaGetErrorString"}
 """What :func:`errors` makes."""
 
 NOT_SUPPORTED = {
@@ -36,7 +36,7 @@ WORK_AREA = {
     r"gesvdjBatched": (12, 0),
     r"gesvdaStridedBatched": (17, 0),
     r"sytrf": (5, 0),
-    r"orgqr|ungqr|syevd|heevd|syevjBatched|heevjBatched": (8, 0),
+    r"orgqr|ungqr|syevd|heevd|syevj|heevj|syevjBatched|heevjBatched": (8, 0),
     r"ormqr|unmqr": (12, 0),
     r"Xgeqrf": (11, 12),
     r"Xpotrf": (9, 10),
@@ -52,12 +52,12 @@ class UnknownFunctionError(Exception):
 
 
 def errors(header: str) -> str:
-    """The C of the functions that put CUDA's errors into words, by the enumeration of its header.
+    """Return the C of the functions that describe CUDA's errors, from its header's enumeration.
 
     Args:
-        header: the text of ``driver_types.h``.
+        header: the text of ``cuda_types.h``.
     """
-    names = re.findall(r"^\s+(cuda(?:Success|Error\w+))\s*=\s*(\d+)", header, re.MULTILINE)
+    names = re.findall(r"\b(cuda(?:Success|Error\w+)) = (\d+)", header)
     words = {"cudaSuccess": "no error", "cudaErrorMemoryAllocation": "out of memory"}
     words["cudaErrorIllegalAddress"] = "an illegal memory access was encountered"
     words["cudaErrorStreamCaptureUnsupported"] = "operation not permitted when stream is capturing"
@@ -77,7 +77,7 @@ def errors(header: str) -> str:
 
 
 def stub(name: str) -> str:
-    """The C of a function that the simulator does not simulate.
+    """Return the C of a function that the simulator does not simulate.
 
     Raises:
         UnknownFunctionError: nothing here says what it returns.
@@ -97,7 +97,7 @@ def stub(name: str) -> str:
 
 
 def _solver_stub(name: str) -> str:
-    """cuSOLVER: work that takes 20 us of the default stream, in a work area of 4 KiB."""
+    """Return the C of cuSOLVER's: 20 us on the default stream, a work area of 4 KiB."""
     if not name.endswith("_bufferSize"):
         return f"int {name}(void) {{ return sim_work(0, 0, 20000) ? 7 : 0; }}"
     routine = name.removeprefix("cusolverDn").removesuffix("_bufferSize")

@@ -2,8 +2,7 @@
  * (cudaMallocAsync) and copies. All of it is host memory; what counts as the device's is accounted
  * in the shared state, so that cudaMemGetInfo, NVML and torch agree. */
 #include "simulated.h"
-#include <cuda.h>
-#include <cuda_runtime_api.h>
+#include "cuda_types.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -207,15 +206,26 @@ static int copy(void *to, const void *from, size_t size, cudaStream_t stream, in
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMemcpyKind kind, cudaStream_t stream) { return copy(to, from, size, stream, 0); }
 cudaError_t cudaMemcpy(void *to, const void *from, size_t size, enum cudaMemcpyKind kind) { return copy(to, from, size, 0, 1); }
 cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t size, cudaStream_t stream) { return copy(to, from, size, stream, 0); }
+
+/* Setting the device's memory makes none of the host's resident. Whole pages of zeros are had by giving
+ * the pages back; of the others, those that were never written read as zeros without being made. Other
+ * values are not stored, as if a kernel had set them. */
+static void zero_part(char *at, size_t size) {
+    for (size_t i = 0; i < size; i++) if (at[i]) { memset(at, 0, size); return; }
+}
+static void zero(char *at, size_t size) {
+    uintptr_t first = ROUNDED((uintptr_t)at, 4096), end = ((uintptr_t)at + size) / 4096 * 4096;
+    if (first >= end) { zero_part(at, size); return; }
+    zero_part(at, first - (uintptr_t)at);
+    madvise((void *)first, end - first, MADV_DONTNEED);
+    zero_part((char *)end, (uintptr_t)at + size - end);
+}
 cudaError_t cudaMemsetAsync(void *at, int value, size_t size, cudaStream_t stream) {
+    struct block b;
     READY;
     TRY(sim_work(stream, COMPUTE, taken(size, "SIMULATED_GPU_MEMORY_GB_S", 4000)));
-    /* Zeros of many pages are had by giving the pages back. */
-    char *first = (char *)ROUNDED((uintptr_t)at, 4096), *end = (char *)(((uintptr_t)at + size) / 4096 * 4096);
-    if (value || size < MIB) { memset(at, value, size); return 0; }
-    memset(at, 0, (size_t)(first - (char *)at));
-    madvise(first, (size_t)(end - first), MADV_DONTNEED);
-    memset(end, 0, (size_t)((char *)at + size - end));
+    if (!find_block(at, &b, 0) || b.kind >= PINNED) memset(at, value, size);
+    else if (!value) zero(at, size);
     return 0;
 }
 cudaError_t cudaMemset(void *at, int value, size_t size) { return cudaMemsetAsync(at, value, size, 0); }

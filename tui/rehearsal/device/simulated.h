@@ -10,8 +10,8 @@
  *   blas.c  dnn.c  nccl.c   the libraries whose calls torch makes by name
  *   nvml.c     NVML over the same state; a library of its own, as the driver's is
  *
- * build.py compiles them and generates what else torch names. simulator.py lists the variables
- * SIMULATED_GPU_… that say what is simulated. */
+ * cuda_types.h declares what of CUDA's interface is used. build.py compiles them and generates what else
+ * torch names. settings.py lists the variables SIMULATED_GPU_… that say what is simulated. */
 #pragma once
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* Streams, kernels, events and graphs in virtual time: each stream knows when its work will
  * be done, work of one engine follows one after the other, and whoever waits sleeps until then. */
 #include "simulated.h"
-#include <cuda_runtime_api.h>
+#include "cuda_types.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
@@ -164,6 +164,10 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCapture
     if (count) *count = 0;
     return 0;
 }
+#if CUDA_VERSION < 13000
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **dependencies, size_t *count) { return cudaStreamGetCaptureInfo(stream, status, id, graph, dependencies, NULL, count); }
+cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream, enum cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges, size_t *count) { return cudaStreamGetCaptureInfo(stream, status, id, graph, dependencies, edges, count); }
+#endif
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status) { return cudaStreamGetCaptureInfo(stream, status, NULL, NULL, NULL, NULL, NULL); }
 cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *d, const cudaGraphEdgeData *e, size_t n, enum cudaStreamCaptureMode mode) {
     if ((uintptr_t)stream <= 2) return sim_fail(cudaErrorStreamCaptureUnsupported);
@@ -185,8 +189,15 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
     *count = (size_t)graph->nodes;
     return 0;
 }
+#if CUDA_VERSION >= 13000
 cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *d, cudaGraphEdgeData *e, size_t *count) { *count = 0; return 0; }
+#else
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t *d, size_t *count) { *count = 0; return 0; }
+#endif
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { free(graph); return 0; }
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags) { *exec = malloc(sizeof **exec); (*exec)->ns = graph->ns; return 0; }
+#if CUDA_VERSION < 13000
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags) { return cudaGraphInstantiateWithFlags(exec, graph, flags); }
+#endif
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { free(exec); return 0; }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) { READY; return sim_work(stream, COMPUTE, 3000 + exec->ns); }

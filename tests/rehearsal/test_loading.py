@@ -1,0 +1,164 @@
+"""A child gets the simulated devices and no others; no other process can use their libraries."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rehearsal import small_torch
+from tui.rehearsal.device import build, prepare
+from tui.rehearsal.device.installation import TorchInstallation
+from tui.rehearsal.device.prepare import SimulatedDevice
+from tui.rehearsal.device.settings import DeviceSettings
+
+MIB = 1 << 20
+USE = """
+import ctypes, json, re, sys
+torch = ctypes.CDLL(sys.argv[1])
+at, size = ctypes.c_void_p(), ctypes.c_size_t
+
+def resident():
+    return int(re.search(r"VmRSS:\\s+(\\d+)", open("/proc/self/status").read())[1]) << 10
+
+def mapped():
+    found = (line.split()[-1] for line in open("/proc/self/maps"))
+    return sorted({path for path in found if "nvidia" in path or "cuda" in path})
+
+def allocate(bytes):
+    assert torch.allocate(ctypes.byref(at), size(bytes)) == 0
+    return at
+
+def put(at, value, bytes, offset=0):
+    assert torch.set(ctypes.c_void_p(at.value + offset), value, size(bytes)) == 0
+
+def written(at, text, offset=0):
+    assert torch.copy(ctypes.c_void_p(at.value + offset), text, size(len(text))) == 0
+
+def read(at, bytes, offset=0):
+    into = ctypes.create_string_buffer(bytes)
+    assert torch.copy(into, ctypes.c_void_p(at.value + offset), size(bytes)) == 0
+    return into.raw.hex()
+"""
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory: pytest.TempPathFactory) -> SimulatedDevice:
+    torch = small_torch.install(tmp_path_factory.mktemp("site"))
+    return SimulatedDevice(torch, prepare.build_once(torch, tmp_path_factory.mktemp("cache")))
+
+
+def library(torch: TorchInstallation) -> Path:
+    return torch.folder / "lib" / "libtorch_cuda.so"
+
+
+def run(device: SimulatedDevice, code: str, env: Mapping[str, str]) -> Any:
+    """Return what the last expression of a program prints as JSON, in a child."""
+    command = [sys.executable, "-c", USE + code, str(library(device.torch))]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def env(device: SimulatedDevice, tmp_path: Path) -> dict[str, str]:
+    settings = DeviceSettings(devices=3, context_ms=0)
+    return {**os.environ, **device.variables(settings, tmp_path / "state", os.environ)}
+
+
+COUNT = """
+devices = ctypes.c_int()
+status = torch.count(ctypes.byref(devices))
+print(json.dumps([status, devices.value, mapped()]))
+"""
+
+
+def test_a_child_gets_the_simulated_devices_beside_nvidias_libraries(
+    device: SimulatedDevice, env: dict[str, str]
+) -> None:
+    status, devices, mapped = run(device, COUNT, env)
+    assert (status, devices) == (0, 3)
+    assert not [path for path in mapped if "site" in path and "nvidia" in path]
+    assert not [path for path in mapped if "libcudart.so" in path]
+
+
+def test_any_other_process_gets_nvidias(device: SimulatedDevice) -> None:
+    status, _, mapped = run(device, COUNT, os.environ)
+    assert status == 999
+    assert [path for path in mapped if path.endswith("nvidia/cu13/lib/libcudart.so.13")]
+
+
+def test_what_a_user_preloads_and_searches_remains(device: SimulatedDevice, tmp_path: Path) -> None:
+    inherited = {"LD_PRELOAD": "/usr/lib/a.so", "LD_LIBRARY_PATH": "/opt/lib"}
+    added = device.variables(DeviceSettings(), tmp_path / "state", inherited)
+    assert added["LD_PRELOAD"] == f"{device.libraries / build.PRELOAD}:/usr/lib/a.so"
+    assert added["LD_LIBRARY_PATH"] == f"{device.libraries}:/opt/lib"
+    assert added["SIMULATED_GPU_STATE"] == str(tmp_path / "state")
+
+
+@pytest.mark.parametrize("name", [build.MAIN, build.NVML, build.PRELOAD, "libcudart.so.13"])
+def test_the_libraries_refuse_a_process_that_no_launcher_started(
+    device: SimulatedDevice, name: str
+) -> None:
+    env = {key: value for key, value in os.environ.items() if "SIMULATED_GPU" not in key}
+    command = [
+        sys.executable,
+        "-c",
+        "import ctypes, sys; ctypes.CDLL(sys.argv[1]); print('loaded')",
+    ]
+    done = subprocess.run(
+        [*command, str(device.libraries / name)],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 127
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(
+        "simulated GPU: refused, because no launcher has set SIMULATED_GPU_STATE"
+    )
+
+
+@pytest.mark.parametrize("value", [0, 1, 255])
+@pytest.mark.parametrize("bytes_at_once", [1000, MIB - 1, 64 * MIB, 640 * MIB])
+def test_setting_memory_makes_none_of_it_resident(
+    device: SimulatedDevice, env: dict[str, str], value: int, bytes_at_once: int
+) -> None:
+    code = f"""
+before = resident()
+at = allocate(640 << 20)
+for offset in range(1, (640 << 20) - {bytes_at_once}, max({bytes_at_once}, 1 << 16)):
+    put(at, {value}, {bytes_at_once}, offset)
+print(resident() - before)
+"""
+    assert run(device, code, env) < 8 * MIB
+
+
+def test_zeros_replace_what_was_copied_to_the_device(
+    device: SimulatedDevice, env: dict[str, str]
+) -> None:
+    """At the ends of the range and within it, and nothing outside of it."""
+    code = """
+size_of = 3 << 20
+at = allocate(size_of)
+written(at, b"\\x07" * size_of)
+put(at, 0, size_of - 200, 100)
+ends = read(at, 101), read(at, 101, size_of - 101)
+middle = read(at, 4096, 1 << 20)
+put(at, 0, 50, 0)
+print(json.dumps([*ends, middle, read(at, 100)]))
+"""
+    first, last, middle, start = run(device, code, env)
+    assert first == "07" * 100 + "00"
+    assert last == "00" + "07" * 100
+    assert middle == "00" * 4096
+    assert start == "00" * 50 + "07" * 50

@@ -1,0 +1,93 @@
+"""The watch of one host, which reads the allocators of torch processes there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from tui.core.child.process import ChildProcess
+from tui.core.text.glyphs import clean
+from tui.core.text.redact import with_texts
+from tui.devices.allocators.messages import (
+    VERSION,
+    ListedProcesses,
+    ProcessFigures,
+    TorchProcesses,
+    WatchEvent,
+    WatchHello,
+)
+from tui.hosts.address import HostAddress
+from tui.hosts.children import HostConnection, watch_child
+from tui.hosts.events import HostLost
+from tui.hosts.supervisor import HostSupervisor
+from workloads.protocol.keep_alive import Alive
+
+_DEVICE = re.compile(r"cuda:\d{1,4}")
+_PID_AND_DEVICE = re.compile(r"\d{1,10} cuda:\d{1,4}")
+
+
+class HostWatch(HostSupervisor[WatchEvent | Alive]):
+    """Keeps a watch running on one host.
+
+    Args:
+        host: its address.
+        publish: receives each list of processes, their figures, and each loss of the connection.
+        interval: seconds between two readings.
+        python: name or path of a Python there; ``None`` for ``python3``.
+        pids: watch only these processes; empty for all of the user there, for root of all users.
+        children: also watch the descendants of ``pids``.
+    """
+
+    def __init__(
+        self,
+        host: HostAddress,
+        publish: Callable[[TorchProcesses | ProcessFigures | HostLost], object],
+        interval: float,
+        python: str | None = None,
+        pids: Sequence[int] = (),
+        *,
+        children: bool = True,
+    ) -> None:
+        super().__init__(host)
+        self._publish = publish
+        self._interval = interval
+        self._python = python
+        self._pids = tuple(pids)
+        self._children = children
+        self._listed: tuple[int, ...] = ()
+
+    def set_listed(self, pids: Sequence[int]) -> None:
+        """Watch the processes that NVML lists there as well."""
+        if tuple(pids) != self._listed:
+            self._listed = tuple(pids)
+            if self.greeted:
+                self.send(ListedProcesses(self._listed))
+
+    def make_host_child(self) -> ChildProcess[WatchEvent | Alive]:
+        connection = HostConnection(self.host, self._python)
+        return watch_child(
+            connection, self._interval, self._pids, self._listed, children=self._children
+        )
+
+    def apply_host_event(self, event: WatchEvent | Alive) -> None:
+        if isinstance(event, WatchHello):
+            if self.greet(event.version, VERSION):
+                # The list may have changed since the child was given it.
+                self.send(ListedProcesses(self._listed))
+        elif not self.greeted or isinstance(event, Alive):
+            return
+        elif isinstance(event, ProcessFigures) and not _has_valid_names(event):
+            self.give_up("it sent figures of unknown devices")
+        else:
+            self.is_useful = True
+            # A host may be anybody's: its texts must not control this terminal.
+            self._publish(with_texts(event, clean, keys=False))
+
+    def report_lost(self, reason: str, seconds: float) -> None:
+        self._publish(HostLost(self.host.name, reason, seconds))
+
+
+def _has_valid_names(figures: ProcessFigures) -> bool:
+    return all(_DEVICE.fullmatch(each.device) for each in figures.devices) and all(
+        map(_PID_AND_DEVICE.fullmatch, figures.unavailable)
+    )

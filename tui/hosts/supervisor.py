@@ -1,0 +1,174 @@
+"""A child on one host: connected, fed with keep-alives, and started again when it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from abc import abstractmethod
+from collections import deque
+from typing import TypeVar
+
+from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.core.child.supervisor import ChildSupervisor
+from tui.hosts.address import HostAddress, share_connection, socket_folder
+from tui.hosts.children import BANNER_LINES, CONNECT_WITHIN_S, SILENT_AFTER_S
+from tui.hosts.failures import explain_failure
+from workloads.protocol.keep_alive import EVERY_S, Alive, KeepAlive
+
+E = TypeVar("E")
+
+RECONNECT_S = (1.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+"""Seconds before the next attempt: after a connection that was of use, and after one failure, two
+and so on."""
+_CONFIGURATION_WITHIN_S = 5.0
+
+
+class HostSupervisor(ChildSupervisor[E]):
+    """Keeps one child running on one host.
+
+    A subclass says what is started and what becomes of its events.
+
+    Args:
+        host: its address.
+    """
+
+    waits_s = RECONNECT_S
+
+    def __init__(self, host: HostAddress) -> None:
+        super().__init__()
+        self.host = host
+        self.greeted = False
+        """The child there has said that it speaks our version."""
+        self.round_trip_s: float | None = None
+        """Seconds of the newest keep-alive; ``None`` until one was answered."""
+        self._banner: deque[str] = deque(maxlen=BANNER_LINES)
+        self._newest_at = 0.0
+        self._number = 0
+        self._sent_at: dict[int, float] = {}
+        self._why_ended = ""
+
+    async def watch(self) -> None:
+        """Connect, and connect again whenever the connection is lost; never returns."""
+        self.host = await with_shared_connection(self.host)
+        await asyncio.gather(self._keep_alive(), self.supervise())
+
+    async def close(self) -> None:
+        """End the connection, and with it the child there."""
+        if self.child is not None:
+            await self.child.stop()
+
+    # ---- what a subclass says ----
+
+    @abstractmethod
+    def make_host_child(self) -> ChildProcess[E]:
+        """Return the child to start on :attr:`host`."""
+
+    @abstractmethod
+    def apply_host_event(self, event: E) -> None:
+        """Do what an event of the child asks for; keep-alives are answered already."""
+
+    @abstractmethod
+    def report_lost(self, reason: str, seconds: float) -> None:
+        """Report why the connection is lost.
+
+        Args:
+            reason: in one line, with what to do.
+            seconds: until the next attempt.
+        """
+
+    def greet(self, speaks: int, expected: int) -> bool:
+        """Apply the child's greeting; return ``False`` if it speaks another version."""
+        self.greeted = speaks == expected
+        if self.greeted:
+            self._send_keep_alive()
+        else:
+            self.give_up(f"its child speaks version {speaks} and not {expected}")
+        return self.greeted
+
+    def give_up(self, why: str) -> None:
+        """End the connection for a reason."""
+        self._why_ended = self._why_ended or why
+        if self.child is not None:
+            self.child.kill()
+
+    # ---- the child ----
+
+    def make_child(self) -> ChildProcess[E]:
+        self._banner.clear()
+        self._sent_at.clear()
+        self.greeted, self.round_trip_s, self._why_ended = False, None, ""
+        self._newest_at = time.monotonic()
+        return self.make_host_child()
+
+    def apply_event(self, event: E) -> None:
+        self._newest_at = time.monotonic()
+        if isinstance(event, Alive):
+            sent_at = self._sent_at.pop(event.number, None)
+            if sent_at is not None:
+                self.round_trip_s = self._newest_at - sent_at
+        else:
+            self.apply_host_event(event)
+
+    def report_malformed(self, message: MalformedMessage) -> None:
+        if self.greeted:
+            self.give_up(f"it sent an unreadable line: {message.reason}")
+        else:
+            self._banner.append(message.line or message.reason)
+
+    def report_no_start(self, error: OSError) -> str:
+        return f"{self.host.prefix[0]} cannot be started: {error.strerror or error}"
+
+    async def wait_for_next_start(self, reason: str, seconds: float) -> None:
+        if self._why_ended:
+            why = self._why_ended
+        elif self.child is not None and self.child.pid is not None:
+            errors = self.child.stderr.last()
+            why = explain_failure(self.host, reason, errors, tuple(self._banner)).text
+        else:
+            why = reason
+        self.report_lost(why, seconds)
+        await asyncio.sleep(seconds)
+
+    async def _keep_alive(self) -> None:
+        """Tell the host that we are there, and give up a connection that has gone silent."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            silent_s = time.monotonic() - self._newest_at
+            if self.child is None or not self.child.running:
+                continue
+            if not self.greeted and silent_s > CONNECT_WITHIN_S:
+                self.give_up(f"no answer within {CONNECT_WITHIN_S:g} s")
+            elif self.greeted and silent_s > SILENT_AFTER_S:
+                self.give_up(f"not answering for {silent_s:.0f} s")
+            elif self.greeted:
+                self._send_keep_alive()
+
+    def _send_keep_alive(self) -> None:
+        self._number += 1
+        self._sent_at[self._number] = time.monotonic()
+        self.send(KeepAlive(self._number))
+
+
+async def with_shared_connection(host: HostAddress) -> HostAddress:
+    """Return a host of ssh with one connection for its children; others as they are."""
+    folder = socket_folder() if host.shareable else None
+    if folder is None:
+        return host
+    try:
+        asked = await asyncio.create_subprocess_exec(
+            *("ssh", "-G", "--", host.name),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError:
+        # Connecting fails for the same reason, and says so.
+        return host
+    try:
+        output, _ = await asyncio.wait_for(asked.communicate(), _CONFIGURATION_WITHIN_S)
+    except asyncio.TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            asked.kill()
+        return host
+    return share_connection(host, output.decode("utf-8", "replace"), folder)

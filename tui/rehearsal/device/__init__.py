@@ -1,0 +1,1 @@
+"""The simulated GPU: C sources, their build for one version of torch, their configuration."""

@@ -1,0 +1,116 @@
+"""Output of ``watch --host``: the torch processes of each host, and the ranks of each job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tui.core.text.numbers import count
+from tui.devices.allocators.messages import ProcessFigures, TorchProcess
+from tui.devices.monitor.messages import Device
+from tui.watch.cli.jobs import HostRow, RanksOfJob, find_jobs, job_lines
+from tui.watch.cli.output import as_plain, reasons, rows_of, wrap
+from tui.watch.cli.process_table import table
+from workloads.protocol.wire import to_plain
+
+NOTHING = "no process that can be seen there has loaded a CUDA build of torch"
+
+
+@dataclass(frozen=True, slots=True)
+class HostReading:
+    """What is known of one host."""
+
+    host: str
+    processes: tuple[TorchProcess, ...] = ()
+    figures: ProcessFigures | None = None
+    """The newest; ``None`` before the first."""
+    devices: tuple[Device, ...] = ()
+    error: str = ""
+    """Why the host is not read now; empty if it is."""
+    findings: tuple[tuple[int, str, str, str], ...] = ()
+    """Pid, device, key and text of what the figures prove."""
+
+    @property
+    def rows(self) -> tuple[HostRow, ...]:
+        """Return its processes with their figures; none without a connection."""
+        if self.error or self.figures is None:
+            return ()
+        found = rows_of(self.processes, self.figures, self.devices)
+        grows = {pid: text for pid, _, key, text in self.findings if key == "growth"}
+        return tuple(HostRow(self.host, row, grows.get(row.process.pid, "")) for row in found)
+
+
+def hosts_text(readings: Sequence[HostReading], room: int | None = None) -> list[str]:
+    """Return the processes of all hosts as lines: the answer, each host, each job over hosts.
+
+    Args:
+        readings: in the order of the hosts.
+        room: cells of a line; ``None`` for no limit.
+    """
+    lines = wrap([_headline(readings)], room)
+    for reading in readings:
+        lines += ["", *_host_lines(reading, room)]
+    for job in _jobs_over_hosts(readings):
+        rows = [each.row for each in job.rows]
+        hosts = [each.host for each in job.rows]
+        lines += ["", *wrap(job_lines(job), room), *table(rows, room, hosts=hosts)]
+    return lines
+
+
+def _headline(readings: Sequence[HostReading]) -> str:
+    rows = [row for reading in readings for row in reading.rows]
+    reached = [reading for reading in readings if not reading.error]
+    found = count(len(rows), "torch process", "torch processes") if rows else "no torch process"
+    words = [f"{found} on {count(len(reached), 'host')}"]
+    lost = [reading.host for reading in readings if reading.error]
+    if lost:
+        words.append(f"{', '.join(lost)} not reached")
+    return "; ".join(words)
+
+
+def _host_lines(reading: HostReading, room: int | None) -> list[str]:
+    if reading.error:
+        return wrap([f"{reading.host}  not reached: {reading.error}"], room)
+    rows = [each.row for each in reading.rows]
+    findings = [f"{pid} {device}: {text}" for pid, device, _, text in reading.findings]
+    return [
+        reading.host,
+        *(table(rows, room) or [NOTHING]),
+        *wrap([*reasons(rows), *findings], room),
+    ]
+
+
+def _jobs_over_hosts(readings: Sequence[HostReading]) -> list[RanksOfJob]:
+    rows = [row for reading in readings for row in reading.rows]
+    return [job for job in find_jobs(rows) if len(job.hosts) > 1]
+
+
+def encode_hosts(readings: Sequence[HostReading]) -> dict[str, Any]:
+    """Return the object of ``--json``: the hosts, and every job with its ranks."""
+    rows = [row for reading in readings for row in reading.rows]
+    return {
+        "hosts": [encode_host(reading) for reading in readings],
+        "jobs": [_encode_job(job) for job in find_jobs(rows)],
+    }
+
+
+def encode_host(reading: HostReading) -> dict[str, Any]:
+    """Return the object of one host, also a line of ``--jsonl``; ``error`` if it is not read."""
+    if reading.error:
+        return {"host": reading.host, "error": reading.error}
+    at = reading.figures.at if reading.figures is not None else None
+    plain = as_plain([each.row for each in reading.rows])
+    return {"host": reading.host, "at": at, **plain}
+
+
+def _encode_job(job: RanksOfJob) -> dict[str, Any]:
+    return {
+        **to_plain(job.job),
+        "world_size": job.world_size,
+        "missing": list(job.missing),
+        "ranks": [
+            {"rank": each.row.process.rank, "host": each.host, "pid": each.row.process.pid}
+            for each in job.rows
+        ],
+    }
