@@ -32,6 +32,7 @@ from tests.screens.app_helpers import POLL_S, Running, running  # noqa: E402
 from tests.screens.every_screen import Scene, scenes  # noqa: E402
 from tests.screens.watched import ScriptedRuns, kept_run  # noqa: E402
 from tui.app.workbench import WorkbenchApp  # noqa: E402
+from tui.core.settings import OWN_PALETTE, THEME  # noqa: E402 (once the path is right)
 from tui.core.text import glyphs  # noqa: E402
 from tui.devices.state.machine import SIMULATED  # noqa: E402
 from tui.recordings import lines  # noqa: E402
@@ -46,12 +47,10 @@ FOLDER = ROOT / "docs" / "pictures"
 RECORDING = ROOT / "tui" / "recordings" / DEMO
 SNAPSHOT = ROOT / "tui" / "recordings" / DEMO_SNAPSHOT
 SIZE = (120, 40)
-THEME = "textual-dark"
-"""With colours of its own: the terminal's sixteen are not in a picture."""
 PATIENCE = 400
 """Looks, a twentieth of a second apart, at whether something has come about."""
 SIZES = ((80, 24), (120, 40), (200, 55))
-THEMES = {"sixteen": "ansi-dark", "dark": "textual-dark", "light": "textual-light"}
+THEMES = {"sixteen": OWN_PALETTE, "dark": THEME, "light": "textual-light"}
 PICTURES: dict[str, tuple[str, ...]] = {
     "workbench": (),
     "memory": ("2",),
@@ -67,11 +66,9 @@ async def pictures() -> dict[str, str]:
     glyphs.GLYPHS = glyphs.UNICODE
     session = ReplaySession(lines.scan_recording(RECORDING), AT_ONCE)
     app = WorkbenchApp(session, clock=session.clock)
-    # Whatever terminal this is run in.
-    app.console = Console(color_system="truecolor", file=StringIO(), force_terminal=True)
+    _use_all_colors(app, THEME)
     found: dict[str, str] = {}
     async with app.run_test(size=SIZE) as pilot:
-        app.theme = THEME
         await _until(pilot, lambda: session.playhead.ended)
         assert isinstance(app.front, WorkbenchScreen)
         table = app.front.workloads.table
@@ -96,6 +93,13 @@ async def pictures() -> dict[str, str]:
             title = f"gpu-workbench: {what}{said}"
             found[name] = normalised(app.export_screenshot(title=title))
     return found
+
+
+def _use_all_colors(app: WorkbenchApp, theme: str) -> None:
+    """Draw in a theme for a terminal with all colors, whatever terminal this is run in."""
+    app.console = Console(color_system="truecolor", file=StringIO(), force_terminal=True)
+    for name in (OWN_PALETTE, THEME, theme):
+        app.theme = name
 
 
 def _select(table: WorkloadList, workload: str) -> None:
@@ -130,7 +134,7 @@ async def draw(folder: Path, scene: Scene, name: str) -> None:
     for size, (theme, told) in product(SIZES, THEMES.items()):
         runs = ScriptedRuns(kept_run(), opens=scene.watched)
         async with running(size, "empty", *scene.events, runs=runs) as on:
-            on.app.theme = told
+            _use_all_colors(on.app, told)
             if scene.workload:
                 _select(on.workbench.workloads.table, scene.workload)
                 await on.settle()

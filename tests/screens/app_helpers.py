@@ -16,6 +16,7 @@ from tests.screens.helpers import Kind, clock, make_store, screen_text
 from tests.screens.watched import ScriptedRuns
 from tui.app import tab_screens
 from tui.app.workbench import WorkbenchApp
+from tui.core.settings import OWN_PALETTE, THEME
 from tui.recordings.lines import AnyEvent
 from tui.runs.screens.tab import WorkbenchScreen
 from tui.watch.screens.tab import RunSession
@@ -118,6 +119,8 @@ async def running(
     app.scripted_runs = runs
     # Independent of the terminal that runs the tests.
     app.console = Console(color_system="truecolor", file=StringIO(), force_terminal=True)
+    for theme in (OWN_PALETTE, THEME):
+        app.theme = theme
     async with app.run_test(size=size, notifications=True) as pilot:
         found = Running(app, session, pilot)
         await found.until(lambda: app.focused is not None)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import pytest
+from rich.color import Color
+from rich.console import Console
 from rich.style import Style
 from textual.theme import BUILTIN_THEMES
 
@@ -10,10 +14,12 @@ from tests.screens.app_helpers import running
 from tests.screens.contrast import DARK, LEAST, LIGHT, Palette, contrast, ratio, texts
 from tests.screens.test_golden import busy_events
 from tests.screens.watched import ScriptedRuns, kept_run, ran_out, unread, watched
-from tui.core.settings import THEME
+from tui.core.settings import OWN_PALETTE, THEME
 from tui.kit import styles as looks
 from tui.kit import styles as text_styles
 from tui.kit.lines import TextStyle
+from tui.kit.styles import IN_OWN_COLORS, OWN_CURSOR, OWN_PLACE
+from tui.kit.themes import DARK as DARK_THEME
 
 STATES: dict[str, tuple[str, ...]] = {
     "workbench": (),
@@ -34,10 +40,10 @@ STATES: dict[str, tuple[str, ...]] = {
     "palette": ("colon",),
     "demo": ("D",),
 }
-PALETTES = {"ansi-dark": DARK, "ansi-light": LIGHT}
+PALETTES = {OWN_PALETTE: DARK, "ansi-light": LIGHT}
 ELSEWHERE = ("workbench", "parameters", "copied", "memory", "help", "palette")
 """What is looked at in themes that are not the default: each widget with colours of its own."""
-TRUECOLOR = ("textual-dark", "textual-light")
+TRUECOLOR = (THEME, "textual-dark", "textual-light")
 
 
 def too_faint(style: Style, palettes: dict[str, Palette]) -> dict[str, float]:
@@ -52,7 +58,9 @@ async def test_text_has_contrast_in_every_state_of_the_screen(theme: str) -> Non
     faint = {}
     runs = ScriptedRuns(kept_run(), opens=watched(ran_out(), unread()))
     async with running((100, 30), "two gpus", *busy_events(), runs=runs) as on:
-        on.app.theme = theme
+        on.app.console = Console(color_system="truecolor", file=StringIO(), force_terminal=True)
+        for name in (OWN_PALETTE, "textual-dark", theme):
+            on.app.theme = name
         for state in STATES if theme == THEME else ELSEWHERE:
             await on.press(*STATES[state])
             for text, style in texts(on.app):
@@ -62,7 +70,24 @@ async def test_text_has_contrast_in_every_state_of_the_screen(theme: str) -> Non
     assert not faint
 
 
-@pytest.mark.parametrize("name", sorted(set(BUILTIN_THEMES) - set(PALETTES)))
+@pytest.mark.parametrize("background", [DARK_THEME.background, OWN_CURSOR, OWN_PLACE])
+@pytest.mark.parametrize("name", IN_OWN_COLORS)
+def test_the_program_s_own_colors_can_be_read_also_under_the_cursor(
+    name: TextStyle, background: Style | str
+) -> None:
+    style = IN_OWN_COLORS[name]
+    under = background.bgcolor if isinstance(background, Style) else Color.parse(background)
+    front, back = style.color, style.bgcolor or under
+    if name in (TextStyle.REST, TextStyle.LAYER_REST) or front is None or front == back:
+        return  # decoration
+    assert back is not None
+    assert ratio(tuple(front.get_truecolor()), tuple(back.get_truecolor())) >= LEAST  # type: ignore[arg-type]
+
+
+BUILTIN = sorted(name for name, theme in BUILTIN_THEMES.items() if not theme.ansi)
+
+
+@pytest.mark.parametrize("name", BUILTIN)
 def test_the_styles_can_be_read_on_the_background_of_each_theme(name: str) -> None:
     theme = BUILTIN_THEMES[name].to_color_system().generate()
     red, green, blue = (int(theme["background"][at : at + 2], 16) for at in (1, 3, 5))

@@ -14,6 +14,7 @@ from tests.screens.test_golden import busy_events
 from tui.app.preferences import Preferences
 from tui.core.settings import choose, read
 from tui.kit import styles as text_styles
+from tui.kit.command_line.values import theme_names
 from tui.kit.dialogs import HelpScreen
 from tui.kit.lines import Span, TextStyle, plain
 from tui.kit.pane import LinesView, Pane
@@ -48,7 +49,7 @@ async def test_every_pane_is_explained_by_the_question_mark() -> None:
 async def test_a_letter_goes_to_a_pane(size: tuple[int, int]) -> None:
     async with running(size, "one gpu") as on:
         for key, pane in {"v": "devices", "m": "memory", "w": "workloads", "b": "backend"}.items():
-            await on.press("i", key)
+            await on.press("w", "i", key)
             assert on.pane == pane
             assert on.app.screen.query_one(f"#{pane}", Pane).display
 
@@ -109,11 +110,46 @@ async def _with_preferences(place: Path, *keys: str, size: tuple[int, int] = (80
 
 async def test_a_theme_that_was_chosen_is_there_at_the_next_start(tmp_path: Path) -> None:
     place = tmp_path / "config.toml"
-    await _with_preferences(place, "T", *"textual-light", "enter")
+    at = theme_names().index("textual-light")
+    await _with_preferences(place, "T", *["down"] * at, "enter")
     assert read(place).values["theme"][0] == "textual-light"
     assert set(read(place).values) == {"theme"}
     again = await _with_preferences(place)
     assert again.app.theme == "textual-light"
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+async def test_a_theme_is_seen_under_the_cursor_and_saved_at_once(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    place = tmp_path / "config.toml"
+    chosen, problems = choose(read(place), {}, {})
+    session = FakeSession(make_store("two gpus"))
+    app = PromptApp(session, preferences=Preferences(chosen, problems), clock=clock)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        on = Running(app, session, pilot)
+        await on.until(lambda: app.focused is not None)
+        await on.press("T")
+        assert "workbench  the default" in on.text
+        await on.press("down")
+        assert app.theme == "ansi"
+        # What it looks like is seen beside the list.
+        assert "Devices" in on.text or "Workloads" in on.text
+        await on.press("escape")
+        assert app.theme == "workbench"
+        assert not place.exists()
+        await on.press("T", "down", "enter")
+        assert app.theme == "ansi"
+        assert read(place).values["theme"][0] == "ansi"
+
+
+async def test_a_theme_that_cannot_be_saved_is_used_and_the_reason_told(tmp_path: Path) -> None:
+    place = tmp_path / "config.toml"
+    place.write_text("theme = [", encoding="utf-8")
+    found = await _with_preferences(place, "T", "down", "enter")
+    assert found.app.theme == "ansi"
+    assert place.read_text(encoding="utf-8") == "theme = ["
+    assert any("not remembered in a broken file" in line.text for line in found.app.event_log.lines)
 
 
 async def test_device_parameters_and_refresh_are_remembered(tmp_path: Path) -> None:
@@ -142,7 +178,7 @@ async def test_the_styles_follow_the_theme() -> None:
         for theme, styles in (
             ("textual-light", text_styles.IN_TRUECOLOR),
             ("ansi-light", text_styles.ON_LIGHT),
-            ("ansi-dark", text_styles.ON_DARK),
+            ("ansi", text_styles.ON_DARK),
         ):
             on.app.theme = theme
             await on.settle()

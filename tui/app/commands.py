@@ -17,7 +17,7 @@ PROGRAM = (
         "change_theme",
         ("T",),
         "theme",
-        "Choose a color theme and save the choice.",
+        "Choose a color theme: the screen shows the one under the cursor, enter saves it.",
         group="Program",
         tabs=EVERYWHERE,
         target="app",

@@ -114,6 +114,24 @@ class Preferences:
         }
         return values, parameters
 
+    def remember_theme(self, theme: str) -> str:
+        """Write a theme into the file at once.
+
+        Returns:
+            Why it was not written; empty if it was, or if nothing is to be written.
+        """
+        if not self._keep or theme == self.theme:
+            return ""
+        place = self._chosen.file.path
+        if not self._chosen.file.writable:
+            return f"{place}: the theme is not remembered in a broken file"
+        try:
+            settings.remember(place, {"theme": theme}, {})
+        except (OSError, ValueError) as error:
+            return f"the theme is not remembered: {error}"
+        self.theme = theme
+        return ""
+
     def remember(self, state: WorkbenchState, theme: str, refresh: float) -> None:
         """Write the changes into the file; if that fails, add a line to ``problems``."""
         values, parameters = self.changes(state, theme, refresh)

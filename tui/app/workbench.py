@@ -12,7 +12,6 @@ import gc
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
@@ -26,7 +25,6 @@ from textual.notifications import SeverityLevel
 from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
-from textual.theme import BUILTIN_THEMES, ThemeProvider
 from textual.widgets import Input
 from textual.worker import Worker
 
@@ -39,12 +37,14 @@ from tui.core.settings import THEME
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
 from tui.kit import styles
+from tui.kit.command_line.values import theme_names
 from tui.kit.command_screen import bindings_of
 from tui.kit.dialogs import ConfirmScreen, HelpScreen, Palette, WorkbenchCommands
 from tui.kit.pane import AsciiScrollBar, pane_of
 from tui.kit.terminal import ending, fallbacks
 from tui.kit.terminal.ending import HangupWatch
 from tui.kit.terminal.textual_private import FORGET_S, forget_caches
+from tui.kit.themes import THEMES, ThemeScreen
 from tui.runs.screens.program import RunActions
 from tui.runs.screens.tab import WorkbenchScreen
 from tui.runs.state.state import WorkbenchState
@@ -61,9 +61,9 @@ STOP_S = 4.0
 TUI = Path(__file__).parents[1]
 FRAMEWORK = TUI / "kit" / "framework.tcss"
 """Styles of widgets that are on no screen before the first paint."""
-DEFAULT_THEME = replace(BUILTIN_THEMES[THEME], primary="ansi_cyan")
-"""The framework's theme, with another color for rules and bars: blue is hard to see on black."""
 NO_COLOR = NoColor()
+EXACT = ("truecolor", "256", "windows")
+"""Rich's names of the color systems in which the program's own theme looks as it should."""
 DEFAULT_REFRESH_S = 1.0
 REFRESH_STEPS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """The choices of seconds between two samples."""
@@ -155,7 +155,8 @@ class WorkbenchApp(TabbedApp):
         self._drawing = Drawing(self, self._draw)
         self._upkeep = ProcessHooks()
         self._preferences = preferences
-        self.register_theme(DEFAULT_THEME)
+        for theme in THEMES:
+            self.register_theme(theme)
         self.theme = preferences.theme if preferences else THEME
         self.animation_level = "none"
         if glyphs.GLYPHS.ascii:
@@ -166,7 +167,9 @@ class WorkbenchApp(TabbedApp):
 
     def watch_theme(self, _name: str) -> None:
         """Use the text styles that are readable in the new theme."""
-        styles.use(native=self.native_ansi_color, dark=self.current_theme.dark)
+        own = self.theme == THEME and self.console.color_system in EXACT and not self.no_color
+        styles.use(native=self.native_ansi_color, dark=self.current_theme.dark, own=own)
+        self.set_class(own, "-own-colors")
 
     def refresh_css(self, animate: bool = True) -> None:
         """Apply another theme; before the first screen there is nothing to restyle."""
@@ -296,8 +299,17 @@ class WorkbenchApp(TabbedApp):
         self.push_screen(Palette(placeholder="words of a command", id="--command-palette"))
 
     def search_themes(self) -> None:
-        """Open the framework's list of themes, with this program's wording."""
-        self.push_screen(Palette([ThemeProvider], placeholder="words of a theme"))
+        """Open the list of themes, which shows each while the cursor is on it."""
+        self.push_screen(ThemeScreen(theme_names(), self.theme, self._use_theme), self._save_theme)
+
+    def _use_theme(self, name: str) -> None:
+        self.theme = name
+
+    def _save_theme(self, name: str | None) -> None:
+        if self._preferences is not None and name is not None:
+            problem = self._preferences.remember_theme(name)
+            if problem:
+                self.notify(problem, severity="warning", markup=False)
 
     def action_show_help(self) -> None:
         """Explain the focused pane and list the keys."""

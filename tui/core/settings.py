@@ -21,8 +21,8 @@ from tui.core import reports
 from workloads.protocol.results import Setting
 
 FILE_VARIABLE = "GPU_WORKBENCH_CONFIG"
-THEME = "ansi-dark"
-"""The terminal's own sixteen colors: the fewest bytes, and the colors that its user chose."""
+THEME, OWN_PALETTE = "workbench", "ansi"
+"""The program's own themes: its dark colors, and the colors of the user's terminal."""
 SHORTEST_REFRESH_S, LONGEST_REFRESH_S = 0.2, 60.0
 MOST_RUNS = 100_000
 LEAST_SIZE = 1 << 20

@@ -19,6 +19,7 @@ from textual.widget import Widget
 from tui.kit.fields import FieldInput
 from tui.kit.lines import Line
 from tui.kit.pane import LinesView
+from tui.kit.styles import cursor_row
 
 
 class CursorView(LinesView):
@@ -71,10 +72,8 @@ class CursorView(LinesView):
         return super().render_lines(crop)
 
     def line_style(self, index: int) -> Style | None:
-        """Return the cursor's line is reversed where keys arrive, bold elsewhere."""
-        if index != self._drawn_at:
-            return None
-        return Style(reverse=True) if self.has_focus else Style(bold=True)
+        """Return the style of the cursor's row, which shows whether keys go to the list."""
+        return cursor_row(focused=self.has_focus) if index == self._drawn_at else None
 
     def say(self, message: Message) -> None:
         """Post a message of this list's own.

@@ -83,6 +83,27 @@ ON_LIGHT = {
 """In the terminal's own colours, on white: green, yellow and cyan are not to be read there."""
 IN_TRUECOLOR = {**ON_DARK, TextStyle.QUIET: Style(dim=True)}
 """In a theme with colours of its own, which also says how faint faint is."""
+IN_OWN_COLORS = {
+    **SHARED,
+    **_layers("#5fb3f6", "#f0c674", "#f08fc0", "#7fdc8a", "#a99bf5", "#ff8f6b"),
+    TextStyle.CURSOR: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
+    TextStyle.REST: Style(color="#3a465a"),
+    TextStyle.LAYER_REST: Style(color="#5a6780"),
+    TextStyle.FULL_LAYER_REST: Style(color="#5a6780", bgcolor="#5a6780"),
+    TextStyle.ON_LAYER_REST: Style(color="#ffffff", bgcolor="#5a6780"),
+    TextStyle.QUIET: Style(color="#92a0b6"),
+    TextStyle.GOOD: Style(color="#7fdc8a"),
+    TextStyle.NOTE: Style(color="#ffc45c"),
+    TextStyle.BAD: Style(color="#ff7a7e", bold=True),
+    TextStyle.KEY: Style(color="#6cc7f5"),
+    TextStyle.ALLOCATED: Style(color="#5fb3f6"),
+    TextStyle.CACHED: Style(color="#a99bf5"),
+    TextStyle.CONTEXT: Style(color="#f08fc0"),
+    TextStyle.OTHERS: Style(color="#f0c674"),
+}
+"""In the program's own dark theme: exact colors, on its background."""
+OWN_CURSOR, OWN_PLACE = Style(bgcolor="#22304a"), Style(bgcolor="#1a2130")
+"""The row under the cursor in that theme, with and without the focus: data keep their colors."""
 UPRIGHT = Style(reverse=False)
 PALE = (TextStyle.QUIET, TextStyle.GOOD, TextStyle.KEY)
 """Reversed, these would be patches in a row: a colour behind letters is for what is wrong."""
@@ -133,14 +154,23 @@ class _Present:
     styles = ON_DARK
 
 
-def use(*, native: bool, dark: bool) -> None:
+def use(*, native: bool, dark: bool, own: bool = False) -> None:
     """Draw for a theme from now on.
 
     Args:
         native: it takes the terminal's own colours.
         dark: it is light on dark.
+        own: it is the program's, on a terminal that has its colours.
     """
-    _Present.styles = (ON_DARK if dark else ON_LIGHT) if native else IN_TRUECOLOR
+    palette = (ON_DARK if dark else ON_LIGHT) if native else IN_TRUECOLOR
+    _Present.styles = IN_OWN_COLORS if own else palette
+
+
+def cursor_row(*, focused: bool) -> Style:
+    """Return the style of the row under the cursor; keys go to a focused list."""
+    if _Present.styles is IN_OWN_COLORS:
+        return OWN_CURSOR if focused else OWN_PLACE
+    return Style(reverse=True) if focused else Style(bold=True)
 
 
 def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) -> Strip:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.core import settings
-from tui.core.settings import BY_NAME, THEME, Settings, Value
+from tui.core.settings import BY_NAME, OWN_PALETTE, THEME, Settings, Value
 from tui.kit.command_line.output import UsageError, not_known, say
 
 if TYPE_CHECKING:
@@ -255,11 +255,11 @@ PICKER = "T in the workbench"
 
 
 def theme_names() -> Sequence[str]:
-    """Return the names of Textual's themes, sorted."""
+    """Return the names of the themes: the program's own, then Textual's, sorted."""
     # Deferred: a start launches its monitor before it imports Textual (100 ms).
     from textual.theme import BUILTIN_THEMES
 
-    return sorted(BUILTIN_THEMES)
+    return [THEME, OWN_PALETTE, *sorted(BUILTIN_THEMES)]
 
 
 def with_theme(chosen: Settings, problems: Sequence[str]) -> tuple[Settings, tuple[str, ...]]:

@@ -1,0 +1,88 @@
+"""The program's own themes, and the dialog that shows a theme while one moves through the list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.theme import BUILTIN_THEMES, Theme
+
+from tui.core.settings import OWN_PALETTE, THEME
+from tui.kit.dialogs import DIALOG_STYLES, Dialog, box
+from tui.kit.lines import Line, Span, TextStyle
+from tui.kit.lists import NumberedList
+
+DARK = Theme(
+    name=THEME,
+    primary="#45597a",
+    secondary="#7aa2f7",
+    accent="#7aa2f7",
+    success="#4fd6be",
+    warning="#ffc45c",
+    error="#ff6b70",
+    foreground="#dce3ee",
+    background="#11151c",
+    surface="#171c26",
+    panel="#1e2532",
+    dark=True,
+)
+"""Data in colors on nearly black; rules are fainter than what they separate."""
+OWN_COLORS = replace(BUILTIN_THEMES["ansi-dark"], name=OWN_PALETTE, primary="ansi_cyan")
+"""The terminal's sixteen colors; rules are cyan, because blue is hard to see on black."""
+THEMES = (DARK, OWN_COLORS)
+ABOUT = {
+    THEME: "the default",
+    OWN_PALETTE: "your terminal's colors",
+    "ansi-light": "your terminal's colors, on white",
+}
+
+
+class ThemeScreen(Dialog[str]):
+    """A list of themes beside the screen, which shows the theme under the cursor.
+
+    Args:
+        names: the themes in their order.
+        present: the present theme.
+        preview: draws the screen in a theme.
+    """
+
+    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,T", "cancel", show=False)]
+
+    def __init__(self, names: Sequence[str], present: str, preview: Callable[[str], None]) -> None:
+        super().__init__()
+        self._names = names
+        self._present = present
+        self._preview = preview
+        self.table = NumberedList(self._lines)
+        self.table.index = names.index(present) if present in names else 0
+
+    def compose(self) -> ComposeResult:
+        """Yield a box around the list."""
+        yield box("Theme", "enter saves   escape", self.table)
+
+    def _lines(self, _cells: int) -> list[Line]:
+        lines: list[Line] = []
+        for name in self._names:
+            about = ABOUT.get(name, "")
+            lines.append((Span(name), Span(f"  {about}" if about else "", TextStyle.QUIET)))
+        return lines
+
+    @on(NumberedList.Moved)
+    def _moved(self) -> None:
+        self._preview(self._names[self.table.index])
+
+    @on(NumberedList.Chosen)
+    def _chosen(self) -> None:
+        self.dismiss(self._names[self.table.index])
+
+    def action_cancel(self) -> None:
+        """Restore the theme from before."""
+        self._preview(self._present)
+        self.dismiss(self._present)
