@@ -203,7 +203,10 @@ static int copy(void *to, const void *from, size_t size, cudaStream_t stream, in
     /* Pageable memory goes by way of a buffer of the driver's, at half the rate. */
     int pageable = onto != off && !(onto ? known_source : known_target);
     if (onto && off) TRY(sim_work(stream, COMPUTE, taken(2 * size, "SIMULATED_GPU_MEMORY_GB_S", 4000)));
-    else TRY(sim_work(stream, onto ? TO_DEVICE : TO_HOST, taken(size, "SIMULATED_GPU_LINK_GB_S", 4) * (pageable ? 2 : 1)));
+    else {
+        if (off) __atomic_fetch_add(&sim_shared()->record.read[sim_physical(source.device)], 1, __ATOMIC_RELAXED);
+        TRY(sim_work(stream, onto ? TO_DEVICE : TO_HOST, taken(size, "SIMULATED_GPU_LINK_GB_S", 4) * (pageable ? 2 : 1)));
+    }
     move(to, from, size, onto, off);
     return blocking || (pageable && (!onto || size > 65536)) ? cudaStreamSynchronize(stream) : 0;
 }
