@@ -58,6 +58,18 @@ def library(torch: TorchInstallation) -> Path:
     return torch.folder / "lib" / "libtorch_cuda.so"
 
 
+COPIES = """
+host = ctypes.create_string_buffer(64 << 20)
+ctypes.memset(host, 7, 64 << 20)
+at = allocate(640 << 20)
+before = resident()
+for offset in range(0, 640 << 20, 64 << 20):
+    written(at, host, offset)
+grown = resident() - before
+print(json.dumps([grown, read(at, 3), read(at, 3, 32 << 20), read(at, 3, (640 << 20) - 3)]))
+"""
+
+
 def run(device: SimulatedDevice, code: str, env: Mapping[str, str]) -> Any:
     """Return what the last expression of a program prints as JSON, in a child."""
     command = [sys.executable, "-c", USE + code, str(library(device.torch))]
@@ -162,3 +174,17 @@ print(json.dumps([*ends, middle, read(at, 100)]))
     assert last == "00" + "07" * 100
     assert middle == "00" * 4096
     assert start == "00" * 50 + "07" * 50
+
+
+def test_copies_onto_the_device_are_stored(device: SimulatedDevice, env: dict[str, str]) -> None:
+    grown, first, middle, last = run(device, COPIES, env)
+    assert (first, middle, last) == ("070707", "070707", "070707")
+    assert grown > 600 * MIB
+
+
+def test_large_copies_take_no_memory_of_the_host_if_they_are_not_stored(
+    device: SimulatedDevice, env: dict[str, str]
+) -> None:
+    grown, first, middle, last = run(device, COPIES, {**env, "SIMULATED_GPU_STORED": "0"})
+    assert (first, middle, last) == ("070707", "000000", "070707")
+    assert grown < 8 * MIB

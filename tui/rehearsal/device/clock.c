@@ -29,6 +29,8 @@ int sim_work(void *stream, enum engine engine, uint64_t ns) {
     struct CUstream_st *s = stream_of(stream);
     int code = 0;
     TRY(sim_context(s->device));
+    /* A rehearsal asks for no times and waits for none; still, no division by them may fail. */
+    if (ns > 500 && !sim_option("SIMULATED_GPU_TIMED", 1)) ns = 500;
     pthread_mutex_lock(&sim_mutex);
     if (s->capturing) {
         s->graph->ns += ns;
@@ -118,7 +120,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *about, const void *
     *about = (struct cudaFuncAttributes){ .maxThreadsPerBlock = 1024, .numRegs = 32, .ptxVersion = 90, .binaryVersion = 90, .maxDynamicSharedSizeBytes = 232448 };
     return 0;
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *kernel, int threads, size_t shared, unsigned flags) { READY; *blocks = threads < 64 ? 32 : threads > 2048 ? 1 : 2048 / threads; return 0; }
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *kernel, int threads, size_t shared, unsigned flags) { READY; int most = (int)sim_option("SIMULATED_GPU_SM_THREADS", 2048); *blocks = threads < 64 ? most / 64 : threads > most ? 1 : most / threads; return 0; }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel, int threads, size_t shared) { return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, kernel, threads, shared, 0); }
 
 /* ---- events ---- */

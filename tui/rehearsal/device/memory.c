@@ -180,12 +180,16 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const 
 
 /* ---- copies: the bytes are moved at once, what they take is virtual ---- */
 
+/* What is there already is not written again, so that zeros make none of the host's memory resident. */
+static void store(char *to, const char *from, size_t size) { if (memcmp(to, from, size)) memmove(to, from, size); }
+
 /* Between two places of the device only the ends are moved: kernels compute nothing, and all of it
- * would take the host longer than the device is said to take. */
-static void move(char *to, const char *from, size_t size, int within_device) {
-    size_t end = within_device && size > MIB ? 65536 : 0;
-    memmove(to, from, end ? end : size);
-    if (end) memmove(to + size - end, from + size - end, end);
+ * would take the host longer than the device is said to take. So it is from the host if
+ * SIMULATED_GPU_STORED is 0: the device would hold in the host's memory what the program has there. */
+static void move(char *to, const char *from, size_t size, int onto, int off) {
+    size_t end = onto && (off || !sim_option("SIMULATED_GPU_STORED", 1)) && size > MIB ? 65536 : 0;
+    store(to, from, end ? end : size);
+    if (end) store(to + size - end, from + size - end, end);
 }
 
 static uint64_t taken(uint64_t bytes, const char *rate, int64_t otherwise) { return 1500 + bytes / (uint64_t)sim_option(rate, otherwise); }
@@ -199,8 +203,11 @@ static int copy(void *to, const void *from, size_t size, cudaStream_t stream, in
     /* Pageable memory goes by way of a buffer of the driver's, at half the rate. */
     int pageable = onto != off && !(onto ? known_source : known_target);
     if (onto && off) TRY(sim_work(stream, COMPUTE, taken(2 * size, "SIMULATED_GPU_MEMORY_GB_S", 4000)));
-    else TRY(sim_work(stream, onto ? TO_DEVICE : TO_HOST, taken(size, "SIMULATED_GPU_LINK_GB_S", 4) * (pageable ? 2 : 1)));
-    move(to, from, size, onto && off);
+    else {
+        if (off) __atomic_fetch_add(&sim_shared()->record.read[sim_physical(source.device)], 1, __ATOMIC_RELAXED);
+        TRY(sim_work(stream, onto ? TO_DEVICE : TO_HOST, taken(size, "SIMULATED_GPU_LINK_GB_S", 4) * (pageable ? 2 : 1)));
+    }
+    move(to, from, size, onto, off);
     return blocking || (pageable && (!onto || size > 65536)) ? cudaStreamSynchronize(stream) : 0;
 }
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMemcpyKind kind, cudaStream_t stream) { return copy(to, from, size, stream, 0); }

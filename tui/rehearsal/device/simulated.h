@@ -31,8 +31,18 @@ struct holder { /* a process with a context on some device */
 
 enum fault { ALLOCATION, LAUNCH, FAULTS };
 
+/* What a rehearsal reads from the file once the processes have ended; simulator.py knows its layout. */
+struct record {
+    uint64_t peak[MOST_DEVICES];      /* bytes: the most that was in use, with contexts */
+    uint64_t allocated[MOST_DEVICES]; /* bytes: the most that all processes had allocated */
+    uint64_t contexts[MOST_DEVICES];  /* the most processes with a context at a time */
+    uint64_t refused[MOST_DEVICES];   /* requests for memory that the device did not have */
+    uint64_t read[MOST_DEVICES];      /* copies of device memory to the host */
+};
+
 struct shared {
     uint64_t magic;
+    struct record record;
     pthread_mutex_t lock; /* robust: a process may be killed while it holds it */
     int devices;          /* what CUDA can be shown: GPUs, or the instances of a partitioned one */
     int mig;              /* 1: the devices are MIG instances of one GPU */

@@ -23,6 +23,7 @@ from tui.runs.views.backend import (
 )
 from tui.runs.views.detail import detail_lines
 from tui.runs.views.runner_notes import log_lines
+from tui.runs.views.verdict_sentence import format_verdicts
 
 
 class BackendSwitches(LinesView):
@@ -134,6 +135,11 @@ class BackendPane(Pane):
         if self.has_class("-folded"):
             title = format_folded_title(self.state, self.size.width - ROOM)
         self.retitle(title)
+
+    def clipboard_text(self) -> str:
+        """Return the verdict on the flag under the cursor in sentences; else the switches."""
+        told = format_verdicts(self.state, self.body.flag)
+        return f"{told}\n" if told else super().clipboard_text()
 
     def on_resize(self, _event: events.Resize) -> None:
         """Show the switches in the title where the pane is folded."""

@@ -341,6 +341,37 @@ class FileInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class RoleBytes:
+    """The live bytes of one role."""
+
+    role: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeakAccount:
+    """The memory of one device when its live memory was last at the peak."""
+
+    device: int
+    event: int
+    """Index of the entry right after which the peak was reached; -1 is before the first."""
+    time_us: int | None
+    live: int
+    """Requested bytes."""
+    rounding: int
+    reserved: int
+    """Reserved bytes at that moment, not their own peak."""
+    roles: tuple[RoleBytes, ...]
+    """Live bytes by role; together they are :attr:`live`."""
+    site: Site
+    """The program line whose allocation reached the peak."""
+    after: Site | None
+    """If that allocation has no Python frame, as in a backward pass: the last line before it."""
+    reserved_peak: int
+    doubts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """One device of a file."""
 

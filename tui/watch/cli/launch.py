@@ -295,6 +295,7 @@ async def format_text(outcome: RunOutcome) -> list[str]:
         lines += [f"  the agent could not {trouble}" for trouble in each.troubles]
     lines += [f"no agent in process {trouble}" for trouble in outcome.troubles]
     lines += outcome.skipped
+    cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
     lines += [
         f"{pid} {device}: {found.text} ({found.source})"
         for pid, device, track in outcome.tracks
@@ -304,7 +305,7 @@ async def format_text(outcome: RunOutcome) -> list[str]:
         # The explanation of the first one goes above everything else.
         lines += ["", *([one.explanation.line, ""] if number else [])]
         lines += oom_lines(one.left, one.oom)
-        lines += ["", *(one.lines or _explanation_lines(one.explanation))]
+        lines += ["", *(one.lines or explanation_lines(one.explanation, cells))]
     for one in told[MOST_VERDICTS:]:
         where = f" ({one.oom.snapshot})" if one.oom.snapshot else ""
         lines.append(f"{one.left.pid}: {one.explanation.line}{where}")
@@ -331,12 +332,11 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
 
 
 MOST_ADVICE = 3
-"""Largest number of remedies that the report prints for an OOM without a readable snapshot."""
+"""Largest number of remedies that a report prints for one OOM."""
 
 
-def _explanation_lines(explanation: Explanation) -> list[str]:
-    """Return the account and the advice for an OOM without a readable snapshot."""
-    cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
+def explanation_lines(explanation: Explanation, cells: int) -> list[str]:
+    """Return the account of the used memory and the first remedies."""
     advice = explanation.advice[:MOST_ADVICE]
     rows = [*account_lines(explanation, cells), (), *advice_lines(advice, cells)]
     return [plain(row).rstrip() for row in rows]

@@ -24,6 +24,7 @@ from tui.watch.runs.agent_events import (
     InventoryEvent,
     NoSnapshotEvent,
     OomEvent,
+    RehearsedEvent,
     SnapshotEvent,
     TroubleEvent,
     parse_event,
@@ -106,6 +107,8 @@ class ProcessLog:
     """Number of the program among those that the process executed one after another."""
     replaced: bool = False
     """Whether the process has executed another program since."""
+    rehearsed: RehearsedEvent | None = None
+    """The measurement of a rehearsal; ``None`` if this was none, or the process was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +308,8 @@ class _Reading:
             del self._troubles[MOST_TROUBLES:]
         elif isinstance(event, HistoryEvent):
             self._left = replace(self._left, records=True)
+        elif isinstance(event, RehearsedEvent):
+            self._left = replace(self._left, rehearsed=event)
         elif isinstance(event, EndEvent):
             self._ran_out = event.out_of_memory
             self._left = replace(
