@@ -55,6 +55,8 @@ def rehearsal_lines(
             lines += _device_lines(found, each, cells)
     lines += attempt_lines(attempts)
     lines += [f"  {each}" for each in found.problems]
+    if verdict.answer == "failed":
+        return [*lines, f"its output is in {found.run.log}"]
     if verdict.devices:
         lines.append("")
         for limit in limit_lines(found, verdict):
