@@ -11,24 +11,18 @@ enum { MOST_DIMENSIONS = 8 };
 
 struct tensor { int type, count, sizes[MOST_DIMENSIONS], strides[MOST_DIMENSIONS]; };
 struct rnn { int cell, bias, directions, skip_input, type, input, hidden, projected, layers; };
+struct dropout { int unused; };
 struct sequence { int type, steps, batch, width; };
 struct handle { void *stream; }; /* as dnn.c makes it */
 
-static size_t bytes_of(int type) { /* of a cudnnDataType_t */
-    switch (type) {
-    case 1: case 10: return 8; /* double, int64 */
-    case 2: case 9: return 2;  /* half, bfloat16 */
-    case 3: case 5: return 1;  /* int8, uint8 */
-    default: return 4;
-    }
-}
+static size_t bytes_of(int type) { return type == 1 /* double */ ? 8 : type == 2 || type == 9 /* half, bfloat16 */ ? 2 : 4; } /* of a cudnnDataType_t */
 
 /* ---- descriptors ---- */
 
 #define DESCRIPTOR(name, type) \
     int cudnnCreate##name##Descriptor(struct type **d) { *d = calloc(1, sizeof **d); return *d ? 0 : 2002; } \
     int cudnnDestroy##name##Descriptor(struct type *d) { free(d); return 0; }
-DESCRIPTOR(Tensor, tensor) DESCRIPTOR(RNN, rnn) DESCRIPTOR(RNNData, sequence)
+DESCRIPTOR(Tensor, tensor) DESCRIPTOR(RNN, rnn) DESCRIPTOR(RNNData, sequence) DESCRIPTOR(Dropout, dropout)
 
 int cudnnSetTensorNdDescriptor(struct tensor *d, int type, int count, const int *sizes, const int *strides) {
     if (count < 1 || count > MOST_DIMENSIONS) return BAD_PARAM;
