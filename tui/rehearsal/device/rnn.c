@@ -79,33 +79,28 @@ int cudnnGetRNNWeightSpaceSize(void *h, const struct rnn *d, size_t *size) {
     return 0;
 }
 
-static void describe(struct tensor *d, int type, uint64_t rows, uint64_t columns) {
-    *d = (struct tensor){ type, 3, { 1, (int)rows, (int)columns }, { (int)(rows * columns), (int)columns, 1 } };
+/* A part of the weights; rows 0: it does not exist. A caller that wants to know only of the matrices, or only
+ * of the biases, passes no pointers for the others. */
+static void describe(struct tensor *d, char **into, const struct rnn *of, char *weights, uint64_t at, uint64_t rows, uint64_t columns) {
+    if (d) *d = (struct tensor){ of->type, 3, { rows > 0, (int)rows, (int)columns }, { (int)(rows * columns), (int)columns, 1 } };
+    if (into) *into = rows ? weights + bytes_of(of->type) * at : NULL;
 }
 /* Matrix and bias `which`: first those of the input, a gate each, then those of the hidden state, then the projection. */
 int cudnnGetRNNWeightParams(void *h, const struct rnn *d, int layer, size_t size, char *weights, int which, struct tensor *matrix, char **matrix_at, struct tensor *bias, char **bias_at) {
-    int gates = gates_of(d), layers = d->layers * d->directions, on_input = which < gates;
-    uint64_t hidden = (uint64_t)d->hidden, on_inputs = columns_of(d, layer, 1), on_states = columns_of(d, layer, 0);
-    uint64_t at = all_matrices(d, layer), bytes = bytes_of(d->type);
-    if (layer >= layers || which < 0 || which > 2 * gates) return BAD_PARAM;
-    *matrix_at = *bias_at = NULL;
-    memset(matrix, 0, sizeof *matrix);
-    memset(bias, 0, sizeof *bias);
-    if (which == 2 * gates) {
-        if (!has_projection(d)) return 0;
-        *matrix_at = weights + bytes * (at + (uint64_t)gates * hidden * (on_inputs + on_states));
-        describe(matrix, d->type, (uint64_t)d->projected, hidden);
-        return 0;
-    }
-    at += on_input ? (uint64_t)which * hidden * on_inputs : (uint64_t)gates * hidden * on_inputs + (uint64_t)(which - gates) * hidden * on_states;
-    if (!on_input || on_inputs) {
-        *matrix_at = weights + bytes * at;
-        describe(matrix, d->type, hidden, on_input ? on_inputs : on_states);
-    }
-    int vector = d->bias == SINGLE_HIDDEN_BIAS ? which - gates : which;
-    if (vector < 0 || vector >= biases_of(d)) return 0;
-    *bias_at = weights + bytes * (all_matrices(d, layers) + ((uint64_t)layer * (uint64_t)biases_of(d) + (uint64_t)vector) * hidden);
-    describe(bias, d->type, hidden, 1);
+    int gates = gates_of(d), layers = d->layers * d->directions;
+    uint64_t hidden = (uint64_t)d->hidden, rows = hidden, on_inputs = columns_of(d, layer, 1), on_states = columns_of(d, layer, 0);
+    if (layer < 0 || layer >= layers || which < 0 || which > 2 * gates) return BAD_PARAM;
+
+    uint64_t at = all_matrices(d, layer), columns = which < gates ? on_inputs : which < 2 * gates ? on_states : hidden;
+    if (which < gates) at += (uint64_t)which * hidden * on_inputs;
+    else at += (uint64_t)gates * hidden * on_inputs + (uint64_t)(which - gates) * hidden * on_states;
+    if (!columns) rows = 0; /* the input is not multiplied */
+    if (which == 2 * gates) rows = has_projection(d) ? (uint64_t)d->projected : 0;
+    describe(matrix, matrix_at, d, weights, at, rows, columns);
+
+    int vector = d->bias == SINGLE_HIDDEN_BIAS ? which - gates : which, exists = vector >= 0 && vector < biases_of(d);
+    at = all_matrices(d, layers) + ((uint64_t)layer * (uint64_t)biases_of(d) + (uint64_t)vector) * hidden;
+    describe(bias, bias_at, d, weights, at, exists ? hidden : 0, 1);
     return 0;
 }
 
