@@ -196,6 +196,78 @@ def test_the_gradient_of_a_large_embedding_works(rehearse: Rehearse) -> None:
     assert rehearse(program).returncode == 0
 
 
+def test_a_fourier_transform_asks_for_a_work_area_of_its_complex_size(rehearse: Rehearse) -> None:
+    program = """
+        import torch
+        requested = lambda which: torch.cuda.memory_stats()["requested_bytes.all." + which]
+        x = torch.randn(1 << 20, device="cuda", dtype=torch.complex64)
+        before = requested("current")
+        y = torch.fft.fft(x)
+        assert requested("peak") - before == 2 * (8 << 20), requested("peak") - before
+        real = torch.randn(4, 64, 64, device="cuda", requires_grad=True)
+        assert torch.fft.irfft2(torch.fft.rfft2(real)).shape == real.shape
+        torch.fft.rfft2(real).abs().sum().backward()
+        torch.stft(real[0], 16, window=torch.hann_window(16, device="cuda"), return_complex=True)
+    """
+    done = rehearse(program)
+    assert done.returncode == 0, done.stdout
+
+
+def test_recurrent_layers_hold_their_weights_in_one_piece(rehearse: Rehearse) -> None:
+    program = """
+        import torch
+        from torch import nn
+
+        for layer in (
+            nn.LSTM(32, 64, 2, bidirectional=True),
+            nn.LSTM(32, 64, 3, dropout=0.2, bias=False),
+            nn.LSTM(32, 64, proj_size=16),
+            nn.GRU(32, 64, 2),
+            nn.RNN(32, 64),
+        ):
+            layer.cuda()
+            parameters = list(layer.parameters())
+            (piece,) = {each.untyped_storage().nbytes() for each in parameters}
+            assert piece == 4 * sum(each.numel() for each in parameters), (layer, piece)
+            x = torch.randn(16, 4, 32, device="cuda")
+            layer(x)[0].sum().backward()
+            lengths = torch.tensor([16, 10, 5, 3])
+            packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
+            layer(packed)[0].data.sum().backward()
+            assert all(each.grad.shape == each.shape for each in parameters)
+            with torch.autocast("cuda", torch.bfloat16):
+                layer(x)[0].sum().backward()
+            with torch.no_grad():
+                layer.eval()(x)
+    """
+    done = rehearse(program)
+    assert done.returncode == 0, done.stdout
+
+
+def test_kernels_that_a_program_compiles_launch_into_nothing(rehearse: Rehearse) -> None:
+    program = """
+        import torch
+        code = "template <typename T> T increment(T x) { return x + T(1); }"
+        increment = torch.cuda.jiterator._create_jit_fn(code)
+        assert increment(torch.zeros(1000, device="cuda")).shape == (1000,)
+        torch.special.bessel_j0(torch.rand(1000, device="cuda"))
+        torch.cuda.synchronize()
+    """
+    done = rehearse(program)
+    assert done.returncode == 0, done.stdout
+
+
+def test_compiled_models_run_with_triton(rehearse: Rehearse) -> None:
+    pytest.importorskip("triton", reason="triton is not installed")
+    program = training().replace("    optimizer =", "    model = torch.compile(model)\n    optimizer =")
+    done = rehearse(program, "--json", words=("256",))
+    assert done.returncode == 0, done.stdout
+    found = json.loads(done.stdout)
+    assert (found["steps"], found["compiled"]) == (3, True)
+    parameters = 4 * (2048 * 2048 + 2048) * 4
+    assert found["devices"][0]["account"]["parameters"] == parameters
+
+
 def test_two_ranks_of_torchrun_are_on_two_cards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
