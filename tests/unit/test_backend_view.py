@@ -201,8 +201,8 @@ def test_a_comparison_that_goes_on_shows_the_verdict_so_far_and_its_phase() -> N
         ("unclear", 1.91, "pair 4 of 5: 1.91x so far"),
         ("same", 1.0, "pair 6 of 6: 1.00x so far"),
     ):
-        pairs = {"pairs": 6, "pairs_wanted": 6} if verdict == "same" else {"pairs": 3}
-        found = comparison(verdict=verdict, ratio=ratio, **pairs)
+        pairs, wanted = (6, 6) if verdict == "same" else (3, 5)
+        found = comparison(verdict=verdict, ratio=ratio, pairs=pairs, pairs_wanted=wanted)
         state.publish(messages.Compared(found, done=False))
         assert f"  warm-up, {words}" in shown(state)[1]
 
