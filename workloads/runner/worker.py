@@ -140,10 +140,7 @@ class _Blocks:
             clock, case = self._ready.clock, self._ready.case
             clock.block(case.timed, self._warm_up_calls)
             blocks = [clock.block(case.timed, self._calls) for _ in range(BLOCKS_PER_ARM)]
-            by_device = case.clock == "device"
-            seconds = statistics.median(
-                [b.device_s if by_device and b.device_s is not None else b.wall_s for b in blocks]
-            )
+            seconds = statistics.median([block.seconds(case.clock) for block in blocks])
             samples[arm] = ArmSample(seconds / self._calls, None)
         return Pair(samples[0], samples[1])
 
