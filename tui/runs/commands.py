@@ -78,16 +78,6 @@ RUNS = (
         now=lambda now: now.has_workloads or now.pane == "devices",
         footer=18,
     ),
-    Command(
-        "copy_result",
-        ("y",),
-        "copy",
-        "Copy the selected workload's figures to the terminal's clipboard (OSC 52) and to a file.",
-        group="Runs",
-        tabs=WORKBENCH,
-        now=lambda now: now.has_selection,
-        footer=13,
-    ),
 )
 
 

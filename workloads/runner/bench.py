@@ -12,7 +12,7 @@ from workloads.declare.tools import Call, ClockName, HeldMemory, entered
 from workloads.limits import limit_lookup
 from workloads.limits.ceilings import Ceilings
 from workloads.measure import cpu_peak, cpu_share, environment, estimates, malloc, memory, timing
-from workloads.measure.clocks import Clock, TimedBlock
+from workloads.measure.clocks import Clock
 from workloads.measure.cpu_share import Others
 from workloads.measure.timing import BLOCK_S, Control
 from workloads.protocol.results import Ceiling, Limit
@@ -90,7 +90,7 @@ class Bench:
                 with entered(calls[index]) as inner, self.watched():
                     block = self._clock.block(inner, counts[index])
                 spent += block.wall_s
-                times[index] = _seconds(block, clock) / counts[index]
+                times[index] = block.seconds(clock) / counts[index]
             rounds.append(times)
         return rounds
 
@@ -184,12 +184,6 @@ def _read_cpu_memory() -> HeldMemory:
         None,
         absent,
     )
-
-
-def _seconds(block: TimedBlock, clock: ClockName) -> float:
-    if clock == "device" and block.device_s is not None:
-        return block.device_s
-    return block.wall_s
 
 
 assert estimates.MEDIAN_FROM <= ROUNDS

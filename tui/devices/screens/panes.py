@@ -32,10 +32,12 @@ from tui.devices.views.host_rows import (
 from tui.devices.views.memory import bar_line, body, explain_lines, title
 from tui.kit.command_screen import Program
 from tui.kit.dialogs import TextScreen
-from tui.kit.lines import Line
+from tui.kit.lines import Line, plain
 from tui.kit.lists import KeyedList
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
 
+COPIED_CELLS = 100
+"""Cells of a line of copied sentences."""
 ALL_ROWS = 10**6
 """Room for every row."""
 
@@ -459,6 +461,11 @@ class MemoryPane(AccountPane):
     def account_lines(self, cells: int) -> list[Line]:
         """Return the legend and the figures, shortened to fit."""
         return body(self.gauge, self.view, cells, self.machine.worker_pid)
+
+    def clipboard_text(self) -> str:
+        """Return the figures, then the account in sentences."""
+        rows = [plain(row) for row in explain_lines(self.gauge, COPIED_CELLS)]
+        return "\n".join([super().clipboard_text(), *rows]) + "\n"
 
     def explanation(self) -> TextScreen:
         """Return a dialog with the account in sentences, as it is now."""
