@@ -82,6 +82,13 @@ class ProcessPeak:
     account: PeakAccount
     step: int | None
     """The optimizer step in which the peak was reached, from 1; ``None`` if unknown."""
+    counted: int | None = None
+    """The peak of requested bytes by torch's own counter, since the program last reset it."""
+
+    @property
+    def requested(self) -> int:
+        """The peak of requested bytes; beyond the account's if the history is incomplete."""
+        return max(self.account.live, self.counted or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,14 +266,29 @@ async def _read_peaks(
         try:
             async with open_reader(Load(0, (str(path),))) as reader:
                 loaded = await reader.loaded()
+                counters = {each.device: each.requested for each in measured.devices}
                 for summary in loaded.devices:
                     account = await reader.call(PEAK, PeakArguments(summary.device))
                     if account.live:
                         step = find_step(account.time_us, measured.step_times, measured.steps)
-                        found.append(ProcessPeak(log.pid, log.rank, account, step))
+                        counted = counters.get(summary.device)
+                        peak = ProcessPeak(log.pid, log.rank, account, step, counted)
+                        found.append(peak)
+                        problems += describe_gap(peak)
         except Failure as failure:
             problems.append(f"{path} cannot be read: {failure}")
     return found, problems
+
+
+def describe_gap(peak: ProcessPeak) -> list[str]:
+    """Return a line if torch counted a higher peak than the recorded history contains."""
+    gap = peak.requested - peak.account.live
+    if not gap:
+        return []
+    return [
+        f"process {peak.pid}, cuda:{peak.account.device}: the recorded history lacks its true peak, "
+        f"which had {fmt.size(gap)} more; the line and the terms are those of a lower one"
+    ]
 
 
 def find_step(time_us: int | None, step_times: Sequence[int], steps: int) -> int | None:
