@@ -286,7 +286,7 @@ def describe_gap(peak: ProcessPeak) -> list[str]:
     if not gap:
         return []
     return [
-        f"process {peak.pid}, cuda:{peak.account.device}: the recorded history lacks its true peak, "
+        f"process {peak.pid}, cuda:{peak.account.device}: the history lacks its true peak, "
         f"which had {fmt.size(gap)} more; the line and the terms are those of a lower one"
     ]
 
