@@ -196,6 +196,24 @@ def test_the_gradient_of_a_large_embedding_works(rehearse: Rehearse) -> None:
     assert rehearse(program).returncode == 0
 
 
+def test_host_memory_does_not_grow_with_the_model(rehearse: Rehearse) -> None:
+    program = """
+        import torch
+        with torch.device("cuda"):
+            layers = [torch.nn.Linear(16384, 16384, bias=False) for _ in range(16)]
+        model = torch.nn.Sequential(*layers)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(5):
+            model(torch.randn(64, 16384, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """
+    found = json.loads(rehearse(program, "--gpu", "h200", "--json").stdout)
+    assert found["answer"] == "fits"
+    assert found["devices"][0]["peak"] > 64 << 30
+    assert found["host_peak"] < 3 << 29
+
+
 def test_two_ranks_of_torchrun_are_on_two_cards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
