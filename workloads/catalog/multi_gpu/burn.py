@@ -248,7 +248,7 @@ def _sum_up(found: Study, burners: Sequence[Burner], load: Load) -> None:
         steady = steadies[index]
         known = [row[index] for row in load.temperatures if row[index] is not None]
         hottest = float(max(degrees for degrees in known if degrees is not None)) if known else None
-        wrong = sum(found.entries for found in load.wrong if found.device == burner.name)
+        wrong = sum(each.entries for each in load.wrong if each.device == burner.name)
         found.row(
             "devices", burner.name, medians[-1], first, last, 100 * (last / first - 1),
             steady.mhz if steady else None, steady.after_s if steady else None, hottest,
