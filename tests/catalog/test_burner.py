@@ -139,7 +139,7 @@ def test_a_wrong_bit_is_reported_with_device_time_and_temperature(
 ) -> None:
     result = _hot(monkeypatch)
     assert result.status == "failed"
-    form = r"cpu: 1 entries, first after \d+\.\d s \(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d, at 61 °C\)"
+    form = r"cpu: 1 entry, first after \d+\.\d s \(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d, at 61 °C\)"
     assert re.search(form, result.reason or "")
     (row,) = table(result, "wrong").rows
     assert (row[0], row[3], row[4]) == ("cpu", 1.0, 61.0)
@@ -185,7 +185,7 @@ def test_each_device_s_first_wrong_product_is_named() -> None:
     assert describe_wrong(wrong) == (
         "entries that changed from product to product: "
         f"cuda:1: 7 entries, first after 1.3 s ({at}, at 71 °C); "
-        f"cuda:0: 1 entries, first after 2.0 s ({at})"
+        f"cuda:0: 1 entry, first after 2.0 s ({at})"
     )
 
 
