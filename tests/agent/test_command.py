@@ -17,14 +17,14 @@ import pytest
 from tests.watch.test_watched_processes import BEGAN, held, process
 from tui.cli.program import parse
 from tui.core import reports
-from tui.devices.allocators.messages import ProcessFigures, StepsTold, TorchProcesses
+from tui.devices.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
 from tui.kit.command_line.output import UsageError
 from tui.watch.cli.launch import RunOutcome, build_report
 from tui.watch.cli.output import stored_run_lines, stored_runs_as_plain
 from tui.watch.cli.watch import LaunchOptions, format_exports
 from tui.watch.runs import runs, start
 from tui.watch.runs.process_logs import Contents, read_folder
-from tui.watch.runs.run_words import describe_left_run
+from tui.watch.runs.run_summary import describe_left_run
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session import sampler as watching
 from tui.watch.session.stored_runs import StoredRuns
@@ -172,7 +172,7 @@ def test_growth_is_told_by_step_with_its_interval(state: Path) -> None:
     processes = RunProcesses()
     processes.apply(TorchProcesses(BEGAN, (process(7), process(8))))
     for at in range(100):
-        processes.apply(StepsTold(BEGAN + at, {"box-7-100": at * 4}))
+        processes.apply(StepsCounted(BEGAN + at, {"box-7-100": at * 4}))
         processes.apply(held(at, (1 << 30) + at * 4096))
         processes.apply(held(at, (1 << 30) + at * 4096, pid=8))
     run = StartedRun(state, ("python",), "/", BEGAN, ended=BEGAN + 100, code=0)

@@ -66,7 +66,7 @@ def test_what_the_driver_keeps_for_itself_is_not_in_it() -> None:
 
 
 def test_it_agrees_with_what_cuda_tells_of_the_same_device() -> None:
-    held = Bench(DEVICE, clock_for(DEVICE), Control()).held()
+    held = Bench(DEVICE, clock_for(DEVICE), Control()).memory_in_use()
     assert held.used is not None
     assert held.nvml == pytest.approx(held.used, abs=ELSEWHERE)
     assert "nvml" not in held.unavailable

@@ -21,7 +21,7 @@ from tui.devices.allocators.messages import (
     Placed,
     ProcessFigures,
     Seen,
-    StepsTold,
+    StepsCounted,
     TorchProcesses,
 )
 from tui.watch.runs import samples
@@ -38,8 +38,8 @@ def run(tmp_path: Path) -> StartedRun:
     return StartedRun(tmp_path, ("python", "train.py"), "/", BEGAN)
 
 
-def steps(at: float, count: int = 0) -> StepsTold:
-    return StepsTold(BEGAN + at, {"box-7-100": count})
+def steps(at: float, count: int = 0) -> StepsCounted:
+    return StepsCounted(BEGAN + at, {"box-7-100": count})
 
 
 def held(at: float) -> ProcessFigures:

@@ -31,6 +31,7 @@ from tui.snapshots.views.overview import (
     summary_lines,
     verdict_lines,
 )
+from tui.snapshots.views.shared_lines import state_lines
 from tui.snapshots.views.sites import (
     SiteLine,
     difference_head,
@@ -38,7 +39,6 @@ from tui.snapshots.views.sites import (
     difference_line,
     node_line,
 )
-from tui.snapshots.views.words import state_lines
 
 NARROWEST, WIDEST = 60, 120
 """Width of a line, in cells."""

@@ -34,7 +34,7 @@ from tui.watch.runs import runs, start
 from tui.watch.runs.first_failure import first_failure
 from tui.watch.runs.ooms import BY_DRIVER, Oom, describe_live_memory, describe_request
 from tui.watch.runs.process_logs import ProcessLog, joined, with_exit_code
-from tui.watch.runs.run_words import describe_end
+from tui.watch.runs.run_summary import describe_end
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised
 from tui.watch.session.sampler import RunFolder, RunReading, Sampler

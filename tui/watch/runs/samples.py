@@ -18,7 +18,7 @@ from tui.devices.allocators.messages import (
     DevicesPlaced,
     ProcessFigures,
     Seen,
-    StepsTold,
+    StepsCounted,
     TorchProcesses,
 )
 from tui.watch.runs import untrusted
@@ -208,7 +208,7 @@ def parse_seen(line: bytes) -> Seen:
             )
             if _DEVICE.fullmatch(figures.device) is None:
                 raise UntrustedError(f"{figures.device[:24]!r} is no device of CUDA's")
-    if isinstance(event, StepsTold):
+    if isinstance(event, StepsCounted):
         _check_counts(event.steps.values())
     return event
 

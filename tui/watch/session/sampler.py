@@ -13,7 +13,7 @@ from tui.core.events import WatchStatus
 from tui.devices.allocators.messages import (
     ProcessFigures,
     Seen,
-    StepsTold,
+    StepsCounted,
     TorchProcesses,
 )
 from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchParty
@@ -238,7 +238,7 @@ class Sampler:
     def _apply_reading(self, reading: RunReading) -> None:
         steps = {program_name(each.identity, each.program): each.steps for each in reading.states}
         if steps:
-            told = StepsTold(reading.at, steps)
+            told = StepsCounted(reading.at, steps)
             self.file.keep(told)
             self._take(told)
         self._take(reading)

@@ -9,7 +9,7 @@ from tui.core.text import numbers as text
 from tui.devices.allocators.findings import NO_GROWTH
 from tui.devices.allocators.messages import (
     DevicesPlaced,
-    StepsTold,
+    StepsCounted,
     undescribed,
 )
 from tui.devices.allocators.peek import NO_TORCH
@@ -50,7 +50,7 @@ class RunProcesses(WatchedProcesses):
 
     def apply(self, event: object) -> bool:
         """Apply a live or recorded event of the watch, the agents or the monitor."""
-        if isinstance(event, StepsTold):
+        if isinstance(event, StepsCounted):
             for identity, steps in event.steps.items():
                 process = self._find_reported(pid_of(identity))
                 if process is not None:
