@@ -307,8 +307,8 @@ def describe_wrong(wrong: Sequence[WrongProducts]) -> str:
         first, entries = own[0], sum(each.entries for each in own)
         degrees = "" if first.temperature_c is None else f", at {first.temperature_c} °C"
         found.append(
-            f"{device}: {entries} {'entry' if entries == 1 else 'entries'}, first after {first.after_s:.1f} s "
-            f"({first.time}{degrees})"
+            f"{device}: {entries} {'entry' if entries == 1 else 'entries'}, "
+            f"first after {first.after_s:.1f} s ({first.time}{degrees})"
         )
     return f"entries that changed from product to product: {'; '.join(found)}"
 
