@@ -130,7 +130,7 @@ class Hot(Flipping):
 
 def _hot(monkeypatch: pytest.MonkeyPatch) -> RunResult:
     monkeypatch.setattr(burn, "Burner", Hot)
-    monkeypatch.setattr(burn, "TICK_S", 0.01)
+    monkeypatch.setattr(burn, "TICK_S", 1e-4)
     return ran("burn", seconds=1, n=64, verify="on", every=1)
 
 
@@ -161,7 +161,7 @@ def test_the_steady_clock_and_the_time_to_reach_it(monkeypatch: pytest.MonkeyPat
 
 def test_a_table_of_wrong_products_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(burn, "MOST_ROWS", 2)
-    monkeypatch.setattr(burn, "TICK_S", 0.01)
+    monkeypatch.setattr(burn, "TICK_S", 1e-4)
 
     class Broken(Hot):
         def _multiply(self, products: int) -> None:
