@@ -85,7 +85,7 @@ class RunProcesses(WatchedProcesses):
                 self._known[row.pid] = named
 
     @property
-    def known(self) -> tuple[Holder, ...]:
+    def listed_holders(self) -> tuple[Holder, ...]:
         """All processes that NVML has listed while the run was watched."""
         return tuple(self._known.values())
 
