@@ -35,7 +35,7 @@ from tui.watch.runs.process_logs import ProcessLog, read_folder
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised
 from tui.watch.state.processes import RunProcesses
-from workloads.agent import REHEARSE
+from workloads.agent import FOREACH, REHEARSE
 
 ENTRIES = 1_000_000
 """Entries of torch's memory history: a step of a large model has some ten thousand."""
@@ -60,12 +60,16 @@ class Rehearsal:
     """Seconds after which all processes are ended; ``None`` for no limit."""
     expandable: bool = False
     """Switch torch's expandable segments on."""
+    foreach: bool = True
+    """``False``: optimizers update one tensor after another, unless the program chose otherwise."""
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """Return the command's environment without the simulated GPU."""
         found = {**inherited, REHEARSE: str(self.steps)}
         # These would hide the simulated devices, or stand for real ones.
         found.pop("CUDA_VISIBLE_DEVICES", None)
+        if not self.foreach:
+            found[FOREACH] = "0"
         if self.expandable:
             name = next((each for each in _ALLOCATOR if each in inherited), _ALLOCATOR[1])
             settings = [inherited.get(name, ""), "expandable_segments:True"]
