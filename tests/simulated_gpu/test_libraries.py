@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -24,6 +25,14 @@ VARIANTS: list[dict[str, Any]] = [
     {"batch_first": True, "bidirectional": True},
 ]
 CELLS = {"LSTM": torch.nn.LSTM, "GRU": torch.nn.GRU, "RNN": torch.nn.RNN}
+
+
+@pytest.fixture(autouse=True)
+def _return_memory() -> Iterator[None]:
+    """Leave no cached memory to the tests that follow in this process."""
+    yield
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
