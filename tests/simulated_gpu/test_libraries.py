@@ -21,7 +21,6 @@ VARIANTS: list[dict[str, Any]] = [
     {},
     {"bidirectional": True},
     {"bias": False},
-    {"dropout": 0.5},
     {"batch_first": True, "bidirectional": True},
 ]
 CELLS = {"LSTM": torch.nn.LSTM, "GRU": torch.nn.GRU, "RNN": torch.nn.RNN}
