@@ -86,7 +86,7 @@ def test_a_search_names_both_ends() -> None:
 
 
 def test_a_table_of_cards_says_on_which_it_fits() -> None:
-    lines = card_lines([("L4", judge(rehearsed(0))), ("H100", judge(FITS))])
+    lines = card_lines([("L4", judge(rehearsed(0))), ("H100", judge(FITS))], 80)
     assert lines[0] == "fits on 1 card of 2: H100"
     assert any("used no GPU" in line for line in lines)
 

@@ -186,6 +186,16 @@ def test_attention_in_bfloat16_works(rehearse: Rehearse) -> None:
     assert rehearse(program).returncode == 0
 
 
+def test_the_gradient_of_a_large_embedding_works(rehearse: Rehearse) -> None:
+    # Beyond 3072 indices torch sorts them with cub, which divides by attributes of the device.
+    program = """
+        import torch
+        embedding = torch.nn.Embedding(32000, 64, device="cuda")
+        embedding(torch.randint(0, 32000, (4, 2048), device="cuda")).sum().backward()
+    """
+    assert rehearse(program).returncode == 0
+
+
 def test_two_ranks_of_torchrun_are_on_two_cards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ from workloads.limits import limits
 from workloads.limits.ceilings import Ceilings
 from workloads.limits.limits import uncached
 from workloads.measure import cpu_share, environment, float32, memory, torch_state
-from workloads.measure.clocks import Clock, HostClock, TimedBlock
+from workloads.measure.clocks import Clock, HostClock
 from workloads.measure.timing import BLOCK_S, Cancelled, Control
 from workloads.protocol.results import COPY, Ceiling, Limit, Rates, first_line
 
@@ -176,16 +176,12 @@ def _race(
         candidate = candidates[blocks % len(candidates)]
         calls = max(1, round(wanted / max(candidate.call_s, 1e-9)))
         block = clock.block(candidate.call, calls)
-        rate = calls * candidate.work / _seconds(block)
+        rate = calls * candidate.work / block.seconds("device")
         if rate > best.rate:
             best = _Found(candidate, rate)
         blocks, spent = blocks + 1, spent + block.wall_s
         control.report("measuring the ceiling", blocks)
     return best, blocks
-
-
-def _seconds(block: TimedBlock) -> float:
-    return block.wall_s if block.device_s is None else block.device_s
 
 
 def _products(kind: str, place: Place, clock: Clock) -> Iterator[_Candidate]:
@@ -229,7 +225,7 @@ def _copies(place: Place, clock: Clock) -> Iterator[_Candidate]:
 def _warm(call: Callable[[], object], clock: Clock) -> float:
     """Return the seconds of a call that has loaded its libraries and touched its pages."""
     first = clock.block(call, 1).wall_s
-    return min(first, *(_seconds(clock.block(call, 1)) for _ in range(2)))
+    return min(first, *(clock.block(call, 1).seconds("device") for _ in range(2)))
 
 
 @contextmanager

@@ -255,7 +255,7 @@ class _Work:
             print_text(rows_of_text(rehearsal_lines(last, verdict, (), _cells())))
         else:
             rows = [(each.rehearsal.card.name, judged) for each, judged in found]
-            print_text(rows_of_text(card_lines(rows)))
+            print_text(rows_of_text(card_lines(rows, _cells())))
         return (
             verdict.exit_code
             if verdict.answer == "failed"

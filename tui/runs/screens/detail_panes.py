@@ -160,7 +160,8 @@ class DetailPane(Pane):
         "order statistics. quartiles, min: of the blocks. p95: of calls timed one by one. first "
         "call: separate, because it loads, searches and allocates. stopped by: why the "
         "measurement ended. wall, device, enqueue: time by the host's clock, time by the "
-        "device's events, and the host's time to launch a call. page faults: on the CPU they "
+        "device's events, and the host's time to launch a call; with a cold cache, wall and "
+        "enqueue include the flushes. page faults: on the CPU they "
         "can take most of the time. Share of a limit: with the limit's value and source. n/a "
         "comes with its reason."
     )

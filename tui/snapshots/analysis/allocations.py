@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tui.snapshots.model.results import BEFORE
 from tui.snapshots.model.snapshot import (
     ALLOCATED,
-    NEVER_TOLD,
+    NOT_RECORDED,
     Action,
     DeviceSnapshot,
     Snapshot,
@@ -66,7 +66,7 @@ class Allocations:
     its own stack."""
     stream: array[int]
     pool: array[int]
-    """``h``: index into ``Snapshot.pools``, ``NEVER_TOLD`` if neither entry nor block has a
+    """``h``: index into ``Snapshot.pools``, ``NOT_RECORDED`` if neither entry nor block has a
     pool."""
     context: array[int]
     doubts: tuple[str, ...]
@@ -153,7 +153,9 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
     sound = not lives.double and not lives.unmatched and _freed_as_allocated(trace, lives, size)
     vanished = {address: row for address, row in lives.latest.items() if row >= 0}
     for segment in device.segments:
-        segment_pool = NEVER_TOLD if segment.pool is None else pools.get(segment.pool, NEVER_TOLD)
+        segment_pool = (
+            NOT_RECORDED if segment.pool is None else pools.get(segment.pool, NOT_RECORDED)
+        )
         for block in segment.blocks:
             if block.state == "inactive":
                 continue
@@ -173,7 +175,7 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
                 continue
             sound = sound and block.requested == size[found]
             block_size[found] = block.size
-            if pool[found] == NEVER_TOLD:
+            if pool[found] == NOT_RECORDED:
                 pool[found] = segment_pool
             if not stack[found]:
                 stack[found] = block.stack

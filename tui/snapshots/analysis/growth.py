@@ -21,7 +21,7 @@ from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layers import phase_of
 from tui.snapshots.analysis.sites import SiteTree
 from tui.snapshots.model.results import Change, Difference, DiffRow, Growth, Site, SiteRow
-from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Trace
+from tui.snapshots.model.snapshot import NOT_RECORDED, Frame, Trace
 
 MANY = 100
 """Minimum live allocations of one stack inside a module to count as growth."""
@@ -257,7 +257,7 @@ def _growth(
         share=held / live if live else 0.0,
         first=first,
         event=moment,
-        seconds=None if NEVER_TOLD in (began, now) else max(0, now - began) / 1e6,
+        seconds=None if NOT_RECORDED in (began, now) else max(0, now - began) / 1e6,
         stack=max(by_stack, key=lambda stack: by_stack[stack]),
         net=sum(line.grew for line in together),
         # Count the intervals between the first and the last.

@@ -24,7 +24,7 @@ from tui.snapshots.analysis.sites import BEFORE_GROUP, site_node
 from tui.snapshots.analysis.timeline import Cover
 from tui.snapshots.model.pictures import NOT_TOLD, REST, Layer, Stacking
 from tui.snapshots.model.results import BEFORE, Part, Top
-from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Snapshot, Trace
+from tui.snapshots.model.snapshot import NOT_RECORDED, Frame, Snapshot, Trace
 
 _UNKNOWN = ("", "unknown")
 _NAMES = {
@@ -139,7 +139,7 @@ class Categories:
             return _CLEARED
         if found is UNTOLD and start != BEFORE and self._annotated:
             time_us = self._trace.time_us[start]
-            if time_us != NEVER_TOLD and self._cover().at(time_us).startswith(_OPTIMIZER_STEP):
+            if time_us != NOT_RECORDED and self._cover().at(time_us).startswith(_OPTIMIZER_STEP):
                 return _ANNOTATED
         return found
 

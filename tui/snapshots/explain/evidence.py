@@ -67,7 +67,7 @@ class Circumstances:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownOfSnapshot:
+class OomContext:
     """Facts about a snapshot from the folder of the run that wrote it."""
 
     text: str

@@ -35,7 +35,7 @@ from tui.snapshots.reader.messages import (
     LoadProgress,
 )
 from tui.snapshots.session.snapshot_reader import SnapshotStore, format_paths
-from tui.snapshots.views.words import (
+from tui.snapshots.views.shared_lines import (
     FRAME_STYLES,
     bulleted,
     format_clock,
