@@ -11,7 +11,16 @@ import torch
 from workloads.declare.tools import Call, ClockName, MemoryInUse, entered
 from workloads.limits import limit_lookup
 from workloads.limits.ceilings import Ceilings
-from workloads.measure import cpu_peak, cpu_share, environment, estimates, malloc, memory, timing
+from workloads.measure import (
+    cpu_peak,
+    cpu_share,
+    environment,
+    estimates,
+    malloc,
+    memory,
+    nvml,
+    timing,
+)
 from workloads.measure.clocks import Clock
 from workloads.measure.cpu_share import Others
 from workloads.measure.timing import BLOCK_S, Control
@@ -153,17 +162,17 @@ class Bench:
 
 def _read_cuda_memory(device: torch.device) -> MemoryInUse:
     free, total = torch.cuda.mem_get_info(device)
-    nvml: int | None = None
+    used: int | None = None
     absent = {}
     try:
-        nvml = memory.nvml_memory(environment.device(device).uuid).used
-    except memory.NvmlError as error:
+        used = nvml.read_memory(environment.device(device).uuid).used
+    except nvml.NvmlError as error:
         absent["nvml"] = f"NVML: {error}"
     return MemoryInUse(
         memory.allocated(device),
         int(torch.cuda.memory_reserved(device)),
         int(total - free),
-        nvml,
+        used,
         absent,
     )
 
