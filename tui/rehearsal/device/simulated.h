@@ -8,7 +8,7 @@
  *   clock.c    streams, kernels, events and graphs, in virtual time
  *   memory.c   device memory, pinned memory, mapped ranges, pools, copies
  *   stores.c   which copies onto a device that stores little can be read back
- *   blas.c  dnn.c  nccl.c   the libraries whose calls torch makes by name
+ *   blas.c  dnn.c  rnn.c  fft.c  nccl.c   the libraries whose calls torch makes by name
  *   nvml.c     NVML over the same state; a library of its own, as the driver's is
  *
  * cuda_types.h declares what of CUDA's interface is used. build.py compiles them and generates what else
