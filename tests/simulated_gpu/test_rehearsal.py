@@ -92,6 +92,28 @@ def test_a_training_that_does_not_fit_names_its_line_and_what_would_help(
     assert "Kernels compute nothing" in done.stdout
 
 
+def test_an_optimizer_that_runs_out_fits_one_tensor_after_another(rehearse: Rehearse) -> None:
+    # 1 GiB of parameters, of gradients, and two of states: foreach needs as much again for a while.
+    program = """
+        import torch
+        with torch.device("cuda"):
+            layers = [torch.nn.Linear(4096, 4096, bias=False) for _ in range(16)]
+        model = torch.nn.Sequential(*layers)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(5):
+            model(torch.randn(8, 4096, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """
+    found = json.loads(rehearse(program, "--gpu", "5100M", "--json").stdout)
+    assert found["answer"] == "does not fit"
+    attempts = {each["change"]: each["answer"] for each in found["attempts"]}
+    assert attempts == {
+        "expandable segments": "does not fit",
+        "foreach=False in the optimizer": "fits",
+    }
+
+
 def test_half_of_the_batch_is_tried(rehearse: Rehearse) -> None:
     program = training().replace("sys.argv[1]", "sys.argv[2]")
     done = rehearse(program, "--gpu", "1500M", "--json", words=("--batch", "16384"))
@@ -196,54 +218,6 @@ def test_the_gradient_of_a_large_embedding_works(rehearse: Rehearse) -> None:
     assert rehearse(program).returncode == 0
 
 
-def test_a_fourier_transform_asks_for_a_work_area_of_its_complex_size(rehearse: Rehearse) -> None:
-    program = """
-        import torch
-        requested = lambda which: torch.cuda.memory_stats()["requested_bytes.all." + which]
-        x = torch.randn(1 << 20, device="cuda", dtype=torch.complex64)
-        before = requested("current")
-        y = torch.fft.fft(x)
-        assert requested("peak") - before == 2 * (8 << 20), requested("peak") - before
-        real = torch.randn(4, 64, 64, device="cuda", requires_grad=True)
-        assert torch.fft.irfft2(torch.fft.rfft2(real)).shape == real.shape
-        torch.fft.rfft2(real).abs().sum().backward()
-        torch.stft(real[0], 16, window=torch.hann_window(16, device="cuda"), return_complex=True)
-    """
-    done = rehearse(program)
-    assert done.returncode == 0, done.stdout
-
-
-def test_recurrent_layers_hold_their_weights_in_one_piece(rehearse: Rehearse) -> None:
-    program = """
-        import torch
-        from torch import nn
-
-        for layer in (
-            nn.LSTM(32, 64, 2, bidirectional=True),
-            nn.LSTM(32, 64, 3, dropout=0.2, bias=False),
-            nn.LSTM(32, 64, proj_size=16),
-            nn.GRU(32, 64, 2),
-            nn.RNN(32, 64),
-        ):
-            layer.cuda()
-            parameters = list(layer.parameters())
-            (piece,) = {each.untyped_storage().nbytes() for each in parameters}
-            assert piece == 4 * sum(each.numel() for each in parameters), (layer, piece)
-            x = torch.randn(16, 4, 32, device="cuda")
-            layer(x)[0].sum().backward()
-            lengths = torch.tensor([16, 10, 5, 3])
-            packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
-            layer(packed)[0].data.sum().backward()
-            assert all(each.grad.shape == each.shape for each in parameters)
-            with torch.autocast("cuda", torch.bfloat16):
-                layer(x)[0].sum().backward()
-            with torch.no_grad():
-                layer.eval()(x)
-    """
-    done = rehearse(program)
-    assert done.returncode == 0, done.stdout
-
-
 def test_kernels_that_a_program_compiles_launch_into_nothing(rehearse: Rehearse) -> None:
     program = """
         import torch
@@ -266,6 +240,24 @@ def test_compiled_models_run_with_triton(rehearse: Rehearse) -> None:
     assert (found["steps"], found["compiled"]) == (3, True)
     parameters = 4 * (2048 * 2048 + 2048) * 4
     assert found["devices"][0]["account"]["parameters"] == parameters
+
+
+def test_host_memory_does_not_grow_with_the_model(rehearse: Rehearse) -> None:
+    program = """
+        import torch
+        with torch.device("cuda"):
+            layers = [torch.nn.Linear(16384, 16384, bias=False) for _ in range(16)]
+        model = torch.nn.Sequential(*layers)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(5):
+            model(torch.randn(64, 16384, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """
+    found = json.loads(rehearse(program, "--gpu", "h200", "--json").stdout)
+    assert found["answer"] == "fits"
+    assert found["devices"][0]["peak"] > 64 << 30
+    assert found["host_peak"] < 3 << 29
 
 
 def test_two_ranks_of_torchrun_are_on_two_cards(

@@ -12,7 +12,7 @@ from tui.rehearsal.device.record import DeviceRecord
 from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.watch.runs.agent_events import HostRead
 from tui.watch.runs.process_logs import ProcessLog
-from tui.watch.runs.run_words import signal_name
+from tui.watch.runs.run_summary import signal_name
 from tui.watch.runs.runs import describe_oom_kills
 
 Answer = Literal["fits", "close", "does not fit", "unknown", "failed"]

@@ -108,6 +108,7 @@ static int launch(const void *kernel, struct dim3 grid, struct dim3 block, cudaS
     uint64_t threads = (uint64_t)grid.x * grid.y * grid.z * block.x * block.y * block.z;
     READY;
     if (!threads || (uint64_t)block.x * block.y * block.z > 1024) return sim_fail(cudaErrorInvalidConfiguration);
+    sim_note_launch();
     return sim_work(stream, COMPUTE, 1800 + threads * 32 / (uint64_t)sim_option("SIMULATED_GPU_MEMORY_GB_S", 4000));
 }
 cudaError_t cudaLaunchKernel(const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, cudaStream_t stream) { return launch(kernel, grid, block, stream); }
@@ -202,4 +203,4 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t gra
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags) { return cudaGraphInstantiateWithFlags(exec, graph, flags); }
 #endif
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { free(exec); return 0; }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) { READY; return sim_work(stream, COMPUTE, 3000 + exec->ns); }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) { READY; sim_note_launch(); return sim_work(stream, COMPUTE, 3000 + exec->ns); }

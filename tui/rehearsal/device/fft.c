@@ -1,59 +1,57 @@
-/* cuFFT: plans whose work area is an allowance: the size of the data in its complex form. cuFFT's own
- * choice is not documented, beyond "in the worst case" eight times as much. */
+/* cuFFT: plans that know the size of their data. The work area, which torch allocates, is estimated as
+ * one complex copy of the data. */
 #include "simulated.h"
 #include <stdlib.h>
 
-enum { SUCCESS, INVALID_PLAN, EXECUTION_FAILED = 6, INVALID_SIZE = 8 }; /* of cufftResult */
-enum { R_32F = 0, R_64F = 1, R_16F = 2, C_64F = 5, C_16F = 6, R_16BF = 14, C_16BF = 15 }; /* of cudaDataType */
-enum { MOST_PLANS = 8192 }; /* torch keeps up to 4096 for each device */
+enum { OK = 0, INVALID_PLAN = 1, ALLOCATION_FAILED = 2, INVALID_VALUE = 4, EXECUTION_FAILED = 6, MOST_PLANS = 4096 };
+struct plan { int used; void *stream; size_t bytes; };
 
-struct plan { int used; void *stream; uint64_t bytes; };
-static struct plan plans[MOST_PLANS];
+static struct plan plans[MOST_PLANS]; /* torch keeps up to 4096 of a device; its number is its place */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static struct plan *plan_of(int handle) { return handle >= 0 && handle < MOST_PLANS && plans[handle].used ? &plans[handle] : NULL; }
-static int is_real(int type) { return type == R_32F || type == R_64F || type == R_16F || type == R_16BF; }
+static struct plan *find(int number) { return number > 0 && number < MOST_PLANS && plans[number].used ? &plans[number] : NULL; }
 
-int cufftCreate(int *handle) {
-    int found = -1;
-    if (sim_ready()) return 5; /* CUFFT_INTERNAL_ERROR */
-    pthread_mutex_lock(&sim_mutex);
-    for (int i = 0; i < MOST_PLANS && found < 0; i++) if (!plans[i].used) found = i;
-    if (found >= 0) plans[found] = (struct plan){ .used = 1 };
-    pthread_mutex_unlock(&sim_mutex);
-    *handle = found;
-    return found < 0 ? 2 /* CUFFT_ALLOC_FAILED */ : SUCCESS;
+int cufftCreate(int *number) {
+    int result = ALLOCATION_FAILED;
+    pthread_mutex_lock(&mutex);
+    for (int i = 1; i < MOST_PLANS && result; i++) {
+        if (plans[i].used) continue;
+        plans[i] = (struct plan){ .used = 1 };
+        *number = i;
+        result = OK;
+    }
+    pthread_mutex_unlock(&mutex);
+    return result;
 }
-int cufftDestroy(int handle) {
-    struct plan *p = plan_of(handle);
+int cufftDestroy(int number) {
+    struct plan *p = find(number);
     if (!p) return INVALID_PLAN;
     p->used = 0;
-    return SUCCESS;
+    return OK;
 }
-int cufftSetAutoAllocation(int handle, int automatic) { return plan_of(handle) ? SUCCESS : INVALID_PLAN; } /* torch allocates */
-int cufftSetWorkArea(int handle, void *area) { return plan_of(handle) ? SUCCESS : INVALID_PLAN; }
-int cufftSetStream(int handle, void *stream) {
-    struct plan *p = plan_of(handle);
+int cufftSetAutoAllocation(int number, int automatic) { return find(number) ? OK : INVALID_PLAN; }
+int cufftSetStream(int number, void *stream) {
+    struct plan *p = find(number);
     if (!p) return INVALID_PLAN;
     p->stream = stream;
-    return SUCCESS;
+    return OK;
 }
-int cufftXtMakePlanMany(int handle, int rank, long long *n, long long *in_embed, long long in_stride, long long in_distance, int in_type,
-                        long long *out_embed, long long out_stride, long long out_distance, int out_type, long long batch, size_t *size, int type) {
-    struct plan *p = plan_of(handle);
-    uint64_t count = (uint64_t)batch;
+int cufftSetWorkArea(int number, void *area) { return find(number) ? OK : INVALID_PLAN; }
+
+/* Types are those of cudaDataType: 32-bit, 64-bit and 16-bit numbers, real (0, 1, 2) or complex (4, 5, 6). */
+int cufftXtMakePlanMany(int number, int rank, long long *sizes, long long *in, long long in_stride, long long in_distance, int in_type, long long *out, long long out_stride, long long out_distance, int out_type, long long batch, size_t *work, int type) {
+    struct plan *p = find(number);
+    size_t count = (size_t)batch;
     if (!p) return INVALID_PLAN;
-    for (int i = 0; i < rank; i++) {
-        if (n[i] < 1) return INVALID_SIZE;
-        /* Of the transform of real numbers, one half of the last dimension is stored. */
-        int halved = i == rank - 1 && (is_real(in_type) || is_real(out_type));
-        count *= (uint64_t)(halved ? n[i] / 2 + 1 : n[i]);
-    }
-    p->bytes = count * (type == C_64F || type == R_64F ? 16 : type == C_16F || type == C_16BF || type == R_16F || type == R_16BF ? 4 : 8);
-    *size = p->bytes;
-    return SUCCESS;
+    if (rank < 1 || rank > 3 || batch < 1) return INVALID_VALUE;
+    for (int i = 0; i < rank; i++) count *= (size_t)sizes[i];
+    p->bytes = count * 2 * (size_t)(type % 4 == 1 ? 8 : type % 4 == 2 ? 2 : 4);
+    *work = p->bytes;
+    return OK;
 }
-int cufftXtExec(int handle, void *in, void *out, int direction) {
-    struct plan *p = plan_of(handle);
+int cufftXtExec(int number, void *in, void *out, int direction) {
+    struct plan *p = find(number);
     if (!p) return INVALID_PLAN;
-    return sim_work(p->stream, COMPUTE, 3000 + 4 * p->bytes / (uint64_t)sim_option("SIMULATED_GPU_MEMORY_GB_S", 4000)) ? EXECUTION_FAILED : SUCCESS;
+    uint64_t ns = 2000 + 2 * p->bytes / (uint64_t)sim_option("SIMULATED_GPU_MEMORY_GB_S", 4000);
+    return sim_work(p->stream, COMPUTE, ns) ? EXECUTION_FAILED : OK;
 }

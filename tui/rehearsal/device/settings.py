@@ -33,7 +33,7 @@ class DeviceSettings:
     timed: int = 1
     """0: work ends at once, whatever it is."""
     stored: int = 1
-    """0: of more than 1 MiB that is copied onto the device, only the ends are stored."""
+    """0: no copy of more than 1 MiB is stored, and what kernels would write reads as zeros."""
     link_gb_s: int = 4
     memory_gb_s: int = 4000
     convolution_ns: int = 300_000

@@ -8,6 +8,7 @@
  *   clock.c    streams, kernels, events and graphs, in virtual time
  *   memory.c   device memory, pinned memory, mapped ranges, pools, copies
  *   modules.c  the driver's modules and kernels, and NVRTC
+ *   stores.c   which copies onto a device that stores little can be read back
  *   blas.c  dnn.c  rnn.c  fft.c  nccl.c   the libraries whose calls torch makes by name
  *   nvml.c     NVML over the same state; a library of its own, as the driver's is
  *
@@ -82,3 +83,12 @@ void sim_give_back(int device, uint64_t bytes);
 /* clock.c: work takes `ns` of an engine once its stream is free. */
 enum engine { COMPUTE, TO_DEVICE, TO_HOST, ENGINES };
 int sim_work(void *stream, enum engine engine, uint64_t ns);
+
+/* memory.c: a copy within the device, as a library's kernel makes it; nothing for a kernel's result. */
+void sim_move(void *to, const void *from, size_t size);
+
+/* stores.c */
+void sim_note_launch(void);
+void sim_note_store(const void *at, size_t size);
+void sim_forget_store(const void *at, size_t size);
+int sim_can_read(const void *at, size_t size);

@@ -28,7 +28,7 @@ from tui.kit.lines import (
 )
 from tui.kit.scale import Scale, labels
 from tui.snapshots.model.pictures import NOT_TOLD, REST, Bucket, Layer, Timeline
-from tui.snapshots.views.words import find_column
+from tui.snapshots.views.shared_lines import find_column
 
 GUTTER = 9
 """Width left of the columns: a size such as ``1.25 GiB`` and the wall."""
