@@ -233,7 +233,9 @@ def test_kernels_that_a_program_compiles_launch_into_nothing(rehearse: Rehearse)
 
 def test_compiled_models_run_with_triton(rehearse: Rehearse) -> None:
     pytest.importorskip("triton", reason="triton is not installed")
-    program = training().replace("    optimizer =", "    model = torch.compile(model)\n    optimizer =")
+    program = training().replace(
+        "    optimizer =", "    model = torch.compile(model)\n    optimizer ="
+    )
     done = rehearse(program, "--json", words=("256",))
     assert done.returncode == 0, done.stdout
     found = json.loads(done.stdout)
