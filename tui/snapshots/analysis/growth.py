@@ -118,8 +118,8 @@ class _Phases:
         found = self._phases.get(stack)
         if found is None:
             phases = map(phase_of, self._stacks.of(stack))
-            told = next((phase for phase in phases if phase is not None), None)
-            name = "" if told is None else told.name
+            named = next((phase for phase in phases if phase is not None), None)
+            name = "" if named is None else named.name
             copied = any(frame.name == "deepcopy" for frame in self._stacks.of(stack))
             found = self._phases[stack] = "parameters" if copied else name
         return found
@@ -207,9 +207,11 @@ def _steady_growth(table: Allocations, made: list[int], moment: int) -> int:
         floors[part] = _least(floors[part], value)
         part += 1
         floors[part] = value
-    told = [floor or 0 for floor in floors]
-    grew = value - told[0]
-    rises = [after - before for before, after in zip(told, [*told[1:], value], strict=True)]
+    floor_bytes = [floor or 0 for floor in floors]
+    grew = value - floor_bytes[0]
+    rises = [
+        after - before for before, after in zip(floor_bytes, [*floor_bytes[1:], value], strict=True)
+    ]
     return grew if grew > 0 and min(rises) >= LEAST_OF_PART * grew else 0
 
 

@@ -107,7 +107,7 @@ class Evidence:
     """All known facts about one failed allocation."""
 
     device: int
-    asked: int
+    requested: int
     needed: int
     """Bytes that torch requested from the driver for this allocation."""
     allocated: int

@@ -169,7 +169,7 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
     return explain(
         Evidence(
             device=oom.device,
-            asked=oom.asked,
+            requested=oom.asked,
             needed=oom.asked,
             allocated=oom.allocated,
             rounding=None,
