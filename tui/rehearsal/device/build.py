@@ -29,12 +29,12 @@ SOURCES = (
     "clock",
     "memory",
     "stores",
-    "modules",
     "blas",
     "dnn",
     "rnn",
     "fft",
     "nccl",
+    "modules",
 )
 NVML_SOURCES = ("state", "nvml")
 HERE = Path(__file__).parent

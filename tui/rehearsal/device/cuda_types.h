@@ -148,7 +148,7 @@ struct cudaDeviceProp {
 
 /* The driver's. */
 typedef int CUresult;
-enum { CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2 };
+enum { CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_SUPPORTED = 801 };
 typedef uintptr_t CUdeviceptr;
 typedef unsigned long long CUmemGenericAllocationHandle;
 typedef int CUmemAllocationGranularity_flags;
@@ -164,7 +164,3 @@ typedef struct {
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 const char *cudaGetErrorString(cudaError_t code);
-cudaError_t cudaDriverGetVersion(int *version);
-cudaError_t cudaGetDeviceCount(int *count);
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *kernel, int threads, size_t shared, unsigned flags);
-cudaError_t cudaLaunchKernel(const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, cudaStream_t stream);

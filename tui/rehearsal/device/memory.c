@@ -177,19 +177,15 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const 
                                              .devicePointer = (void *)pointer, .hostPointer = host ? (void *)pointer : NULL };
     return 0;
 }
-/* The driver's, by which Triton tells a pointer to the device's memory from one that kernels cannot use. */
+/* The driver's. Triton refuses a pointer that it does not know: that of a tensor on the CPU. */
 CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr pointer) {
     struct block b;
     if (!find_block((void *)pointer, &b, 0)) return CUDA_ERROR_INVALID_VALUE;
-    int host = b.kind == PINNED || b.kind == REGISTERED;
     switch (attribute) {
-    case 2: *(unsigned *)value = host ? 1 : 2; return 0;                      /* MEMORY_TYPE */
-    case 3: *(CUdeviceptr *)value = pointer; return 0;                        /* DEVICE_POINTER */
-    case 4: if (host) *(void **)value = (void *)pointer; return host ? 0 : CUDA_ERROR_INVALID_VALUE; /* HOST_POINTER */
-    case 9: *(int *)value = b.device; return 0;                               /* DEVICE_ORDINAL */
-    case 11: *(CUdeviceptr *)value = (CUdeviceptr)b.at; return 0;             /* RANGE_START_ADDR */
-    case 12: *(size_t *)value = b.size; return 0;                             /* RANGE_SIZE */
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case 2 /* MEMORY_TYPE */: *(unsigned *)value = b.kind < PINNED ? 2 : 1; return 0;
+    case 3 /* DEVICE_POINTER */: *(CUdeviceptr *)value = pointer; return 0;
+    case 9 /* DEVICE_ORDINAL */: *(int *)value = b.device; return 0;
+    default: return CUDA_ERROR_NOT_SUPPORTED;
     }
 }
 
