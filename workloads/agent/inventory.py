@@ -188,10 +188,11 @@ class _Stock:
         sizes: list[tuple[str, int]] = []
         kinds: dict[str, int] = defaultdict(int)
         for name, tensor in named:
-            size = self._count(tensor, role)
-            if size:
-                sizes.append((name, size))
-                kinds[self._reader.dtype(tensor)] += size
+            for part in self._reader.parts(tensor):
+                size = self._count(part, role)
+                if size:
+                    sizes.append((name, size))
+                    kinds[self._reader.dtype(part)] += size
         if sizes:
             self._parts.append(_part(role, owner, sizes, kinds))
 
@@ -207,7 +208,7 @@ class _Stock:
         kinds: dict[str, int] = defaultdict(int)
         if inherits(type(state), dict):
             for entries in list(dict.values(state)):
-                for name, tensor in self._state_tensors(entries):
+                for name, tensor in _state_tensors(entries, self._reader):
                     size = self._count(tensor, "optimizer state")
                     if size:
                         sizes[name].append(size)
@@ -218,15 +219,6 @@ class _Stock:
             for row in part["largest"]:
                 row["count"] = len(sizes[row["name"]])
             self._parts.append(dict(part, count=sum(map(len, sizes.values()))))
-
-    def _state_tensors(self, entries: Any) -> Iterable[tuple[str, Any]]:
-        if not inherits(type(entries), dict):
-            return
-        for name, value in list(dict.items(entries)):
-            held = list.__iter__(value) if type(value) is list else (value,)
-            for tensor in held:
-                if self._reader.is_tensor_type(type(tensor)):
-                    yield name if type(name) is str else "state", tensor
 
     # ---- rows ----
 
@@ -357,7 +349,7 @@ def _named_parameters(root: Any, reader: TensorReader) -> Iterable[tuple[str, st
             registered: Any = names.get(attribute)
             if inherits(type(registered), dict):
                 for name, tensor in list(dict.items(registered)):
-                    if reader.is_tensor_type(type(tensor)):
+                    if reader.parts(tensor):
                         yield role, "%s%s" % (path, _text(name)), tensor
         children: Any = names.get("_modules")
         if inherits(type(children), dict):
@@ -378,5 +370,15 @@ def _optimized(optimizer: Any, reader: TensorReader) -> Iterable[Any]:
     for group in list.__iter__(groups) if type(groups) is list else ():
         held = group.get("params") if type(group) is dict else None
         for tensor in list.__iter__(held) if type(held) is list else ():
-            if reader.is_tensor_type(type(tensor)):
+            if reader.parts(tensor):
                 yield tensor
+
+
+def _state_tensors(entries: Any, reader: TensorReader) -> Iterable[tuple[str, Any]]:
+    """Yield name and tensor of each entry of an optimizer's state of one parameter."""
+    if not inherits(type(entries), dict):
+        return
+    for name, value in list(dict.items(entries)):
+        for each in list.__iter__(value) if type(value) is list else (value,):
+            for tensor in reader.parts(each):
+                yield name if type(name) is str else "state", tensor
