@@ -9,7 +9,7 @@ import pytest
 
 from tests.rehearsal.outcomes import CARD, EVENT, GIB, LOG, RUN, account, failed, rehearsed
 from tui.rehearsal.report import encode_rehearsal, encode_search
-from tui.rehearsal.run import ProcessPeak
+from tui.rehearsal.run import ProcessPeak, describe_gap
 from tui.rehearsal.search import Search, SearchRange
 from tui.rehearsal.verdict import judge
 from tui.rehearsal.views import (
@@ -74,6 +74,18 @@ def test_each_change_has_its_own_line() -> None:
     lines = rehearsal_lines(FITS, judge(FITS), attempts, 80)
     assert "  with expandable segments: fits, peak 12.0 of 79.1 GiB" in lines
     assert any(line.startswith("  with --batch 4: may not fit") for line in lines)
+
+
+def test_a_higher_count_than_the_history_has_is_a_problem() -> None:
+    (peak,) = FITS.peaks
+    assert describe_gap(replace(peak, counted=peak.account.live - 5)) == []
+    higher = replace(peak, counted=peak.account.live + GIB)
+    (line,) = describe_gap(higher)
+    assert "1.0 GiB more" in line
+    found = rehearsed(peaks=(higher,), problems=(line,))
+    assert line in "".join(rehearsal_lines(found, judge(found), (), 200))
+    data = encode_rehearsal(found, judge(found))
+    assert data["devices"][0]["processes"][0]["requested_peak"] == higher.counted
 
 
 def test_a_search_names_both_ends() -> None:

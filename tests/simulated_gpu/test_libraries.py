@@ -91,6 +91,17 @@ def test_a_transform_has_its_shape_and_a_gradient(
     assert data.grad is not None
 
 
+def test_a_kernel_that_torch_compiles_at_run_time_is_launched() -> None:
+    """torch compiles functions of complex numbers with NVRTC as they are first used."""
+    data = torch.randn(100, dtype=torch.complex64, device="cuda", requires_grad=True)
+    data.abs().sum().backward()
+    assert data.grad is not None
+    jitted = torch.cuda.jiterator._create_jit_fn(
+        "template <typename T> T twice(T x) { return x + x; }"
+    )
+    assert jitted(torch.randn(7, device="cuda")).shape == (7,)
+
+
 def test_a_spectrogram_and_its_inverse_keep_their_plans() -> None:
     window = torch.hann_window(400, device="cuda")
     sound = torch.randn(2, 16_000, device="cuda")

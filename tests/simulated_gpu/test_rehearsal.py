@@ -92,6 +92,28 @@ def test_a_training_that_does_not_fit_names_its_line_and_what_would_help(
     assert "Kernels compute nothing" in done.stdout
 
 
+def test_an_optimizer_that_runs_out_fits_one_tensor_after_another(rehearse: Rehearse) -> None:
+    # 1 GiB of parameters, of gradients, and two of states: foreach needs as much again for a while.
+    program = """
+        import torch
+        with torch.device("cuda"):
+            layers = [torch.nn.Linear(4096, 4096, bias=False) for _ in range(16)]
+        model = torch.nn.Sequential(*layers)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(5):
+            model(torch.randn(8, 4096, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """
+    found = json.loads(rehearse(program, "--gpu", "5100M", "--json").stdout)
+    assert found["answer"] == "does not fit"
+    attempts = {each["change"]: each["answer"] for each in found["attempts"]}
+    assert attempts == {
+        "expandable segments": "does not fit",
+        "foreach=False in the optimizer": "fits",
+    }
+
+
 def test_half_of_the_batch_is_tried(rehearse: Rehearse) -> None:
     program = training().replace("sys.argv[1]", "sys.argv[2]")
     done = rehearse(program, "--gpu", "1500M", "--json", words=("--batch", "16384"))
@@ -194,6 +216,24 @@ def test_the_gradient_of_a_large_embedding_works(rehearse: Rehearse) -> None:
         embedding(torch.randint(0, 32000, (4, 2048), device="cuda")).sum().backward()
     """
     assert rehearse(program).returncode == 0
+
+
+def test_host_memory_does_not_grow_with_the_model(rehearse: Rehearse) -> None:
+    program = """
+        import torch
+        with torch.device("cuda"):
+            layers = [torch.nn.Linear(16384, 16384, bias=False) for _ in range(16)]
+        model = torch.nn.Sequential(*layers)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(5):
+            model(torch.randn(64, 16384, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """
+    found = json.loads(rehearse(program, "--gpu", "h200", "--json").stdout)
+    assert found["answer"] == "fits"
+    assert found["devices"][0]["peak"] > 64 << 30
+    assert found["host_peak"] < 3 << 29
 
 
 def test_two_ranks_of_torchrun_are_on_two_cards(

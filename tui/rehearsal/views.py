@@ -54,7 +54,8 @@ def rehearsal_lines(
         for each in sorted(verdict.devices, key=lambda each: each.index):
             lines += _device_lines(found, each, cells)
     lines += attempt_lines(attempts)
-    lines += [f"  {each}" for each in found.problems]
+    for problem in found.problems:
+        lines += textwrap.wrap(problem, cells, initial_indent="  ", subsequent_indent="    ")
     if verdict.answer == "failed":
         return [*lines, f"its output is in {found.run.log}"]
     if verdict.devices:
