@@ -18,6 +18,7 @@ from tui.rehearsal.cli.rehearse import (
     find_cards,
     find_interpreter,
     halve_batch,
+    lower_precision,
     run_rehearse,
 )
 from tui.rehearsal.search import SearchRange
@@ -100,7 +101,23 @@ def test_a_command_without_a_batch_size_is_not_changed(words: tuple[str, ...]) -
 
 def test_the_changes_that_are_tried() -> None:
     plan = replace(rehearsed().rehearsal, command=(*TRAIN, "--batch", "8"))
-    assert [label for label, _ in changes(plan)] == ["expandable segments", "--batch 4"]
+    found = dict(changes(plan))
+    assert list(found) == ["expandable segments", "foreach=False in the optimizer", "--batch 4"]
+    assert found["foreach=False in the optimizer"].environment({})["GPU_WORKBENCH_FOREACH"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("words", "label"),
+    [
+        (("--dtype", "float32"), "--dtype bfloat16"),
+        (("--precision=fp32",), "--precision bf16"),
+        (("--dtype", "float16"), None),
+        (("--dtype",), None),
+    ],
+)
+def test_a_precision_of_float32_is_lowered(words: tuple[str, ...], label: str | None) -> None:
+    found = lower_precision((*TRAIN, *words))
+    assert (found and found[0]) == label
 
 
 def test_a_torch_that_cannot_be_simulated_is_one_line(tmp_path: Path) -> None:

@@ -68,6 +68,14 @@ def test_an_abort_after_the_programs_end_is_not_its_failure() -> None:
     assert judge(found).answer == "failed"
 
 
+def test_a_host_that_ran_out_of_memory_is_named() -> None:
+    run = replace(RUN, code=None, signal=signal.SIGKILL, oom_kills=1)
+    verdict = judge(rehearsed(run=run, host_peak=22 * GIB))
+    assert verdict.answer == "failed"
+    assert "host memory, not the GPU's" in verdict.reason
+    assert "it had 22.0 GiB at most" in verdict.reason
+
+
 def test_a_program_that_was_ended_after_its_time_has_not_failed() -> None:
     found = rehearsed(run=replace(RUN, code=None, signal=signal.SIGKILL), time_is_up=True)
     assert judge(found).answer == "fits"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.rehearsal.outcomes import CARD, EVENT, GIB, LOG, RUN, account, failed, rehearsed
 from tui.rehearsal.report import encode_rehearsal, encode_search
-from tui.rehearsal.run import ProcessPeak
+from tui.rehearsal.run import ProcessPeak, describe_gap
 from tui.rehearsal.search import Search, SearchRange
 from tui.rehearsal.verdict import judge
 from tui.rehearsal.views import (
@@ -76,6 +76,18 @@ def test_each_change_has_its_own_line() -> None:
     assert any(line.startswith("  with --batch 4: may not fit") for line in lines)
 
 
+def test_a_higher_count_than_the_history_has_is_a_problem() -> None:
+    (peak,) = FITS.peaks
+    assert describe_gap(replace(peak, counted=peak.account.live - 5)) == []
+    higher = replace(peak, counted=peak.account.live + GIB)
+    (line,) = describe_gap(higher)
+    assert "1.0 GiB more" in line
+    found = rehearsed(peaks=(higher,), problems=(line,))
+    assert line in "".join(rehearsal_lines(found, judge(found), (), 200))
+    data = encode_rehearsal(found, judge(found))
+    assert data["devices"][0]["processes"][0]["requested_peak"] == higher.counted
+
+
 def test_a_search_names_both_ends() -> None:
     search = Search(SearchRange("batch", 1, 1024), fits=92, fails=93)
     (line,) = search_lines(search, CARD.name, 6, judge(FITS))
@@ -86,7 +98,7 @@ def test_a_search_names_both_ends() -> None:
 
 
 def test_a_table_of_cards_says_on_which_it_fits() -> None:
-    lines = card_lines([("L4", judge(rehearsed(0))), ("H100", judge(FITS))])
+    lines = card_lines([("L4", judge(rehearsed(0))), ("H100", judge(FITS))], 80)
     assert lines[0] == "fits on 1 card of 2: H100"
     assert any("used no GPU" in line for line in lines)
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from tests.catalog.runs import ran
-from workloads.catalog.multi_gpu.burn import GPU_ROWS, STRIP
+from workloads.catalog.multi_gpu.burn import GPU_ROWS
+from workloads.catalog.multi_gpu.burner import STRIP
 from workloads.declare.place import PARTIAL_SUMS, Place, pinned_bytes
 from workloads.declare.workload import registered
 from workloads.limits import limit_lookup
@@ -99,6 +100,7 @@ BY_TENSORS: list[tuple[str, Parameters]] = [
     ("cuda_graphs", {}),
     ("burn", {"seconds": 1}),
     ("burn", {"seconds": 1, "n": 1000, "dtype": "float64"}),
+    ("burn", {"seconds": 1, "n": 2000, "verify": "on"}),
 ]
 WITH_CUDNN: list[tuple[str, Parameters]] = [
     ("conv2d", {"batch": 32}),

@@ -92,6 +92,28 @@ def test_a_training_that_does_not_fit_names_its_line_and_what_would_help(
     assert "Kernels compute nothing" in done.stdout
 
 
+def test_an_optimizer_that_runs_out_fits_one_tensor_after_another(rehearse: Rehearse) -> None:
+    # 1 GiB of parameters, of gradients, and two of states: foreach needs as much again for a while.
+    program = """
+        import torch
+        with torch.device("cuda"):
+            layers = [torch.nn.Linear(4096, 4096, bias=False) for _ in range(16)]
+        model = torch.nn.Sequential(*layers)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(5):
+            model(torch.randn(8, 4096, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """
+    found = json.loads(rehearse(program, "--gpu", "5100M", "--json").stdout)
+    assert found["answer"] == "does not fit"
+    attempts = {each["change"]: each["answer"] for each in found["attempts"]}
+    assert attempts == {
+        "expandable segments": "does not fit",
+        "foreach=False in the optimizer": "fits",
+    }
+
+
 def test_half_of_the_batch_is_tried(rehearse: Rehearse) -> None:
     program = training().replace("sys.argv[1]", "sys.argv[2]")
     done = rehearse(program, "--gpu", "1500M", "--json", words=("--batch", "16384"))
@@ -184,6 +206,67 @@ def test_attention_in_bfloat16_works(rehearse: Rehearse) -> None:
         out.sum().backward()
     """
     assert rehearse(program).returncode == 0
+
+
+def test_the_gradient_of_a_large_embedding_works(rehearse: Rehearse) -> None:
+    # Beyond 3072 indices torch sorts them with cub, which divides by attributes of the device.
+    program = """
+        import torch
+        embedding = torch.nn.Embedding(32000, 64, device="cuda")
+        embedding(torch.randint(0, 32000, (4, 2048), device="cuda")).sum().backward()
+    """
+    assert rehearse(program).returncode == 0
+
+
+def test_compiled_models_run_with_triton(rehearse: Rehearse) -> None:
+    pytest.importorskip("triton", reason="triton is not installed")
+    program = training().replace(
+        "    optimizer =", "    model = torch.compile(model)\n    optimizer ="
+    )
+    done = rehearse(program, "--json", words=("256",))
+    assert done.returncode == 0, done.stdout
+    found = json.loads(done.stdout)
+    assert (found["steps"], found["compiled"]) == (3, True)
+    parameters = 4 * (2048 * 2048 + 2048) * 4
+    assert found["devices"][0]["account"]["parameters"] == parameters
+
+
+def test_triton_refuses_a_tensor_of_the_host(rehearse: Rehearse) -> None:
+    pytest.importorskip("triton", reason="triton is not installed")
+    program = """
+        import torch, triton
+        import triton.language as tl
+
+        @triton.jit
+        def double(at, n: tl.constexpr):
+            places = tl.arange(0, n)
+            tl.store(at + places, tl.load(at + places) * 2)
+
+        double[(1,)](torch.zeros(64, device="cuda"), 64)
+        torch.cuda.synchronize()
+        double[(1,)](torch.zeros(64), 64)
+    """
+    done = rehearse(program)
+    assert done.returncode == 3, done.stdout
+    assert "cpu tensor?" in done.stdout
+
+
+def test_host_memory_does_not_grow_with_the_model(rehearse: Rehearse) -> None:
+    program = """
+        import torch
+        with torch.device("cuda"):
+            layers = [torch.nn.Linear(16384, 16384, bias=False) for _ in range(16)]
+        model = torch.nn.Sequential(*layers)
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(5):
+            model(torch.randn(64, 16384, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    """
+    found = json.loads(rehearse(program, "--gpu", "h200", "--json").stdout)
+    assert found["answer"] == "fits"
+    assert found["devices"][0]["peak"] > 64 << 30
+    assert found["host_peak"] < 3 << 29
 
 
 def test_two_ranks_of_torchrun_are_on_two_cards(

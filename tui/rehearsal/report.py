@@ -75,7 +75,7 @@ def _encode_device(device: DeviceVerdict) -> dict[str, Any]:
             {
                 "pid": each.pid,
                 "rank": each.rank,
-                "requested_peak": each.account.live,
+                "requested_peak": each.requested,
                 "reserved_then": each.account.reserved,
                 "step": each.step,
                 "line": each.account.site.label,

@@ -35,7 +35,7 @@ from tui.watch.runs.process_logs import ProcessLog, read_folder
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised
 from tui.watch.state.processes import RunProcesses
-from workloads.agent import REHEARSE
+from workloads.agent import FOREACH, REHEARSE
 
 ENTRIES = 1_000_000
 """Entries of torch's memory history: a step of a large model has some ten thousand."""
@@ -60,12 +60,16 @@ class Rehearsal:
     """Seconds after which all processes are ended; ``None`` for no limit."""
     expandable: bool = False
     """Switch torch's expandable segments on."""
+    foreach: bool = True
+    """``False``: optimizers update one tensor after another, unless the program chose otherwise."""
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """Return the command's environment without the simulated GPU."""
         found = {**inherited, REHEARSE: str(self.steps)}
         # These would hide the simulated devices, or stand for real ones.
         found.pop("CUDA_VISIBLE_DEVICES", None)
+        if not self.foreach:
+            found[FOREACH] = "0"
         if self.expandable:
             name = next((each for each in _ALLOCATOR if each in inherited), _ALLOCATOR[1])
             settings = [inherited.get(name, ""), "expandable_segments:True"]
@@ -82,6 +86,13 @@ class ProcessPeak:
     account: PeakAccount
     step: int | None
     """The optimizer step in which the peak was reached, from 1; ``None`` if unknown."""
+    counted: int | None = None
+    """The peak of requested bytes by torch's own counter, since the program last reset it."""
+
+    @property
+    def requested(self) -> int:
+        """The peak of requested bytes; beyond the account's if the history is incomplete."""
+        return max(self.account.live, self.counted or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,14 +270,29 @@ async def _read_peaks(
         try:
             async with open_reader(Load(0, (str(path),))) as reader:
                 loaded = await reader.loaded()
+                counters = {each.device: each.requested for each in measured.devices}
                 for summary in loaded.devices:
                     account = await reader.call(PEAK, PeakArguments(summary.device))
                     if account.live:
                         step = find_step(account.time_us, measured.step_times, measured.steps)
-                        found.append(ProcessPeak(log.pid, log.rank, account, step))
+                        counted = counters.get(summary.device)
+                        peak = ProcessPeak(log.pid, log.rank, account, step, counted)
+                        found.append(peak)
+                        problems += describe_gap(peak)
         except Failure as failure:
             problems.append(f"{path} cannot be read: {failure}")
     return found, problems
+
+
+def describe_gap(peak: ProcessPeak) -> list[str]:
+    """Return a line if torch counted a higher peak than the recorded history contains."""
+    gap = peak.requested - peak.account.live
+    if not gap:
+        return []
+    return [
+        f"process {peak.pid}, cuda:{peak.account.device}: the history lacks its true peak, "
+        f"which had {fmt.size(gap)} more; the line and the terms are those of a lower one"
+    ]
 
 
 def find_step(time_us: int | None, step_times: Sequence[int], steps: int) -> int | None:

@@ -13,6 +13,7 @@ from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.watch.runs.agent_events import HostRead
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.run_summary import signal_name
+from tui.watch.runs.runs import describe_oom_kills
 
 Answer = Literal["fits", "close", "does not fit", "unknown", "failed"]
 EXIT_CODES: dict[Answer, int] = {
@@ -156,6 +157,10 @@ def _failure(found: Rehearsed) -> str:
         return ""
     if found.time_is_up and finished:
         return ""
+    killed = describe_oom_kills(run)
+    if killed:
+        most = fmt.size(found.host_peak)
+        return f"{killed}; it had {most} at most: build the model on the device"
     if raised:
         text = raised[0].text.strip().splitlines()
         return f"{raised[0].kind}: {text[0]}" if text else raised[0].kind

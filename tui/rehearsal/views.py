@@ -54,7 +54,10 @@ def rehearsal_lines(
         for each in sorted(verdict.devices, key=lambda each: each.index):
             lines += _device_lines(found, each, cells)
     lines += attempt_lines(attempts)
-    lines += [f"  {each}" for each in found.problems]
+    for problem in found.problems:
+        lines += textwrap.wrap(problem, cells, initial_indent="  ", subsequent_indent="    ")
+    if verdict.answer == "failed":
+        return [*lines, f"its output is in {found.run.log}"]
     if verdict.devices:
         lines.append("")
         for limit in limit_lines(found, verdict):
@@ -215,7 +218,7 @@ def search_lines(search: Search, name: str, tried: int, last: RehearsalVerdict |
     return [f"{text}; {rehearsals}"]
 
 
-def card_lines(rows: Sequence[tuple[str, RehearsalVerdict]]) -> list[str]:
+def card_lines(rows: Sequence[tuple[str, RehearsalVerdict]], cells: int) -> list[str]:
     """Return a table of cards: those on which the program fits, with their headroom."""
     fitting = [name for name, verdict in rows if verdict.answer == "fits"]
     if fitting:
@@ -223,7 +226,7 @@ def card_lines(rows: Sequence[tuple[str, RehearsalVerdict]]) -> list[str]:
     else:
         answer = f"fits on none of {fmt.count(len(rows), 'card')}"
     wide = max(len(name) for name, _ in rows)
-    lines = [*textwrap.wrap(answer, 100, subsequent_indent="  "), ""]
+    lines = [*textwrap.wrap(answer, cells, subsequent_indent="  "), ""]
     for name, verdict in rows:
         fullest = verdict.fullest
         if verdict.answer in ("fits", "close") and fullest is not None:

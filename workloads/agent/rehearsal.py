@@ -14,9 +14,10 @@ import struct
 import sys
 import time
 import warnings
+from importlib import import_module
 from typing import Any, Callable
 
-from . import READS, REHEARSE
+from . import FOREACH, READS, REHEARSE
 from .agent import FOLDER, KEY, Agent
 from .inventory import find_roles
 
@@ -186,3 +187,19 @@ def begin(agent: Agent, at_end: Callable[[Callable[[], None]], None]) -> None:
     agent.end_rehearsal = rehearsal.end
     agent.run_guarded(rehearsal.count_reads)
     at_end(rehearsal.write)
+    if os.environ.get(FOREACH) == "0":
+        agent.run_guarded(_update_one_by_one)
+
+
+def _update_one_by_one() -> None:
+    """Make optimizers update one tensor after another, unless the program chose otherwise.
+
+    By default they update all tensors in groups, whose temporary memory may not fit.
+    """
+
+    def before_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        for group in optimizer.param_groups:
+            if group.get("foreach", False) is None and not group.get("fused"):
+                group["foreach"] = False
+
+    import_module("torch.optim.optimizer").register_optimizer_step_pre_hook(before_step)

@@ -289,13 +289,13 @@ def _find_study_limits(
 ) -> list[tuple[str, Limit]]:
     """Return the rates that a study compares with a limit, each with its limit."""
     found = []
-    for held in study.held_rates if study is not None else ():
+    for checked in study.checked_rates if study is not None else ():
         limit = own
-        if held.kind is not None:
-            asked = LimitQuery(held.kind, held.rate)
-            limit = limit_lookup.find(asked, ready.place.device, ceilings)
+        if checked.kind is not None:
+            query = LimitQuery(checked.kind, checked.rate)
+            limit = limit_lookup.find(query, ready.place.device, ceilings)
         if limit is not None:
-            found.append((held.what, replace(limit, fraction=held.rate / limit.value)))
+            found.append((checked.what, replace(limit, fraction=checked.rate / limit.value)))
     return found
 
 

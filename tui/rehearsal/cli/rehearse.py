@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,9 @@ _BATCH = re.compile(
     r"--?(?:(?:per[-_]device[-_])?(?:train[-_])?(?:micro[-_])?batch(?:[-_]size)?|bs|b)"
 )
 """Options that set the batch size, as public training programs name them."""
+_PRECISION = re.compile(r"--?(?:precision|(?:torch[-_]|compute[-_]|model[-_])?dtype)")
+_LOWER = {"float32": "bfloat16", "torch.float32": "torch.bfloat16", "fp32": "bf16"}
+"""Values of options that set the precision, and the same in bfloat16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +258,7 @@ class _Work:
             print_text(rows_of_text(rehearsal_lines(last, verdict, (), _cells())))
         else:
             rows = [(each.rehearsal.card.name, judged) for each, judged in found]
-            print_text(rows_of_text(card_lines(rows)))
+            print_text(rows_of_text(card_lines(rows, _cells())))
         return (
             verdict.exit_code
             if verdict.answer == "failed"
@@ -301,28 +304,51 @@ class _Work:
 
 def changes(plan: Rehearsal) -> list[tuple[str, Rehearsal]]:
     """Return changed rehearsals that may fit where one does not, each with a label."""
-    found = [("expandable segments", replace(plan, expandable=True))]
-    halved = halve_batch(plan.command)
-    if halved is not None:
-        label, command = halved
-        found.append((label, replace(plan, command=command)))
+    found = [
+        ("expandable segments", replace(plan, expandable=True)),
+        ("foreach=False in the optimizer", replace(plan, foreach=False)),
+    ]
+    for changed in (halve_batch(plan.command), lower_precision(plan.command)):
+        if changed is not None:
+            label, command = changed
+            found.append((label, replace(plan, command=command)))
     return found
+
+
+def lower_precision(command: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
+    """Return a command in bfloat16, with its label; ``None`` if no option sets float32."""
+    for option, given, changed in _options(command, _PRECISION):
+        lower = _LOWER.get(given)
+        if lower is not None:
+            return f"{option} {lower}", changed(lower)
+    return None
 
 
 def halve_batch(command: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
     """Return a command with half of its batch size, with its label; ``None`` if it names none."""
+    for option, given, changed in _options(command, _BATCH):
+        if given.isascii() and given.isdigit() and int(given) > 1:
+            half = str(int(given) // 2)
+            return f"{option} {half}", changed(half)
+    return None
+
+
+def _options(
+    command: Sequence[str], names: re.Pattern[str]
+) -> Iterator[tuple[str, str, Callable[[str], tuple[str, ...]]]]:
+    """Yield the options of these names, their values, and what replaces the value."""
     for place, word in enumerate(command):
         option, equals, value = word.partition("=")
-        if _BATCH.fullmatch(option) is None:
+        if names.fullmatch(option) is None:
             continue
         at = place if equals else place + 1
         given = value if equals else command[at] if at < len(command) else ""
-        if not (given.isascii() and given.isdigit() and int(given) > 1):
-            continue
-        half = str(int(given) // 2)
-        changed = f"{option}={half}" if equals else half
-        return f"{option} {half}", (*command[:at], changed, *command[at + 1 :])
-    return None
+        start = f"{option}=" if equals else ""
+
+        def changed(to: str, at: int = at, start: str = start) -> tuple[str, ...]:
+            return (*command[:at], start + to, *command[at + 1 :])
+
+        yield option, given, changed
 
 
 def _show(progress: ProgressLine, note: str, text: str) -> None:

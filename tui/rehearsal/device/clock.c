@@ -104,12 +104,15 @@ cudaError_t __cudaPopCallConfiguration(struct dim3 *grid, struct dim3 *block, si
 }
 
 /* A thread is taken to read and write four elements of four bytes. */
-static int launch(const void *kernel, struct dim3 grid, struct dim3 block, cudaStream_t stream) {
-    uint64_t threads = (uint64_t)grid.x * grid.y * grid.z * block.x * block.y * block.z;
+int sim_launch(void *stream, uint64_t blocks, uint64_t threads_each) {
+    uint64_t threads = blocks * threads_each;
     READY;
-    if (!threads || (uint64_t)block.x * block.y * block.z > 1024) return sim_fail(cudaErrorInvalidConfiguration);
+    if (!threads || threads_each > 1024) return sim_fail(cudaErrorInvalidConfiguration);
     sim_note_launch();
     return sim_work(stream, COMPUTE, 1800 + threads * 32 / (uint64_t)sim_option("SIMULATED_GPU_MEMORY_GB_S", 4000));
+}
+static int launch(const void *kernel, struct dim3 grid, struct dim3 block, cudaStream_t stream) {
+    return sim_launch(stream, (uint64_t)grid.x * grid.y * grid.z, (uint64_t)block.x * block.y * block.z);
 }
 cudaError_t cudaLaunchKernel(const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, cudaStream_t stream) { return launch(kernel, grid, block, stream); }
 cudaError_t cudaLaunchCooperativeKernel(const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, cudaStream_t stream) { return launch(kernel, grid, block, stream); }

@@ -147,10 +147,24 @@ cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int device) { r
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
     struct cudaDeviceProp p;
     TRY(cudaGetDeviceProperties(&p, device));
+    /* Libraries divide by some of these; the enumeration's names are those of the properties. */
     const int values[][2] = {
-        { cudaDevAttrMultiProcessorCount, p.multiProcessorCount }, { cudaDevAttrComputeCapabilityMajor, p.major },
-        { cudaDevAttrClockRate, 1980000 /* kHz */ }, { cudaDevAttrMemoryClockRate, 3201000 /* kHz */ },
-        { cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)p.sharedMemPerBlockOptin }, { cudaDevAttrWarpSize, p.warpSize },
+        { 1 /* MaxThreadsPerBlock */, p.maxThreadsPerBlock }, { 2, p.maxThreadsDim[0] }, { 3, p.maxThreadsDim[1] }, { 4, p.maxThreadsDim[2] },
+        { 5 /* MaxGridDimX */, p.maxGridSize[0] }, { 6, p.maxGridSize[1] }, { 7, p.maxGridSize[2] },
+        { 8 /* MaxSharedMemoryPerBlock */, (int)p.sharedMemPerBlock }, { 9 /* TotalConstantMemory */, (int)p.totalConstMem },
+        { cudaDevAttrWarpSize, p.warpSize }, { 12 /* MaxRegistersPerBlock */, p.regsPerBlock },
+        { cudaDevAttrClockRate, 1980000 /* kHz */ }, { cudaDevAttrMultiProcessorCount, p.multiProcessorCount },
+        { 19 /* CanMapHostMemory */, 1 }, { 31 /* ConcurrentKernels */, p.concurrentKernels }, { 32 /* EccEnabled */, p.ECCEnabled },
+        { 33 /* PciBusId */, p.pciBusID }, { cudaDevAttrMemoryClockRate, 3201000 /* kHz */ },
+        { 37 /* GlobalMemoryBusWidth */, p.memoryBusWidth }, { 38 /* L2CacheSize */, p.l2CacheSize },
+        { 39 /* MaxThreadsPerMultiProcessor */, p.maxThreadsPerMultiProcessor }, { 40 /* AsyncEngineCount */, p.asyncEngineCount },
+        { 41 /* UnifiedAddressing */, p.unifiedAddressing },
+        { cudaDevAttrComputeCapabilityMajor, p.major }, { cudaDevAttrComputeCapabilityMinor, p.minor },
+        { 78 /* StreamPrioritiesSupported */, 1 }, { 81 /* MaxSharedMemoryPerMultiprocessor */, (int)p.sharedMemPerMultiprocessor },
+        { 82 /* MaxRegistersPerMultiprocessor */, p.regsPerMultiprocessor }, { 95 /* CooperativeLaunch */, p.cooperativeLaunch },
+        { cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)p.sharedMemPerBlockOptin },
+        { 106 /* MaxBlocksPerMultiprocessor */, p.maxBlocksPerMultiProcessor }, { 111 /* ReservedSharedMemoryPerBlock */, 1024 },
+        { 115 /* MemoryPoolsSupported */, p.memoryPoolsSupported },
     };
     *value = 0;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) if (values[i][0] == (int)attribute) *value = values[i][1];

@@ -8,7 +8,7 @@
  *   clock.c    streams, kernels, events and graphs, in virtual time
  *   memory.c   device memory, pinned memory, mapped ranges, pools, copies
  *   stores.c   which copies onto a device that stores little can be read back
- *   blas.c  dnn.c  nccl.c   the libraries whose calls torch makes by name
+ *   blas.c  dnn.c  rnn.c  fft.c  nccl.c  modules.c   the libraries whose calls torch makes by name
  *   nvml.c     NVML over the same state; a library of its own, as the driver's is
  *
  * cuda_types.h declares what of CUDA's interface is used. build.py compiles them and generates what else
@@ -82,6 +82,7 @@ void sim_give_back(int device, uint64_t bytes);
 /* clock.c: work takes `ns` of an engine once its stream is free. */
 enum engine { COMPUTE, TO_DEVICE, TO_HOST, ENGINES };
 int sim_work(void *stream, enum engine engine, uint64_t ns);
+int sim_launch(void *stream, uint64_t blocks, uint64_t threads_each); /* a kernel */
 
 /* memory.c: a copy within the device, as a library's kernel makes it; nothing for a kernel's result. */
 void sim_move(void *to, const void *from, size_t size);

@@ -24,7 +24,7 @@ from tui.snapshots.analysis.sites import BEFORE_GROUP, site_node
 from tui.snapshots.analysis.timeline import Cover
 from tui.snapshots.model.pictures import NOT_TOLD, REST, Layer, Stacking
 from tui.snapshots.model.results import BEFORE, Part, Top
-from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Snapshot, Trace
+from tui.snapshots.model.snapshot import NOT_RECORDED, Frame, Snapshot, Trace
 
 _UNKNOWN = ("", "unknown")
 _NAMES = {
@@ -46,7 +46,7 @@ class Category:
 
     name: str
     """One of torch's names, a phase of a training step, or :data:`NOT_TOLD`."""
-    told_by: str
+    basis: str
     """Short description of the evidence in the file."""
 
 
@@ -126,9 +126,9 @@ class Categories:
         """Return the category of one allocation, by its row in the table."""
         start = self._table.start[row]
         if start != BEFORE:
-            told = self._parse_category[self._trace.category[start]]
-            if told is not None:
-                return told
+            recorded = self._parse_category[self._trace.category[start]]
+            if recorded is not None:
+                return recorded
         stack = self._table.stack[row]
         found = self._of_stack(stack)
         freed = self._freed_by(row, stack)
@@ -139,7 +139,7 @@ class Categories:
             return _CLEARED
         if found is UNTOLD and start != BEFORE and self._annotated:
             time_us = self._trace.time_us[start]
-            if time_us != NEVER_TOLD and self._cover().at(time_us).startswith(_OPTIMIZER_STEP):
+            if time_us != NOT_RECORDED and self._cover().at(time_us).startswith(_OPTIMIZER_STEP):
                 return _ANNOTATED
         return found
 
@@ -257,7 +257,7 @@ class Layers:
         """
         count = len(moments)
         steps = {key: [0] * (count + 1) for key in self._named}
-        told: dict[str, Counter[str]] = {key: Counter() for key in self._named}
+        by_key: dict[str, Counter[str]] = {key: Counter() for key in self._named}
         category = self._categories.of
         for row, low, high in self._spanning(moments):
             key = self._of(row)[0]
@@ -267,13 +267,13 @@ class Layers:
             size = self._table.size[row]
             found[low] += size
             found[high] -= size
-            told[key][category(row).name] += size * (high - low)
+            by_key[key][category(row).name] += size * (high - low)
         rest = list(live)
         layers = []
         for key, found in steps.items():
             held = tuple(accumulate(found[:-1]))
             rest = [left - this for left, this in zip(rest, held, strict=True)]
-            names = tuple(name for name, _ in told[key].most_common())
+            names = tuple(name for name, _ in by_key[key].most_common())
             layers.append(Layer(key, self._named[key], held, names))
         # Negative only if the trace and the blocks disagree, which ``doubts`` reports.
         others = tuple(max(0, left) for left in rest)
@@ -306,14 +306,14 @@ class Layers:
             by_stack[stack] += size[row]
             count_of[stack] += 1
             category = self._categories.of(row)
-            by_category[category.name, category.told_by] += size[row]
+            by_category[category.name, category.basis] += size[row]
         largest = max(by_stack, key=lambda stack: by_stack[stack], default=0)
         return Part(
             label=self._named.get(key, REST_LABELS[self._stacking]),
             bytes=by_stack.total(),
             count=count_of.total(),
             live=live,
-            categories=tuple((*told, held) for told, held in by_category.most_common()),
+            categories=tuple((*each, size) for each, size in by_category.most_common()),
             top=self._top(by_stack, count_of, live),
             stack=self._stacks.of(largest),
         )

@@ -14,7 +14,7 @@ from tui.snapshots.explain.thresholds import SMALL_REQUEST
 from tui.snapshots.model.pictures import Fragmentation
 from tui.snapshots.model.snapshot import (
     ALLOCATED,
-    NEVER_TOLD,
+    NOT_RECORDED,
     Action,
     DeviceSnapshot,
     Snapshot,
@@ -113,7 +113,7 @@ class _Walk:
             address=address,
             size=size,
             stream=snapshot.streams[trace.stream[event]],
-            pool=None if pool_number == NEVER_TOLD else snapshot.pools[pool_number],
+            pool=None if pool_number == NOT_RECORDED else snapshot.pools[pool_number],
             kind=None,
             expandable=action == Action.SEGMENT_UNMAP,
         )

@@ -11,7 +11,7 @@ from tui.snapshots.analysis.layout import Filled, Held, Layout
 from tui.snapshots.analysis.timeline import Replay
 from tui.snapshots.model.pictures import Cell, CellState, MapRow, Piece, Pinning
 from tui.snapshots.model.results import Entry, State
-from tui.snapshots.model.snapshot import NEVER_TOLD, Action, DeviceSnapshot, Snapshot
+from tui.snapshots.model.snapshot import NOT_RECORDED, Action, DeviceSnapshot, Snapshot
 
 _WITHOUT_ADDRESS = (Action.OOM, Action.SNAPSHOT)
 
@@ -50,8 +50,8 @@ def read_entry(
         address=None if action in _WITHOUT_ADDRESS else address,
         size=trace.size[event],
         stream=snapshot.streams[trace.stream[event]],
-        pool=None if pool == NEVER_TOLD else snapshot.pools[pool],
-        time_us=None if time_us == NEVER_TOLD else time_us,
+        pool=None if pool == NOT_RECORDED else snapshot.pools[pool],
+        time_us=None if time_us == NOT_RECORDED else time_us,
         context=snapshot.contexts[trace.context[event]],
         device_free=trace.device_free.get(event),
         name=None if table is None or row is None else table.name(row),

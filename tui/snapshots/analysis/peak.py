@@ -7,7 +7,7 @@ from collections import Counter
 
 from tui.snapshots.analysis.analysis import DeviceAnalysis
 from tui.snapshots.model.results import PeakAccount, RoleBytes, Site
-from tui.snapshots.model.snapshot import NEVER_TOLD, Action
+from tui.snapshots.model.snapshot import NOT_RECORDED, Action
 
 TEMPORARIES = "temporaries"
 ROLES = ("parameters", "buffers", "gradients", "optimizer state", "activations", TEMPORARIES)
@@ -38,11 +38,11 @@ def account_peak(device: DeviceAnalysis) -> PeakAccount:
     state = device.state(event)
     stack = trace.stack[event] if event >= 0 else 0
     site = device.stacks.site(stack)
-    time_us = trace.time_us[event] if event >= 0 else NEVER_TOLD
+    time_us = trace.time_us[event] if event >= 0 else NOT_RECORDED
     return PeakAccount(
         device=device.device.index,
         event=event,
-        time_us=None if time_us == NEVER_TOLD else time_us,
+        time_us=None if time_us == NOT_RECORDED else time_us,
         live=replayed.peak,
         rounding=state.rounding,
         reserved=state.reserved,

@@ -11,7 +11,7 @@ from tui.core.text import numbers as fmt
 from tui.kit.command_line.output import Failure
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.lines import Line, Span, TextStyle, line, plain
-from tui.snapshots.explain.evidence import KnownOfSnapshot
+from tui.snapshots.explain.evidence import OomContext
 from tui.snapshots.model.calls import (
     DIFFERENCE,
     SITES,
@@ -48,7 +48,7 @@ MOST_VERDICTS = 3
 
 @asynccontextmanager
 async def open_reader(
-    load: Load, known: Callable[[Path], KnownOfSnapshot | None] = lambda _path: None
+    load: Load, known: Callable[[Path], OomContext | None] = lambda _path: None
 ) -> AsyncIterator[SnapshotReader]:
     """Start a reader, show its progress on stderr, and end it with the block.
 

@@ -192,8 +192,8 @@ class Difference:
 class OomText:
     """The content of one ``torch.OutOfMemoryError`` message; sizes as printed, to 2 digits."""
 
-    asked: int | None
-    asked_within: int
+    requested: int | None
+    requested_within: int
     """Half of the last printed digit in bytes, the maximum rounding error of the printed size."""
     device: int | None
     total: int | None
@@ -296,7 +296,7 @@ class Verdict:
     device: int
     event: int
     time_us: int | None
-    asked: int
+    requested: int
     state: State
     device_free: int | None
     total: int | None

@@ -352,5 +352,5 @@ def account_line(row: AccountRow, cells: int) -> Line:
         parts.append(Span(f"{rest * (_BAR - full)} ", TextStyle.REST))
     parts.append(Span(f"{row.name:<{_NAME}}", style))
     if cells >= WORDS_FROM:
-        parts.append(Span(f" {row.words}", TextStyle.QUIET))
+        parts.append(Span(f" {row.description}", TextStyle.QUIET))
     return fit_line(line(*parts), cells)

@@ -309,7 +309,7 @@ class _Reading:
         elif isinstance(event, HistoryEvent):
             self._left = replace(self._left, records=True)
         elif isinstance(event, RehearsedEvent):
-            self._left = replace(self._left, rehearsed=event)
+            self._apply_rehearsed(event)
         elif isinstance(event, EndEvent):
             self._ran_out = event.out_of_memory
             self._left = replace(
@@ -321,6 +321,15 @@ class _Reading:
                 text=event.text,
                 kind=event.type,
             )
+
+    def _apply_rehearsed(self, event: RehearsedEvent) -> None:
+        if event.snapshot is not None:
+            path = self._folder / plain_name(event.snapshot)
+            if regular_size(path) is None:
+                event = replace(event, snapshot=None, no_snapshot="the file is gone")
+            else:
+                self._snapshots.append(RequestedSnapshot(event.at, event.steps, path))
+        self._left = replace(self._left, rehearsed=event)
 
     def _apply_snapshot(self, event: SnapshotEvent) -> None:
         path = self._folder / plain_name(event.name)

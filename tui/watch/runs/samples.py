@@ -64,7 +64,7 @@ class SamplesFile:
         self._left_out: set[type[Seen]] = set()
         """Kinds whose last event was not written."""
 
-    def keep(self, event: Seen) -> None:
+    def store(self, event: Seen) -> None:
         """Write an event, if it is this program's turn and the last one is old enough."""
         kind = type(event)
         if isinstance(event, ProcessFigures) and not event.devices:

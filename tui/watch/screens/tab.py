@@ -185,7 +185,7 @@ class WatchTab(CommandScreen):
             )
 
     async def _read_runs_in_thread(self) -> None:
-        self.kept.runs = await asyncio.to_thread(self._stored_runs.look)
+        self.kept.runs = await asyncio.to_thread(self._stored_runs.read)
         self.catch_up()
 
     def describe_open_run(self) -> str:
@@ -321,7 +321,7 @@ class WatchTab(CommandScreen):
         row = self.selected
         taken = snapshots_of(row) if row is not None else []
         if row is None or not taken:
-            self._say(describe_missing_snapshot(row))
+            self._notify(describe_missing_snapshot(row))
             return
         oom = taken[-1].oom
         path = str(taken[-1].path)
@@ -333,7 +333,7 @@ class WatchTab(CommandScreen):
         taken = snapshots_of(row) if row is not None else []
         if len(taken) < 2:
             words = "two snapshots are compared, and the process has left "
-            self._say(f"{words}{'one' if taken else 'none'}: s takes one at its next step")
+            self._notify(f"{words}{'one' if taken else 'none'}: s takes one at its next step")
         elif len(taken) == 2:
             self._compare((taken[0], taken[1]))
         else:
@@ -348,13 +348,15 @@ class WatchTab(CommandScreen):
     def action_watch_snapshot(self) -> None:
         """Ask the process under the cursor for a snapshot."""
         if (row := self._with_agent("a snapshot")) is not None:
-            self._say(self.session.snapshot(row.process.pid), "information")
+            self._notify(self.session.snapshot(row.process.pid), "information")
 
     def action_watch_history(self) -> None:
         """Start or stop recording torch's memory history in the process under the cursor."""
         row = self._with_agent("the history")
         if row is not None and row.agent is not None:
-            self._say(self.session.record(row.process.pid, not row.agent.recording), "information")
+            self._notify(
+                self.session.record(row.process.pid, not row.agent.recording), "information"
+            )
 
     def action_watch_stacks(self) -> None:
         """Show where each rank is now."""
@@ -365,18 +367,18 @@ class WatchTab(CommandScreen):
         """Return the selected row if its process has an agent; else report why not."""
         row = self.selected
         if row is None:
-            self._say(f"{what} needs a process: none has loaded torch yet")
+            self._notify(f"{what} needs a process: none has loaded torch yet")
         elif row.ended:
-            self._say(f"{what} needs a running process: {row.process.pid}: {row.ended}")
+            self._notify(f"{what} needs a running process: {row.process.pid}: {row.ended}")
         elif row.agent is None:
             why = row.why_no_agent or "there is none"
-            self._say(f"{what} needs the agent in {row.process.pid}: {why}")
+            self._notify(f"{what} needs the agent in {row.process.pid}: {why}")
         else:
             return row
         return None
 
-    def _say(self, words: str, severity: SeverityLevel = "warning") -> None:
-        self.notify(words, severity=severity, markup=False)
+    def _notify(self, text: str, severity: SeverityLevel = "warning") -> None:
+        self.notify(text, severity=severity, markup=False)
 
     # ---- the run ----
 
@@ -386,7 +388,7 @@ class WatchTab(CommandScreen):
         if state is None:
             return
         if not is_on(state):
-            self._say("the run has ended, or is of another machine: nothing is sent")
+            self._notify("the run has ended, or is of another machine: nothing is sent")
             return
 
         def answered(number: signal.Signals | None) -> None:
@@ -403,7 +405,7 @@ class WatchTab(CommandScreen):
 
     def end_run(self, number: signal.Signals) -> None:
         """Send a signal to the open run, and report what was sent."""
-        self._say(self.session.end(number), "information")
+        self._notify(self.session.end(number), "information")
 
     def action_watch_output(self) -> None:
         """Swap the output and the memory."""

@@ -306,4 +306,6 @@ def _backends(
             found.say(f"{name}: does not run here: {why}")
         else:
             calls[name] = call
-    found.variants(table, title, calls, per_call=(float(flop), "FLOP/s"), peaks=True, held=True)
+    found.variants(
+        table, title, calls, per_call=(float(flop), "FLOP/s"), peaks=True, check_rates=True
+    )

@@ -163,7 +163,7 @@ def _roofline(
     memory = 2 * probe / seconds_of_copy(found, on, probe)
     about = f"of a copy of {probe // 2**20} MiB, read and written"
     found.figure("memory_rate", memory, "byte/s", about)
-    found.hold("the copy", memory, limits.MEMORY)
+    found.check_rate("the copy", memory, limits.MEMORY)
     counts = [count for count in ROWS if count < n] + [n]
     seconds = {count: found.time(product(count)) for count in counts}
     best = max(2 * count * n * n / time for count, time in seconds.items())
@@ -183,9 +183,9 @@ def _roofline(
         bound = bound_by(time, intensity, ridge, launch_s)
         found.row("rows", float(count), time, flop / time, moved / time, intensity, bound)
         found.point("roofline", intensity, flop / time)
-        found.hold(f"m={count}", flop / time)
+        found.check_rate(f"m={count}", flop / time)
         if limits.cached(limits.MEMORY, moved, cache) is None:
-            found.hold(f"m={count}", moved / time, limits.MEMORY)
+            found.check_rate(f"m={count}", moved / time, limits.MEMORY)
     found.mark("roofline", f"ridge at {ridge:.3g} FLOP per byte")
 
 

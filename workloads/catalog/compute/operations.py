@@ -65,7 +65,7 @@ def elementwise(
     def study(found: Study) -> None:
         ways: dict[str, Callable[[], object]] = {"eager": lambda: chain(x), "compiled": timed}
         eager, fused = found.variants(
-            "ways", f"{mib} MiB", ways, per_call=(2 * size, "byte/s"), peaks=True, held=True
+            "ways", f"{mib} MiB", ways, per_call=(2 * size, "byte/s"), peaks=True, check_rates=True
         )
         about = "the first call: the chain traced, the kernel written and compiled"
         found.figure("compile", compile_s, "s", about)
@@ -176,7 +176,7 @@ def reductions(
             found.row("operations", variant.name, variant.median_s, rate, 100 * rate / copy_rate)
             if calls[variant.name][0] >= 2 * size:
                 # What only reads half of that may keep a part of it in the cache.
-                found.hold(variant.name, rate)
+                found.check_rate(variant.name, rate)
         compare_caches(found, on, timed, (2.0 * size, "byte/s"), size)
 
     return Case(under_cache(timed), byte=2 * size, byte_limit="memory", study=study)
@@ -281,7 +281,7 @@ def _linalg_operations(
         rate = None if flop is None else flop / seconds
         found.row("operations", name, seconds, rate, seconds / product_s)
         if rate is not None and name != "product":
-            found.hold(name, rate)
+            found.check_rate(name, rate)
         if name == "product":
             found.row(
                 "operations", "solve", found.median_s, solve / found.median_s,

@@ -221,7 +221,7 @@ def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, prec
     memory = 2 * probe / seconds_of_copy(found, on, probe)
     about = f"of a copy of {probe // 2**20} MiB, read and written"
     found.figure("memory_rate", memory, "byte/s", about)
-    found.hold("the copy", memory, limits.MEMORY)
+    found.check_rate("the copy", memory, limits.MEMORY)
     seconds = [_time(found, on, shape) for shape in shapes]
     best = max(shape.flop / time for shape, time in zip(shapes, seconds, strict=True))
     ridge = best / memory
@@ -241,9 +241,9 @@ def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, prec
             "shapes", shape.name, shape.text, time, shape.flop / time, shape.byte / time,
             intensity, bound,
         )  # fmt: skip
-        found.hold(f"{shape.name} product", shape.flop / time, precision)
+        found.check_rate(f"{shape.name} product", shape.flop / time, precision)
         if limits.cached(limits.MEMORY, shape.byte, cache) is None:
-            found.hold(f"{shape.name} product", shape.byte / time, limits.MEMORY)
+            found.check_rate(f"{shape.name} product", shape.byte / time, limits.MEMORY)
 
 
 def seconds_of_copy(found: Study, on: Place, size: int) -> float:
@@ -328,7 +328,7 @@ def _sweep(found: Study, on: Place, sizes: list[int], precision: str) -> None:
         latest = [times[line][-1] if len(times[line]) > sizes.index(n) else None for line in names]
         found.point("time", float(n), *latest)
         found.point("rate", float(n), *(None if s is None else 2 * n**3 / s for s in latest))
-        found.hold(f"n={n}", 2 * n**3 / times[name][-1], precision)
+        found.check_rate(f"n={n}", 2 * n**3 / times[name][-1], precision)
     place = estimates.knee(sizes, [2 * n**3 / s for n, s in zip(sizes, times[name], strict=True)])
     found.mark("rate", f"the {name} is within 20 % of its best rate from n={place} on")
     found.figure("knee", float(place), "", "rows: from there on within 20 % of the best rate")

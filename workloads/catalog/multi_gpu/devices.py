@@ -131,7 +131,7 @@ def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tenso
     def held(source: int, target: int) -> float | None:
         found_rate = rate(source, target)
         if found_rate is not None:
-            found.hold(f"cuda:{source} to cuda:{target}", found_rate)
+            found.check_rate(f"cuda:{source} to cuda:{target}", found_rate)
         return found_rate
 
     names = [DataColumn(f"to cuda:{index}", "byte/s") for index in range(count)]
