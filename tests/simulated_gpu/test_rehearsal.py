@@ -218,6 +218,39 @@ def test_the_gradient_of_a_large_embedding_works(rehearse: Rehearse) -> None:
     assert rehearse(program).returncode == 0
 
 
+def test_compiled_models_run_with_triton(rehearse: Rehearse) -> None:
+    pytest.importorskip("triton", reason="triton is not installed")
+    program = training().replace(
+        "    optimizer =", "    model = torch.compile(model)\n    optimizer ="
+    )
+    done = rehearse(program, "--json", words=("256",))
+    assert done.returncode == 0, done.stdout
+    found = json.loads(done.stdout)
+    assert (found["steps"], found["compiled"]) == (3, True)
+    parameters = 4 * (2048 * 2048 + 2048) * 4
+    assert found["devices"][0]["account"]["parameters"] == parameters
+
+
+def test_triton_refuses_a_tensor_of_the_host(rehearse: Rehearse) -> None:
+    pytest.importorskip("triton", reason="triton is not installed")
+    program = """
+        import torch, triton
+        import triton.language as tl
+
+        @triton.jit
+        def double(at, n: tl.constexpr):
+            places = tl.arange(0, n)
+            tl.store(at + places, tl.load(at + places) * 2)
+
+        double[(1,)](torch.zeros(64, device="cuda"), 64)
+        torch.cuda.synchronize()
+        double[(1,)](torch.zeros(64), 64)
+    """
+    done = rehearse(program)
+    assert done.returncode == 3, done.stdout
+    assert "cpu tensor?" in done.stdout
+
+
 def test_host_memory_does_not_grow_with_the_model(rehearse: Rehearse) -> None:
     program = """
         import torch

@@ -177,6 +177,17 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const 
                                              .devicePointer = (void *)pointer, .hostPointer = host ? (void *)pointer : NULL };
     return 0;
 }
+/* The driver's. Triton refuses a pointer that it does not know: that of a tensor on the CPU. */
+CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr pointer) {
+    struct block b;
+    if (!find_block((void *)pointer, &b, 0)) return CUDA_ERROR_INVALID_VALUE;
+    switch (attribute) {
+    case 2 /* MEMORY_TYPE */: *(unsigned *)value = b.kind < PINNED ? 2 : 1; return 0;
+    case 3 /* DEVICE_POINTER */: *(CUdeviceptr *)value = pointer; return 0;
+    case 9 /* DEVICE_ORDINAL */: *(int *)value = b.device; return 0;
+    default: return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
 
 /* ---- copies: the bytes are moved at once, what they take is virtual ---- */
 

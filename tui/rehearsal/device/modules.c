@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INVALID_VALUE = 1, NOT_SUPPORTED = 801, NVRTC_OUT_OF_MEMORY = 1, NVRTC_UNKNOWN_NAME = 10 };
+enum { INVALID_VALUE = 1, NVRTC_OUT_OF_MEMORY = 1, NVRTC_UNKNOWN_NAME = 10 };
 enum { MAX_THREADS_PER_BLOCK = 0, NUM_REGS = 4, MAX_DYNAMIC_SHARED = 8 }; /* CUfunction_attribute */
-enum { DEVICE_POINTER = 3 }; /* CUpointer_attribute */
 static char nothing; /* what a module or a function points to */
 
 /* ---- NVRTC ---- */
@@ -83,8 +82,3 @@ int cuCtxGetDevice(int *device) { *device = sim_current(); return 0; }
 int cuCtxGetLimit(size_t *value, int limit) { *value = 1 << 20; return 0; }
 int cuCtxSetLimit(int limit, size_t value) { return 0; }
 int cuTensorMapEncodeIm2col(void *map, ...) { memset(map, 0, 128); return 0; }
-int cuPointerGetAttribute(void *value, int attribute, uintptr_t pointer) {
-    if (attribute != DEVICE_POINTER) return NOT_SUPPORTED;
-    *(uintptr_t *)value = pointer;
-    return 0;
-}
