@@ -168,6 +168,14 @@ PANES = (
         "go_to_memory", ("m",), "memory", "Go to the memory pane.", group="Screen", tabs=WORKBENCH
     ),
     Command(
+        "next_figure",
+        ("h",),
+        "history",
+        "Draw the next figure of the selected device's history: load, memory, power, temperature.",
+        group="Screen",
+        tabs=WORKBENCH,
+    ),
+    Command(
         "go_to_workloads", ("w",), "workloads", "Go to the table.", group="Screen", tabs=WORKBENCH
     ),
     Command(

@@ -30,7 +30,7 @@ class BackendSwitches(LinesView):
     """The list of switches; left and right move the cursor, up and down scroll."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "move(-1)", show=False),
+        Binding("left", "move(-1)", show=False),
         Binding("right", "move(1)", show=False),
         Binding("enter", "choose", show=False),
     ]

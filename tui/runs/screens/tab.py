@@ -376,6 +376,10 @@ class WorkbenchScreen(CommandScreen):
     def action_go_to_devices(self) -> None:
         self.focus_pane("devices")
 
+    def action_next_figure(self) -> None:
+        """Draw the next figure of the selected device's history."""
+        self.devices.next_figure()
+
     def action_go_to_memory(self) -> None:
         self.focus_pane("memory")
 
