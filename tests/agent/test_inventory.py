@@ -107,13 +107,13 @@ class Wrapper(torch.Tensor):
 
 def test_what_a_wrapper_holds_counts_for_the_wrapper() -> None:
     module = torch.nn.Module()
-    module.weight = torch.nn.Parameter(Wrapper(torch.ones(MIB, device="cuda")))
+    held, average = torch.ones(MIB, device="cuda"), torch.ones(2 * MIB, device="cuda")
+    module.weight = torch.nn.Parameter(Wrapper(held))
     optimizer = torch.optim.Adam(module.parameters())
-    optimizer.state[module.weight] = {"exp_avg": Wrapper(torch.ones(2 * MIB, device="cuda"))}
-    address = module.weight.held.data_ptr()
+    optimizer.state[module.weight] = {"exp_avg": Wrapper(average)}
     found = find_roles(torch, 0)
-    assert found["parameters"] == [address]
-    assert found["optimizer state"] == [optimizer.state[module.weight]["exp_avg"].held.data_ptr()]
+    assert found["parameters"] == [held.data_ptr()]
+    assert found["optimizer state"] == [average.data_ptr()]
     sizes = {part.role: part.bytes for part in taken().parts}
     assert sizes == {"parameters": 4 * MIB, "optimizer state": 8 * MIB}
 
