@@ -44,7 +44,7 @@ def _run(
     return subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
 
 
-@pytest.mark.parametrize("together", [(), ("--together",)])
+@pytest.mark.parametrize("together", [pytest.param((), marks=pytest.mark.slow), ("--together",)])
 def test_two_hosts_run_and_their_results_are_compared_here(
     boxes: Boxes, together: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

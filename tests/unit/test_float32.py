@@ -16,7 +16,7 @@ OPERATIONS: tuple[Operation, ...] = ("matmul", "conv")
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    with torch_state.kept():
+    with torch_state.restored():
         yield
 
 

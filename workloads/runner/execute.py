@@ -114,7 +114,7 @@ def prepared(
     ranks = launch.own_ranks()
     if workload.info.ranks and ranks is None:
         raise Skip("its ranks are processes of their own: settings cannot be switched within one")
-    with torch_state.kept():
+    with torch_state.restored():
         torch_state.apply_flags(settings)
         place, clock = Place(device), clock_for(target)
         if ranks is not None:

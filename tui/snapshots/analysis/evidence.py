@@ -78,7 +78,7 @@ def private_cached(layout: Layout, stacks: Stacks, need: tuple[int, int]) -> dic
             parts.setdefault(pool, []).append(part)
     for pool, filled in parts.items():
         streams = {part.range.stream for part in filled}
-        kept = {held.stack for part in filled for held in part.held}
+        kept = {held.stack for part in filled for held in part.used}
         kind = classify_pool(pool, streams, (stacks.of(stack) for stack in kept if stack > 0))
         found[kind] += sum(part.free for part in filled)
     return dict(found)

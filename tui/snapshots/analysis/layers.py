@@ -22,7 +22,7 @@ from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks
 from tui.snapshots.analysis.sites import BEFORE_GROUP, site_node
 from tui.snapshots.analysis.timeline import Cover
-from tui.snapshots.model.pictures import NOT_TOLD, REST, Layer, Stacking
+from tui.snapshots.model.pictures import NO_CATEGORY, REST, Layer, Stacking
 from tui.snapshots.model.results import BEFORE, Part, Top
 from tui.snapshots.model.snapshot import NOT_RECORDED, Frame, Snapshot, Trace
 
@@ -45,12 +45,12 @@ class Category:
     """The purpose of allocations."""
 
     name: str
-    """One of torch's names, a phase of a training step, or :data:`NOT_TOLD`."""
+    """One of torch's names, a phase of a training step, or :data:`NO_CATEGORY`."""
     basis: str
     """Short description of the evidence in the file."""
 
 
-UNTOLD = Category(NOT_TOLD, "neither category, annotation nor stack says what it is for")
+UNCATEGORIZED = Category(NO_CATEGORY, "neither category, annotation nor stack says what it is for")
 _PARAMETERS = Category("parameters", "the stack moves or makes a module's parameters and buffers")
 _STATE = Category("optimizer state", "the stack goes through the optimizer's set-up of its state")
 _STEP = Category("optimizer step", "the stack goes through torch.optim: state or temporaries")
@@ -120,7 +120,7 @@ class Categories:
         self._annotated = any(
             note.name.startswith(_OPTIMIZER_STEP) for note in snapshot.annotations
         )
-        self._by_stack: dict[int, Category] = {0: UNTOLD, BEFORE_TRACE_STACK: UNTOLD}
+        self._by_stack: dict[int, Category] = {0: UNCATEGORIZED, BEFORE_TRACE_STACK: UNCATEGORIZED}
 
     def of(self, row: int) -> Category:
         """Return the category of one allocation, by its row in the table."""
@@ -135,9 +135,9 @@ class Categories:
         if found is _FORWARD and freed in (_BACKWARD, _GRADIENTS):
             return _ACTIVATIONS
         # Most gradients are not copied by AccumulateGrad, but reused as the engine created them.
-        if found in (_BACKWARD, UNTOLD) and freed is _CLEARED:
+        if found in (_BACKWARD, UNCATEGORIZED) and freed is _CLEARED:
             return _CLEARED
-        if found is UNTOLD and start != BEFORE and self._annotated:
+        if found is UNCATEGORIZED and start != BEFORE and self._annotated:
             time_us = self._trace.time_us[start]
             if time_us != NOT_RECORDED and self._cover().at(time_us).startswith(_OPTIMIZER_STEP):
                 return _ANNOTATED
@@ -149,18 +149,18 @@ class Categories:
             phases = map(phase_of, self._stacks.of(stack))
             # The innermost phase counts: a forward pass called by an optimizer's closure is a
             # forward pass.
-            found = next((phase for phase in phases if phase is not None), UNTOLD)
+            found = next((phase for phase in phases if phase is not None), UNCATEGORIZED)
             self._by_stack[stack] = found
         return found
 
     def _freed_by(self, row: int, stack: int) -> Category:
-        """Return the phase that freed an allocation; :data:`UNTOLD` if the free has no stack."""
+        """Return the phase that freed an allocation, or :data:`UNCATEGORIZED` without a stack."""
         free = self._table.requested[row]
         if not 0 <= free < self._table.events:
-            return UNTOLD
+            return UNCATEGORIZED
         # A free without a stack of its own repeats its allocation's stack.
         freed_by = self._trace.stack[free]
-        return UNTOLD if freed_by == stack else self._of_stack(freed_by)
+        return UNCATEGORIZED if freed_by == stack else self._of_stack(freed_by)
 
 
 def _parse_category(name: str) -> Category | None:

@@ -364,8 +364,8 @@ def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Remed
         return ()
     made = []
     default = [part for part in layout.filled if not part.range.private]
-    whole = sum(part.range.size for part in default if not part.held)
-    stuck = sum(part.free for part in default if part.held)
+    whole = sum(part.range.size for part in default if not part.used)
+    stuck = sum(part.free for part in default if part.used)
     if whole >= WORTH_TELLING:
         made.append(
             Remedy(

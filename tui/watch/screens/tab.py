@@ -125,7 +125,7 @@ class WatchTab(CommandScreen):
         self.session = session
         self._opener = program
         clock = program.clock
-        self.kept = StoredRunsPane(clock)
+        self.runs_pane = StoredRunsPane(clock)
         self.run_pane = RunPane(lambda: session.state, clock)
         self.memory = WatchedMemoryPane(
             program.machine, lambda: self.run_pane.table.selected, clock
@@ -143,7 +143,7 @@ class WatchTab(CommandScreen):
 
     def compose(self) -> ComposeResult:
         yield self.header()
-        yield self.kept
+        yield self.runs_pane
         yield from (self.run_pane, self.memory, self.output)
         yield FooterBar(self.program.commands, self.situation)
 
@@ -151,8 +151,8 @@ class WatchTab(CommandScreen):
         """Return the facts that decide which commands are valid, such as whether a run is open."""
         now = super().situation()
         state = self.session.state
-        pane = self.kept.id if state is None else now.pane
-        if state is not None and pane == self.kept.id:
+        pane = self.runs_pane.id if state is None else now.pane
+        if state is not None and pane == self.runs_pane.id:
             pane = self.run_pane.id
         return replace(now, pane=pane, can_go_back=state is not None)
 
@@ -185,7 +185,7 @@ class WatchTab(CommandScreen):
             )
 
     async def _read_runs_in_thread(self) -> None:
-        self.kept.runs = await asyncio.to_thread(self._stored_runs.read)
+        self.runs_pane.runs = await asyncio.to_thread(self._stored_runs.read)
         self.catch_up()
 
     def describe_open_run(self) -> str:
@@ -241,7 +241,7 @@ class WatchTab(CommandScreen):
         if (state.run.folder if state else None) != (self._open.folder if self._open else None):
             self._turn_to(state)
         if state is None:
-            self.kept.state_changed()
+            self.runs_pane.state_changed()
         else:
             self._place(state)
             self.run_pane.state_changed()
@@ -256,11 +256,11 @@ class WatchTab(CommandScreen):
         """Switch to another open run, or to none."""
         self._open = state.run if state is not None else None
         self._output_asked = False
-        self.kept.display = state is None
+        self.runs_pane.display = state is None
         self.run_pane.display = state is not None
         if state is None:
             self.memory.display = self.output.display = False
-            self.set_focus(self.kept.list)
+            self.set_focus(self.runs_pane.list)
             self._read_stored()
         else:
             self.run_pane.begin(state)
@@ -289,7 +289,7 @@ class WatchTab(CommandScreen):
     @on(StoredRunList.Chosen)
     def _chosen(self, event: StoredRunList.Chosen) -> None:
         event.stop()
-        if self.session.state is None and (run := self.kept.list.selected) is not None:
+        if self.session.state is None and (run := self.runs_pane.list.selected) is not None:
             self.open_run(run)
 
     def open_run(self, run: StartedRun) -> None:
@@ -315,7 +315,7 @@ class WatchTab(CommandScreen):
     def action_watch_open(self) -> None:
         """Open the newest snapshot of the process under the cursor; in the list, open the run."""
         if self.session.state is None:
-            if (run := self.kept.list.selected) is not None:
+            if (run := self.runs_pane.list.selected) is not None:
                 self.open_run(run)
             return
         row = self.selected
