@@ -97,7 +97,7 @@ class Wrapper(torch.Tensor):
         return made
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override] # torch passes the operator first
         cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         if function is torch.ops.aten.detach.default:
