@@ -67,10 +67,10 @@ class StepCounter:
             reader = TensorReader(self._torch, 0)
             with self._torch._C.DisableTorchFunction():
                 return sum(
-                    reader.elements(part)
+                    reader.elements(parameter)
                     for parameters in held
                     for parameter in parameters or ()
-                    for part in reader.parts(parameter)
+                    if reader.is_tensor_type(type(parameter))
                 )
         except AttributeError:
             return 0  # a torch that calls its parts otherwise

@@ -67,10 +67,6 @@ def slots(value: Any) -> Iterator[tuple[str, Any]]:
                     pass  # not set
 
 
-_MOST_WRAPPERS = 4
-"""Most tensors that wrap one another, such as a quantized tensor in a ``DTensor``."""
-
-
 class TensorReader:
     """Reads the tensors of one device.
 
@@ -104,25 +100,6 @@ class TensorReader:
         if known is None:
             known = self._kinds[id(kind)] = kind, self._judge(kind)
         return known[1]
-
-    def parts(self, value: Any, depth: int = 0) -> list[Any]:
-        """Return the readable tensors that hold a tensor's data.
-
-        A wrapper, such as a ``DTensor``, has no storage: its attributes are tensors that do.
-
-        Args:
-            value: any object; an object that is no tensor has none.
-            depth: number of wrappers around it.
-        """
-        kind = type(value)
-        if not inherits(kind, self._tensor):
-            return []
-        if self.is_tensor_type(kind):
-            return [value]
-        if depth == _MOST_WRAPPERS:
-            return []
-        held = [*dict.values(instance_dict(value) or {}), *(each for _, each in slots(value))]
-        return [part for each in held for part in self.parts(each, depth + 1)]
 
     def _judge(self, kind: type) -> bool:
         if not inherits(kind, self._tensor):
