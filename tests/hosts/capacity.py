@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from tests.waiting import until
 
 _MOUNT = Path("/sys/fs/cgroup")
 _PERIOD_US = 10_000
+_WEIGHT = 10_000
+"""Beside a usual process with 1024 (version 1) or 100: the share is what limits a group, and not
+what else this machine does."""
 
 
 @contextmanager
@@ -38,6 +42,8 @@ def capacities(names: tuple[str, ...], share: float) -> Iterator[dict[str, Path]
             for folder in (parent, *(parent / name for name in names)):
                 folder.mkdir()
                 made.append(folder)
+                weight = "cpu.weight" if unified else "cpu.shares"
+                (folder / weight).write_text(str(_WEIGHT), encoding="ascii")
                 if folder == parent and unified:
                     (parent / "cgroup.subtree_control").write_text("+cpu", encoding="ascii")
                 elif folder != parent:
@@ -47,7 +53,7 @@ def capacities(names: tuple[str, ...], share: float) -> Iterator[dict[str, Path]
         yield {name: parent / name / "cgroup.procs" for name in names}
     finally:
         for folder in reversed(made):
-            until(lambda folder=folder: _end_all(folder))
+            until(partial(_end_all, folder))
             folder.rmdir()
 
 
