@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from tui.core.state_folder import Kept
+from tui.core.state_folder import StoredCeilings
 from workloads.protocol import wire
 from workloads.protocol.results import COPY, Ceiling
 
@@ -29,4 +29,4 @@ def made_up() -> tuple[Ceiling, ...]:
 def keep(state: Path) -> None:
     """Store them in the state folder where a program looks for them."""
     state.mkdir(parents=True, exist_ok=True)
-    (state / "ceilings.json").write_bytes(wire.encode(Kept(made_up())))
+    (state / "ceilings.json").write_bytes(wire.encode(StoredCeilings(made_up())))

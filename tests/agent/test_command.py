@@ -17,14 +17,14 @@ import pytest
 from tests.watch.test_watched_processes import BEGAN, held, process
 from tui.cli.program import parse
 from tui.core import reports
-from tui.devices.allocators.messages import ProcessFigures, StepsTold, TorchProcesses
+from tui.devices.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
 from tui.kit.command_line.output import UsageError
 from tui.watch.cli.launch import RunOutcome, build_report
 from tui.watch.cli.output import stored_run_lines, stored_runs_as_plain
 from tui.watch.cli.watch import LaunchOptions, format_exports
 from tui.watch.runs import runs, start
 from tui.watch.runs.process_logs import Contents, read_folder
-from tui.watch.runs.run_words import describe_left_run
+from tui.watch.runs.run_summary import describe_left_run
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session import sampler as watching
 from tui.watch.session.stored_runs import StoredRuns
@@ -172,7 +172,7 @@ def test_growth_is_told_by_step_with_its_interval(state: Path) -> None:
     processes = RunProcesses()
     processes.apply(TorchProcesses(BEGAN, (process(7), process(8))))
     for at in range(100):
-        processes.apply(StepsTold(BEGAN + at, {"box-7-100": at * 4}))
+        processes.apply(StepsCounted(BEGAN + at, {"box-7-100": at * 4}))
         processes.apply(held(at, (1 << 30) + at * 4096))
         processes.apply(held(at, (1 << 30) + at * 4096, pid=8))
     run = StartedRun(state, ("python",), "/", BEGAN, ended=BEGAN + 100, code=0)
@@ -300,17 +300,17 @@ def test_the_list_reads_what_runs_have_left_only_where_it_has_changed(
         begin = json.dumps({"event": "begin", "at": 1.0, **names})
         (run.folder / "host-7-1.jsonl").write_text(f"{begin}\n")
     listed = StoredRuns(runs.stored_runs)
-    assert [[left.ended for left in each.left] for each in listed.look()] == [[False], [False]]
-    assert listed.look() == listed.look()
+    assert [[left.ended for left in each.left] for each in listed.read()] == [[False], [False]]
+    assert listed.read() == listed.read()
     assert sorted(read) == sorted([first.folder, second.folder])
     with (first.folder / "host-7-1.jsonl").open("a") as file:
         end = {"out_of_memory": False, "steps": 3, "text": "", "type": "", "ooms": 0}
         file.write(json.dumps({"event": "end", "at": 2.0, **end}) + "\n")
-    ended = {each.run.folder: each.left[0].ended for each in listed.look()}
+    ended = {each.run.folder: each.left[0].ended for each in listed.read()}
     assert ended == {first.folder: True, second.folder: False}
     assert read[2:] == [first.folder]
     runs.drop(second)
-    assert [each.run.command for each in listed.look()] == [("first",)]
+    assert [each.run.command for each in listed.read()] == [("first",)]
 
 
 def test_the_newest_twenty_are_kept_and_none_that_goes_on(

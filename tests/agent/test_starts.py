@@ -13,8 +13,8 @@ from tui.watch.runs.start import START_FOLDER
 
 AGENT = START_FOLDER.parent
 SOURCES = sorted(AGENT.rglob("*.py"))
-AT_AN_OOM = ("inventory", "reach", "source_lines")
-"""What is loaded where memory runs out, and nowhere else."""
+LATER = ("inventory", "reach", "rehearsal", "source_lines")
+"""What is loaded where memory runs out or a rehearsal begins, and nowhere else."""
 
 
 def compare(python: str, way: Way, folder: Path, **more: str) -> tuple[int, bytes, bytes]:
@@ -144,7 +144,7 @@ def lines_of_code(path: Path) -> int:
 
 
 def test_it_is_small_and_its_first_folder_holds_nothing_else() -> None:
-    at_start = [path for path in SOURCES if path.stem not in AT_AN_OOM]
-    assert sum(map(lines_of_code, at_start)) <= 870
-    assert len(SOURCES) - len(at_start) == len(AT_AN_OOM)
+    at_start = [path for path in SOURCES if path.stem not in LATER]
+    assert sum(map(lines_of_code, at_start)) <= 880
+    assert len(SOURCES) - len(at_start) == len(LATER)
     assert {path.name for path in START_FOLDER.iterdir()} <= {"sitecustomize.py", "__pycache__"}

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from workloads.declare.place import Place
 from workloads.declare.study import Study
-from workloads.declare.tools import Call, ClockName, HeldMemory
+from workloads.declare.tools import Call, ClockName, MemoryInUse
 from workloads.declare.workload import Case, registered
 from workloads.measure.cpu_share import Others
 from workloads.protocol.results import Limit
@@ -46,7 +46,7 @@ class Told:
         assert clock == "wall"
         return next(self._times)
 
-    def look(self) -> None:
+    def check_cancelled(self) -> None:
         return None
 
     def rounds(self, calls: Sequence[Call], _clock: ClockName) -> list[list[float]]:
@@ -61,7 +61,7 @@ class Told:
     def peak(self, _call: Call) -> int | None:
         return None
 
-    def held(self) -> HeldMemory:
+    def memory_in_use(self) -> MemoryInUse:
         raise NotImplementedError
 
     def limit(self, _kind: str, _rate: float) -> Limit | None:

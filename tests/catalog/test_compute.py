@@ -13,7 +13,7 @@ import torch._inductor.config as inductor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.catalog.runs import column, numbers, ok, ran
+from tests.catalog.runs import column, numbers, ok, ran, table
 from tests.catalog.stand_ins import GpuByName, studied
 from workloads.catalog.compute import attention, operations, precisions, products
 from workloads.catalog.compute.attention import CAUSAL, FULL, PADDING, reasons
@@ -174,7 +174,7 @@ def test_a_sweep_beside_the_cpu_says_where_the_gpu_gets_ahead() -> None:
     # Half of 3e-5 is more than the launch takes, half of 2e-5 is not.
     assert study.figures["launch_bound_up_to"].value == 8.0
     assert "bound by the launch up to n=8" in rate.marks
-    assert [(held.what, held.rate) for held in study.held_rates] == [
+    assert [(held.what, held.rate) for held in study.checked_rates] == [
         ("n=2", 16 / 2e-5), ("n=4", 128 / 2e-5), ("n=8", 1024 / 2e-5), ("n=16", 8192 / 3e-5)
     ]  # fmt: skip
     assert "ends before n=16" in study.log[0]
@@ -247,8 +247,8 @@ def test_only_the_words_about_the_allowed_backend_are_a_reason() -> None:
 @pytest.mark.parametrize(
     ("room", "length", "tables"),
     [
-        (2**30, 32, ["kernels", "long_kernels"]),
-        (2**30, 64, ["kernels"]),
+        (2**30, 32, ["kernels", "caches", "long_kernels"]),
+        (2**30, 64, ["kernels", "caches"]),
         (150_000, 32, ["kernels"]),
     ],
 )
@@ -287,8 +287,7 @@ def test_reductions_move_the_bytes_of_their_type(dtype: str, each: int) -> None:
     assert result.time is not None
     assert result.rates.byte_per_s is not None
     assert result.rates.byte_per_s * result.time.median_s == pytest.approx(2 * each * 64 * 32)
-    (found,) = result.tables
-    assert f"64 x 32, {dtype}" in found.title
+    assert f"64 x 32, {dtype}" in table(result, "operations").title
 
 
 def test_reductions_are_held_against_a_copy() -> None:

@@ -69,6 +69,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     (*COMPARE, "--json"),
     FLEET,
     (*FLEET, "--json"),
+    ("rehearse", "--", f"no{TYPED}"),
+    ("rehearse", "--gpu", TYPED, "--", "python", "train.py"),
     ("snapshot", "SNAPSHOT"),
     ("snapshot", "SNAPSHOT", "--json"),
     ("snapshot", "SNAPSHOT", "--markdown"),

@@ -6,13 +6,13 @@ import time
 
 from tests.children.driver import MISBEHAVING, PATIENCE_S, Driver
 from workloads.protocol import messages
-from workloads.protocol.messages import TellMemory
+from workloads.protocol.messages import ReportMemory
 
 
 def test_an_idle_worker_answers_at_once(runner: Driver) -> None:
     runner.run("rests")
     before = time.time()
-    runner.send(TellMemory())
+    runner.send(ReportMemory())
     heap = runner.until(messages.HostHeap, lambda event: event.at >= before)
     assert heap.pid == runner.worker_pid()
 
@@ -28,14 +28,14 @@ def test_a_busy_worker_answers_between_two_blocks(runner: Driver) -> None:
 
 def _asked_anew(runner: Driver) -> None:
     before = time.time()
-    runner.send(TellMemory())
+    runner.send(ReportMemory())
     runner.until(messages.HostHeap, lambda event: event.at >= before)
 
 
 def test_without_a_worker_nothing_answers_and_nothing_is_rejected() -> None:
     with Driver(MISBEHAVING) as driver:
         driver.ready()
-        driver.send(TellMemory())
+        driver.send(ReportMemory())
         assert driver.run("rests").status == "ok"
         assert not any(isinstance(event, messages.Rejected) for event in driver.seen)
 
@@ -45,7 +45,7 @@ def test_a_worker_that_hangs_is_asked_once_and_can_still_be_cancelled(runner: Dr
     runner.until(messages.Progress, lambda event: event.phase == "first call")
     # Passed on one by one they would fill the worker's pipe, and stop the runner.
     for _ in range(4_000):
-        runner.send(TellMemory())
+        runner.send(ReportMemory())
     runner.send(messages.Cancel())
     began = time.monotonic()
     assert runner.until(messages.Finished).result.status == "cancelled"
@@ -55,11 +55,11 @@ def test_a_worker_that_hangs_is_asked_once_and_can_still_be_cancelled(runner: Dr
 def test_a_new_worker_is_asked_though_the_one_before_never_answered(runner: Driver) -> None:
     runner.start_run("holds_the_gil")
     runner.until(messages.Progress, lambda event: event.phase == "first call")
-    runner.send(TellMemory())
+    runner.send(ReportMemory())
     runner.send(messages.Cancel())
     runner.until(messages.Finished)
     runner.run("rests")
     before = time.time()
-    runner.send(TellMemory())
+    runner.send(ReportMemory())
     heap = runner.until(messages.HostHeap, lambda event: event.at >= before)
     assert heap.pid == runner.worker_pid()

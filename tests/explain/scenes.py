@@ -125,7 +125,7 @@ def evidence(taken: Inventory | None = None, **more: Any) -> Evidence:
     reserved = more.get("reserved", allocated + 4 * MIB)
     facts: dict[str, Any] = {
         "device": 0,
-        "asked": 64 * MIB,
+        "requested": 64 * MIB,
         "needed": 64 * MIB,
         "allocated": allocated,
         "rounding": 0,

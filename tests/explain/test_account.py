@@ -51,7 +51,7 @@ def test_the_account_adds_up_to_what_is_used(
     )
     found = Evidence(
         device=0,
-        asked=numbers[0],
+        requested=numbers[0],
         needed=numbers[0],
         allocated=numbers[1],
         rounding=maybe[0],

@@ -23,7 +23,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "a cast to float32",
         evidence(
             inventory(MODEL, variable("logits", 3100, 4, dtype="bfloat16"), remainder=200),
-            asked=6200 * MIB,
+            requested=6200 * MIB,
             needed=6200 * MIB,
             free=3800 * MIB,
             total=8 * GIB,
@@ -36,7 +36,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
     ),
     (
         "a request that is larger than the device",
-        evidence(inventory(MODEL), asked=40 * GIB, needed=40 * GIB, free=7 * GIB),
+        evidence(inventory(MODEL), requested=40 * GIB, needed=40 * GIB, free=7 * GIB),
         "larger than the device",
         "Request: 40 GiB in one piece is more than the device has",
         "allocate a smaller tensor at train.py:15",
@@ -48,7 +48,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
             allocated=3 * GIB,
             stuck=4 * GIB,
             largest=11 * MIB,
-            asked=2 * GIB,
+            requested=2 * GIB,
             needed=2 * GIB,
         ),
         "fragmentation",
@@ -167,7 +167,7 @@ def test_cause_line_and_advice(found: Evidence, cause: str, line: str, advice: s
 
 def test_34_mib_of_fragments_in_6_8_gib_are_never_the_cause() -> None:
     live = 6800 * MIB
-    found = evidence(allocated=live, reserved=live + 34 * MIB, stuck=34 * MIB, asked=32 * MIB)
+    found = evidence(allocated=live, reserved=live + 34 * MIB, stuck=34 * MIB, requested=32 * MIB)
     for needed in (20 * MIB, 32 * MIB, 40 * MIB):
         assert explain(evidence(**{**field_values(found), "needed": needed})).cause == "full"
 
@@ -177,7 +177,7 @@ def test_expandable_segments_that_would_not_have_been_enough_are_not_advised() -
     found = evidence(
         taken,
         reserved=taken.allocated + 1200 * MIB,
-        asked=1300 * MIB,
+        requested=1300 * MIB,
         needed=1300 * MIB,
         stuck=1200 * MIB,
         largest=100 * MIB,

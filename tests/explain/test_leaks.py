@@ -87,7 +87,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "a key-value cache that torch.cat grows",
         evidence(
             inventory(MODEL, variable("past", 3200, shape=(8, 100, 4096, 256))),
-            asked=3232 * MIB,
+            requested=3232 * MIB,
             needed=3232 * MIB,
             source="past = torch.cat([past, new], dim=1)",
         ),

@@ -69,3 +69,13 @@ def test_a_burn_loads_every_gpu_and_finds_nothing_wrong(runner: Driver) -> None:
     assert len(result.tables[0].rows) == torch.cuda.device_count()
     assert result.figures["wrong_entries"].value == 0.0
     assert len(result.spans[-1].devices) == torch.cuda.device_count()
+
+
+@pytest.mark.gpu
+def test_a_verified_burn_compares_within_ticks_and_finds_the_steady_clock(runner: Driver) -> None:
+    result = _run(runner, "burn", seconds=10, verify="on")
+    assert (result.status, result.reason) == ("ok", None)
+    compared = result.figures["compared_products"].value
+    assert isinstance(compared, float)
+    assert compared > len(result.charts[0].places) * torch.cuda.device_count()
+    assert result.figures["steady_clock"].value is not None

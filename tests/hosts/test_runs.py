@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
+import select
 import shlex
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -19,6 +21,8 @@ from tests.hosts.conftest import BARE_PYTHON, Boxes
 from tests.waiting import assert_gone, until
 from tui.hosts.archive import build_runner_archive
 from tui.hosts.boot import OLDEST_FOR_RUNS, preamble, torch_command
+from workloads.protocol.keep_alive import KeepAlive
+from workloads.protocol.wire import encode
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
 AS_IT_IS = 'exec "$@"'
@@ -40,7 +44,7 @@ def _run(
     return subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
 
 
-@pytest.mark.parametrize("together", [(), ("--together",)])
+@pytest.mark.parametrize("together", [pytest.param((), marks=pytest.mark.slow), ("--together",)])
 def test_two_hosts_run_and_their_results_are_compared_here(
     boxes: Boxes, together: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,9 +157,26 @@ def test_a_runner_ends_with_its_workers_when_this_side_is_gone(closes: bool) -> 
         assert child.stdout is not None
         child.stdin.write(words)
         child.stdin.flush()
-        assert b'"hello"' in child.stdout.readline()
+
+        said = bytearray()
+
+        def is_told_to_live(condition: Callable[[], object]) -> bool:
+            """Show that this side is there, and return whether a condition holds."""
+            assert child.stdin is not None
+            child.stdin.write(encode(KeepAlive(0)))
+            child.stdin.flush()
+            return bool(condition())
+
+        def has_said_hello() -> bool:
+            assert child.stdout is not None
+            if select.select([child.stdout], [], [], 0)[0]:
+                said.extend(os.read(child.stdout.fileno(), 1 << 16))
+            return b"\n" in said
+
+        until(lambda: is_told_to_live(has_said_hello))
+        assert b'"hello"' in said
         # It imports torch, or has done so: either way it ends.
-        until(lambda: len(psutil.Process(child.pid).children()) == 1)
+        until(lambda: is_told_to_live(lambda: len(psutil.Process(child.pid).children()) == 1))
         seen = {psutil.Process(child.pid), *psutil.Process(child.pid).children(recursive=True)}
         if closes:
             child.stdin.close()

@@ -16,9 +16,9 @@ from tui.rehearsal.device.installation import TorchInstallation, read_torch
 
 VERSION_FILE = "__version__ = '{version}'\ncuda: Optional[str] = {cuda}\n"
 NVIDIA = "int cudaMalloc(void **at, unsigned long size) { return 999; }\n"
+FUNCTIONS = ("cudaFree", "cudaMemset", "cudaMemcpy", "cudaGetDeviceCount", "cudaLaunchKernel")
 NVIDIA += "".join(
-    f"int {name}(void) {{ return 999; }}\n"
-    for name in ("cudaFree", "cudaMemset", "cudaMemcpy", "cudaGetDeviceCount", "cublasDgemm_v2")
+    f"int {name}(void) {{ return 999; }}\n" for name in (*FUNCTIONS, "cublasDgemm_v2")
 )
 TORCH = """
 int cudaMalloc(void **, unsigned long);
@@ -27,11 +27,17 @@ int cudaMemset(void *, int, unsigned long);
 int cudaMemcpy(void *, const void *, unsigned long, int);
 int cudaGetDeviceCount(int *);
 int cublasDgemm_v2(void);
+struct shape { unsigned x, y, z; };
+int cudaLaunchKernel(void *, struct shape, struct shape, void **, unsigned long, void *);
 int allocate(void **at, unsigned long size) { return cudaMalloc(at, size); }
 int set(void *at, int value, unsigned long size) { return cudaMemset(at, value, size); }
 int copy(void *to, void *from, unsigned long size) { return cudaMemcpy(to, from, size, 4); }
 int count(int *devices) { return cudaGetDeviceCount(devices); }
 int release(void *at) { return cudaFree(at); }
+int launch(void) {
+    struct shape one = { 1, 1, 1 };
+    return cudaLaunchKernel(0, one, one, 0, 0, 0);
+}
 int multiply(void) { return cublasDgemm_v2(); }
 """
 

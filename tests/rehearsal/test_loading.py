@@ -16,9 +16,10 @@ from tests.rehearsal import small_torch
 from tui.rehearsal.device import build, prepare
 from tui.rehearsal.device.installation import TorchInstallation
 from tui.rehearsal.device.prepare import SimulatedDevice
-from tui.rehearsal.device.settings import DeviceSettings
+from tui.rehearsal.device.settings import PREFIX, DeviceSettings
 
 MIB = 1 << 20
+STATE = PREFIX + "STATE"
 USE = """
 import ctypes, json, re, sys
 torch = ctypes.CDLL(sys.argv[1])
@@ -182,9 +183,71 @@ def test_copies_onto_the_device_are_stored(device: SimulatedDevice, env: dict[st
     assert grown > 600 * MIB
 
 
+@pytest.fixture
+def storing_little(env: dict[str, str]) -> dict[str, str]:
+    return {**env, **DeviceSettings(stored=0, context_ms=0).variables(Path(env[STATE]))}
+
+
 def test_large_copies_take_no_memory_of_the_host_if_they_are_not_stored(
-    device: SimulatedDevice, env: dict[str, str]
+    device: SimulatedDevice, storing_little: dict[str, str]
 ) -> None:
-    grown, first, middle, last = run(device, COPIES, {**env, "SIMULATED_GPU_STORED": "0"})
-    assert (first, middle, last) == ("070707", "000000", "070707")
+    grown, *read = run(device, COPIES, storing_little)
+    assert read == ["000000"] * 3
     assert grown < 8 * MIB
+
+
+READS = """
+def launch():
+    assert torch.launch() == 0
+
+def moved(to, to_offset, at, offset, bytes):
+    place = ctypes.c_void_p(to.value + to_offset)
+    assert torch.copy(place, ctypes.c_void_p(at.value + offset), size(bytes)) == 0
+
+at = allocate(2 << 20)
+seven = b"\x07" * 64
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        # What was just copied, and a part of it.
+        (
+            "written(at, seven); print(json.dumps([read(at, 64), read(at, 2, 9)]))",
+            ["07" * 64, "0707"],
+        ),
+        # After a kernel: the same bytes again; but not a part of them, which it may have written.
+        (
+            "written(at, seven); launch(); print(json.dumps([read(at, 64), read(at, 8)]))",
+            ["07" * 64, "00" * 8],
+        ),
+        # A number, which a kernel may have written where another was before.
+        ("written(at, seven[:8]); launch(); print(json.dumps([read(at, 8)]))", ["00" * 8]),
+        # A copy on the device of what can be read, and of what cannot.
+        (
+            "written(at, seven); moved(at, 4096, at, 0, 64); launch(); moved(at, 8192, at, 32, 32);"
+            "print(json.dumps([read(at, 64, 4096), read(at, 32, 8192)]))",
+            ["07" * 64, "00" * 32],
+        ),
+        # A copy onto it of what cannot be read; zeros; another value.
+        (
+            "written(at, seven); moved(at, 0, at, 4096, 64); print(json.dumps([read(at, 64)]))",
+            ["00" * 64],
+        ),
+        ("written(at, seven); put(at, 0, 32); print(json.dumps([read(at, 64)]))", ["00" * 64]),
+        ("written(at, seven); put(at, 5, 64); print(json.dumps([read(at, 64)]))", ["00" * 64]),
+        # The host's memory is overwritten with zeros too.
+        ("launch(); print(json.dumps([read(at, 64, 100)]))", ["00" * 64]),
+        # More places than the table starts with.
+        (
+            "for i in range(4000): written(at, i.to_bytes(2, 'little') * 32, i * 512)\nlaunch()\n"
+            "print(json.dumps([read(at, 64, i * 512)[:4] for i in (1, 2, 3999)]))",
+            ["0100", "0200", "9f0f"],
+        ),
+    ],
+)
+def test_a_device_that_stores_little_reads_as_zeros_what_a_kernel_may_have_written(
+    device: SimulatedDevice, storing_little: dict[str, str], code: str, printed: list[str]
+) -> None:
+    assert run(device, READS + code, storing_little) == printed

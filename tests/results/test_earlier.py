@@ -20,7 +20,7 @@ from tui.results.store.database import Database
 from tui.results.store.earlier import EarlierSessions
 from tui.results.store.recorder import ResultHistory
 from tui.results.store.records import StoredResult
-from tui.runs.state.events import EarlierRead, HeldAgainst, ParametersSet
+from tui.runs.state.events import ComparedWithEarlier, EarlierRead, ParametersSet
 from tui.runs.state.runs import Against, EarlierResult
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.detail import detail_lines, format_earlier
@@ -185,7 +185,7 @@ async def test_a_session_hears_of_earlier_ones_and_of_how_its_runs_compare(
     assert isinstance(ended, messages.Finished)
     await sessions.compare(ended.result.id, state.runs, apply)
     held = heard[-1]
-    assert isinstance(held, HeldAgainst)
+    assert isinstance(held, ComparedWithEarlier)
     assert (held.against.runs, held.against.verdict) == ((3, 1), "unclear")
     assert state.runs.book[ended.result.id].against == held.against
 
@@ -204,7 +204,10 @@ async def test_a_store_that_cannot_be_read_is_one_line_of_the_log(tmp_path: Path
 
 def test_a_recording_has_what_was_shown_of_earlier_sessions() -> None:
     against = Against(NOW, "slower", 0.9, (0.8, 0.95), (5, 3), 0.02, ("driver 1 → 2",))
-    for said in (EarlierRead(NOW, (_earlier(), _earlier(""))), HeldAgainst("run-1", against)):
+    for said in (
+        EarlierRead(NOW, (_earlier(), _earlier(""))),
+        ComparedWithEarlier("run-1", against),
+    ):
         written = lines.encode_event(1.0, said)
         assert lines.decode_event(lines.parse_line(written)) == said
 
@@ -301,11 +304,11 @@ def test_a_new_run_says_how_it_compares(verdict: str, ratio: float, words: str) 
     *events, ended = ran()
     assert isinstance(ended, messages.Finished)
     against = Against(NOW - 2 * DAY_S, verdict, ratio, None, (3, 1), 0.027, ("driver 1 → 2",))  # type: ignore[arg-type]
-    state = make_store("one gpu", *events, ended, HeldAgainst(ended.result.id, against))
+    state = make_store("one gpu", *events, ended, ComparedWithEarlier(ended.result.id, against))
     assert plain(build_row(state.runs, state.runs.catalogue[0]).state) == words
     # The number of warnings is what a narrow table leaves out, not how it compares.
     doubted = replace(ended, result=replace(ended.result, warnings=("not quiet", "throttled")))
-    state = make_store("one gpu", *events, doubted, HeldAgainst(ended.result.id, against))
+    state = make_store("one gpu", *events, doubted, ComparedWithEarlier(ended.result.id, against))
     assert plain(build_row(state.runs, state.runs.catalogue[0]).state) == f"! {words}, 2 warnings"
 
 
@@ -318,14 +321,14 @@ def test_the_detail_tells_earlier_figures_and_how_a_run_compares_in_full() -> No
     for event in (*events, ended):
         state.publish(event)
     few = Against(NOW - 3600, "unclear", 1.02, None, (5, 1), 0.027, ())
-    state.publish(HeldAgainst(ended.result.id, few))
+    state.publish(ComparedWithEarlier(ended.result.id, few))
     text = _detail(state)
     assert (
         "unclear: 1.02x beside 5 runs of earlier sessions, the last 1 h ago; three sessions" in text
     )
     assert "how much it varies from run to run is ±2.7%" in text
     many = Against(NOW - 3600, "slower", 0.9, (0.87, 0.93), (5, 3), None, ("driver 1 → 2",))
-    state.publish(HeldAgainst(ended.result.id, many))
+    state.publish(ComparedWithEarlier(ended.result.id, many))
     text = _detail(state)
     assert "1.11x slower beside 5 runs of earlier sessions, the last 1 h ago" in text
     assert "├" in text

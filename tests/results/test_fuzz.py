@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import sqlite3
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from tests.results.samples import BEGAN, HOUR, kept
-from tui.cli.program import parse
+from tui.cli.program import Invocation, parse
 from tui.kit.command_line.output import UsageError
 from tui.kit.lines import plain
 from tui.kit.table import row_line
@@ -72,12 +73,18 @@ def command(*words: str) -> tuple[int, str, str]:
     out, error = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         try:
-            code = parse(["results", *words]).carry_out()
+            code = parsed(*words).carry_out()
         except UsageError as wrong:
             code = 2
             print(wrong, file=error)
     assert code != 2 or error.getvalue().count("\n") == 1
     return code, out.getvalue(), error.getvalue()
+
+
+@functools.lru_cache(maxsize=256)
+def parsed(*words: str) -> Invocation:
+    """Parse a command once: to build the parser takes longer than most commands."""
+    return parse(["results", *words])
 
 
 def every_view(place: Path) -> None:

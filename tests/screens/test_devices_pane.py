@@ -29,6 +29,7 @@ from tui.devices.monitor.messages import Sample, Utilization
 from tui.devices.screens.panes import DevicesPane
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected
+from tui.kit import styles
 from tui.kit.lines import Span, TextStyle
 from tui.kit.styles import strip_of
 from tui.runs.state.state import WorkbenchState
@@ -83,7 +84,7 @@ async def test_all_devices_are_listed(size: tuple[int, int], rows: list[str]) ->
         assert "Devices   2 GPUs, H200" in lines[0]
         assert lines[1:5] == rows
         # The rest of the pane is the history of the selected device.
-        assert sum("cuda:0, last " in line for line in lines) == 1
+        assert sum("cuda:0 util, last " in line for line in lines) == 1
 
 
 async def test_on_a_wide_screen_the_last_minutes_stand_beside_each_row() -> None:
@@ -107,7 +108,7 @@ async def test_a_pane_without_rows_to_spare_has_the_devices_alone() -> None:
             await settle(pilot)
             text = screen_text(app)[:height]
             assert any("util" in line and "memory" in line for line in text) == heading
-            assert any("cuda:0, last" in line for line in text) == history
+            assert any("cuda:0 util, last" in line for line in text) == history
             assert sum("cuda:" in line and "GiB" in line for line in text) == 2
 
 
@@ -239,6 +240,7 @@ async def test_a_click_selects() -> None:
 async def test_a_bar_under_the_cursor_is_as_long_as_it_was() -> None:
     state = make_store("one gpu", sample(gpu()))
     app = app_of(state, Obedient(state))
+    styles.use(native=True, dark=True)
     async with app.run_test(size=(100, 24)) as pilot:
         app.query_one("DeviceList").focus()
         await settle(pilot)

@@ -80,7 +80,9 @@ async def test_the_screen_is_as_it_was(name: str) -> None:
         for key in keys:
             await on.press(key)
             # A thread reads what the runs have left.
-            await on.until(lambda: on.app.watched is None or on.app.watched.kept.runs is not None)
+            await on.until(
+                lambda: on.app.watched is None or on.app.watched.runs_pane.runs is not None
+            )
             await on.settle()
         shown = "".join(f"{row}\n" for row in on.rows)
     path = FOLDER / f"{name}.txt"

@@ -10,6 +10,7 @@ from rich.style import Style
 from tests.screens.app_helpers import PromptApp, Running, running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, make_store
+from tests.screens.results import compared
 from tests.screens.test_golden import busy_events
 from tui.app.preferences import Preferences
 from tui.core.settings import choose, read
@@ -64,6 +65,49 @@ async def test_s_sorts_the_table_and_the_title_says_by_what() -> None:
         assert second.startswith("▸ matmul")
         await on.press("s", "s", "s", "s", "s")
         assert "by " not in on.row("Workloads")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_y_copies_what_has_the_focus(size: tuple[int, int]) -> None:
+    async with running(size, "two gpus", *busy_events(), *compared()) as on:
+        for keys, first, words in (
+            (("v",), "Devices ", "cuda:1"),
+            (("m",), "Memory ", "nvidia-smi shows 20.7 GiB in use"),
+            (("w",), "matmul: matrix product", "76% of float32 peak"),
+            (("i",), "matmul: matrix product", "76% of float32 peak"),
+            (("b",), "conv2d on cuda:0 (", "cudnn.benchmark on is 1.44x faster than off"),
+            (("l",), "Log", "\n"),
+            (("2",), "Memory ", "performance state"),
+            (("4",), "Processes", "python"),
+        ):
+            await on.press("1", "w", *keys, "y")
+            copied = " ".join(on.app.clipboard.split())
+            assert copied.startswith(first.strip()), keys
+            assert " ".join(words.split()) in copied, keys
+            await on.press("escape")
+
+
+@pytest.mark.parametrize("tab", ["1", "2", "4", "question_mark"])
+async def test_capital_s_saves_the_screen(
+    tab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    async with running((80, 24), "one gpu") as on:
+        await on.press(tab, "escape", "S")
+        (path,) = (tmp_path / "screens").glob("*.svg")
+        assert "<svg" in path.read_text(encoding="utf-8")
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert "screen saved" in on.app.event_log.lines[-1].text
+
+
+async def test_a_screen_that_cannot_be_saved_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "screens").write_text("a file", encoding="utf-8")
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    async with running((80, 24), "one gpu") as on:
+        await on.press("S")
+        assert on.app.event_log.lines[-1].text.startswith("the screen cannot be saved: ")
 
 
 async def test_what_is_copied_lies_in_a_file_too(

@@ -118,7 +118,7 @@ async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -
         ((torch_memory(ooms=1),), "! out of memory 1 time since the last run began"),
         (
             (messages.WorkerEnded(WORKER, "killed", False),),
-            "allocated, cached, context n/a: no runner is active",
+            "allocated, cached, context n/a: torch starts with the next run",
         ),
         (
             (

@@ -22,7 +22,7 @@ from tests.snapshots.scenes import segment
 from tui.snapshots.commands import VIEWS as SNAPSHOT_VIEWS
 from tui.snapshots.session.snapshot_session import Focus, SnapshotSession
 from tui.snapshots.views.layers import GUTTER
-from tui.snapshots.views.words import view_at
+from tui.snapshots.views.shared_lines import view_at
 
 FOLDER = Path(__file__).with_name("golden_snapshot")
 UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))

@@ -91,7 +91,7 @@ async def on_runs(
         await on.press("5")
         tab = on.app.watched
         assert tab is not None
-        await on.until(lambda: tab.kept.runs is not None)
+        await on.until(lambda: tab.runs_pane.runs is not None)
         await on.settle()
         yield OnRuns(on, scripted)
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from tests.catalog.runs import ran
-from workloads.catalog.multi_gpu.burn import GPU_ROWS, STRIP
+from workloads.catalog.multi_gpu.burn import GPU_ROWS
+from workloads.catalog.multi_gpu.burner import STRIP
 from workloads.declare.place import PARTIAL_SUMS, Place, pinned_bytes
 from workloads.declare.workload import registered
 from workloads.limits import limit_lookup
@@ -44,13 +45,16 @@ BY_TENSORS: list[tuple[str, Parameters]] = [
     ("load_weights", {"mib": 33, "cache": "cold"}),
     ("device_copy", {"mib": 64}),
     ("device_copy", {"mib": 64, "dtype": "bfloat16"}),
+    ("device_copy", {"mib": 64, "cache": "cold"}),
     ("overlap", {"chunk_mib": 4}),
     ("matmul", {"n": 1000}),
     ("matmul", {"n": 3000, "dtype": "bfloat16"}),
+    ("matmul", {"n": 1000, "cache": "cold"}),
     ("matmul_shapes", {}),
     ("matmul_sweep", {"largest": 300, "smallest": 7}),
     ("matmul_sweep", {"largest": 1024}),
     ("decode_gemm", {"n": 4096}),
+    ("decode_gemm", {"n": 4096, "cache": "cold"}),
     ("decode_gemm", {"n": 4096, "m": 64, "dtype": "float32"}),
     ("tf32", {}),
     ("matmul_float8", {}),
@@ -58,7 +62,9 @@ BY_TENSORS: list[tuple[str, Parameters]] = [
     ("attention", {"length": 2048, "mask": "causal", "dtype": "bfloat16"}),
     ("attention", {"length": 4096, "heads": 1, "batch": 1}),
     ("attention", {"mask": "padding", "kv_heads": 2, "length": 4096}),
+    ("attention", {"length": 2048, "cache": "cold", "backend": "math"}),
     ("reductions", {"rows": 4096}),
+    ("reductions", {"rows": 4096, "cache": "cold"}),
     ("linalg", {}),
     ("mlp_training", {}),
     ("mlp_training", {"hidden": 4096, "batch": 1024, "epochs": 1}),
@@ -94,6 +100,7 @@ BY_TENSORS: list[tuple[str, Parameters]] = [
     ("cuda_graphs", {}),
     ("burn", {"seconds": 1}),
     ("burn", {"seconds": 1, "n": 1000, "dtype": "float64"}),
+    ("burn", {"seconds": 1, "n": 2000, "verify": "on"}),
 ]
 WITH_CUDNN: list[tuple[str, Parameters]] = [
     ("conv2d", {"batch": 32}),

@@ -10,7 +10,7 @@ import torch
 
 from tests.catalog.runs import numbers, ran
 from tests.simulated_gpu import libraries as simulated
-from workloads.measure import environment, memory
+from workloads.measure import environment, nvml
 from workloads.measure.clocks import clock_for
 from workloads.measure.timing import Control
 from workloads.runner.bench import Bench
@@ -28,7 +28,7 @@ def _nvml_of_the_simulator() -> None:
     """This process began without the simulator's folder in its path; a library is found by name."""
     folder = simulated.libraries()
     if folder is not None:
-        ctypes.CDLL(str(folder / memory.NVML_LIBRARY))
+        ctypes.CDLL(str(folder / nvml.NVML_LIBRARY))
 
 
 def uuid_of(device: torch.device) -> str:
@@ -53,7 +53,7 @@ def test_it_is_the_monitors_figure_of_each_device(index: int) -> None:
     device = torch.device("cuda", index)
     torch.zeros(1, device=device)
     used, _ = monitors(uuid_of(device))
-    assert memory.nvml_memory(uuid_of(device)).used == pytest.approx(used, abs=ELSEWHERE)
+    assert nvml.read_memory(uuid_of(device)).used == pytest.approx(used, abs=ELSEWHERE)
 
 
 def test_what_the_driver_keeps_for_itself_is_not_in_it() -> None:
@@ -61,12 +61,12 @@ def test_what_the_driver_keeps_for_itself_is_not_in_it() -> None:
     if reserved <= 2 * ELSEWHERE:
         pytest.skip("this driver keeps next to nothing for itself")
     with_the_drivers_part = torch.cuda.device_memory_used(DEVICE)
-    told = memory.nvml_memory(uuid_of(DEVICE)).used
+    told = nvml.read_memory(uuid_of(DEVICE)).used
     assert with_the_drivers_part - told == pytest.approx(reserved, abs=ELSEWHERE)
 
 
 def test_it_agrees_with_what_cuda_tells_of_the_same_device() -> None:
-    held = Bench(DEVICE, clock_for(DEVICE), Control()).held()
+    held = Bench(DEVICE, clock_for(DEVICE), Control()).memory_in_use()
     assert held.used is not None
     assert held.nvml == pytest.approx(held.used, abs=ELSEWHERE)
     assert "nvml" not in held.unavailable
@@ -82,11 +82,20 @@ def test_a_staircase_goes_up_in_both_columns_alike() -> None:
 
 
 def test_a_device_that_nvml_does_not_know_is_told_as_that() -> None:
-    with pytest.raises(memory.NvmlError, match="nvmlDeviceGetHandleByUUID: "):
-        memory.nvml_memory("GPU-00000000-0000-0000-0000-000000000000")
+    with pytest.raises(nvml.NvmlError, match="nvmlDeviceGetHandleByUUID: "):
+        nvml.read_memory("GPU-00000000-0000-0000-0000-000000000000")
 
 
 def test_the_structure_is_that_of_the_header() -> None:
     # Two 32-bit words, as the next field is aligned, and four of 64 bits.
-    assert ctypes.sizeof(memory._MemoryV2) == pynvml.nvmlMemory_v2 & 0xFFFFFF == 40
-    assert pynvml.nvmlMemory_v2 == memory._MEMORY_V2
+    assert ctypes.sizeof(nvml._MemoryV2) == pynvml.nvmlMemory_v2 & 0xFFFFFF == 40
+    assert pynvml.nvmlMemory_v2 == nvml._MEMORY_V2
+
+
+def test_a_device_has_a_temperature_and_a_clock() -> None:
+    state = nvml.read_state(uuid_of(DEVICE))
+    assert state.unavailable == {}
+    assert state.temperature_c is not None
+    assert 0 < state.temperature_c < 120
+    assert state.sm_mhz is not None
+    assert state.sm_mhz > 0

@@ -252,7 +252,7 @@ async def test_a_worker_that_was_killed_leaves_no_figures_behind(accounts: Accou
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     await until(accounts.session, lambda: accounts.session.state.machine.worker_pid is None)
-    assert accounts.now().gauge.term("allocated").bytes == Absent("no runner is active")
+    assert accounts.now().gauge.term("allocated").bytes == Absent("torch starts with the next run")
     await until(accounts.session, lambda: all(row.pid != pid for row in rows(accounts)))
     assert {row.pid for row in rows(accounts) if row.ours} <= {OWN}
     if not own_process_is_listed(accounts):

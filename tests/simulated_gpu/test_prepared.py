@@ -123,6 +123,23 @@ print(resident() - before)
     assert grown < 64 << 20  # of 18.5 GiB
 
 
+def test_dropout_between_recurrent_layers_keeps_its_generators(device: SimulatedDevice) -> None:
+    """torch keeps them for as long as a process lives, so that it is a process of its own."""
+    left = run(
+        device,
+        """
+layer = torch.nn.LSTM(8, 16, 2, dropout=0.5).cuda()
+output = layer(torch.randn(5, 3, 8, device="cuda"))[0]
+output.sum().backward()
+before = torch.cuda.memory_allocated()
+del layer, output
+torch.cuda.synchronize()
+print(json.dumps([before, torch.cuda.memory_allocated()]))
+""",
+    )
+    assert left[0] > left[1] >= 1 << 20
+
+
 def test_preparing_writes_nothing_into_the_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -258,7 +258,7 @@ def test_after_a_run_no_tensor_and_no_workspace_is_held(runner: Driver, workload
 def test_while_a_run_goes_on_cublas_has_its_own_figure(runner: Driver, one_workspace: int) -> None:
     runner.send(messages.Run("run", "mlp_training", GPU, {}, {}, "careful"))
     runner.until(messages.Progress, lambda event: event.phase == "measuring")
-    runner.send(messages.TellMemory())
+    runner.send(messages.ReportMemory())
     during = runner.until(TorchMemory, lambda event: bool(event.workspace))
     assert during.workspace == 2 * one_workspace
     runner.send(messages.Cancel("run"))

@@ -8,7 +8,7 @@ import pytest
 
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.layers import phase_of
-from tui.snapshots.model.pictures import NOT_TOLD, REST
+from tui.snapshots.model.pictures import NO_CATEGORY, REST
 from tui.snapshots.model.snapshot import Frame
 from tui.snapshots.read.normalise import normalise
 
@@ -68,8 +68,8 @@ def told(
         ([CALL, USER, STEP, USER], "forward pass"),
         # What is computed anew in a backward pass is a forward pass.
         ([CALL, BACKWARD, USER], "forward pass"),
-        ([USER], NOT_TOLD),
-        ([], NOT_TOLD),
+        ([USER], NO_CATEGORY),
+        ([], NO_CATEGORY),
     ],
 )
 def test_a_stack_tells_the_phase(frames: list[Any], name: str) -> None:
@@ -104,7 +104,7 @@ def test_a_workspace_that_a_forward_pass_asks_for_first_is_none_of_its_activatio
 def test_the_profiler_s_category_goes_before_the_stack() -> None:
     assert told([CALL, USER], category="parameter") == ("parameters", "the file's category key")
     assert told([USER], category="autograd_detail")[0] == "autograd details"
-    assert told([USER], category="unknown")[0] == NOT_TOLD
+    assert told([USER], category="unknown")[0] == NO_CATEGORY
     assert told([APPLY, USER], category="unknown")[0] == "parameters"
 
 
@@ -112,7 +112,7 @@ def test_an_annotation_tells_where_no_stack_does() -> None:
     assert told([USER], annotation="Optimizer.step#Lamb.step")[0] == "optimizer step"
     assert told([], annotation="Optimizer.step#Lamb.step")[0] == "optimizer step"
     assert told([CALL], annotation="Optimizer.step#Lamb.step")[0] == "forward pass"
-    assert told([USER], annotation="ProfilerStep#3")[0] == NOT_TOLD
+    assert told([USER], annotation="ProfilerStep#3")[0] == NO_CATEGORY
 
 
 @pytest.mark.parametrize("bad", [7, [], {}, "x" * 1000])
@@ -155,6 +155,6 @@ def test_a_timeline_by_category_has_a_layer_for_each() -> None:
     assert {layer.label: layer.bytes for layer in made.layers} == {
         "parameters": (512, 512, 512),
         "forward pass": (0, 512, 512),
-        NOT_TOLD: (0, 0, 512),
+        NO_CATEGORY: (0, 0, 512),
     }
     assert all(layer.key != REST for layer in made.layers)

@@ -217,7 +217,7 @@ def test_a_message_with_endless_figures_is_read_as_one_without(digits: int) -> N
         f"Tried to allocate 2.00 GiB. GPU {nines} has a total capacity of {nines}.00 GiB of which"
         f" 1.{nines} GiB is free. Process {nines} has {nines} GiB memory in use."
     )
-    assert (found.asked, found.device, found.total, found.others) == (2 << 30, None, None, ())
+    assert (found.requested, found.device, found.total, found.others) == (2 << 30, None, None, ())
 
 
 # ---- the option ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.snapshots import raw
 from tests.snapshots.raw import BASE, INNER, OUTER, TIME
-from tui.snapshots.model.snapshot import NEVER_TOLD, Action, Frame, Snapshot, SnapshotError
+from tui.snapshots.model.snapshot import NOT_RECORDED, Action, Frame, Snapshot, SnapshotError
 from tui.snapshots.read import columns
 from tui.snapshots.read.normalise import TraceFilter, normalise
 
@@ -48,7 +48,7 @@ def test_a_file_of_torch_2_11() -> None:
     ]
     assert trace.size.tolist() == [500, 500, 4096, 1000, 700, 700, 700]
     assert trace.time_us.tolist() == [TIME + number for number in range(7)]
-    assert trace.pool.tolist() == [NEVER_TOLD] * 7
+    assert trace.pool.tolist() == [NOT_RECORDED] * 7
     assert trace.context.tolist() == [0] * 7
     assert {frames_of(found, stack) for stack in trace.stack} == {FRAMES}
     assert found.settings["roundup_power2_divisions"] == "1:0, 2:0"
@@ -125,7 +125,7 @@ def test_entries_without_what_other_versions_write(missing: str, where: str) -> 
         if missing == "frames":
             assert (trace.stack[number] != 0) is told
         if missing == "time_us":
-            assert trace.time_us[number] == (TIME + number if told else NEVER_TOLD)
+            assert trace.time_us[number] == (TIME + number if told else NOT_RECORDED)
 
 
 def test_a_trace_shorter_than_the_devices_and_one_without_segments() -> None:
@@ -358,7 +358,7 @@ def readable(snapshot: Snapshot) -> list[tuple[Any, ...]]:
             snapshot.streams[trace.stream[n]],
             frames_of(snapshot, trace.stack[n]),
             trace.time_us[n],
-            None if trace.pool[n] == NEVER_TOLD else snapshot.pools[trace.pool[n]],
+            None if trace.pool[n] == NOT_RECORDED else snapshot.pools[trace.pool[n]],
             snapshot.contexts[trace.context[n]],
             trace.device_free.get(n),
             trace.unknown.get(n),

@@ -26,7 +26,7 @@ def test_torch_1() -> None:
         "RuntimeError: CUDA out of memory. Tried to allocate 12.50 MiB (GPU 0; 10.92 GiB total"
         " capacity; 8.57 MiB already allocated; 9.28 GiB free; 4.68 MiB cached)"
     )
-    assert (found.asked, found.device, found.total) == (round(12.5 * MIB), 0, gib(10.92))
+    assert (found.requested, found.device, found.total) == (round(12.5 * MIB), 0, gib(10.92))
     assert (found.allocated, found.device_free) == (round(8.57 * MIB), gib(9.28))
     assert found.reserved == round(4.68 * MIB)
     assert found.process is None

@@ -105,12 +105,12 @@ def test_cells_share_out_the_bytes(pieces: list[PIECE], width: int) -> None:
     part = filled(pieces)
     drawn = analysis.cells(None, 0, width)
     assert len(drawn) == width
-    used = sum(held.size for held in part.held) / part.range.size
+    used = sum(held.size for held in part.used) / part.range.size
     assert abs(sum(cell.used for cell in drawn) / width - used) < 1e-6
     for cell in drawn:
         assert cell.state in ("allocated", "inactive")
         assert cell.mixed == (0 < cell.used < 1)
-    begun = sum(held.address > part.range.address for held in part.held)
+    begun = sum(held.address > part.range.address for held in part.used)
     assert sum(cell.begins for cell in drawn) == begun
 
 
@@ -175,13 +175,13 @@ def test_pieces_fill_every_segment(seed: int, options: Options) -> None:
 def spans(part: Filled, need: int) -> list[tuple[int, int]]:
     """Cost and negative span of every window that is enough, by trying all."""
     found = []
-    edges = [part.range.address, *(held.address + held.size for held in part.held)]
-    begins = [*(held.address for held in part.held), part.range.end]
-    for first in range(len(part.held)):
-        for last in range(first, len(part.held)):
+    edges = [part.range.address, *(held.address + held.size for held in part.used)]
+    begins = [*(held.address for held in part.used), part.range.end]
+    for first in range(len(part.used)):
+        for last in range(first, len(part.used)):
             span = begins[last + 1] - edges[first]
             if span >= need:
-                found.append((sum(h.size for h in part.held[first : last + 1]), -span))
+                found.append((sum(h.size for h in part.used[first : last + 1]), -span))
     return found
 
 
@@ -204,7 +204,7 @@ def test_cheapest_window_is_the_cheapest_of_all(pieces: list[PIECE], need: int) 
 def test_widest_window_of_one_block(pieces: list[PIECE]) -> None:
     part = filled(pieces)
     window = find_widest_window(part)
-    if not part.held:
+    if not part.used:
         assert window is None
     else:
         assert window is not None

@@ -87,7 +87,7 @@ def test_layout_is_the_models_at_every_event(seed: int, options: Options) -> Non
                 # The unsplit rest of a block that is gone may look free.
                 assert moment.largest <= state.largest_free_block <= moment.largest + MIB
             for part in layout.filled:
-                whole = part.free + sum(held.size for held in part.held)
+                whole = part.free + sum(held.size for held in part.used)
                 assert whole == part.range.size
 
 

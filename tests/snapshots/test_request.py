@@ -191,4 +191,4 @@ def test_no_shape_where_sizes_are_rounded_further() -> None:
     plain: Raw = {"roundup_power2_divisions": {"1": 0, "256": 0}}
     verdict = verdict_of([("allocated", 1024)], oom(500 << 10, 78 << 10), settings=plain)
     assert "float32" in " ".join(verdict.reasons)
-    assert verdict.asked == 500 << 10 << 20 == 500 * 1024 * MIB
+    assert verdict.requested == 500 << 10 << 20 == 500 * 1024 * MIB

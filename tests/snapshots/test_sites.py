@@ -158,7 +158,7 @@ def test_pools_of_entries_that_do_not_tell_theirs() -> None:
     held = {(0, 0): 0}
     for part in device.layout(event).filled:
         pool = part.range.pool or (-1, -1)
-        held[pool] = held.get(pool, 0) + sum(block.requested for block in part.held)
+        held[pool] = held.get(pool, 0) + sum(block.requested for block in part.used)
     by_key = {row.key: row.bytes for row in rows}
     for pool, size in held.items():
         if size and pool != (-1, -1):

@@ -45,7 +45,7 @@ def whats(verdict: Verdict) -> str:
 def test_live_memory_that_fills_the_device() -> None:
     verdict = judged(scene([segment(1 << 30, [("allocated", 900)])], oom(100, 50)), ALONE)
     assert verdict.cause == "truly full"
-    assert (verdict.asked, verdict.device_free) == (100 * MIB, 50 * MIB)
+    assert (verdict.requested, verdict.device_free) == (100 * MIB, 50 * MIB)
     assert (verdict.state.live, verdict.state.reserved) == (900 * MIB, 900 * MIB)
     assert (
         "900 MiB was live in this process, 90% of the device; nothing was cached" in verdict.reasons
@@ -268,8 +268,8 @@ def told_by(options: Options, device: Device, event: int) -> OomText:
     """The message of the exception, without rounding; the model has no context."""
     entry = device.entries[event]
     return OomText(
-        asked=entry["size"],
-        asked_within=0,
+        requested=entry["size"],
+        requested_within=0,
         device=device.index,
         total=options.capacity,
         device_free=entry["device_free"],

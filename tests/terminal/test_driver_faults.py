@@ -18,8 +18,8 @@ from tests.waiting import assert_gone
 from tui.devices.monitor.nvml import Code
 
 BOX = busy_box(3)
-FIGURES = re.compile(r"\d+°C +\d+(/\d+)? W")
-"""Temperature and power in a row."""
+FIGURES = re.compile(r"\d+°C +▴?\d+(/\d+)? W")
+"""Temperature and power in a row; a mark stands before power at its cap."""
 
 
 @pytest.fixture(autouse=True)

@@ -244,7 +244,7 @@ def beside(scripted_library: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_nvml_devices_are_listed_beside_the_cpu_and_their_memory_is_drawn(beside: Beside) -> None:
     terminal = beside.terminal
     text = terminal.until_shows("H200", "nvml:0", "nvml:1", "ready", "driver 580")
-    assert len(re.findall(r"nvml:\d .*140\.4G +\d+°C +\d+ W", text)) == 2
+    assert len(re.findall(r"nvml:\d .*140\.4G +\d+°C +▴?\d+ W", text)) == 2
     terminal.until_shows("Memory   nvml:0")
     terminal.keys("d")
     terminal.until_shows("Memory   nvml:1")

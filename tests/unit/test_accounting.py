@@ -209,7 +209,7 @@ def test_figures_of_a_dead_worker_are_not_shown() -> None:
     gauge = account_of(gpu(), torch_memory(pid=1))
     assert isinstance(gauge.term("reserved").bytes, Absent)
     state = make_store("one gpu", messages.WorkerEnded(WORKER, "killed", False))
-    assert selected(state).term("reserved").bytes == Absent("no runner is active")
+    assert selected(state).term("reserved").bytes == Absent("torch starts with the next run")
 
 
 def test_a_device_that_torch_does_not_see_says_why() -> None:

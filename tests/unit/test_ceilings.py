@@ -256,9 +256,9 @@ def test_a_rate_that_a_study_found_above_the_runs_limit_is_flagged() -> None:
             return a + 1
 
         def study(found: Study) -> None:
-            found.hold("slow way", 1e6)
-            found.hold("fast way", 1e21)
-            found.hold("of another kind", 1e21, "float64")
+            found.check_rate("slow way", 1e6)
+            found.check_rate("fast way", 1e21)
+            found.check_rate("of another kind", 1e21, "float64")
 
         return Case(timed, flop=8, precision="float32", study=study)
 

@@ -100,7 +100,7 @@ def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
         (["run", "matmull"], "no workload matmull (did you mean matmul?)"),
         (["run", "--group", "x"], "no group x: one of transfer, compute"),
         (["run", "matmul", "--set", "n"], "give a name and a value"),
-        (["run", "matmul", "--set", "m=1"], "no parameter m: one of dtype, n"),
+        (["run", "matmul", "--set", "m=1"], "no parameter m: one of cache, dtype, n"),
         (["run", "matmul", "--set", "n=0"], "whole number, 1 to 65536"),
         (["compare", "conv2d", "--flag", "x=on,off"], "no flag x: one of cudnn.enabled"),
         (["compare", "conv2d", "--flag", "x=on,off", "--pairs", "0"], "at least 1"),
@@ -148,7 +148,7 @@ def test_run_prints_the_shape_of_the_results_and_nothing_else_in_a_pipe() -> Non
     assert found["schema"] == 1
     assert found["environment"]["torch"]
     assert result["status"] == "ok"
-    assert result["parameters"] == {"n": 128, "dtype": "float32"}
+    assert result["parameters"] == {"n": 128, "dtype": "float32", "cache": "warm"}
     assert set(result) >= {"workload", "device", "flags", "reason", "time", "rates", "limit"}
     assert set(result["time"]) >= {
         "median_s", "q1_s", "q3_s", "min_s", "p95_s", "ci95_s", "blocks", "calls",

@@ -9,7 +9,7 @@ from tests.screens.helpers import HOSTILE, gpu, hello, make_store, sample, uuid,
 from tests.screens.results import busy, progress, queued, ran, result, timing
 from tui.devices.state.machine import SIMULATED, DeviceSelected
 from tui.kit.lines import plain, width
-from tui.runs.state.events import ConditionsSeen, FlagSet, ParametersSet, RunQueued
+from tui.runs.state.events import ConditionsRecorded, FlagSet, ParametersSet, RunQueued
 from tui.runs.state.runs import TOO_SHORT, Conditions
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.detail import detail_lines, format_for_clipboard
@@ -128,7 +128,7 @@ def test_other_flags_are_named() -> None:
 def test_the_device_during_the_run_is_shown() -> None:
     state = make_store("one gpu", *ran())
     seen = Conditions(5, 1200, 1980.0, 690.0, 81.0, ("sw_power_cap",), None, ("throttled: heat",))
-    state.publish(ConditionsSeen(result().id, seen))
+    state.publish(ConditionsRecorded(result().id, seen))
     assert "SM clock 1980 MHz (lowest 1200 MHz)" in said(state)
     assert "throttle reasons sw_power_cap" in said(state)
     assert "! throttled: heat" in said(state)
@@ -146,7 +146,7 @@ def test_a_run_too_short_for_a_sample_says_so() -> None:
     state = make_store("one gpu", *ran())
     names = {"sm_clock_mhz_min": TOO_SHORT}
     none = Conditions(0, None, None, None, None, (), None, unavailable=names)
-    state.publish(ConditionsSeen(result().id, none))
+    state.publish(ConditionsRecorded(result().id, none))
     assert f"device during the run n/a: {TOO_SHORT}" in said(state)
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.screens.helpers import make_store
 from tests.screens.results import compared, comparison, ran, result
 from tui.kit.lines import plain
-from tui.runs.state.events import ConditionsSeen
+from tui.runs.state.events import ConditionsRecorded
 from tui.runs.state.runs import Conditions
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views import result_text
@@ -60,7 +60,7 @@ def test_a_rate_below_its_limit_is_not() -> None:
 
 
 def test_a_throttled_run_is_marked_in_detail_text_and_json() -> None:
-    state = make_store("one gpu", *ran(), ConditionsSeen(result().id, HOT))
+    state = make_store("one gpu", *ran(), ConditionsRecorded(result().id, HOT))
     text = format_results(state.runs, list(state.runs.book.values()))
     assert "warning: throttled: hw_thermal_slowdown" in text
     assert "! throttled: hw_thermal_slowdown" in _detail(state)
@@ -68,7 +68,7 @@ def test_a_throttled_run_is_marked_in_detail_text_and_json() -> None:
 
 
 def test_a_throttled_comparison_is_marked_in_its_pane_text_and_json() -> None:
-    state = make_store("one gpu", *compared(), ConditionsSeen(comparison().id, HOT))
+    state = make_store("one gpu", *compared(), ConditionsRecorded(comparison().id, HOT))
     (entry,) = state.runs.comparisons.values()
     text = result_text.format_comparison(entry)
     assert "warning: throttled: hw_thermal_slowdown" in text

@@ -31,8 +31,8 @@ from tui.snapshots.views.layers import (
 )
 from tui.snapshots.views.map import picture
 from tui.snapshots.views.overview import complete_path, find_files, start_lines
+from tui.snapshots.views.shared_lines import clamp_range, find_column, stack_lines
 from tui.snapshots.views.sites import SiteLine, nodes, parse_search
-from tui.snapshots.views.words import clamp_range, find_column, stack_lines
 
 TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
 GIB = 1 << 30

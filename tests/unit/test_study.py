@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.declare.study import Study
-from workloads.declare.tools import Call, ClockName, HeldMemory
+from workloads.declare.tools import Call, ClockName, MemoryInUse
 from workloads.measure.cpu_share import Others
 from workloads.measure.timing import Cancelled
 from workloads.protocol import wire
 from workloads.protocol.results import Ceiling, DataColumn, Limit
 
-HELD = HeldMemory(10, 20, 30, None, {"nvml": "the CPU's memory is not NVML's"})
+HELD = MemoryInUse(10, 20, 30, None, {"nvml": "the CPU's memory is not NVML's"})
 
 
 class Scripted:
@@ -44,7 +44,7 @@ class Scripted:
     def peak(self, _call: Call) -> int | None:
         return None
 
-    def held(self) -> HeldMemory:
+    def memory_in_use(self) -> MemoryInUse:
         return HELD
 
     def ceiling(self, kind: str) -> Ceiling:
@@ -53,7 +53,7 @@ class Scripted:
     def limit(self, _kind: str, rate: float) -> Limit | None:
         return Limit("float32", 4 * rate, 0.25, "told beforehand")
 
-    def look(self) -> None:
+    def check_cancelled(self) -> None:
         if self._looks is not None:
             self._looks -= 1
             if self._looks < 0:

@@ -13,7 +13,7 @@ from tests.screens.helpers import make_store
 from tests.screens.results import busy, progress, queued, ran, timing
 from tui.kit.lines import plain, width
 from tui.kit.table import Layout, heading_line
-from tui.runs.state.events import HeldAgainst
+from tui.runs.state.events import ComparedWithEarlier
 from tui.runs.state.runs import Against
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.workload_columns import (
@@ -169,7 +169,7 @@ def test_a_comparison_with_earlier_fits_any_state_column(verdict: Verdict, cells
     run = made.runs.latest_run("matmul", "cuda:0")
     assert run is not None
     against = Against(1.0, verdict, 1.1, None, (3, 1), None, ())
-    made.publish(HeldAgainst(run.request.id, against))
+    made.publish(ComparedWithEarlier(run.request.id, against))
     row = the_row(made)
     words = next(words for words in map(plain, (row.state, *row.shorter)) if len(words) <= cells)
     assert words.startswith("! ")

@@ -69,7 +69,7 @@ def test_what_a_block_sets_is_set_again_as_it_was(change: str) -> None:
     if newer and not hasattr(torch.backends.cuda.matmul, "fp32_precision"):
         pytest.skip("this torch has the older names alone")
     before = _values()
-    with torch_state.kept():
+    with torch_state.restored():
         CHANGES[change]()
     assert _values() == before
     # As the catalogue reads them.
@@ -87,9 +87,9 @@ def test_what_a_block_sets_is_set_again_as_it_was(change: str) -> None:
     ids=["python", "torch"],
 )
 def test_random_generators_go_on_from_where_they_were(draw: Callable[[], float]) -> None:
-    with torch_state.kept():
+    with torch_state.restored():
         expected = draw()
-    with torch_state.kept():
+    with torch_state.restored():
         random.seed(3)
         torch.manual_seed(3)
         draw()
@@ -99,14 +99,14 @@ def test_random_generators_go_on_from_where_they_were(draw: Callable[[], float])
 
 def test_the_seed_is_again_what_it_was() -> None:
     before = torch.initial_seed()
-    with torch_state.kept():
+    with torch_state.restored():
         torch.manual_seed(before + 1)
     assert torch.initial_seed() == before
 
 
 def test_a_block_that_fails_leaves_nothing_either() -> None:
     def failing() -> None:
-        with torch_state.kept():
+        with torch_state.restored():
             torch.set_default_dtype(torch.float64)
             raise KeyError
 

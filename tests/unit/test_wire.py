@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui.core.state_folder import StoredCatalogue, StoredCeilings
+from tui.devices.allocators.messages import StepsCounted
+from tui.runs.state.events import ComparedWithEarlier, ConditionsRecorded
 from workloads.protocol import messages, wire
 
 
@@ -163,3 +166,24 @@ def test_a_message_that_is_passed_on_is_the_line_that_came() -> None:
 def test_a_line_of_no_known_type_is_not_passed_on(line: bytes) -> None:
     with pytest.raises(wire.WireError):
         wire.EncodedMessage(line, KINDS)
+
+
+def test_a_renamed_class_keeps_the_tag_that_files_contain() -> None:
+    assert wire.encode(messages.ReportMemory()) == b'{"type":"tell_memory"}\n'
+    assert wire.decode(b'{"type":"tell_memory"}', messages.REQUESTS) == messages.ReportMemory()
+
+
+@pytest.mark.parametrize(
+    ("kind", "tag"),
+    [
+        (StepsCounted, "steps_told"),
+        (ConditionsRecorded, "conditions_seen"),
+        (ComparedWithEarlier, "held_against"),
+        (StoredCatalogue, "kept_catalogue"),
+        (StoredCeilings, "kept"),
+    ],
+)
+def test_tags_of_stored_classes(kind: type, tag: str) -> None:
+    with pytest.raises(wire.WireError) as error:
+        wire.from_object({"type": tag, "surplus": 1}, (kind,))
+    assert "unknown message type" not in str(error.value)

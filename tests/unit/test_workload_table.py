@@ -10,7 +10,7 @@ from tests.screens.helpers import HOSTILE, feed, hello, make_store, workload
 from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result, timing
 from tui.devices.state.machine import DeviceSelected
 from tui.kit.lines import plain
-from tui.runs.state.events import ConditionsSeen, FlagSet, ParametersSet
+from tui.runs.state.events import ConditionsRecorded, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.workload_columns import WIDEST
@@ -120,7 +120,7 @@ def test_warnings_are_counted_with_those_of_the_device_during_the_run() -> None:
     state = make_store("one gpu", *ran(warnings=("noisy",)))
     assert cells(state)["state"] == "! ok ±0.4%, 1 warning"
     seen = Conditions(5, 1200, 1980, 310.0, 80.0, ("hw_slowdown",), None, ("throttled",))
-    state.publish(ConditionsSeen(result().id, seen))
+    state.publish(ConditionsRecorded(result().id, seen))
     assert cells(state)["state"] == "! ok ±0.4%, throttled, 1 warning"
 
 

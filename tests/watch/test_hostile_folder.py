@@ -117,7 +117,7 @@ def filled(place: Path) -> Path:
 
 def shown(place: Path) -> tuple[WatchedRun | None, list[str]]:
     """All that tab 5, its page and the report without a screen say of a run."""
-    listed = StoredRuns(runs.stored_runs).look()
+    listed = StoredRuns(runs.stored_runs).read()
     lines = stored_run_lines(listed, 120, time.time())
     state = None
     for kept in listed:
@@ -430,7 +430,7 @@ def test_whatever_lies_in_a_folder_every_view_of_it_stands(
     state = WatchedRun(kept, known.devices(over=True), (), replayed=True)
     drawn = [
         *banner_lines(state, None, 80),
-        *stored_run_lines(StoredRuns(runs.stored_runs).look(), 120, BEGAN),
+        *stored_run_lines(StoredRuns(runs.stored_runs).read(), 120, BEGAN),
     ]
     for row in state.devices:
         drawn += [device_line(row, 120), *missing_lines(row, 120), *finding_lines(row, 120)]

@@ -21,7 +21,7 @@ from tui.devices.allocators.messages import (
     Placed,
     ProcessFigures,
     Seen,
-    StepsTold,
+    StepsCounted,
     TorchProcesses,
 )
 from tui.watch.runs import samples
@@ -38,8 +38,8 @@ def run(tmp_path: Path) -> StartedRun:
     return StartedRun(tmp_path, ("python", "train.py"), "/", BEGAN)
 
 
-def steps(at: float, count: int = 0) -> StepsTold:
-    return StepsTold(BEGAN + at, {"box-7-100": count})
+def steps(at: float, count: int = 0) -> StepsCounted:
+    return StepsCounted(BEGAN + at, {"box-7-100": count})
 
 
 def held(at: float) -> ProcessFigures:
@@ -60,8 +60,8 @@ def test_what_is_kept_is_read(run: StartedRun) -> None:
         DevicesPlaced(BEGAN + 1, {"7 cuda:0": Placed("GPU-1", None, "", "no right")}),
     ]
     for event in events:
-        file.keep(event)
-    file.keep(ProcessFigures(BEGAN + 2, ()))  # says nothing
+        file.store(event)
+    file.store(ProcessFigures(BEGAN + 2, ()))  # says nothing
     assert seen_in(run) == (events, Read(0, 0))
     assert run.samples.stat().st_mode & 0o777 == 0o600
     file.close()
@@ -70,7 +70,7 @@ def test_what_is_kept_is_read(run: StartedRun) -> None:
 def test_samples_are_sparser_with_time_and_the_last_is_kept(run: StartedRun) -> None:
     file = SamplesFile(run, starter=True)
     for tenth in range(864_000 // 20):
-        file.keep(held(tenth * 2.0))
+        file.store(held(tenth * 2.0))
     count = len(seen_in(run)[0])
     file.close()
     found, _ = seen_in(run)
@@ -84,13 +84,13 @@ def test_samples_are_sparser_with_time_and_the_last_is_kept(run: StartedRun) -> 
 
 def test_one_of_several_writes_and_another_takes_over(run: StartedRun) -> None:
     first, second = SamplesFile(run, starter=True), SamplesFile(run, starter=False)
-    first.keep(steps(1))
-    second.keep(TorchProcesses(BEGAN + 1, ()))
-    second.keep(steps(2, 1))
+    first.store(steps(1))
+    second.store(TorchProcesses(BEGAN + 1, ()))
+    second.store(steps(2, 1))
     assert seen_in(run)[0] == [steps(1)]
     first.close()
-    second.keep(steps(3, 2))
-    first.keep(steps(4, 3))
+    second.store(steps(3, 2))
+    first.store(steps(4, 3))
     # What it was told while it could not write comes first.
     assert seen_in(run)[0] == [steps(1), TorchProcesses(BEGAN + 1, ()), steps(3, 2)]
     second.close()
@@ -101,7 +101,7 @@ def test_a_writer_that_is_killed_leaves_its_place_and_perhaps_half_a_line(run: S
         "import sys, time\n"
         "from tests.watch.test_samples import *\n"
         "file = SamplesFile(StartedRun(Path(sys.argv[1]), (), '', BEGAN), starter=True)\n"
-        'file.keep(steps(1)); os.write(file._file, b\'{"type": "st\')\n'
+        'file.store(steps(1)); os.write(file._file, b\'{"type": "st\')\n'
         "print('written', flush=True); time.sleep(1000)\n"
     )
     writer = subprocess.Popen(
@@ -110,12 +110,12 @@ def test_a_writer_that_is_killed_leaves_its_place_and_perhaps_half_a_line(run: S
     assert writer.stdout is not None
     writer.stdout.readline()
     other = SamplesFile(run, starter=False)
-    other.keep(steps(2))
+    other.store(steps(2))
     assert seen_in(run) == ([steps(1)], Read(0, 0))
     writer.kill()
     writer.wait()
     writer.stdout.close()
-    other.keep(steps(3))
+    other.store(steps(3))
     assert seen_in(run) == ([steps(1), steps(3)], Read(1, 0))
     other.close()
 
@@ -129,7 +129,7 @@ def test_where_files_cannot_be_locked_the_starter_writes(
     monkeypatch.setattr(fcntl, "flock", none)
     for starter in (False, True):
         file = SamplesFile(run, starter=starter)
-        file.keep(steps(1))
+        file.store(steps(1))
         assert bool(run.samples.stat().st_size) is starter
         assert not file.problem
         file.close()
@@ -139,15 +139,15 @@ def test_a_folder_that_is_gone_or_a_full_disk_is_a_line_and_no_error(
     run: StartedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = SamplesFile(StartedRun(run.folder / "gone", (), "", BEGAN), starter=True)
-    lost.keep(steps(1))
+    lost.store(steps(1))
     assert lost.problem == "its samples are not stored: No such file or directory"
     file = SamplesFile(run, starter=True)
     write = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:9]))
-    file.keep(steps(1))
+    file.store(steps(1))
     assert file.problem == "its samples are not stored: No space left on device"
     monkeypatch.undo()
-    file.keep(steps(2))
+    file.store(steps(2))
     assert not file.problem
     assert seen_in(run) == ([steps(2)], Read(1, 0))
     file.close()
@@ -172,7 +172,7 @@ def test_junk_costs_its_lines_alone(
 def test_of_a_long_file_the_end_is_read(run: StartedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     file = SamplesFile(run, starter=True)
     for number in range(100):
-        file.keep(steps(number, number))
+        file.store(steps(number, number))
     file.close()
     size = run.samples.stat().st_size
     monkeypatch.setattr(samples, "MOST_SAMPLE_BYTES", size // 2)
@@ -193,7 +193,7 @@ def test_a_file_of_an_earlier_version_has_figures_alone(run: StartedRun) -> None
 def test_reading_stops_where_it_is_not_wanted_any_more(run: StartedRun) -> None:
     file = SamplesFile(run, starter=True)
     for second in range(9):
-        file.keep(steps(second, second))
+        file.store(steps(second, second))
     file.close()
     taken: list[Seen] = []
     samples.read(run, taken.append, lambda: len(taken) < 2)

@@ -53,7 +53,7 @@ def ended() -> StartedRun:
     runs.save(run)
     file = SamplesFile(run, starter=True)
     for event in (TorchProcesses(1e9, (process(rank=2),)), held(1), steps(2, 7), held(3)):
-        file.keep(event)
+        file.store(event)
     file.close()
     run.log.write_text("done\n")
     return run

@@ -38,7 +38,7 @@ DEADLINE = 30.0
 
 
 def looked(watch: AllocatorWatch) -> dict[int, TorchProcess]:
-    told = watch.look(time.time())
+    told = watch.search(time.time())
     assert told is not None
     return {each.pid: each for each in told.processes}
 
@@ -146,10 +146,10 @@ def test_each_request_is_answered_with_the_list_though_nothing_changed(
 ) -> None:
     watch = watching(target.pid)
     before = looked(watch)
-    assert watch.look(time.time()) is None
+    assert watch.search(time.time()) is None
     watch.apply_request(LookFor((target.pid,), children=False))
     assert looked(watch) == before
-    assert watch.look(time.time()) is None
+    assert watch.search(time.time()) is None
 
 
 def test_what_nvml_lists_is_told_of_where_it_has_torch(target: ScriptedTarget) -> None:
@@ -164,7 +164,7 @@ def test_what_nvml_lists_is_told_of_where_it_has_torch(target: ScriptedTarget) -
 def test_a_process_is_told_again_only_where_something_of_it_changed(target: ScriptedTarget) -> None:
     watch = watching(target.pid)
     assert looked(watch)[target.pid].reason == peek.NOT_USED_YET
-    assert watch.look(time.time()) is None
+    assert watch.search(time.time()) is None
     assert watch.read(time.time()).devices == ()
 
 
@@ -176,7 +176,7 @@ def test_a_process_that_ends_costs_its_row(target: ScriptedTarget) -> None:
     target.process.kill()
     os.waitid(os.P_PID, target.pid, os.WEXITED | os.WNOWAIT)
     assert target.pid not in {each.pid for each in watch.read(time.time()).devices}
-    assert watch.look_now.is_set()
+    assert watch.search_now.is_set()
     assert target.pid not in looked(watch)
     asked = watching(target.pid)
     assert "there is no process" in looked(asked)[target.pid].reason
@@ -193,7 +193,7 @@ def test_a_process_that_runs_another_program_is_read_anew(target: ScriptedTarget
     target.make(1)
     target.do("churn", 0, 7)
     assert allocated(watch) == {}
-    watch.look(time.time())
+    watch.search(time.time())
     assert allocated(watch) == expected(target)
 
 
@@ -419,7 +419,7 @@ from workloads.protocol import wire
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-told = AllocatorWatch(0.1, LookFor((int(sys.argv[1]),), children=False)).look(time.time())
+told = AllocatorWatch(0.1, LookFor((int(sys.argv[1]),), children=False)).search(time.time())
 sys.stdout.buffer.write(wire.encode(told))
 """
 

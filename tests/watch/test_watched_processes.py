@@ -15,7 +15,7 @@ from tui.devices.allocators.messages import (
     DevicesPlaced,
     Placed,
     ProcessFigures,
-    StepsTold,
+    StepsCounted,
     TorchProcess,
     TorchProcesses,
 )
@@ -83,7 +83,7 @@ def test_points_have_the_steps_that_were_told_until_then() -> None:
     known = seen(process())
     known.apply(held(1))
     for at, steps in ((2, 10), (4, 30)):
-        known.apply(StepsTold(BEGAN + at, {"box-7-100": steps}))
+        known.apply(StepsCounted(BEGAN + at, {"box-7-100": steps}))
         known.apply(held(at + 0.5))
         known.apply(held(at + 1))
     known.apply_agents([agent()])
@@ -96,7 +96,7 @@ def test_points_have_the_steps_that_were_told_until_then() -> None:
 def test_steps_a_second_are_of_the_last_seconds() -> None:
     known = seen(process())
     for second in range(100):
-        known.apply(StepsTold(BEGAN + second, {"box-7-100": 5 * min(second, 60)}))
+        known.apply(StepsCounted(BEGAN + second, {"box-7-100": 5 * min(second, 60)}))
     known.apply_agents([agent()])
     (row,) = known.devices(over=False)
     assert (row.steps, row.steps_per_s) == (300, 0.0)
@@ -105,7 +105,7 @@ def test_steps_a_second_are_of_the_last_seconds() -> None:
 def test_steps_of_the_programs_of_a_process_are_added() -> None:
     known = seen(process())
     for at, name, steps in ((1, "box-7-100", 10), (2, "box-7-100.2", 3), (3, "box-7-100.2", 5)):
-        known.apply(StepsTold(BEGAN + at, {name: steps}))
+        known.apply(StepsCounted(BEGAN + at, {name: steps}))
     programs = [
         left(replaced=True, ooms=(oom(),), oom_count=1),
         left(identity="box-7-100.2", program=2, ooms=(oom(), oom(2)), oom_count=2),
@@ -122,7 +122,7 @@ def test_there_are_no_steps_a_second_once_no_agent_answers() -> None:
     known = seen(process())
     known.apply(held(1))
     for second in range(4):
-        known.apply(StepsTold(BEGAN + second, {"box-7-100": 5 * second}))
+        known.apply(StepsCounted(BEGAN + second, {"box-7-100": 5 * second}))
     known.apply_agents([agent()])
     assert [row.steps_per_s for row in known.devices(over=False)] == [5.0]
     # The interpreter is held: how fast it goes is not known.
@@ -176,7 +176,7 @@ def test_how_a_process_has_ended_is_what_its_agent_has_left() -> None:
     ):
         known = seen(process())
         known.apply(held(1))
-        known.apply(StepsTold(BEGAN + 2, {"box-7-100": 55}))
+        known.apply(StepsCounted(BEGAN + 2, {"box-7-100": 55}))
         known.apply_logs([left(**facts)], [])
         if gone:
             known.apply(TorchProcesses(BEGAN + 3, ()))
@@ -289,7 +289,7 @@ def test_a_device_stays_on_its_gpu_and_what_changed_is_to_be_kept() -> None:
 def test_figures_alone_are_rows_too() -> None:
     known = RunProcesses()
     known.apply(held(1))
-    known.apply(StepsTold(BEGAN, {"box-with-dashes-7-100": 4, "junk": 1}))
+    known.apply(StepsCounted(BEGAN, {"box-with-dashes-7-100": 4, "junk": 1}))
     rows = [row for row in known.devices(over=True) if row.figures]
     assert [(row.process.pid, row.steps, row.process.reason) for row in rows] == [
         (7, 4, "its description was not stored")

@@ -23,6 +23,16 @@ PROGRAM = (
         target="app",
     ),
     Command(
+        "save_screen",
+        ("S",),
+        "save screen",
+        "Save the screen as an SVG picture in the state folder.",
+        group="Program",
+        tabs=EVERYWHERE,
+        now=lambda now: not now.typing,
+        target="app",
+    ),
+    Command(
         "refresh_faster",
         ("plus",),
         "faster",

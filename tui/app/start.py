@@ -143,7 +143,7 @@ def _print_runs_left(*seen: StartedRun | None) -> None:
     for run in {run.folder: run for run in seen if run is not None}.values():
         # Deferred: most sessions open no run (15 modules, 9 ms).
         from tui.watch.runs import start
-        from tui.watch.runs.run_words import describe_left_run
+        from tui.watch.runs.run_summary import describe_left_run
 
         if run.is_running or start.is_child(run):
             say(describe_left_run(run))

@@ -18,7 +18,7 @@ from tui.results.screens.tab import ResultsTab
 from tui.snapshots.screens.tab import SnapshotTab
 from tui.watch.screens.tab import WatchTab
 from tui.watch.session.watched_session import WatchedRunSession
-from tui.watch.state.explained import known_of_snapshot
+from tui.watch.state.explained import find_oom_context
 
 if TYPE_CHECKING:
     from tui.app.tabs import TabbedApp
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def create_snapshot_tab(app: TabbedApp) -> Screen[None]:
     """Create the tab of snapshots, and store it in the app."""
-    app.snapshot = SnapshotTab(app, app.snapshot_memory, known_of_snapshot)
+    app.snapshot = SnapshotTab(app, app.snapshot_memory, find_oom_context)
     return app.snapshot
 
 

@@ -332,6 +332,18 @@ class WorkbenchApp(TabbedApp):
         words = [*format_quit_warning(self.runs), *([left] if left else [])]
         self.push_screen(ConfirmScreen(title, words), answered)
 
+    def action_save_screen(self) -> None:
+        """Save the screen as a picture, and say where it is."""
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(self.clock()))
+        path = reports.folder() / "screens" / f"gpu-workbench-{stamp}.svg"
+        try:
+            reports.write_private(path, self.export_screenshot().encode("utf-8"))
+        except OSError as error:
+            words = f"the screen cannot be saved: {path}: {error.strerror or error}"
+            self.notify(words, severity="error", markup=False)
+        else:
+            self.notify(f"screen saved: {fallbacks.shorten_path(path)}", markup=False)
+
     def action_refresh_faster(self) -> None:
         self._refresh(max((step for step in REFRESH_STEPS if step < self.refresh_s), default=0))
 

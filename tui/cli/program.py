@@ -52,6 +52,9 @@ COMMANDS: dict[str, ListedCommand] = {
     "fleet": ListedCommand(
         "tui.fleet.cli.fleet", "Compare equal GPUs, here or on several hosts: which one is slow?"
     ),
+    "rehearse": ListedCommand(
+        "tui.rehearsal.cli.rehearse", "Rehearse a program on a GPU that is not here: will it fit?"
+    ),
     "results": ListedCommand(
         "tui.results.cli.results", "List, compare, export and import stored results."
     ),

@@ -1,8 +1,8 @@
-"""What a start keeps for the next in the state folder: the catalogue, measured ceilings.
+"""Store the catalogue and the measured ceilings in the state folder for the next start.
 
 Importing some thirty modules of the catalogue and evaluating their annotations takes a third as
-long as an empty Textual app takes to start. What comes of it depends on their files alone, so it is
-kept beside the reports, with a stamp of those files.
+long as an empty Textual app takes to start. The result depends only on their files, so it is stored
+beside the reports, with a stamp of those files.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import workloads
 from tui.core import reports
@@ -20,40 +21,42 @@ from workloads.protocol.results import Ceiling, WorkloadInfo
 
 
 @dataclass(frozen=True, slots=True)
-class KeptCatalogue:
-    """What its file holds: the workloads, with a stamp of the modules that they come from."""
+class StoredCatalogue:
+    """The content of the catalogue's file: the workloads and a stamp of their modules."""
+
+    WIRE_TAG: ClassVar[str] = "kept_catalogue"
 
     stamp: str
     workloads: tuple[WorkloadInfo, ...]
 
 
 def catalogue_path() -> Path:
-    """Return the file that the catalogue is kept in."""
+    """Return the path of the file of the catalogue."""
     return reports.folder() / "catalogue.json"
 
 
-def catalogue(*, keep: bool = True) -> tuple[WorkloadInfo, ...]:
-    """Return the catalogue: all that can be said of each workload without its code.
+def catalogue(*, store: bool = True) -> tuple[WorkloadInfo, ...]:
+    """Return the catalogue: the facts about each workload that need no torch.
 
     Args:
-        keep: write it down for the next start where that has not been done.
+        store: store the catalogue for the next start if the stored one is outdated.
     """
     stamp = _stamp()
-    kept = _read_catalogue()
-    if kept is not None and kept.stamp == stamp:
-        return kept.workloads
+    stored = _read_catalogue()
+    if stored is not None and stored.stamp == stamp:
+        return stored.workloads
     found = imported_catalogue()
-    if not keep:
+    if not store:
         return found
-    # Without a place to keep it, the next start takes the longer way too.
+    # Without a stored catalogue, the next start imports the modules again.
     with contextlib.suppress(OSError):
-        reports.write_private(catalogue_path(), wire.encode(KeptCatalogue(stamp, found)))
+        reports.write_private(catalogue_path(), wire.encode(StoredCatalogue(stamp, found)))
     return found
 
 
 def imported_catalogue() -> tuple[WorkloadInfo, ...]:
     """Return the catalogue from the modules themselves."""
-    # Deferred: a start reads the kept catalogue instead (47 modules, 28 ms).
+    # Deferred: a start reads the stored catalogue instead (47 modules, 28 ms).
     from workloads import catalog
     from workloads.declare.workload import infos
 
@@ -61,11 +64,11 @@ def imported_catalogue() -> tuple[WorkloadInfo, ...]:
     return infos()
 
 
-def _read_catalogue() -> KeptCatalogue | None:
+def _read_catalogue() -> StoredCatalogue | None:
     try:
-        return wire.decode(catalogue_path().read_bytes(), (KeptCatalogue,))
+        return wire.decode(catalogue_path().read_bytes(), (StoredCatalogue,))
     except (OSError, wire.WireError):
-        return None  # never kept, or by a version that kept something else
+        return None  # never stored, or in another form by another version
 
 
 def _stamp() -> str:
@@ -91,19 +94,21 @@ MOST_CEILINGS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What the file of ceilings holds; the name of the class stands in it."""
+class StoredCeilings:
+    """The content of the file of ceilings."""
+
+    WIRE_TAG: ClassVar[str] = "kept"
 
     ceilings: tuple[Ceiling, ...]
 
 
 def ceilings_path() -> Path:
-    """Return the file that ceilings are kept in."""
+    """Return the path of the file of ceilings."""
     return reports.folder() / "ceilings.json"
 
 
 def ceilings() -> tuple[Ceiling, ...]:
-    """Return the ceilings that are kept; none where there is no file.
+    """Return the stored ceilings; none if there is no file.
 
     Raises:
         ValueError: the file is not what was written; the text says what is wrong with it.
@@ -114,19 +119,18 @@ def ceilings() -> tuple[Ceiling, ...]:
     except FileNotFoundError:
         return ()
     try:
-        kept = wire.decode(content, (Kept,))
+        stored = wire.decode(content, (StoredCeilings,))
     except wire.WireError as error:
         raise ValueError(
             f"{ceilings_path()}: {error}; it is replaced when a ceiling is measured"
         ) from error
-    assert isinstance(kept, Kept)
-    return kept.ceilings
+    return stored.ceilings
 
 
 def store_ceiling(ceiling: Ceiling) -> None:
-    """Add a ceiling to those that are kept; what another program kept meanwhile stays.
+    """Store a ceiling beside the others, including those of other programs.
 
-    One that was measured while others kept the CPU busy is left out: it can be far too low, and
+    A ceiling measured while other processes used the CPU is not stored: it can be far too low, and
     the next runner measures its own.
 
     Raises:
@@ -138,6 +142,6 @@ def store_ceiling(ceiling: Ceiling) -> None:
         earlier = ceilings()
     except ValueError:
         earlier = ()
-    kept = Kept(newest((*earlier, ceiling))[-MOST_CEILINGS:])
+    stored = StoredCeilings(newest((*earlier, ceiling))[-MOST_CEILINGS:])
     # Whole or not at all, also where two write at once.
-    reports.write_private(ceilings_path(), wire.encode(kept))
+    reports.write_private(ceilings_path(), wire.encode(stored))

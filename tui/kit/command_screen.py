@@ -18,6 +18,7 @@ from tui.kit.commands.registry import CommandRegistry
 from tui.kit.commands.shared import SHARED
 from tui.kit.lines import Line
 from tui.kit.pane import HeaderBar, LineBar, Pane, pane_of
+from tui.kit.terminal.fallbacks import copy
 
 
 class Program(Protocol):
@@ -143,6 +144,12 @@ class CommandScreen(Screen[None]):
     def action_previous_pane(self) -> None:
         """Go to the part before."""
         self.focus_previous()
+
+    def action_copy(self) -> None:
+        """Copy the focused pane through the terminal, and keep it in a file."""
+        pane = pane_of(self.focused)
+        if pane is not None:
+            copy(self.app, pane.id or self.TAB, pane.clipboard_text())
 
 
 def front_of(app: App[Any]) -> CommandScreen | None:

@@ -8,7 +8,7 @@ that changed are drawn anew: a redraw costs the link what it says.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from rich.style import Style
 from textual import events
@@ -25,7 +25,7 @@ from tui.core.events import Topic
 from tui.kit.commands.command import Situation
 from tui.kit.commands.registry import CommandRegistry
 from tui.kit.key_help import command_at, footer
-from tui.kit.lines import Line, changes
+from tui.kit.lines import Line, changes, plain
 from tui.kit.styles import strip_of
 
 if TYPE_CHECKING:
@@ -33,6 +33,15 @@ if TYPE_CHECKING:
 
 ROOM = 4
 """Cells of the top border that a title cannot have: corners, rules and blanks."""
+
+
+@runtime_checkable
+class HasLines(Protocol):
+    """A widget that draws lines of text."""
+
+    @property
+    def shown_lines(self) -> Sequence[Line]:
+        """Its lines, also those out of view."""
 
 
 class Pane(Container):
@@ -75,6 +84,12 @@ class Pane(Container):
 
     def state_changed(self) -> None:
         """Draw anew what depends on the states; called at most a few times a second."""
+
+    def clipboard_text(self) -> str:
+        """Return the pane as text: its title, then every line, also those out of view."""
+        shown = [part for part in self.query(Widget) if part.display and isinstance(part, HasLines)]
+        rows = [plain(line).rstrip() for part in shown for line in part.shown_lines]
+        return "\n".join([self._words.strip(), *rows]).rstrip() + "\n"
 
 
 class AgingPane(Pane):
@@ -153,6 +168,11 @@ class LineBar(Widget):
         super().__init__(id=id)
         self._build = build
         self._line: Line = ()
+
+    @property
+    def shown_lines(self) -> Sequence[Line]:
+        """The line."""
+        return (self._line,)
 
     def rebuild(self) -> None:
         """Make the line anew; drawn only if it differs."""
@@ -241,6 +261,11 @@ class LinesView(ScrollView, can_focus=True):
         self._base = Style()
 
     @property
+    def shown_lines(self) -> Sequence[Line]:
+        """All lines, also those out of view."""
+        return self._lines
+
+    @property
     def cells(self) -> int:
         """Width of a line; the scroll bar's column is kept free."""
         return self.scrollable_content_region.width
@@ -323,6 +348,11 @@ class FittedView(Widget):
         super().__init__()
         self._build = build
         self._lines: Sequence[Line] = ()
+
+    @property
+    def shown_lines(self) -> Sequence[Line]:
+        """The lines."""
+        return self._lines
 
     def rebuild(self) -> None:
         """Make the lines anew; drawn only where they differ."""

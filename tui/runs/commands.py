@@ -78,16 +78,6 @@ RUNS = (
         now=lambda now: now.has_workloads or now.pane == "devices",
         footer=18,
     ),
-    Command(
-        "copy_result",
-        ("y",),
-        "copy",
-        "Copy the selected workload's figures to the terminal's clipboard (OSC 52) and to a file.",
-        group="Runs",
-        tabs=WORKBENCH,
-        now=lambda now: now.has_selection,
-        footer=13,
-    ),
 )
 
 
@@ -176,6 +166,14 @@ PANES = (
     ),
     Command(
         "go_to_memory", ("m",), "memory", "Go to the memory pane.", group="Screen", tabs=WORKBENCH
+    ),
+    Command(
+        "next_figure",
+        ("h",),
+        "history",
+        "Draw the next figure of the selected device's history: load, memory, power, temperature.",
+        group="Screen",
+        tabs=WORKBENCH,
     ),
     Command(
         "go_to_workloads", ("w",), "workloads", "Go to the table.", group="Screen", tabs=WORKBENCH

@@ -169,7 +169,7 @@ SNAPSHOT_COMMANDS = (
     ),
     Command(
         "snapshot_sort",
-        ("S",),
+        ("O",),
         "sort",
         "Change the sort order of the sites: bytes, count or name.",
         group="Snapshot",

@@ -11,6 +11,12 @@ RUN = "GPU_WORKBENCH_RUN"
 """The folder for the agent's files. Without it no agent starts."""
 RECORD = "GPU_WORKBENCH_RECORD"
 """Size of torch's memory history, in entries, from the first CUDA call on."""
+REHEARSE = "GPU_WORKBENCH_REHEARSE"
+"""Steps after which a rehearsal ends its process; 0 for none."""
+FOREACH = "GPU_WORKBENCH_FOREACH"
+"""``0``: a rehearsal's optimizers that were not told otherwise update one tensor after another."""
+READS = "GPU_WORKBENCH_READS"
+"""JSON of the file, the offset and the number of a rehearsal's counters of copies to the host."""
 ENTRIES = 100_000
 
 

@@ -14,6 +14,7 @@ import pickle
 import sys
 import threading
 import time
+from functools import partial
 from importlib import import_module
 from io import FileIO
 from itertools import dropwhile, islice
@@ -112,6 +113,10 @@ class Agent:
         """Device, step and bytes allocated after it, spread over the run."""
         self._sample_at = 0.0
         self._newest = ""
+        self.after_step: Callable[[], None] | None = None
+        """Called after each counted step."""
+        self.end_rehearsal: Callable[[], None] | None = None
+        """Measures and ends the process of a rehearsal; ``None`` outside one."""
 
     # ---- files in the run's folder ----
 
@@ -137,12 +142,12 @@ class Agent:
         except Exception as error:
             self.tell("trouble", doing=work.__name__, text=_in_words(error))
 
-    def dump(self, name: str, oom: dict[str, Any] | None = None) -> None:
+    def dump(self, name: str, complete: Callable[[Any], None] | None = None) -> None:
         """Write a snapshot, completely or not at all.
 
         Args:
             name: the file's name in the run's folder.
-            oom: the event to end its device's trace with, where torch has recorded none.
+            complete: adds the agent's own facts to the snapshot.
 
         Raises:
             OSError: the file cannot be written.
@@ -156,8 +161,8 @@ class Agent:
         gc.disable()
         try:
             snapshot = self.torch.cuda.memory._snapshot()
-            if oom is not None:
-                _complete(snapshot, oom)
+            if complete is not None:
+                complete(snapshot)
             pickle.dump(snapshot, _Writer(descriptor, began + LONGEST_S))
             os.rename(path + ".part", path)
         except BaseException:
@@ -189,6 +194,8 @@ class Agent:
             self.at_next_step = False
             self.run_guarded(self._mark_survived)
             self.carry_out()
+        if self.after_step is not None and self.alive:
+            self.run_guarded(self.after_step)
 
     def _sample(self) -> None:
         """Record the allocated bytes after this step, in at most 1 % of the program's time."""
@@ -317,7 +324,7 @@ class Agent:
     def _keep(self, number: int, oom: dict[str, Any]) -> None:
         name = "oom-%s-%d.pickle" % (self.identity, number)
         try:
-            self.dump(name, oom)
+            self.dump(name, partial(_complete, oom=oom))
         except Exception as error:
             self.tell("no snapshot", oom=number, text=_in_words(error))
             return

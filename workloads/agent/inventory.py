@@ -69,6 +69,25 @@ def take_inventory(torch: Any, device: int, allocated: int, hidden: str) -> dict
             gc.enable()
 
 
+def find_roles(torch: Any, device: int) -> dict[str, list[int]]:
+    """Return the addresses of a device's storages that modules and optimizers own, by role.
+
+    Args:
+        torch: the module, as imported by the process.
+        device: index of the CUDA device.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with torch._C.DisableTorchFunction():
+            stock = _Stock(torch, device, time.monotonic() + LONGEST_S)
+            stock.count_owned()
+            return stock.roles
+    finally:
+        if collects:
+            gc.enable()
+
+
 class _Stock:
     """The findings so far, and the storage already counted."""
 
@@ -78,6 +97,8 @@ class _Stock:
         self._reader = TensorReader(torch, device)
         self._walk = Walk(self._reader, torch, MOST_OBJECTS, deadline)
         self._counted: set[int] = set()
+        self.roles: dict[str, list[int]] = defaultdict(list)
+        """Addresses of the storages of each role."""
         self._bytes = 0
         self._tensors: list[Any] = []
         self._parts: list[dict[str, Any]] = []
@@ -87,7 +108,12 @@ class _Stock:
     # ---- counting ----
 
     def count_all(self) -> None:
-        """Find all tensors, and categorize them by the modules and optimizers that own them."""
+        """Find all tensors, and categorize them by their owners and their names."""
+        self.count_owned()
+        self._follow()
+
+    def count_owned(self) -> None:
+        """Find all tensors, and categorize those that modules and optimizers own."""
         modules, optimizers = self._find()
         owned = {id(child): module for module in modules for child in _children(module)}
         roots = [module for module in modules if id(module) not in owned]
@@ -104,7 +130,6 @@ class _Stock:
             self._add_part("parameters", optimizer, [("", each) for each in parameters])
             self._add_gradients(optimizer, [("", each) for each in parameters])
             self._add_state(optimizer)
-        self._follow()
 
     def _find(self) -> tuple[list[Any], list[Any]]:
         """Find the tensors, modules and optimizers among all objects of the garbage collector."""
@@ -146,12 +171,14 @@ class _Stock:
             text = "%d objects that could not be read" % self._walk.unreadable
             self._skipped.append("%s: %s" % (text, self._walk.why_unreadable))
 
-    def _count(self, tensor: Any) -> int:
+    def _count(self, tensor: Any, role: str = "") -> int:
         """Return the bytes of a tensor's storage; 0 if it is already counted."""
         found = self._reader.storage(tensor)
         if found is None or found[0] in self._counted:
             return 0
         self._counted.add(found[0])
+        if role:
+            self.roles[role].append(found[0])
         self._bytes += found[1]
         return found[1]
 
@@ -161,7 +188,7 @@ class _Stock:
         sizes: list[tuple[str, int]] = []
         kinds: dict[str, int] = defaultdict(int)
         for name, tensor in named:
-            size = self._count(tensor)
+            size = self._count(tensor, role)
             if size:
                 sizes.append((name, size))
                 kinds[self._reader.dtype(tensor)] += size
@@ -181,7 +208,7 @@ class _Stock:
         if inherits(type(state), dict):
             for entries in list(dict.values(state)):
                 for name, tensor in self._state_tensors(entries):
-                    size = self._count(tensor)
+                    size = self._count(tensor, "optimizer state")
                     if size:
                         sizes[name].append(size)
                         kinds[self._reader.dtype(tensor)] += size

@@ -21,6 +21,7 @@ from importlib import import_module
 from multiprocessing.util import Finalize
 from typing import Any, Callable
 
+from . import REHEARSE
 from .address import LONGEST_LINE, open_socket_folder, place, read_peer
 from .agent import FOLDER, Agent
 
@@ -146,6 +147,7 @@ class Listening:
             "snapshot": agent.write_requested_snapshot,
             "record": agent.record,
             "record no more": agent.stop_recording,
+            "end rehearsal": agent.end_rehearsal,
         }
         try:
             asked = json.loads(line)["ask"]
@@ -233,4 +235,8 @@ def begin(run: str, entries: int) -> None:
         agent.run_guarded(agent.record, entries)
     agent.run_guarded(listen)
     at_end(agent.ended)
+    if REHEARSE in os.environ:
+        # A process outside a rehearsal never loads it. It ends before the agent does.
+        rehearsal = import_module(__package__ + ".rehearsal")
+        agent.run_guarded(rehearsal.begin, agent, at_end)
     os.register_at_fork(after_in_child=agent.forget)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from workloads.declare.tools import Call, ClockName, HeldMemory, Tools
+from workloads.declare.tools import Call, ClockName, MemoryInUse, Tools
 from workloads.measure import estimates
 from workloads.measure.cpu_share import Others
 from workloads.protocol.results import (
@@ -50,8 +50,8 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldRate:
-    """A rate, beside the main one, that must not exceed a limit."""
+class CheckedRate:
+    """A rate, beside the main one, that is checked against a limit."""
 
     what: str
     rate: float
@@ -98,7 +98,7 @@ class Study:
         self.log: list[str] = []
         self.spans: list[MeasuredSpan] = []
         self.unavailable: dict[str, str] = {}
-        self.held_rates: list[HeldRate] = []
+        self.checked_rates: list[CheckedRate] = []
         self.beside: dict[str, Others] = {}
         """CPU time of other processes during each finding's timings, by finding."""
         self._tables: dict[str, Table] = {}
@@ -114,17 +114,17 @@ class Study:
 
     # ---- measure ----
 
-    def look(self) -> None:
+    def check_cancelled(self) -> None:
         """Check for a cancel, within a long operation.
 
         Raises:
             Cancelled: the run must end.
         """
-        self._tools.look()
+        self._tools.check_cancelled()
 
     def time(self, call: Call, clock: ClockName | None = None) -> float:
         """Return the median seconds per call of a short timing, by the main clock unless given."""
-        self._tools.look()
+        self._tools.check_cancelled()
         return self._tools.time(call, clock or self._clock)
 
     def watched(self) -> AbstractContextManager[None]:
@@ -136,12 +136,12 @@ class Study:
 
     def peak(self, call: Call) -> int | None:
         """Return the bytes that one call needs beyond those already held; ``None`` if unknown."""
-        self._tools.look()
+        self._tools.check_cancelled()
         return self._tools.peak(call)
 
-    def held(self) -> HeldMemory:
+    def memory_in_use(self) -> MemoryInUse:
         """Return the memory in use now."""
-        return self._tools.held()
+        return self._tools.memory_in_use()
 
     def ceiling(self, kind: str) -> Ceiling:
         """Measure the device's highest rate of a kind anew, for this run and later ones.
@@ -152,7 +152,7 @@ class Study:
         Raises:
             RuntimeError: torch has no product of this precision here.
         """
-        self._tools.look()
+        self._tools.check_cancelled()
         return self._tools.ceiling(kind)
 
     def limit(self, kind: str, rate: float) -> Limit | None:
@@ -171,7 +171,7 @@ class Study:
             calls: functions by name; the first is the reference for the others.
             clock: the clock to use; the main one by default.
         """
-        self._tools.look()
+        self._tools.check_cancelled()
         names = list(calls)
         rounds = self._tools.rounds(list(calls.values()), clock or self._clock)
         variants = []
@@ -212,7 +212,7 @@ class Study:
         self.unavailable[f"figures.{name}"] = reason
         self._changed()
 
-    def hold(self, what: str, rate: float, kind: str | None = None) -> None:
+    def check_rate(self, what: str, rate: float, kind: str | None = None) -> None:
         """Compare a rate with a limit: the run warns if the rate exceeds it.
 
         Args:
@@ -220,7 +220,7 @@ class Study:
             rate: FLOP/s or byte/s.
             kind: kind of the limit; the run's own by default.
         """
-        self.held_rates.append(HeldRate(what, rate, kind))
+        self.checked_rates.append(CheckedRate(what, rate, kind))
 
     def say(self, line: str) -> None:
         """Add a line to the log, such as an action or a message of torch."""
@@ -262,7 +262,7 @@ class Study:
         *,
         per_call: tuple[float, str] | None = None,
         peaks: bool = False,
-        held: bool = False,
+        check_rates: bool = False,
         clock: ClockName | None = None,
     ) -> list[Variant]:
         """Compare several ways and put them into a table.
@@ -273,7 +273,7 @@ class Study:
             calls: functions by name; the first is the reference for the others.
             per_call: amount of work in one call, and the rate's unit: ``(n, "byte/s")``.
             peaks: also measure each call's peak memory.
-            held: the rates are of the run's own kind, and compared with its limit.
+            check_rates: compare each rate with the run's own limit.
             clock: the clock to use; the main one by default.
         """
         found = self.compare(calls, clock)
@@ -287,8 +287,8 @@ class Study:
             if per_call:
                 rate = per_call[0] / variant.median_s
                 cells.append(rate)
-                if held:
-                    self.hold(variant.name, rate)
+                if check_rates:
+                    self.check_rate(variant.name, rate)
             cells += [self.peak(calls[variant.name])] if peaks else []
             self.row(name, *cells, variant.ratio, variant.interval, variant.verdict)
         return found
@@ -338,7 +338,7 @@ class Study:
         self._charts[name] = replace(chart, marks=(*chart.marks, line))
         self._changed()
 
-    def staircase(self, name: str, title: str) -> Callable[[str], HeldMemory]:
+    def staircase(self, name: str, title: str) -> Callable[[str], MemoryInUse]:
         """Begin a table and a chart of the memory in use after each step.
 
         Returns:
@@ -348,9 +348,9 @@ class Study:
         self.table(name, title, DataColumn("step"), *(DataColumn(word, "byte") for word in words))
         self.chart(name, title, "step", *((word, "byte") for word in words), steps=True)
 
-        def step(label: str) -> HeldMemory:
-            self._tools.look()
-            held = self.held()
+        def step(label: str) -> MemoryInUse:
+            self._tools.check_cancelled()
+            held = self.memory_in_use()
             values = (held.allocated, held.reserved, held.used, held.nvml)
             self.unavailable |= {
                 f"tables.{name}.{word}": reason for word, reason in held.unavailable.items()
@@ -363,4 +363,4 @@ class Study:
 
     def _changed(self) -> None:
         self._tell(self)
-        self._tools.look()
+        self._tools.check_cancelled()

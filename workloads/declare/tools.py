@@ -15,7 +15,7 @@ ClockName = Literal["device", "wall"]
 
 
 @dataclass(frozen=True, slots=True)
-class HeldMemory:
+class MemoryInUse:
     """Memory in use at one moment, bytes; on the CPU, of the C library's heap.
 
     ``None`` means unknown; ``unavailable`` has the reason under the field's name.
@@ -80,7 +80,7 @@ class Tools(Protocol):
     def peak(self, call: Call) -> int | None:
         """Return the bytes that one call needs, at its peak, beyond those already held."""
 
-    def held(self) -> HeldMemory:
+    def memory_in_use(self) -> MemoryInUse:
         """Return the memory in use now."""
 
     def ceiling(self, kind: str) -> Ceiling:
@@ -93,8 +93,8 @@ class Tools(Protocol):
     def limit(self, kind: str, rate: float) -> Limit | None:
         """Return the limit for a rate, if no measurement is needed for it."""
 
-    def look(self) -> None:
-        """Report progress.
+    def check_cancelled(self) -> None:
+        """Report progress, and end a cancelled run.
 
         Raises:
             Cancelled: the run must end.

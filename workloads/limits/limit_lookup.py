@@ -25,7 +25,7 @@ from workloads.limits import limits
 from workloads.limits.ceilings import Ceilings
 from workloads.limits.limits import uncached
 from workloads.measure import cpu_share, environment, float32, memory, torch_state
-from workloads.measure.clocks import Clock, HostClock, TimedBlock
+from workloads.measure.clocks import Clock, HostClock
 from workloads.measure.timing import BLOCK_S, Cancelled, Control
 from workloads.protocol.results import COPY, Ceiling, Limit, Rates, first_line
 
@@ -176,16 +176,12 @@ def _race(
         candidate = candidates[blocks % len(candidates)]
         calls = max(1, round(wanted / max(candidate.call_s, 1e-9)))
         block = clock.block(candidate.call, calls)
-        rate = calls * candidate.work / _seconds(block)
+        rate = calls * candidate.work / block.seconds("device")
         if rate > best.rate:
             best = _Found(candidate, rate)
         blocks, spent = blocks + 1, spent + block.wall_s
         control.report("measuring the ceiling", blocks)
     return best, blocks
-
-
-def _seconds(block: TimedBlock) -> float:
-    return block.wall_s if block.device_s is None else block.device_s
 
 
 def _products(kind: str, place: Place, clock: Clock) -> Iterator[_Candidate]:
@@ -229,7 +225,7 @@ def _copies(place: Place, clock: Clock) -> Iterator[_Candidate]:
 def _warm(call: Callable[[], object], clock: Clock) -> float:
     """Return the seconds of a call that has loaded its libraries and touched its pages."""
     first = clock.block(call, 1).wall_s
-    return min(first, *(_seconds(clock.block(call, 1)) for _ in range(2)))
+    return min(first, *(clock.block(call, 1).seconds("device") for _ in range(2)))
 
 
 @contextmanager
@@ -268,13 +264,13 @@ class LimitQuery:
 
 def queries(case: Case, rates: Rates, device: torch.device) -> tuple[LimitQuery, ...] | str:
     """Return the queries for a run's rates, operations first, or the reason for none."""
-    asked = []
+    found = []
     if rates.flop_per_s is not None and case.precision is not None:
-        asked.append(LimitQuery(case.precision, rates.flop_per_s))
+        found.append(LimitQuery(case.precision, rates.flop_per_s))
     traffic = _of_bytes(case, rates, device)
     if isinstance(traffic, LimitQuery):
-        return (*asked, traffic)
-    return tuple(asked) or traffic
+        return (*found, traffic)
+    return tuple(found) or traffic
 
 
 def _of_bytes(case: Case, rates: Rates, device: torch.device) -> LimitQuery | str:
@@ -288,13 +284,15 @@ def _of_bytes(case: Case, rates: Rates, device: torch.device) -> LimitQuery | st
     )
 
 
-def nearest(asked: Sequence[LimitQuery], device: torch.device, ceilings: Ceilings) -> Limit | None:
+def nearest(
+    queries: Sequence[LimitQuery], device: torch.device, ceilings: Ceilings
+) -> Limit | None:
     """Return the first limit to be reached of those known: the lower part of the roofline.
 
     ``None`` where the first query's limit is unknown: the others do not show how far the device's
     units are from theirs.
     """
-    found = [find(query, device, ceilings) for query in asked]
+    found = [find(query, device, ceilings) for query in queries]
     if found[0] is None:
         return None
     return max((limit for limit in found if limit is not None), key=lambda limit: limit.fraction)
@@ -315,35 +313,35 @@ def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:
     return (own, "float32") if device_type == "cpu" and own in HALVES else (own,)
 
 
-def find(asked: LimitQuery, device: torch.device, ceilings: Ceilings) -> Limit | None:
+def find(query: LimitQuery, device: torch.device, ceilings: Ceilings) -> Limit | None:
     """Return the limit, if no measurement is needed for it."""
     described = environment.device(device)
-    link = limits.read_link(described.pci_bus_id) if asked.kind == limits.PCIE else None
-    limit = limits.hardware_limit(described, asked.kind, asked.rate, link)
-    kinds = kinds_of_ceiling(asked.kind, device.type)
+    link = limits.read_link(described.pci_bus_id) if query.kind == limits.PCIE else None
+    limit = limits.hardware_limit(described, query.kind, query.rate, link)
+    kinds = kinds_of_ceiling(query.kind, device.type)
     if limit is not None or not kinds:
         return limit
     under = conditions(device)
     found = [ceilings.find(kind, under) for kind in kinds]
-    return _highest([ceiling for ceiling in found if ceiling is not None], len(kinds), asked)
+    return _highest([ceiling for ceiling in found if ceiling is not None], len(kinds), query)
 
 
-def _highest(found: list[Ceiling], wanted: int, asked: LimitQuery) -> Limit | None:
+def _highest(found: list[Ceiling], wanted: int, query: LimitQuery) -> Limit | None:
     """Return the limit from the highest ceiling, once all needed ones are known."""
     if len(found) < wanted:
         return None
     highest = max(found, key=lambda ceiling: ceiling.value)
-    return limits.measured_limit(highest, asked.kind, asked.rate)
+    return limits.measured_limit(highest, query.kind, query.rate)
 
 
 def measure(
-    asked: LimitQuery, device: torch.device, clock: Clock, control: Control, ceilings: Ceilings
+    query: LimitQuery, device: torch.device, clock: Clock, control: Control, ceilings: Ceilings
 ) -> Limit | str:
     """Measure ceilings now, and return the resulting limit, or the reason for none.
 
     An exceeded ceiling is measured again; the higher of the two stays.
     """
-    kinds = kinds_of_ceiling(asked.kind, device.type)
+    kinds = kinds_of_ceiling(query.kind, device.type)
     under = conditions(device)
     before = {kind: ceilings.find(kind, under) for kind in kinds}
     lacking = [kind for kind in kinds if before[kind] is None]
@@ -356,8 +354,8 @@ def measure(
         return str(none_such)
     except RuntimeError as error:
         return f"its ceiling cannot be measured: {first_line(error)}"
-    limit = find(asked, device, ceilings)
-    return limit or f"no limit is known for {limits.name_of(asked.kind)} of this device"
+    limit = find(query, device, ceilings)
+    return limit or f"no limit is known for {limits.name_of(query.kind)} of this device"
 
 
 def measure_ceiling(

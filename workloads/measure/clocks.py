@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 
@@ -23,10 +23,36 @@ class TimedBlock:
     """Seconds that a block of calls took, all calls together."""
 
     wall_s: float
+    """Of the whole block, with what ran between the calls of :class:`Flushed`."""
     device_s: float | None
     """Seconds by the device's own events; ``None`` where it has none."""
     enqueue_s: float
     """Seconds until the last call returned, without waiting for the device."""
+    calls_s: float | None = None
+    """Seconds of the calls alone by the host's clock, where something else ran between them."""
+
+    def seconds(self, clock: Literal["device", "wall"]) -> float:
+        """Return the seconds of the calls by a clock; the host's where the device has none."""
+        if clock == "device" and self.device_s is not None:
+            return self.device_s
+        return self.wall_s if self.calls_s is None else self.calls_s
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """A call, and what runs before each timed call of it, outside its time.
+
+    Each call is timed alone: on a CUDA device by a pair of events, between which a few microseconds
+    may pass beside the call's own work. The flush is queued before them, so that the device is busy
+    while the host launches the call, as in nvbench (``nvbench/detail/measure_cold.cuh``).
+    """
+
+    call: Callable[[], object]
+    flush: Callable[[], object]
+
+    def __call__(self) -> object:
+        self.flush()
+        return self.call()
 
 
 class Clock(Protocol):
@@ -36,7 +62,7 @@ class Clock(Protocol):
         """Wait until the device has finished all queued work."""
 
     def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
-        """Time ``calls`` calls back to back."""
+        """Time ``calls`` calls: back to back, or each after its flush (:class:`Flushed`)."""
 
 
 def _loop(call: Callable[[], object], calls: int) -> None:
@@ -56,6 +82,22 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
+def _block_one_by_one(flushed: Flushed, calls: int, synchronize: Callable[[], None]) -> TimedBlock:
+    """Time each call by the host's clock, after its flush; wait for both."""
+    seconds = 0.0
+    with _no_collection():
+        start = perf_counter()
+        for _ in itertools.repeat(None, calls):
+            flushed.flush()
+            synchronize()
+            began = perf_counter()
+            flushed.call()
+            synchronize()
+            seconds += perf_counter() - began
+        wall = perf_counter() - start
+    return TimedBlock(wall, None, wall, seconds)
+
+
 class HostClock:
     """The clock of the CPU, where a call is finished when it returns."""
 
@@ -63,7 +105,9 @@ class HostClock:
         """Do nothing: the CPU has no queue to wait for."""
 
     def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
-        """Time ``calls`` calls back to back."""
+        """Time ``calls`` calls."""
+        if isinstance(call, Flushed):
+            return _block_one_by_one(call, calls, self.synchronize)
         with _no_collection():
             start = perf_counter()
             _loop(call, calls)
@@ -82,7 +126,9 @@ class CudaClock:
         torch.cuda.synchronize(self._device)
 
     def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
-        """Time ``calls`` calls back to back."""
+        """Time ``calls`` calls."""
+        if isinstance(call, Flushed):
+            return self._block_of_pairs(call, calls)
         first = torch.cuda.Event(enable_timing=True)
         last = torch.cuda.Event(enable_timing=True)
         with _no_collection():
@@ -96,6 +142,26 @@ class CudaClock:
             wall = perf_counter() - start
         return TimedBlock(wall, first.elapsed_time(last) / 1e3, enqueue)
 
+    def _block_of_pairs(self, flushed: Flushed, calls: int) -> TimedBlock:
+        """Time each call by its own pair of events, after its flush."""
+        pairs = [
+            (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+            for _ in range(calls)
+        ]
+        with _no_collection():
+            self.synchronize()
+            start = perf_counter()
+            for first, last in pairs:
+                flushed.flush()
+                first.record()
+                flushed.call()
+                last.record()
+            enqueue = perf_counter() - start
+            self.synchronize()
+            wall = perf_counter() - start
+        device = sum(first.elapsed_time(last) for first, last in pairs) / 1e3
+        return TimedBlock(wall, device, enqueue, device)
+
 
 class MpsClock:
     """The clock of Apple's GPU: the synchronized host clock."""
@@ -105,7 +171,9 @@ class MpsClock:
         torch.mps.synchronize()
 
     def block(self, call: Callable[[], object], calls: int) -> TimedBlock:
-        """Time ``calls`` calls back to back."""
+        """Time ``calls`` calls."""
+        if isinstance(call, Flushed):
+            return _block_one_by_one(call, calls, self.synchronize)
         with _no_collection():
             self.synchronize()
             start = perf_counter()

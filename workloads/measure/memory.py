@@ -1,15 +1,12 @@
-"""The worker's own memory: torch's allocator, cuBLAS's workspaces, the C heap, NVML's figures."""
+"""The worker's own memory: torch's allocator, cuBLAS's workspaces, the C heap."""
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import gc
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -286,75 +283,3 @@ def count_workspaces(device: torch.device) -> Iterator[None]:
 
 def _index(device: torch.device) -> int:
     return torch.cuda.current_device() if device.index is None else device.index
-
-
-NVML_LIBRARY = "libnvidia-ml.so.1"
-
-
-class _MemoryV2(ctypes.Structure):
-    """``nvmlMemory_v2_t`` of nvml.h; bytes."""
-
-    _fields_ = [
-        ("version", ctypes.c_uint),
-        *((name, ctypes.c_ulonglong) for name in ("total", "reserved", "free", "used")),
-    ]
-
-
-_MEMORY_V2 = ctypes.sizeof(_MemoryV2) | 2 << 24
-"""``nvmlMemory_v2``: the size of the structure, and its version in the highest byte."""
-
-
-class NvmlError(Exception):
-    """NVML has no answer; the text contains the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class NvmlMemory:
-    """A device's memory, bytes."""
-
-    total: int
-    """Includes the driver's own memory."""
-    used: int
-    """Used by all processes, without the driver's own memory."""
-    free: int
-
-
-def nvml_memory(uuid: str | None) -> NvmlMemory:
-    """Read a device's current memory from NVML.
-
-    Args:
-        uuid: NVML's identifier of the device, ``GPU-…`` or ``MIG-…``; ``None`` where torch
-            does not report it.
-
-    Raises:
-        NvmlError: NVML is missing, does not know the device, or does not answer.
-    """
-    if uuid is None:
-        raise NvmlError("this torch does not tell the UUID of its devices")
-    library = _nvml()
-    handle, memory = ctypes.c_void_p(), _MemoryV2(version=_MEMORY_V2)
-    _query_nvml(library, "nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
-    _query_nvml(library, "nvmlDeviceGetMemoryInfo_v2", handle, ctypes.byref(memory))
-    return NvmlMemory(int(memory.total), int(memory.used), int(memory.free))
-
-
-@functools.cache
-def _nvml() -> ctypes.CDLL:
-    """Return NVML, initialized once per process: each initialization takes milliseconds."""
-    try:
-        library = ctypes.CDLL(NVML_LIBRARY)
-    except OSError as error:
-        raise NvmlError(f"{NVML_LIBRARY} cannot be loaded: {error}") from error
-    _query_nvml(library, "nvmlInit_v2")
-    return library
-
-
-def _query_nvml(library: ctypes.CDLL, name: str, *arguments: object) -> None:
-    function = getattr(library, name, None)
-    if function is None:
-        raise NvmlError(f"the driver is too old for {name}")
-    code = function(*arguments)
-    if code:
-        library.nvmlErrorString.restype = ctypes.c_char_p
-        text = (library.nvmlErrorString(code) or b"").decode(errors="replace")
-        raise NvmlError(f"{name}: {text or code}")

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Literal
 
 from workloads.measure import cpu_share, estimates
-from workloads.measure.clocks import Clock, TimedBlock
+from workloads.measure.clocks import Clock, Flushed, TimedBlock
 from workloads.protocol.messages import Budget, Phase
 from workloads.protocol.results import Timing
 
@@ -129,7 +129,7 @@ class Blocks:
         self.enqueue.append(block.enqueue_s / n)
         if block.device_s is not None:
             self.device.append(block.device_s / n)
-        seconds = block.wall_s if clock == "wall" or block.device_s is None else block.device_s
+        seconds = block.seconds(clock)
         self.in_order.append(seconds / n)
         bisect.insort(self.ordered, seconds / n)
         self.noise.append(estimates.relative_iqr(self.ordered))
@@ -170,7 +170,7 @@ def find_stop_reason(blocks: Blocks, measured_s: float, plan: Plan) -> str | Non
 def warm_up(
     call: Callable[[], object], clock: Clock, plan: Plan, control: Control, first_s: float
 ) -> float:
-    """Call until warm, and return the wall-clock seconds of a warm call."""
+    """Call until warm, and return the wall-clock seconds of a warm call, with its flush if any."""
     spent, calls, latest = 0.0, 0, first_s
     batch = 1
     while True:
@@ -187,7 +187,7 @@ def warm_up(
 
 def first_call(call: Callable[[], object], clock: Clock) -> float:
     """Return the seconds of one synchronized call, which loads, searches and allocates."""
-    return clock.block(call, 1).wall_s
+    return clock.block(call.call if isinstance(call, Flushed) else call, 1).wall_s
 
 
 def _faults() -> int:
@@ -276,7 +276,9 @@ def _one_by_one(
     their times would be launch times.
     """
     median = estimates.quantile(blocks.ordered, 0.5)
-    calls = min(plan.calls_apart, int(plan.max_s / 10 / max(median, 1e-9)))
+    # With its flush, if any.
+    call_s = max(median, statistics.median(blocks.wall))
+    calls = min(plan.calls_apart, int(plan.max_s / 10 / max(call_s, 1e-9)))
     singles = Blocks(1)
     if calls < P95_CALLS:
         return []

@@ -267,7 +267,7 @@ def settings() -> tuple[Setting, ...]:
 
 
 @contextmanager
-def kept() -> Iterator[None]:
+def restored() -> Iterator[None]:
     """Restore all settings after the block, however it ends."""
     found = [(setting, _read(setting)) for setting in settings()]
     generators = _Generators()

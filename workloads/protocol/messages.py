@@ -6,7 +6,7 @@ Each message is a JSON line (``workloads.protocol.wire``).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, Union, get_args
+from typing import ClassVar, Literal, Union, get_args
 
 from workloads.protocol.results import (
     Ceiling,
@@ -82,8 +82,10 @@ class ResetPeaks:
 
 
 @dataclass(frozen=True, slots=True)
-class TellMemory:
+class ReportMemory:
     """Report the memory in use: after the current block, or at once while nothing runs."""
+
+    WIRE_TAG: ClassVar[str] = "tell_memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,7 @@ class Rejected:
     status: Status = "failed"
 
 
-Request = Union[Run, Compare, Cancel, EmptyCache, ResetPeaks, TellMemory, KnownCeilings]
+Request = Union[Run, Compare, Cancel, EmptyCache, ResetPeaks, ReportMemory, KnownCeilings]
 REQUESTS: tuple[type[Request], ...] = get_args(Request)
 
 Event = Union[

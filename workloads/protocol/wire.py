@@ -231,8 +231,17 @@ def _unexpected(wanted: str, data: Any) -> _MisfitError:
     return _MisfitError(f"expected {wanted}, got {type(data).__name__}")
 
 
+def _tag(kind: type) -> str:
+    """Return the value of ``type`` for a class: its ``WIRE_TAG``, else its name in snake case.
+
+    A class that was renamed after files contain it keeps its tag.
+    """
+    tag: str | None = getattr(kind, "WIRE_TAG", None)
+    return tag or _to_snake_case(kind.__name__)
+
+
 @functools.lru_cache(maxsize=None)
-def _tag(name: str) -> str:
+def _to_snake_case(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
@@ -254,7 +263,7 @@ def encode_checked(message: object) -> bytes:
 
 
 def _body(message: object) -> dict[str, Any]:
-    return {"type": _tag(type(message).__name__), **to_plain(message)}
+    return {"type": _tag(type(message)), **to_plain(message)}
 
 
 def decode(line: bytes, kinds: tuple[type[T], ...]) -> T:
@@ -323,6 +332,6 @@ def _kind(data: Any, kinds: tuple[type[T], ...]) -> type[T]:
         raise WireError(f"expected an object, got {type(data).__name__}")
     tag = data.get("type")
     for kind in kinds:
-        if tag == _tag(kind.__name__):
+        if tag == _tag(kind):
             return kind
     raise WireError(f"unknown message type {tag!r}")

@@ -342,7 +342,8 @@ class LockstepClock:
         block = self._own.block(call, calls)
         device = 0.0 if block.device_s is None else block.device_s
         wall, device, enqueue = self._ranks.largest((block.wall_s, device, block.enqueue_s))
-        return TimedBlock(wall, None if block.device_s is None else device, enqueue)
+        device_s = None if block.device_s is None else device
+        return replace(block, wall_s=wall, device_s=device_s, enqueue_s=enqueue)
 
 
 _current: list[RankGroup] = []

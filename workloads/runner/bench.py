@@ -8,11 +8,20 @@ from contextlib import AbstractContextManager
 
 import torch
 
-from workloads.declare.tools import Call, ClockName, HeldMemory, entered
+from workloads.declare.tools import Call, ClockName, MemoryInUse, entered
 from workloads.limits import limit_lookup
 from workloads.limits.ceilings import Ceilings
-from workloads.measure import cpu_peak, cpu_share, environment, estimates, malloc, memory, timing
-from workloads.measure.clocks import Clock, TimedBlock
+from workloads.measure import (
+    cpu_peak,
+    cpu_share,
+    environment,
+    estimates,
+    malloc,
+    memory,
+    nvml,
+    timing,
+)
+from workloads.measure.clocks import Clock
 from workloads.measure.cpu_share import Others
 from workloads.measure.timing import BLOCK_S, Control
 from workloads.protocol.results import Ceiling, Limit
@@ -60,8 +69,8 @@ class Bench:
     def _add_others(self, others: Others) -> None:
         self._others += others
 
-    def look(self) -> None:
-        """Report progress.
+    def check_cancelled(self) -> None:
+        """Report progress, and end a cancelled run.
 
         Raises:
             Cancelled: the run must end.
@@ -86,11 +95,11 @@ class Bench:
             times = [0.0] * len(calls)
             places = list(range(len(calls)))
             for index in places if len(rounds) % 2 == 0 else reversed(places):
-                self.look()
+                self.check_cancelled()
                 with entered(calls[index]) as inner, self.watched():
                     block = self._clock.block(inner, counts[index])
                 spent += block.wall_s
-                times[index] = _seconds(block, clock) / counts[index]
+                times[index] = block.seconds(clock) / counts[index]
             rounds.append(times)
         return rounds
 
@@ -135,10 +144,10 @@ class Bench:
 
     def limit(self, kind: str, rate: float) -> Limit | None:
         """Return the limit for a rate, if no measurement is needed for it."""
-        asked = limit_lookup.LimitQuery(kind, rate)
-        return limit_lookup.find(asked, self._device, self._ceilings)
+        query = limit_lookup.LimitQuery(kind, rate)
+        return limit_lookup.find(query, self._device, self._ceilings)
 
-    def held(self) -> HeldMemory:
+    def memory_in_use(self) -> MemoryInUse:
         """Return the memory in use now."""
         self._clock.synchronize()
         if self._device.type == "cuda":
@@ -147,28 +156,28 @@ class Bench:
             allocated = int(torch.mps.current_allocated_memory())
             driver = int(torch.mps.driver_allocated_memory())
             absent = {"used": "MPS tells of this process alone", "nvml": "no NVIDIA device"}
-            return HeldMemory(allocated, driver, None, None, absent)
+            return MemoryInUse(allocated, driver, None, None, absent)
         return _read_cpu_memory()
 
 
-def _read_cuda_memory(device: torch.device) -> HeldMemory:
+def _read_cuda_memory(device: torch.device) -> MemoryInUse:
     free, total = torch.cuda.mem_get_info(device)
-    nvml: int | None = None
+    used: int | None = None
     absent = {}
     try:
-        nvml = memory.nvml_memory(environment.device(device).uuid).used
-    except memory.NvmlError as error:
+        used = nvml.read_memory(environment.device(device).uuid).used
+    except nvml.NvmlError as error:
         absent["nvml"] = f"NVML: {error}"
-    return HeldMemory(
+    return MemoryInUse(
         memory.allocated(device),
         int(torch.cuda.memory_reserved(device)),
         int(total - free),
-        nvml,
+        used,
         absent,
     )
 
 
-def _read_cpu_memory() -> HeldMemory:
+def _read_cpu_memory() -> MemoryInUse:
     heap = malloc.heap()
     absent = {"nvml": "the CPU's memory is not NVML's"}
     resident = memory.resident()
@@ -177,19 +186,13 @@ def _read_cpu_memory() -> HeldMemory:
         absent |= {"allocated": reason, "reserved": reason}
     if resident is None:
         absent["used"] = "no /proc/self/status here"
-    return HeldMemory(
+    return MemoryInUse(
         heap.in_use if heap else None,
         heap.in_use + heap.cached if heap else None,
         resident,
         None,
         absent,
     )
-
-
-def _seconds(block: TimedBlock, clock: ClockName) -> float:
-    if clock == "device" and block.device_s is not None:
-        return block.device_s
-    return block.wall_s
 
 
 assert estimates.MEDIAN_FROM <= ROUNDS

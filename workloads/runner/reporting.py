@@ -12,7 +12,7 @@ import torch
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, Skip
-from workloads.measure import cpu_share, environment, estimates, memory, timing
+from workloads.measure import cpu_share, environment, estimates, nvml, timing
 from workloads.measure.cpu_share import Others
 from workloads.measure.timing import Cancelled, Control
 from workloads.protocol import wire
@@ -78,8 +78,8 @@ def _refused(device: str) -> str:
     """Describe in a line who was refused memory, other than torch's allocator, and what is free."""
     who = "CUDA, for itself or a library, or for pinned memory of the host, and not for a tensor"
     try:
-        room = memory.nvml_memory(environment.device(torch.device(device)).uuid)
-    except (RuntimeError, memory.NvmlError) as error:
+        room = nvml.read_memory(environment.device(torch.device(device)).uuid)
+    except (RuntimeError, nvml.NvmlError) as error:
         return f"it was {who}; what is free on {device} is not known: {first_line(error)}"
     free, total = f"{room.free / 2**20:.0f} MiB", f"{room.total / 2**30:.1f} GiB"
     return f"it was {who}; {free} of {total} are free on {device}"
@@ -193,7 +193,8 @@ def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
         found.append(f"{number} per call are part of the time")
     # A call that waits for the device itself, such as .item(), is not bound by launching.
     if measured.clock == "device" and measured.device_median_s and measured.enqueue_s:
-        share = measured.enqueue_s / measured.device_median_s
+        # Flushes between calls are launched too, and the device is busy with them.
+        share = measured.enqueue_s / max(measured.device_median_s, measured.wall_median_s)
         if share >= LAUNCH_BOUND:
             found.append(f"launch-bound: launching takes {share:.0%} of the time")
     spread = (measured.q3_s - measured.q1_s) / measured.median_s if measured.median_s else 0.0

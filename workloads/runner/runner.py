@@ -26,9 +26,9 @@ from workloads.protocol.messages import (
     Measured,
     Progress,
     Rejected,
+    ReportMemory,
     ResetPeaks,
     Run,
-    TellMemory,
     TorchMemory,
     WorkerEnded,
 )
@@ -177,7 +177,7 @@ class Runner:
                 self._pass_on(message)
             elif isinstance(message, KnownCeilings):
                 self._supervisor.learn(message.ceilings)
-            elif isinstance(message, TellMemory):
+            elif isinstance(message, ReportMemory):
                 self._supervisor.request_memory()
 
     def _queue_comparison(self, request: Compare) -> None:

@@ -33,9 +33,9 @@ from workloads.protocol.messages import (
     EmptyCache,
     KnownCeilings,
     Rejected,
+    ReportMemory,
     ResetPeaks,
     Run,
-    TellMemory,
     TorchMemory,
 )
 from workloads.protocol.process import Channel
@@ -140,10 +140,7 @@ class _Blocks:
             clock, case = self._ready.clock, self._ready.case
             clock.block(case.timed, self._warm_up_calls)
             blocks = [clock.block(case.timed, self._calls) for _ in range(BLOCKS_PER_ARM)]
-            by_device = case.clock == "device"
-            seconds = statistics.median(
-                [b.device_s if by_device and b.device_s is not None else b.wall_s for b in blocks]
-            )
+            seconds = statistics.median([block.seconds(case.clock) for block in blocks])
             samples[arm] = ArmSample(seconds / self._calls, None)
         return Pair(samples[0], samples[1])
 
@@ -217,7 +214,7 @@ class Worker:
         elif isinstance(message, ResetPeaks):
             memory.reset_peaks(torch.device(message.device))
             self.send_memory()
-        elif isinstance(message, TellMemory):
+        elif isinstance(message, ReportMemory):
             self.send_memory()
 
     def _run(self, message: Run) -> None:
@@ -271,7 +268,7 @@ class Worker:
     def pop_memory_request(self) -> bool:
         """Return whether a memory request has arrived; several get one answer."""
         waiting = len(self._waiting)
-        self._waiting = [item for item in self._waiting if not isinstance(item, TellMemory)]
+        self._waiting = [item for item in self._waiting if not isinstance(item, ReportMemory)]
         return len(self._waiting) < waiting
 
     def is_cancelled(self, run_id: str) -> bool:

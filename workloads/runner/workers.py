@@ -20,7 +20,7 @@ from workloads.protocol.messages import (
     Cancel,
     Event,
     KnownCeilings,
-    TellMemory,
+    ReportMemory,
     WorkerEnded,
     WorkerStarted,
 )
@@ -277,7 +277,7 @@ class WorkerSupervisor:
         """
         if self._worker is not None and not self._memory_asked:
             self._memory_asked = True
-            self.send(TellMemory())
+            self.send(ReportMemory())
 
     def allow_memory_request(self) -> None:
         """Allow the next memory request, once the worker has answered."""

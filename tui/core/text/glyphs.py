@@ -40,6 +40,8 @@ class Glyphs:
     """Parts of a cell filled from the left, in even steps; the last is a full cell."""
     vertical: str
     """Parts of a cell filled from below, in even steps; the last is a full cell."""
+    shade: str
+    """Between the mean and the highest reading of a history."""
     zero: str
     """Stands where a level is zero, so that it differs from no level at all."""
     slices: Mapping[str, str]
@@ -77,6 +79,7 @@ UNICODE = Glyphs(
     ascii=False,
     horizontal="▏▎▍▌▋▊▉█",
     vertical="▁▂▃▄▅▆▇█",
+    shade="░",
     zero="·",
     slices={
         "allocated": "█",
@@ -123,6 +126,7 @@ ASCII = Glyphs(
     ascii=True,
     horizontal="-=#",
     vertical=".:-=+*%#",
+    shade="'",
     zero="_",
     slices={
         "allocated": "#",

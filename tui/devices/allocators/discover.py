@@ -29,7 +29,7 @@ _PLAIN = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 _VERSION = re.compile(rb"^__version__ = ['\"]([\w.+-]{1,60})['\"]", re.MULTILINE)
 _NO_RUN_ID = "none"
 """torchrun's run id unless ``--rdzv-id`` is given."""
-_NOT_TOLD = "no launcher has told it in the environment"
+_NOT_SET = "no launcher has set it in the environment"
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Discovery:
         Returns:
             By pid, in order: the requested pids among the process and its ancestors.
         """
-        parents = self._look()
+        parents = self._scan()
         with_torch = {pid for pid, (_, _, has) in self._seen.items() if has}
         others: set[int] = set()
         if wanted.others or not wanted.pids:
@@ -111,7 +111,7 @@ class Discovery:
                 found[pid] = requested
         return found
 
-    def _look(self) -> dict[int, int]:
+    def _scan(self) -> dict[int, int]:
         """Read all processes; return the parent of each."""
         parents: dict[int, int] = {}
         seen = {}
@@ -152,7 +152,7 @@ class Discovery:
         ranks = ranks_of(variables)
         for name in ("rank", "local_rank", "world_size", "launcher"):
             if getattr(ranks, name) is None:
-                unavailable[name] = why_not or _NOT_TOLD
+                unavailable[name] = why_not or _NOT_SET
         if "CUDA_VISIBLE_DEVICES" not in variables:
             unavailable["visible_devices"] = why_not or "CUDA_VISIBLE_DEVICES is not set"
         try:
@@ -178,7 +178,7 @@ class Discovery:
             unavailable=unavailable,
         )
 
-    def keep_only(self, pids: Iterable[int]) -> None:
+    def forget_all_but(self, pids: Iterable[int]) -> None:
         """Drop the owners of all other processes."""
         self._owners.forget_all_but(pids)
 

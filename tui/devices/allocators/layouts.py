@@ -57,14 +57,14 @@ def library_at(read: Reader, base: int) -> Library:
     Raises:
         ElfError: there is no library, or it has no GNU hash section.
     """
-    header = _take(read, base, _HEADER)
+    header = _unpack(read, base, _HEADER)
     magic, width, order, _, _, _, _, headers_at, _, _, _, size, count = header
     if (magic, width, order) != (b"\x7fELF", 2, 1):
         raise ElfError("no 64-bit little-endian ELF file is mapped there")
     if size != _PROGRAM_HEADER.size or not 0 < count <= _MOST_HEADERS:
         raise ElfError(f"{count} program headers of {size} bytes")
     segments = [
-        _take(read, base + headers_at + number * size, _PROGRAM_HEADER) for number in range(count)
+        _unpack(read, base + headers_at + number * size, _PROGRAM_HEADER) for number in range(count)
     ]
     first = next((each for each in segments if each[0] == _PT_LOAD and each[2] == 0), None)
     dynamic = next((each for each in segments if each[0] == _PT_DYNAMIC), None)
@@ -73,7 +73,7 @@ def library_at(read: Reader, base: int) -> Library:
     bias = base - first[3] // _PAGE * _PAGE
     found = {}
     for number in range(min(dynamic[6] // _DYNAMIC.size, _MOST_ENTRIES)):
-        tag, value = _take(read, bias + dynamic[3] + number * _DYNAMIC.size, _DYNAMIC)
+        tag, value = _unpack(read, bias + dynamic[3] + number * _DYNAMIC.size, _DYNAMIC)
         if tag == _DT_NULL:
             break
         # glibc replaces the file's addresses by absolute ones; other C libraries do not.
@@ -91,20 +91,20 @@ def symbol_address(read: Reader, library: Library, name: bytes) -> int | None:
         ElfError: the library's tables are unreadable.
     """
     counts = struct.Struct("<IIII")
-    buckets, first, blooms, _ = _take(read, library.hashes, counts)
+    buckets, first, blooms, _ = _unpack(read, library.hashes, counts)
     if not buckets:
         return None
     wanted = _gnu_hash(name)
     buckets_at = library.hashes + counts.size + 8 * blooms
     chains_at = buckets_at + 4 * buckets
     word = struct.Struct("<I")
-    (index,) = _take(read, buckets_at + 4 * (wanted % buckets), word)
+    (index,) = _unpack(read, buckets_at + 4 * (wanted % buckets), word)
     if index < first:
         return None
     for number in range(index, index + _MOST_IN_A_CHAIN):
-        (hashed,) = _take(read, chains_at + 4 * (number - first), word)
+        (hashed,) = _unpack(read, chains_at + 4 * (number - first), word)
         if hashed | 1 == wanted | 1:
-            symbol = _take(read, library.symbols + number * _SYMBOL.size, _SYMBOL)
+            symbol = _unpack(read, library.symbols + number * _SYMBOL.size, _SYMBOL)
             name_at, _, _, section, value, _ = symbol
             if section and read(library.strings + name_at, len(name) + 1) == name + b"\0":
                 return int(library.bias + value)
@@ -120,7 +120,7 @@ def _gnu_hash(name: bytes) -> int:
     return value
 
 
-def _take(read: Reader, address: int, form: struct.Struct) -> tuple[Any, ...]:
+def _unpack(read: Reader, address: int, form: struct.Struct) -> tuple[Any, ...]:
     data = read(address, form.size)
     if len(data) != form.size:
         raise ElfError(f"{form.size} bytes at {address:#x} cannot be read")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Tuple, Union
+from typing import ClassVar, Tuple, Union
 
 from tui.devices.monitor.messages import Device, ParentProcess, find_process
 from workloads.protocol.torch_memory import TorchMemory
@@ -173,8 +173,10 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class StepsTold:
+class StepsCounted:
     """The step reports of a run's agents at one moment."""
+
+    WIRE_TAG: ClassVar[str] = "steps_told"
 
     at: float
     """Unix time."""
@@ -192,8 +194,8 @@ class DevicesPlaced:
     """Changed devices, under ``<pid> cuda:<ordinal>``; others are unchanged."""
 
 
-Seen = Union[TorchProcesses, ProcessFigures, StepsTold, DevicesPlaced]
-SEEN: tuple[type[Seen], ...] = (TorchProcesses, ProcessFigures, StepsTold, DevicesPlaced)
+Seen = Union[TorchProcesses, ProcessFigures, StepsCounted, DevicesPlaced]
+SEEN: tuple[type[Seen], ...] = (TorchProcesses, ProcessFigures, StepsCounted, DevicesPlaced)
 
 
 def pids_of(devices: Sequence[Device]) -> tuple[int, ...]:

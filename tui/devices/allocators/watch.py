@@ -31,9 +31,9 @@ from tui.devices.allocators.process_files import (
 from tui.devices.monitor.processes import is_in_pid_namespace
 from workloads.protocol.torch_memory import TorchMemory
 
-LOOK_S = 2.0
+SEARCH_S = 2.0
 """Seconds between two searches for processes."""
-_SEARCH_S = 6.0
+_RETRY_S = 6.0
 """Seconds after which a process that has not used CUDA is searched again in any case."""
 _MOST_ANCESTORS = 8
 
@@ -43,7 +43,7 @@ class _Watched:
     """A watched process."""
 
     files: ProcessFiles
-    told: TorchProcess
+    description: TorchProcess
     target: AllocatorReader | None = None
     copy_of: int | None = None
     """The process that this one was forked from, with a copy of its figures."""
@@ -69,12 +69,12 @@ class AllocatorWatch:
         self.interval = interval
         self.wanted = wanted
         self.listed = listed
-        self.look_now = threading.Event()
+        self.search_now = threading.Event()
         """Set to request the next search at once."""
         self._discovery = Discovery()
         self._watched: dict[int, _Watched] = {}
         self._own_pids = is_in_pid_namespace()
-        self._told: TorchProcesses | None = None
+        self._latest: TorchProcesses | None = None
         self._answered: LookFor | None = None
         """The request that the last list answers."""
         self._lost = False
@@ -92,9 +92,9 @@ class AllocatorWatch:
             return
         else:
             self.interval = request.seconds
-        self.look_now.set()
+        self.search_now.set()
 
-    def look(self, now: float) -> TorchProcesses | None:
+    def search(self, now: float) -> TorchProcesses | None:
         """Search for processes; return the list after a request or a change, else ``None``.
 
         Args:
@@ -104,16 +104,20 @@ class AllocatorWatch:
         pids = self._discovery.find(wanted, listed)
         for pid in set(self._watched).difference(pids):
             self._drop(pid)
-        told = [self._see(pid, requested) for pid, requested in pids.items()]
-        self._discovery.keep_only(pids)
+        listed_processes = [self._list_process(pid, requested) for pid, requested in pids.items()]
+        self._discovery.forget_all_but(pids)
         self._lost = False
-        found = tuple(each for each in told if each is not None)
+        found = tuple(each for each in listed_processes if each is not None)
         # Compare by identity: an equal request gets an answer too.
-        if self._answered is wanted and self._told is not None and self._told.processes == found:
+        if (
+            self._answered is wanted
+            and self._latest is not None
+            and self._latest.processes == found
+        ):
             return None
         self._answered = wanted
-        self._told = TorchProcesses(now, found)
-        return self._told
+        self._latest = TorchProcesses(now, found)
+        return self._latest
 
     def read(self, now: float) -> ProcessFigures:
         """Return the figures of all readable processes.
@@ -140,7 +144,7 @@ class AllocatorWatch:
             missing = {f"{pid} {name}": why for name, why in peek.unavailable.items() if name}
             unavailable.update(missing)
         if self._lost:
-            self.look_now.set()
+            self.search_now.set()
         return ProcessFigures(now, tuple(devices), unavailable, host)
 
     def _drop(self, pid: int) -> None:
@@ -148,21 +152,21 @@ class AllocatorWatch:
         if watched is not None:
             watched.files.close()
 
-    def _see(self, pid: int, requested: tuple[int, ...]) -> TorchProcess | None:
+    def _list_process(self, pid: int, requested: tuple[int, ...]) -> TorchProcess | None:
         """Return the description of a process, or ``None`` if there is nothing to report."""
-        asked = pid in requested
+        is_requested = pid in requested
         try:
-            told = self._tell(pid)
+            description = self._describe(pid)
         except GoneError:
             self._drop(pid)
-            if not asked:
+            if not is_requested:
                 return None
             return replace(absent(pid, no_process(pid, self._own_pids)), requested=requested)
-        if not asked and told.reason in (NO_TORCH, CPU_BUILD):
+        if not is_requested and description.reason in (NO_TORCH, CPU_BUILD):
             return None
-        return replace(told, requested=requested)
+        return replace(description, requested=requested)
 
-    def _tell(self, pid: int) -> TorchProcess:
+    def _describe(self, pid: int) -> TorchProcess:
         """Open a process, find its figures, and return its description.
 
         Raises:
@@ -179,25 +183,27 @@ class AllocatorWatch:
             watched = _Watched(files, self._discovery.describe(files))
             self._watched[pid] = watched
         why, refused = self._why_not(watched)
-        told = replace(
-            watched.told,
+        description = replace(
+            watched.description,
             reason=why.reason if why else "",
             word=why.word if why else "",
             advice=why.advice if why else "",
             refused=refused,
         )
-        if watched.told.torch is None and why is None:
+        if watched.description.torch is None and why is None:
             # The earlier description dates from before the process loaded torch.
-            told = self._discovery.describe(watched.files)
-        watched.told = told
-        return told
+            description = self._discovery.describe(watched.files)
+        watched.description = description
+        return description
 
     def _why_not(self, watched: _Watched) -> tuple[Refusal | None, bool]:
         """Return why a process is not read (``None`` if read), and whether the kernel refuses."""
         size, now = self._discovery.size_of(watched.files.pid), time.monotonic()
-        unchanged = watched.searched[0] == size and now - watched.searched[1] < _SEARCH_S
+        unchanged = watched.searched[0] == size and now - watched.searched[1] < _RETRY_S
         if watched.target is not None and watched.target.place is None and unchanged:
-            return Refusal(watched.told.reason, watched.told.advice, watched.told.word), False
+            return Refusal(
+                watched.description.reason, watched.description.advice, watched.description.word
+            ), False
         try:
             if watched.target is None:
                 watched.target = AllocatorReader(watched.files)
@@ -258,19 +264,19 @@ def serve(parent: ParentChannel, watch: AllocatorWatch, keep_alive_s: float | No
             where a closed pipe says so.
     """
     parent.listen(WATCH_REQUESTS, watch.apply_request, keep_alive_s)
-    next_look = 0.0
+    next_search = 0.0
     due = time.monotonic()
     while True:
-        if watch.look_now.is_set() or time.monotonic() >= next_look:
-            watch.look_now.clear()
-            told = watch.look(time.time())
-            next_look = time.monotonic() + LOOK_S
-            if told is not None:
-                parent.send(told)
+        if watch.search_now.is_set() or time.monotonic() >= next_search:
+            watch.search_now.clear()
+            processes = watch.search(time.time())
+            next_search = time.monotonic() + SEARCH_S
+            if processes is not None:
+                parent.send(processes)
         parent.send(watch.read(time.time()))
         # Late ticks are skipped, and a request does not wait for the next tick.
         due = max(due + watch.interval, time.monotonic())
-        if watch.look_now.wait(max(0.0, due - time.monotonic())):
+        if watch.search_now.wait(max(0.0, due - time.monotonic())):
             due = time.monotonic()
 
 

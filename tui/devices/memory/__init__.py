@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tui.devices.memory.figures import NEXT_RUN
 from tui.devices.memory.gpu import gpu_gauge
-from tui.devices.memory.host import host_gauge
+from tui.devices.memory.host import NO_RUNNER, host_gauge
 from tui.devices.memory.model import OTHER_PARTS, PINNED, Counter, Gauge, ProcessMemory, Slice, Term
 from tui.devices.memory.others import other_processes
 from tui.devices.state.devices import CPU, DeviceView
@@ -41,7 +42,8 @@ def account(machine: MachineState, view: DeviceView, now: float) -> Gauge:
     peak = machine.history.sampled_peak(view.key)
     if view.key == CPU:
         pinned = _pinned(machine)
-        return host_gauge(machine.sample, machine.heap, machine.worker_pid, peak, now, pinned)
+        worker, idle = machine.worker_pid, NEXT_RUN if machine.environment else NO_RUNNER
+        return host_gauge(machine.sample, machine.heap, worker, peak, now, pinned, no_worker=idle)
     moment = machine.moments.find(view, machine.worker_pid, now)
     torch = moment.torch
     gauge = gpu_gauge(

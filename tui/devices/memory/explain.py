@@ -288,7 +288,7 @@ def _others(figures: GpuFigures, parts: dict[str, Slice]) -> str:
 
 def _unattributed(parts: dict[str, Slice]) -> str:
     size = _bytes(parts, "unattributed")
-    return f"{text.size(size)} is in use, and NVML assigns it to no process." if size else ""
+    return f"{text.size(size)} belongs to no listed process." if size else ""
 
 
 def _driver(figures: GpuFigures) -> str:

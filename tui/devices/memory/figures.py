@@ -202,11 +202,15 @@ def explain_age(sample: Sample) -> str:
     return "the monitor has sent nothing since"
 
 
+NEXT_RUN = "torch starts with the next run"
+"""Why the runner has no figures once torch is imported: the process that has them is not forked."""
+
+
 def _explain_no_torch(view: DeviceView, worker_pid: int | None) -> str:
     if view.torch is None:
         return view.unpaired or "torch has not said yet which devices it sees"
     if worker_pid is None:
-        return "no runner is active"
+        return NEXT_RUN
     if view.nvml is not None and find_process(view.nvml, worker_pid) is not None:
         return "torch has reported no memory on this device"
     return "the runner has not used this device yet"

@@ -25,6 +25,7 @@ from tui.devices.state.history import MemoryPoint, stale_after
 from workloads.protocol.messages import HostHeap
 
 HEAP = "C library"
+NO_RUNNER = "no runner is active"
 CHAIN = ("unique", "resident", "used", "total")
 _CAUSES = {"used": "the figures are of different moments"}
 
@@ -36,6 +37,8 @@ def host_gauge(
     sampled_peak: MemoryPoint,
     now: float,
     pinned: int | None = None,
+    *,
+    no_worker: str = NO_RUNNER,
 ) -> Gauge:
     """Account for the host's memory, whose total is the width of the bar.
 
@@ -46,11 +49,12 @@ def host_gauge(
         sampled_peak: the highest samples since the last reset.
         now: Unix time.
         pinned: bytes that the worker has pinned; ``None`` without a GPU.
+        no_worker: why the worker has no figures, if there is none.
     """
     total, used, available = _host(sample, now)
-    unique, resident = _watched(sample, worker_pid, now)
+    unique, resident = _watched(sample, worker_pid, now, no_worker)
     live = heap if heap is not None and heap.pid == worker_pid else None
-    in_use, cached = _heap(live, worker_pid)
+    in_use, cached = _heap(live, worker_pid, no_worker)
     terms = _terms(
         total=total,
         used=used,
@@ -91,10 +95,10 @@ def _aged(read: Reading[int], sample: Sample, now: float) -> Reading[int]:
 
 
 def _watched(
-    sample: Sample | None, worker_pid: int | None, now: float
+    sample: Sample | None, worker_pid: int | None, now: float, no_worker: str
 ) -> tuple[Reading[int], Reading[int]]:
     if worker_pid is None:
-        nothing = Absent("no runner is active")
+        nothing = Absent(no_worker)
         return nothing, nothing
     process: WatchedProcess | None = None
     if sample is not None:
@@ -108,9 +112,11 @@ def _watched(
     )
 
 
-def _heap(heap: HostHeap | None, worker_pid: int | None) -> tuple[Reading[int], Reading[int]]:
+def _heap(
+    heap: HostHeap | None, worker_pid: int | None, no_worker: str
+) -> tuple[Reading[int], Reading[int]]:
     if heap is None:
-        why = "no runner is active" if worker_pid is None else "the runner has not said yet"
+        why = no_worker if worker_pid is None else "the runner has not said yet"
         return Absent(why), Absent(why)
     return (
         reading(heap.in_use, heap.unavailable.get("in_use")),

@@ -29,13 +29,22 @@ from tui.devices.views.host_rows import (
     hosts_title,
     more_row,
 )
+from tui.devices.views.large_history import (
+    FOR_GPUS,
+    LEAST_ROWS,
+    large_lines,
+    large_rows,
+    next_figure,
+)
 from tui.devices.views.memory import bar_line, body, explain_lines, title
 from tui.kit.command_screen import Program
 from tui.kit.dialogs import TextScreen
-from tui.kit.lines import Line
+from tui.kit.lines import Line, plain
 from tui.kit.lists import KeyedList
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
 
+COPIED_CELLS = 100
+"""Cells of a line of copied sentences."""
 ALL_ROWS = 10**6
 """Room for every row."""
 
@@ -235,8 +244,10 @@ class DevicesPane(AgingPane):
         "clocks. Utilization has no limit. s or a click on a heading sorts by "
         "index, load, memory or heat; a row moves up once its mean of ten seconds is ahead of "
         "the row above by 10 points of load, 2 points of memory or 3 degrees. The plots below "
-        "show the selected device's last minutes on fixed scales: a column of dots is the "
-        "highest reading of its seconds, a gap has no reading. 'throttled' gives NVML's reason "
+        "show the selected device's last minutes on fixed scales; a gap has no reading. With up to "
+        "four GPUs one figure is a filled area, solid up to the mean of each cell's seconds and "
+        "shaded up to their highest; h draws load, memory, power or temperature. With more GPUs "
+        "each figure has a row of dots, and h draws one large. 'throttled' gives NVML's reason "
         "for lower clocks; without room for it, it replaces the memory bar. 'lost': the device "
         "no longer answers. '12 s old': the figures are old. n/a: unknown; the memory screen "
         "(2) gives the reason. With --host, a heading stands above the GPUs of each host and shows "
@@ -268,6 +279,9 @@ class DevicesPane(AgingPane):
         self.notice.can_focus = False
         self.heading = DevicesHeading(self.list, machine, self.sort_by)
         self.history = FittedView(self._history)
+        self.figure = ""
+        """Name of the figure that is drawn large; empty for the load of few GPUs, or for a row of
+        each figure."""
 
     def compose(self) -> ComposeResult:
         """Yield the error of the monitor, the devices, and the history of the selected device."""
@@ -283,8 +297,27 @@ class DevicesPane(AgingPane):
             history: rows of each figure of the history; 0 for no history.
             notice: the available rows for a notice on the monitor.
         """
-        devices = self.list.count_rows()
-        return 2 + self.count_notice_rows(notice) + devices + block_rows(self._view, history)
+        devices = 2 + self.count_notice_rows(notice) + self.list.count_rows()
+        if self._is_large and history:
+            return devices + 1 + LEAST_ROWS
+        return devices + block_rows(self._view, history)
+
+    @property
+    def _few(self) -> bool:
+        """Whether there are so few GPUs that one figure is always drawn large."""
+        gpus = sum(view.nvml is not None for view in self.machine.devices)
+        return not self.machine.hosts and gpus <= FOR_GPUS
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether one figure of the selected device is drawn large."""
+        return self._few or bool(self.figure)
+
+    def next_figure(self) -> None:
+        """Draw the next figure of the history."""
+        sample = self.machine.shown.sample
+        self.figure = next_figure(self._view, sample, self.figure, few=self._few)
+        self.state_changed()
 
     def sort_by(self, order: Order) -> None:
         """Sort the rows; those of several hosts stay in the order of the hosts."""
@@ -326,15 +359,20 @@ class DevicesPane(AgingPane):
         devices = self.list.count_rows()
         free = self.size.height - notice - devices if devices else 0
         self.heading.display = free > 0
-        fitting = (rows for rows in (3, 2, 1) if block_rows(self._view, rows) < free)
-        rows = next(fitting, 0)
+        if self._is_large:
+            rows = large_rows(free - 1)
+        else:
+            fitting = (rows for rows in (3, 2, 1) if block_rows(self._view, rows) < free)
+            rows = block_rows(self._view, next(fitting, 0))
         self.history.display = rows > 0
         if rows:
-            self.history.styles.height = block_rows(self._view, rows)
+            self.history.styles.height = rows
 
     def _history(self, cells: int, rows: int) -> list[Line]:
         machine = self.machine.shown
         points, now = machine.history.points(machine.selected), machine.now(self.clock())
+        if self._is_large:
+            return large_lines(self._view, points, machine.sample, now, self.figure, cells, rows)
         return block_lines(self._view, points, machine.sample, now, cells, rows)
 
     def count_notice_rows(self, most: int) -> int:
@@ -459,6 +497,11 @@ class MemoryPane(AccountPane):
     def account_lines(self, cells: int) -> list[Line]:
         """Return the legend and the figures, shortened to fit."""
         return body(self.gauge, self.view, cells, self.machine.worker_pid)
+
+    def clipboard_text(self) -> str:
+        """Return the figures, then the account in sentences."""
+        rows = [plain(row) for row in explain_lines(self.gauge, COPIED_CELLS)]
+        return "\n".join([super().clipboard_text(), *rows]) + "\n"
 
     def explanation(self) -> TextScreen:
         """Return a dialog with the account in sentences, as it is now."""

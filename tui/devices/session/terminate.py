@@ -44,15 +44,15 @@ def terminate(row: GpuProcess) -> str | None:
     problem = refusal(row)
     if problem is not None:
         return problem
-    held: int | None = None
+    handle: int | None = None
     try:
-        held = os.pidfd_open(row.pid) if hasattr(os, "pidfd_open") else None
+        handle = os.pidfd_open(row.pid) if hasattr(os, "pidfd_open") else None
         if not _is_still(row):
             return f"{row.pid} is not ended: the PID belongs to another process by now"
-        if held is None:
+        if handle is None:
             os.kill(row.pid, signal.SIGTERM)
         else:
-            signal.pidfd_send_signal(held, signal.SIGTERM)
+            signal.pidfd_send_signal(handle, signal.SIGTERM)
     except ProcessLookupError:
         return f"{row.pid} has ended already"
     except PermissionError:
@@ -60,8 +60,8 @@ def terminate(row: GpuProcess) -> str | None:
     except OSError as error:
         return f"{row.pid} is not ended: {error.strerror}"
     finally:
-        if held is not None:
-            os.close(held)
+        if handle is not None:
+            os.close(handle)
     return None
 
 

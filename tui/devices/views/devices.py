@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from tui.core.events import MonitorStatus
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.core.text.commands import name_program
 from tui.devices.memory.figures import compute_device_age
 from tui.devices.monitor.messages import HARMFUL_REASONS, Device, Sample
 from tui.devices.state.devices import CPU, DeviceView
@@ -396,18 +396,6 @@ def format_user(view: DeviceView, width: int) -> Span:
     if not rows:
         return Span("")
     first = max(rows, key=lambda row: row.memory or 0)
-    words = "  ".join(filter(None, (first.user, format_program(first.command or ""))))
+    words = "  ".join(filter(None, (first.user, name_program(first.command or ""))))
     more = f" +{len(rows) - 1}" if len(rows) > 1 else ""
     return Span(fit((words or f"pid {first.pid}") + more, width), TextStyle.QUIET)
-
-
-def format_program(command: str) -> str:
-    """Return a command's program without its folder; of Python's, the script or the module."""
-    words = command.split()
-    if words and _PYTHON.search(words[0]):
-        named = [word for word in words[1:] if not word.startswith("-")]
-        words = named[:1] or words[:1]
-    return words[0].rpartition("/")[2] if words else ""
-
-
-_PYTHON = re.compile(r"(^|/)python[\d.]*$", re.ASCII)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.core.text.commands import shorten_command
 from tui.devices.commands import DEVICES
 from tui.devices.memory import OTHER_PARTS, PINNED, Gauge, ProcessMemory, Slice, Term
 from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading, get_value
@@ -144,7 +145,7 @@ MORE = f"{_TAB_KEYS['memory']} and {PROCESSES}"
 
 def _other_line(other: ProcessMemory) -> Line:
     head = (Span(f"{other.pid} ", TextStyle.STRONG),)
-    tail = (Span(f" {other.command or text.NA}", TextStyle.QUIET),)
+    tail = (Span(f" {shorten_command(other.command or text.NA)}", TextStyle.QUIET),)
     figures = (other.allocated, other.cached, other.context)
     if isinstance(other.allocated, Absent):
         held = format_reading(other.process, text.size_short)
@@ -272,7 +273,7 @@ def holder_lines(gauge: Gauge, view: DeviceView, cells: int, worker: int | None)
             (
                 Span(f"{item.pid} {item.user or text.NA} "),
                 Span(text.size(item.memory), TextStyle.STRONG),
-                Span(f" {item.command or text.NA}", TextStyle.QUIET),
+                Span(f" {shorten_command(item.command or text.NA)}", TextStyle.QUIET),
             ),
             cells,
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from tui.core.text import numbers as text
+from tui.core.text.commands import distinguish, shorten_command
 from tui.devices.allocators.messages import TorchProcess
 from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, derive, get_value
@@ -48,6 +49,7 @@ class ProcessRow:
     pid: int | None
     user: str | None
     command: str
+    """The whole command, or what stands in for it."""
     memory: int | None = None
     """Bytes of device memory; on the host, resident bytes."""
     sm_percent: float | None = None
@@ -67,6 +69,8 @@ class ProcessRow:
     """The position of its device among the devices."""
     depth: int = 0
     """The number of rows above it that are its ancestors."""
+    shown: tuple[str, str] = ("", "")
+    """The command in a few cells, and in fewer with what distinguishes it from others first."""
 
 
 def process_rows(
@@ -118,7 +122,16 @@ def process_rows(
     words = pattern.lower().split()
     rows = [row for row in rows if _matches(row, words)]
     nobody = [row for row in nobody if _matches(row, words)]
-    return (*_build_tree(rows, _make_sorter(order, before)), *nobody)
+    return (*_shorten(_build_tree(rows, _make_sorter(order, before))), *nobody)
+
+
+def _shorten(rows: Sequence[ProcessRow]) -> list[ProcessRow]:
+    """Add the short commands, each beside all others of the list."""
+    listed = [row.command for row in rows]
+    return [
+        replace(row, shown=(shorten_command(row.command), short))
+        for row, short in zip(rows, distinguish(listed), strict=True)
+    ]
 
 
 def find_last_reading(view: DeviceView) -> Device | None:

@@ -103,7 +103,8 @@ def _command_cell(shown: _Row) -> Span:
 def _format_command(row: ProcessRow) -> str:
     indent = "  " * (row.depth - 1) + f"{glyphs.GLYPHS.corner} " if row.depth else ""
     why = _join_reasons(row)
-    return f"{indent}{_format_rank(row.torch_process)}{row.command}" + (f" ({why})" if why else "")
+    command = row.shown[0] or row.command
+    return f"{indent}{_format_rank(row.torch_process)}{command}" + (f" ({why})" if why else "")
 
 
 COMMAND = "command"
@@ -208,6 +209,8 @@ def process_line(
 ) -> Line:
     """Return the line of one row."""
     layout = columns(cells, of_host=of_host, torch=torch)
+    if layout and cell_len(_format_command(row)) > layout[-1].width:
+        row = replace(row, shown=(row.shown[1], row.shown[1]))
     if row.pid is None and layout and cell_len(_format_command(row)) > layout[-1].width:
         # Unattributed memory: the explanation appears below the list under the cursor.
         row = replace(row, command=row.command.partition(":")[0])

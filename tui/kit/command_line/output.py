@@ -63,38 +63,38 @@ def prepare() -> None:
             stream.reconfigure(errors=glyphs.SPELLED_OUT)
 
 
-def print_text(text: str, kept_as: str = "") -> None:
+def print_text(text: str, file_suffix: str = "") -> None:
     """Print lines on standard output.
 
     Args:
         text: cleaned line by line.
-        kept_as: the end of a file's name, such as ``run.json``: what cannot be printed is saved
-            under it. Empty for what can be had again.
+        file_suffix: the end of a file's name, such as ``run.json``: text that cannot be printed
+            is saved under it. Empty for text that the command can produce again.
 
     Raises:
-        Failure: it cannot be written; says where it is saved.
-        OutputClosedError: who would read it is gone, and it can be had again.
+        Failure: it cannot be written; the message says where it is saved.
+        OutputClosedError: the reader has gone, and the command can produce the text again.
     """
     text = _cleaned(text)
     error = _put_on_stdout(text)
     if error is None:
         return
-    if kept_as:
-        raise Failure(f"{_cannot(error)}; {_kept(text, kept_as)}") from error
+    if file_suffix:
+        raise Failure(f"{_cannot(error)}; {_save_unprinted(text, file_suffix)}") from error
     if isinstance(error, BrokenPipeError):
         raise OutputClosedError from error
     raise Failure(_cannot(error)) from error
 
 
 class Rows:
-    """Lines that are printed as they come about; what cannot be is saved with all at the end.
+    """Print lines as they arise; if one cannot be printed, save all of them at the end.
 
     Args:
-        kept_as: the end of the file's name, such as ``run.txt``.
+        file_suffix: the end of the file's name, such as ``run.txt``.
     """
 
-    def __init__(self, kept_as: str) -> None:
-        self._kept_as = kept_as
+    def __init__(self, file_suffix: str) -> None:
+        self._file_suffix = file_suffix
         self._text = ""
         self._error: OSError | None = None
 
@@ -118,7 +118,7 @@ class Rows:
         """
         if self._error is not None:
             raise Failure(
-                f"{_cannot(self._error)}; {_kept(self._text, self._kept_as)}"
+                f"{_cannot(self._error)}; {_save_unprinted(self._text, self._file_suffix)}"
             ) from self._error
 
 
@@ -151,7 +151,7 @@ def say(text: str) -> None:
 
 
 def put_on_stderr(text: str) -> None:
-    """Write to standard error as it is: of the text of strangers only what is cleaned."""
+    """Write text to standard error as it is; text from others must be cleaned first."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -165,7 +165,7 @@ def _nowhere(flags: int, mode: str) -> TextIO:
 
 
 def _abandon(stream: TextIO) -> None:
-    """Have what a stream still holds go nowhere: Python would try again at its end and complain."""
+    """Discard the unwritten text of a stream, which Python would otherwise write again at exit."""
     with contextlib.suppress(OSError):  # no descriptor behind it, or none left for this one
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -176,8 +176,8 @@ def _cannot(error: OSError) -> str:
     return f"standard output cannot be written: {error.strerror or error}"
 
 
-def _kept(text: str, name: str) -> str:
-    """Save measured results; returns where they are."""
+def _save_unprinted(text: str, name: str) -> str:
+    """Save text that cannot be printed; return a sentence that says where."""
     try:
         place = reports.save_unprinted(name, text)
     except OSError as error:
@@ -190,19 +190,19 @@ def _kept(text: str, name: str) -> str:
 SCHEMA = 1
 
 
-def print_json(value: dict[str, Any], kept_as: str = "") -> None:
+def print_json(value: dict[str, Any], file_suffix: str = "") -> None:
     """Print one object, with the schema's number first.
 
     Args:
         value: plain data, or records.
-        kept_as: as :func:`tui.kit.command_line.output.print_text` takes it; ``.json`` is added.
+        file_suffix: as in :func:`print_text`, without ``.json``.
     """
     text = json.dumps({"schema": SCHEMA, **wire.to_plain(value)}, allow_nan=False, indent=2)
-    print_text(text, kept_as and f"{kept_as}.json")
+    print_text(text, file_suffix and f"{file_suffix}.json")
 
 
 FEW = 12
-"""So many names can be listed in a line of an error."""
+"""Most names to list in one line of an error."""
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:

@@ -45,6 +45,17 @@ SHARED = (
         footer=0,
     ),
     Command(
+        "copy",
+        ("y",),
+        "copy",
+        "Copy what has the focus to the terminal's clipboard (OSC 52) and to a file: the selected "
+        "workload's figures, the verdict on a flag in a sentence, a table or a text.",
+        group="Screen",
+        tabs=(*WORKBENCH, "memory", *PROCESSES, *WATCH, *RESULTS),
+        now=lambda now: now.pane is not None and not now.typing,
+        footer=13,
+    ),
+    Command(
         "next_pane", ("tab",), "next pane", "Go to the next pane.", group="Screen", tabs=EVERYWHERE
     ),
     Command(

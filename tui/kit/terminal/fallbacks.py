@@ -189,13 +189,14 @@ def copy(app: App[Any], what: str, text: str) -> None:
 def copy_message(what: str, text: str) -> str:
     """Keep the text, and say in a sentence where all of it went."""
     try:
-        where = f"and written to {_short_path(store_copy(text))}"
+        where = f"and written to {shorten_path(store_copy(text))}"
     except OSError as error:
         where = f"and not written to a file: {error.strerror or error}"
     return f"{what}: sent to the terminal (OSC 52), which may refuse it, {where}"
 
 
-def _short_path(path: Path) -> str:
+def shorten_path(path: Path) -> str:
+    """Return a path with the home folder as a tilde."""
     try:
         return f"~/{path.relative_to(Path.home())}"
     except (ValueError, RuntimeError):

@@ -23,7 +23,19 @@ from tui.rehearsal.device.compiler import Compiler
 from tui.rehearsal.device.imports import defined_functions, read_imports
 from tui.rehearsal.device.installation import CannotSimulateError, TorchInstallation
 
-SOURCES = ("state", "device", "clock", "memory", "blas", "dnn", "nccl")
+SOURCES = (
+    "state",
+    "device",
+    "clock",
+    "memory",
+    "stores",
+    "blas",
+    "dnn",
+    "rnn",
+    "fft",
+    "nccl",
+    "modules",
+)
 NVML_SOURCES = ("state", "nvml")
 HERE = Path(__file__).parent
 # ziglang's compiler would add checks of undefined behaviour, whose library is not linked.

@@ -29,6 +29,8 @@ int sim_work(void *stream, enum engine engine, uint64_t ns) {
     struct CUstream_st *s = stream_of(stream);
     int code = 0;
     TRY(sim_context(s->device));
+    /* A rehearsal asks for no times and waits for none; still, no division by them may fail. */
+    if (ns > 500 && !sim_option("SIMULATED_GPU_TIMED", 1)) ns = 500;
     pthread_mutex_lock(&sim_mutex);
     if (s->capturing) {
         s->graph->ns += ns;
@@ -102,11 +104,15 @@ cudaError_t __cudaPopCallConfiguration(struct dim3 *grid, struct dim3 *block, si
 }
 
 /* A thread is taken to read and write four elements of four bytes. */
-static int launch(const void *kernel, struct dim3 grid, struct dim3 block, cudaStream_t stream) {
-    uint64_t threads = (uint64_t)grid.x * grid.y * grid.z * block.x * block.y * block.z;
+int sim_launch(void *stream, uint64_t blocks, uint64_t threads_each) {
+    uint64_t threads = blocks * threads_each;
     READY;
-    if (!threads || (uint64_t)block.x * block.y * block.z > 1024) return sim_fail(cudaErrorInvalidConfiguration);
+    if (!threads || threads_each > 1024) return sim_fail(cudaErrorInvalidConfiguration);
+    sim_note_launch();
     return sim_work(stream, COMPUTE, 1800 + threads * 32 / (uint64_t)sim_option("SIMULATED_GPU_MEMORY_GB_S", 4000));
+}
+static int launch(const void *kernel, struct dim3 grid, struct dim3 block, cudaStream_t stream) {
+    return sim_launch(stream, (uint64_t)grid.x * grid.y * grid.z, (uint64_t)block.x * block.y * block.z);
 }
 cudaError_t cudaLaunchKernel(const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, cudaStream_t stream) { return launch(kernel, grid, block, stream); }
 cudaError_t cudaLaunchCooperativeKernel(const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, cudaStream_t stream) { return launch(kernel, grid, block, stream); }
@@ -118,7 +124,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *about, const void *
     *about = (struct cudaFuncAttributes){ .maxThreadsPerBlock = 1024, .numRegs = 32, .ptxVersion = 90, .binaryVersion = 90, .maxDynamicSharedSizeBytes = 232448 };
     return 0;
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *kernel, int threads, size_t shared, unsigned flags) { READY; *blocks = threads < 64 ? 32 : threads > 2048 ? 1 : 2048 / threads; return 0; }
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *kernel, int threads, size_t shared, unsigned flags) { READY; int most = (int)sim_option("SIMULATED_GPU_SM_THREADS", 2048); *blocks = threads < 64 ? most / 64 : threads > most ? 1 : most / threads; return 0; }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel, int threads, size_t shared) { return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, kernel, threads, shared, 0); }
 
 /* ---- events ---- */
@@ -200,4 +206,4 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t gra
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags) { return cudaGraphInstantiateWithFlags(exec, graph, flags); }
 #endif
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { free(exec); return 0; }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) { READY; return sim_work(stream, COMPUTE, 3000 + exec->ns); }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) { READY; sim_note_launch(); return sim_work(stream, COMPUTE, 3000 + exec->ns); }

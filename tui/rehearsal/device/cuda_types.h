@@ -148,7 +148,7 @@ struct cudaDeviceProp {
 
 /* The driver's. */
 typedef int CUresult;
-enum { CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2 };
+enum { CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_SUPPORTED = 801 };
 typedef uintptr_t CUdeviceptr;
 typedef unsigned long long CUmemGenericAllocationHandle;
 typedef int CUmemAllocationGranularity_flags;

@@ -54,6 +54,17 @@ static int refused(int device) {
 int sim_current(void) { return current; }
 int sim_physical(int device) { return refused(device) ? -1 : visible[device]; }
 
+static void note_peak(struct shared *s, int place, uint64_t used) { /* under the lock */
+    uint64_t allocated = 0, contexts = 0;
+    for (struct holder *h = s->holders; h < s->holders + MOST_HOLDERS; h++) {
+        allocated += h->allocated[place];
+        contexts += h->context[place] > 0;
+    }
+    if (used > s->record.peak[place]) s->record.peak[place] = used;
+    if (allocated > s->record.allocated[place]) s->record.allocated[place] = allocated;
+    if (contexts > s->record.contexts[place]) s->record.contexts[place] = contexts;
+}
+
 int sim_take(int device, uint64_t bytes, int is_context) {
     struct shared *s = sim_shared();
     struct holder *own;
@@ -61,9 +72,14 @@ int sim_take(int device, uint64_t bytes, int is_context) {
     if (!is_context && sim_fault_is_due(ALLOCATION, &code)) return code;
     code = 0;
     sim_lock(s);
-    if (s->total - s->reserved - sim_used(s, place) < bytes || !(own = sim_own(s, 1))) code = cudaErrorMemoryAllocation;
-    else if (is_context) own->context[place] += bytes;
-    else own->allocated[place] += bytes;
+    uint64_t used = sim_used(s, place);
+    if (s->total - s->reserved - used < bytes || !(own = sim_own(s, 1))) {
+        code = cudaErrorMemoryAllocation;
+        s->record.refused[place]++;
+    } else {
+        *(is_context ? &own->context[place] : &own->allocated[place]) += bytes;
+        note_peak(s, place, used + bytes);
+    }
     sim_unlock(s);
     return code;
 }
@@ -103,18 +119,20 @@ cudaError_t cudaRuntimeGetVersion(int *version) { *version = CUDA_VERSION; retur
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) { *can = device != peer; return 0; }
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) { *least = 0; *greatest = -5; return 0; }
 
-/* The shape of an H200: what torch chooses its launches by. */
+/* What torch and its libraries choose their kernels and launches by; an H200 unless told otherwise. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
     struct shared *s = sim_shared();
+    int capability = (int)sim_option("SIMULATED_GPU_CAPABILITY", 90);
+    size_t shared = (size_t)sim_option("SIMULATED_GPU_BLOCK_KIB", 227) << 10;
     TRY(refused(device));
     *p = (struct cudaDeviceProp){
         .totalGlobalMem = s->total - s->reserved, .sharedMemPerBlock = 49152, .regsPerBlock = 65536, .warpSize = 32,
         .maxThreadsPerBlock = 1024, .maxThreadsDim = { 1024, 1024, 64 },
-        .maxGridSize = { 0x7fffffff, 65535, 65535 }, .totalConstMem = 65536, .major = 9, .minor = 0,
-        .multiProcessorCount = 132, .concurrentKernels = 1, .ECCEnabled = 1, .asyncEngineCount = 3,
+        .maxGridSize = { 0x7fffffff, 65535, 65535 }, .totalConstMem = 65536, .major = capability / 10, .minor = capability % 10,
+        .multiProcessorCount = (int)sim_option("SIMULATED_GPU_SM_COUNT", 132), .concurrentKernels = 1, .ECCEnabled = 1, .asyncEngineCount = 3,
         .pciBusID = sim_bus(s->mig ? 0 : visible[device]), .unifiedAddressing = 1, .memoryBusWidth = 6144,
-        .l2CacheSize = 50 << 20, .maxThreadsPerMultiProcessor = 2048, .sharedMemPerMultiprocessor = 233472,
-        .regsPerMultiprocessor = 65536, .cooperativeLaunch = 1, .sharedMemPerBlockOptin = 232448,
+        .l2CacheSize = (int)sim_option("SIMULATED_GPU_L2_MIB", 50) << 20, .maxThreadsPerMultiProcessor = (int)sim_option("SIMULATED_GPU_SM_THREADS", 2048), .sharedMemPerMultiprocessor = shared + 1024,
+        .regsPerMultiprocessor = 65536, .cooperativeLaunch = 1, .sharedMemPerBlockOptin = shared,
         .maxBlocksPerMultiProcessor = 32, .memoryPoolsSupported = 1,
     };
     snprintf(p->name, sizeof p->name, "%s%s", sim_name(), s->mig ? " MIG 1g" : "");
@@ -129,10 +147,24 @@ cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *p, int device) { r
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
     struct cudaDeviceProp p;
     TRY(cudaGetDeviceProperties(&p, device));
+    /* Libraries divide by some of these; the enumeration's names are those of the properties. */
     const int values[][2] = {
-        { cudaDevAttrMultiProcessorCount, p.multiProcessorCount }, { cudaDevAttrComputeCapabilityMajor, p.major },
-        { cudaDevAttrClockRate, 1980000 /* kHz */ }, { cudaDevAttrMemoryClockRate, 3201000 /* kHz */ },
-        { cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)p.sharedMemPerBlockOptin }, { cudaDevAttrWarpSize, p.warpSize },
+        { 1 /* MaxThreadsPerBlock */, p.maxThreadsPerBlock }, { 2, p.maxThreadsDim[0] }, { 3, p.maxThreadsDim[1] }, { 4, p.maxThreadsDim[2] },
+        { 5 /* MaxGridDimX */, p.maxGridSize[0] }, { 6, p.maxGridSize[1] }, { 7, p.maxGridSize[2] },
+        { 8 /* MaxSharedMemoryPerBlock */, (int)p.sharedMemPerBlock }, { 9 /* TotalConstantMemory */, (int)p.totalConstMem },
+        { cudaDevAttrWarpSize, p.warpSize }, { 12 /* MaxRegistersPerBlock */, p.regsPerBlock },
+        { cudaDevAttrClockRate, 1980000 /* kHz */ }, { cudaDevAttrMultiProcessorCount, p.multiProcessorCount },
+        { 19 /* CanMapHostMemory */, 1 }, { 31 /* ConcurrentKernels */, p.concurrentKernels }, { 32 /* EccEnabled */, p.ECCEnabled },
+        { 33 /* PciBusId */, p.pciBusID }, { cudaDevAttrMemoryClockRate, 3201000 /* kHz */ },
+        { 37 /* GlobalMemoryBusWidth */, p.memoryBusWidth }, { 38 /* L2CacheSize */, p.l2CacheSize },
+        { 39 /* MaxThreadsPerMultiProcessor */, p.maxThreadsPerMultiProcessor }, { 40 /* AsyncEngineCount */, p.asyncEngineCount },
+        { 41 /* UnifiedAddressing */, p.unifiedAddressing },
+        { cudaDevAttrComputeCapabilityMajor, p.major }, { cudaDevAttrComputeCapabilityMinor, p.minor },
+        { 78 /* StreamPrioritiesSupported */, 1 }, { 81 /* MaxSharedMemoryPerMultiprocessor */, (int)p.sharedMemPerMultiprocessor },
+        { 82 /* MaxRegistersPerMultiprocessor */, p.regsPerMultiprocessor }, { 95 /* CooperativeLaunch */, p.cooperativeLaunch },
+        { cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)p.sharedMemPerBlockOptin },
+        { 106 /* MaxBlocksPerMultiprocessor */, p.maxBlocksPerMultiProcessor }, { 111 /* ReservedSharedMemoryPerBlock */, 1024 },
+        { 115 /* MemoryPoolsSupported */, p.memoryPoolsSupported },
     };
     *value = 0;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) if (values[i][0] == (int)attribute) *value = values[i][1];

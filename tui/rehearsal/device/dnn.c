@@ -63,6 +63,7 @@ int cudnnBackendGetAttribute(struct bag *d, int name, int type, int64_t wanted, 
         *count = a->count;
         if (into) memcpy(into, a->bytes, size_of(a->type) * (size_t)(a->count < wanted ? a->count : wanted));
     } else if (into && wanted == 1 && type == 3 /* int64 */) *(int64_t *)into = 0;
+    else if (into && wanted == 1 && type == 23 /* int32 */) *(int32_t *)into = 0;
     else *count = 0;
     return 0;
 }

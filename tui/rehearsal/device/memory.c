@@ -177,19 +177,49 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *about, const 
                                              .devicePointer = (void *)pointer, .hostPointer = host ? (void *)pointer : NULL };
     return 0;
 }
+/* The driver's. Triton refuses a pointer that it does not know: that of a tensor on the CPU. */
+CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr pointer) {
+    struct block b;
+    if (!find_block((void *)pointer, &b, 0)) return CUDA_ERROR_INVALID_VALUE;
+    switch (attribute) {
+    case 2 /* MEMORY_TYPE */: *(unsigned *)value = b.kind < PINNED ? 2 : 1; return 0;
+    case 3 /* DEVICE_POINTER */: *(CUdeviceptr *)value = pointer; return 0;
+    case 9 /* DEVICE_ORDINAL */: *(int *)value = b.device; return 0;
+    default: return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
 
 /* ---- copies: the bytes are moved at once, what they take is virtual ---- */
+
+/* Zeros are not written where there are zeros: to read them makes no memory resident. */
+static void zero_part(char *at, size_t size) {
+    for (size_t i = 0; i < size; i++) if (at[i]) { memset(at, 0, size); return; }
+}
 
 /* What is there already is not written again, so that zeros make none of the host's memory resident. */
 static void store(char *to, const char *from, size_t size) { if (memcmp(to, from, size)) memmove(to, from, size); }
 
+static int stores_all(void) { return sim_option("SIMULATED_GPU_STORED", 1) != 0; }
+
 /* Between two places of the device only the ends are moved: kernels compute nothing, and all of it
- * would take the host longer than the device is said to take. So it is from the host if
- * SIMULATED_GPU_STORED is 0: the device would hold in the host's memory what the program has there. */
-static void move(char *to, const char *from, size_t size, int onto, int off) {
-    size_t end = onto && (off || !sim_option("SIMULATED_GPU_STORED", 1)) && size > MIB ? 65536 : 0;
+ * would take the host longer than the device is said to take. */
+static void move(char *to, const char *from, size_t size, int within_device) {
+    size_t end = within_device && size > MIB ? 65536 : 0;
     store(to, from, end ? end : size);
     if (end) store(to + size - end, from + size - end, end);
+}
+
+/* On a device that stores little, its memory takes little of the host's: nothing larger is stored. */
+static void move_little(char *to, const char *from, size_t size, int onto, int off) {
+    int known = size <= MIB && (!off || sim_can_read(from, size));
+    if (known) store(to, from, size);
+    if (onto && known) sim_note_store(to, size);
+    else if (onto) sim_forget_store(to, size);
+    else if (!known) zero_part(to, size);
+}
+void sim_move(void *to, const void *from, size_t size) {
+    if (stores_all()) memmove(to, from, size);
+    else move_little(to, from, size, 1, 1);
 }
 
 static uint64_t taken(uint64_t bytes, const char *rate, int64_t otherwise) { return 1500 + bytes / (uint64_t)sim_option(rate, otherwise); }
@@ -203,8 +233,12 @@ static int copy(void *to, const void *from, size_t size, cudaStream_t stream, in
     /* Pageable memory goes by way of a buffer of the driver's, at half the rate. */
     int pageable = onto != off && !(onto ? known_source : known_target);
     if (onto && off) TRY(sim_work(stream, COMPUTE, taken(2 * size, "SIMULATED_GPU_MEMORY_GB_S", 4000)));
-    else TRY(sim_work(stream, onto ? TO_DEVICE : TO_HOST, taken(size, "SIMULATED_GPU_LINK_GB_S", 4) * (pageable ? 2 : 1)));
-    move(to, from, size, onto, off);
+    else {
+        if (off) __atomic_fetch_add(&sim_shared()->record.read[sim_physical(source.device)], 1, __ATOMIC_RELAXED);
+        TRY(sim_work(stream, onto ? TO_DEVICE : TO_HOST, taken(size, "SIMULATED_GPU_LINK_GB_S", 4) * (pageable ? 2 : 1)));
+    }
+    if (stores_all() || (!onto && !off)) move(to, from, size, onto && off);
+    else move_little(to, from, size, onto, off);
     return blocking || (pageable && (!onto || size > 65536)) ? cudaStreamSynchronize(stream) : 0;
 }
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMemcpyKind kind, cudaStream_t stream) { return copy(to, from, size, stream, 0); }
@@ -214,9 +248,6 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int f
 /* Setting the device's memory makes none of the host's resident. Whole pages of zeros are had by giving
  * the pages back; of the others, those that were never written read as zeros without being made. Other
  * values are not stored, as if a kernel had set them. */
-static void zero_part(char *at, size_t size) {
-    for (size_t i = 0; i < size; i++) if (at[i]) { memset(at, 0, size); return; }
-}
 static void zero(char *at, size_t size) {
     uintptr_t first = ROUNDED((uintptr_t)at, 4096), end = ((uintptr_t)at + size) / 4096 * 4096;
     if (first >= end) { zero_part(at, size); return; }
@@ -229,7 +260,10 @@ cudaError_t cudaMemsetAsync(void *at, int value, size_t size, cudaStream_t strea
     READY;
     TRY(sim_work(stream, COMPUTE, taken(size, "SIMULATED_GPU_MEMORY_GB_S", 4000)));
     if (!find_block(at, &b, 0) || b.kind >= PINNED) memset(at, value, size);
-    else if (!value) zero(at, size);
+    else {
+        if (!value) zero(at, size);
+        if (!stores_all()) sim_forget_store(at, size);
+    }
     return 0;
 }
 cudaError_t cudaMemset(void *at, int value, size_t size) { return cudaMemsetAsync(at, value, size, 0); }

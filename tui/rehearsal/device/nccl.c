@@ -24,13 +24,13 @@ int ncclCommCount(struct comm *c, int *count) { *count = c->ranks; return 0; }
 int ncclCommUserRank(struct comm *c, int *rank) { *rank = c->rank; return 0; }
 static size_t bytes_of(size_t count, int type) { static const char sizes[] = { 1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1 }; return count * (size_t)sizes[type]; }
 static int collective(const void *from, void *to, size_t bytes, void *stream) {
-    if (from && to && from != to) memmove(to, from, bytes);
+    if (from && to && from != to) sim_move(to, from, bytes);
     return sim_work(stream, COMPUTE, 10000 + bytes / 20) ? 1 : 0;
 }
 #define REDUCTION(name, ...) int nccl##name(const void *from, void *to, size_t n, int type, __VA_ARGS__ struct comm *c, void *stream) { return collective(from, to, bytes_of(n, type), stream); }
 REDUCTION(AllReduce, int op,) REDUCTION(ReduceScatter, int op,) REDUCTION(Broadcast, int root,) REDUCTION(Reduce, int op, int root,)
 int ncclAllGather(const void *from, void *to, size_t n, int type, struct comm *c, void *stream) {
-    for (int rank = 0; rank < c->ranks; rank++) memmove((char *)to + (size_t)rank * bytes_of(n, type), from, bytes_of(n, type));
+    for (int rank = 0; rank < c->ranks; rank++) sim_move((char *)to + (size_t)rank * bytes_of(n, type), from, bytes_of(n, type));
     return collective(NULL, to, bytes_of(n, type), stream);
 }
 #define ONE_SIDED(name) int nccl##name(void *at, size_t n, int type, int peer, struct comm *c, void *stream) { return collective(NULL, at, bytes_of(n, type), stream); }

@@ -30,12 +30,22 @@ class DeviceSettings:
 
     context_mib: int = 500
     context_ms: int = 150
+    timed: int = 1
+    """0: work ends at once, whatever it is."""
     stored: int = 1
-    """0: of more than 1 MiB that is copied onto the device, only the ends are stored."""
+    """0: no copy of more than 1 MiB is stored, and what kernels would write reads as zeros."""
     link_gb_s: int = 4
     memory_gb_s: int = 4000
     convolution_ns: int = 300_000
     name: str = "NVIDIA H200 (simulated)"
+    capability: int = 90
+    """Compute capability, times ten."""
+    sm_count: int = 132
+    sm_threads: int = 2048
+    """Most threads of a multiprocessor."""
+    block_kib: int = 227
+    """Most shared memory of a block."""
+    l2_mib: int = 50
     fail_allocation: str = ""
     """``N:CODE``: the Nth request for device memory and the two after it fail with that CUDA error.
 

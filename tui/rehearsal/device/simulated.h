@@ -7,7 +7,8 @@
  *   device.c   errors, devices, contexts
  *   clock.c    streams, kernels, events and graphs, in virtual time
  *   memory.c   device memory, pinned memory, mapped ranges, pools, copies
- *   blas.c  dnn.c  nccl.c   the libraries whose calls torch makes by name
+ *   stores.c   which copies onto a device that stores little can be read back
+ *   blas.c  dnn.c  rnn.c  fft.c  nccl.c  modules.c   the libraries whose calls torch makes by name
  *   nvml.c     NVML over the same state; a library of its own, as the driver's is
  *
  * cuda_types.h declares what of CUDA's interface is used. build.py compiles them and generates what else
@@ -31,8 +32,18 @@ struct holder { /* a process with a context on some device */
 
 enum fault { ALLOCATION, LAUNCH, FAULTS };
 
+/* What a rehearsal reads from the file once the processes have ended; simulator.py knows its layout. */
+struct record {
+    uint64_t peak[MOST_DEVICES];      /* bytes: the most that was in use, with contexts */
+    uint64_t allocated[MOST_DEVICES]; /* bytes: the most that all processes had allocated */
+    uint64_t contexts[MOST_DEVICES];  /* the most processes with a context at a time */
+    uint64_t refused[MOST_DEVICES];   /* requests for memory that the device did not have */
+    uint64_t read[MOST_DEVICES];      /* copies of device memory to the host */
+};
+
 struct shared {
     uint64_t magic;
+    struct record record;
     pthread_mutex_t lock; /* robust: a process may be killed while it holds it */
     int devices;          /* what CUDA can be shown: GPUs, or the instances of a partitioned one */
     int mig;              /* 1: the devices are MIG instances of one GPU */
@@ -71,3 +82,13 @@ void sim_give_back(int device, uint64_t bytes);
 /* clock.c: work takes `ns` of an engine once its stream is free. */
 enum engine { COMPUTE, TO_DEVICE, TO_HOST, ENGINES };
 int sim_work(void *stream, enum engine engine, uint64_t ns);
+int sim_launch(void *stream, uint64_t blocks, uint64_t threads_each); /* a kernel */
+
+/* memory.c: a copy within the device, as a library's kernel makes it; nothing for a kernel's result. */
+void sim_move(void *to, const void *from, size_t size);
+
+/* stores.c */
+void sim_note_launch(void);
+void sim_note_store(const void *at, size_t size);
+void sim_forget_store(const void *at, size_t size);
+int sim_can_read(const void *at, size_t size);

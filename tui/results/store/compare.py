@@ -94,14 +94,14 @@ class StoreComparison:
     """Number of workloads only in A, and only in B."""
 
     @property
-    def asked(self) -> int:
+    def tested(self) -> int:
         """Number of questions with enough sessions."""
         return sum(question.answer.ratio.p_value is not None for question in self.questions)
 
     @property
     def false_alone(self) -> float:
         """Most false alarms to expect without the correction."""
-        return LEVEL * self.asked
+        return LEVEL * self.tested
 
     @property
     def short(self) -> tuple[Question, ...]:

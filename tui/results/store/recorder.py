@@ -21,7 +21,7 @@ from tui.core import reports
 from tui.core.events import LogLine, Publish
 from tui.results.store.store_file import StoreError
 from tui.runs.session.session import Session
-from tui.runs.state.events import EarlierRead, HeldAgainst, RunQueued
+from tui.runs.state.events import ComparedWithEarlier, EarlierRead, RunQueued
 from tui.runs.state.runs import CompareState, RunState
 from tui.runs.state.state import RunsState
 from workloads.protocol import messages
@@ -193,7 +193,7 @@ class ResultHistory:
         alike, machine = _find_alike(state.result, runs), runs.machine
         found = await self._query(lambda earlier: earlier.compare(alike, machine), publish)
         if found is not None:
-            publish(HeldAgainst(run_id, found))
+            publish(ComparedWithEarlier(run_id, found))
 
     async def _query(self, query: Callable[[EarlierSessions], T], publish: Publish) -> T | None:
         """Query the store in a thread; on failure log the problem and return ``None``."""

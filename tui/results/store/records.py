@@ -188,15 +188,15 @@ def compute_id(result: RunResult | Comparison, at: float) -> str:
         result: the result of the runner.
         at: Unix time of its end, used if it measured nothing.
     """
-    told: Mapping[str, Any]
+    facts: Mapping[str, Any]
     if isinstance(result, RunResult):
         blocks = result.time.block_times_s if result.time else ()
         when = (result.started_at, result.ended_at) if result.ended_at else (at,)
-        told = {"flags": result.flags, "blocks": blocks, "when": when}
+        facts = {"flags": result.flags, "blocks": blocks, "when": when}
     else:
         when = result.measured[0] if result.measured else (at,)
-        told = {"flag": result.flag, "pairs": result.pair_ratios, "when": when}
-    return compute_digest([result.workload, result.device, result.parameters, result.status, told])
+        facts = {"flag": result.flag, "pairs": result.pair_ratios, "when": when}
+    return compute_digest([result.workload, result.device, result.parameters, result.status, facts])
 
 
 FLAG = "flag "

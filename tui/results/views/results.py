@@ -23,7 +23,7 @@ from tui.results.store.records import FLAG, VARIABLE, Facts, StoredResult, Store
 from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, compute_spread
 from tui.results.store.validity import is_time
 from tui.runs.state.parameters import format_short
-from tui.runs.state.result_words import format_end, format_time
+from tui.runs.state.result_format import format_end, format_time
 from tui.runs.views.backend import format_interval
 from workloads.protocol.results import DataColumn, Table
 
@@ -254,12 +254,12 @@ def format_closing_notes(found: StoreComparison) -> list[str]:
     lines = []
     if found.short:
         lines.append(_format_advice(found.short))
-    if found.asked > 1:
+    if found.tested > 1:
         corrected = sum(one.answer.corrected for one in found.questions)
         lines.append(
-            f"{found.asked} questions were asked at once, each with the 95% interval that it has"
+            f"{found.tested} questions were asked at once, each with the 95% interval that it has"
             " alone; by Holm's correction the clearest is called a difference at a chance of"
-            f" 5%/{found.asked}, the next at 5%/{found.asked - 1} and so on, so that one such"
+            f" 5%/{found.tested}, the next at 5%/{found.tested - 1} and so on, so that one such"
             " table in twenty at most shows any by chance; without it"
             f" {found.false_alone:.1f} false alarms were to be expected"
             + (f"; it makes {corrected} of them unclear" if corrected else "")

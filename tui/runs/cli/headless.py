@@ -54,20 +54,24 @@ class Waiter:
         self._error = error
         self._changed.set()
 
-    async def until(self, holds: Callable[[], bool], tell: Callable[[], None]) -> bool:
-        """Wait until ``holds``, calling ``tell`` at each change; ``False`` after a signal.
+    async def until(self, condition: Callable[[], bool], report: Callable[[], None]) -> bool:
+        """Wait for a condition; return ``False`` after a signal.
+
+        Args:
+            condition: returns whether to stop waiting.
+            report: called at each change until then.
 
         Raises:
             Failure: an internal error, after which it would wait forever.
         """
-        while not holds():
+        while not condition():
             if self._error is not None:
                 text = f"failed: {type(self._error).__name__}: {self._error}"
                 raise Failure(text) from self._error
             if self.signalled is not None:
                 return False
             self._changed.clear()
-            tell()
+            report()
             await self._changed.wait()
         return True
 
@@ -79,20 +83,20 @@ class Waiter:
         """
         state = self._session.state.runs
 
-        def tell() -> None:
+        def show_progress() -> None:
             runner = state.runner
             # A first start has a reason only if the runner is silent.
             silent = runner.status == "starting" and runner.reason
             words = f"{runner.reason}; {runner.advice}" if silent else ""
             progress.show_silence(words, f"runner: {runner.status} {runner.reason}")
 
-        def known() -> bool:
+        def is_ready() -> bool:
             return state.machine.environment is not None or state.runner.status in (
                 "unusable",
                 "restarting",
             )
 
-        reached = await self.until(known, tell)
+        reached = await self.until(is_ready, show_progress)
         progress.clear()
         if reached and state.machine.environment is None:
             runner = state.runner

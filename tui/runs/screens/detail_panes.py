@@ -23,13 +23,14 @@ from tui.runs.views.backend import (
 )
 from tui.runs.views.detail import detail_lines
 from tui.runs.views.runner_notes import log_lines
+from tui.runs.views.verdict_sentence import format_verdicts
 
 
 class BackendSwitches(LinesView):
     """The list of switches; left and right move the cursor, up and down scroll."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "move(-1)", show=False),
+        Binding("left", "move(-1)", show=False),
         Binding("right", "move(1)", show=False),
         Binding("enter", "choose", show=False),
     ]
@@ -135,6 +136,11 @@ class BackendPane(Pane):
             title = format_folded_title(self.state, self.size.width - ROOM)
         self.retitle(title)
 
+    def clipboard_text(self) -> str:
+        """Return the verdict on the flag under the cursor in sentences; else the switches."""
+        told = format_verdicts(self.state, self.body.flag)
+        return f"{told}\n" if told else super().clipboard_text()
+
     def on_resize(self, _event: events.Resize) -> None:
         """Show the switches in the title where the pane is folded."""
         self.call_after_refresh(self.state_changed)
@@ -154,7 +160,8 @@ class DetailPane(Pane):
         "order statistics. quartiles, min: of the blocks. p95: of calls timed one by one. first "
         "call: separate, because it loads, searches and allocates. stopped by: why the "
         "measurement ended. wall, device, enqueue: time by the host's clock, time by the "
-        "device's events, and the host's time to launch a call. page faults: on the CPU they "
+        "device's events, and the host's time to launch a call; with a cold cache, wall and "
+        "enqueue include the flushes. page faults: on the CPU they "
         "can take most of the time. Share of a limit: with the limit's value and source. n/a "
         "comes with its reason."
     )

@@ -295,10 +295,12 @@ class WorkbenchScreen(CommandScreen):
         sweep = self.state.sweeps.get(info.name)
         self.app.push_screen(ParametersScreen(info, present, sweep), done)
 
-    def action_copy_result(self) -> None:
-        """Copy the selected workload's detail through the terminal."""
-        if self.workload is not None:
+    def action_copy(self) -> None:
+        """Copy the selected workload's detail from the table, else the focused pane."""
+        if self.focused_pane in ("workloads", "detail") and self.workload is not None:
             copy(self.app, self.workload, format_for_clipboard(self.state, self.workload))
+        else:
+            super().action_copy()
 
     def action_demo(self) -> None:
         """Step through the group of the selected workload."""
@@ -373,6 +375,10 @@ class WorkbenchScreen(CommandScreen):
 
     def action_go_to_devices(self) -> None:
         self.focus_pane("devices")
+
+    def action_next_figure(self) -> None:
+        """Draw the next figure of the selected device's history."""
+        self.devices.next_figure()
 
     def action_go_to_memory(self) -> None:
         self.focus_pane("memory")

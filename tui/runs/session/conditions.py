@@ -8,7 +8,7 @@ from statistics import median
 
 from tui.devices.monitor.messages import HARMFUL_REASONS
 from tui.devices.session.monitor_supervisor import SampledDevice
-from tui.runs.state.events import ConditionsSeen
+from tui.runs.state.events import ConditionsRecorded
 from tui.runs.state.runs import NO_MONITOR, NOT_GIVEN, NOT_SAMPLED, SEVERAL, TOO_SHORT, Conditions
 from tui.runs.state.state import RunsState
 from workloads.protocol import messages
@@ -160,7 +160,7 @@ def build_conditions(
     runs: RunsState,
     samples: Samples | None,
     pid: int | None,
-) -> ConditionsSeen | None:
+) -> ConditionsRecorded | None:
     """Return the conditions of a run or a comparison; ``None`` if nothing was measured.
 
     Args:
@@ -185,7 +185,7 @@ def build_conditions(
     driver = runs.machine.sample.driver.version if runs.machine.sample else None
     seen = _summarize_devices(found, spans, runs, samples, pid)
     seen = add_environment(seen, runs.machine.environment, driver, _find_flags(found, runs))
-    return ConditionsSeen(found.id, seen)
+    return ConditionsRecorded(found.id, seen)
 
 
 def _summarize_devices(

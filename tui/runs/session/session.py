@@ -104,7 +104,7 @@ class Session(DeviceSession):
         self._attachments = tuple(attachments)
         for attachment in self._attachments:
             attachment.attach(self)
-        self.state.publish(CatalogueRead(state_folder.catalogue(keep=not readonly)))
+        self.state.publish(CatalogueRead(state_folder.catalogue(store=not readonly)))
 
     # ---- life ----
 
@@ -152,7 +152,7 @@ class Session(DeviceSession):
     def _request_torch_memory(self, _sample: Sample) -> None:
         """Read torch's memory right after NVML's: the account subtracts one from the other."""
         if self.state.machine.torch_memory:
-            self._send(messages.TellMemory())
+            self._send(messages.ReportMemory())
 
     def _queue_early_on_gpu(self, _event: messages.Ready) -> None:
         early, self._early = self._early, []

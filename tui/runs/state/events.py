@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
+from typing import ClassVar, Union
 
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.runs import Against, Conditions, EarlierResult
@@ -59,8 +59,10 @@ class CompareQueued:
 
 
 @dataclass(frozen=True, slots=True)
-class ConditionsSeen:
+class ConditionsRecorded:
     """The conditions of a run or a comparison."""
+
+    WIRE_TAG: ClassVar[str] = "conditions_seen"
 
     run_id: str
     conditions: Conditions
@@ -83,8 +85,10 @@ class EarlierRead:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldAgainst:
+class ComparedWithEarlier:
     """A run of this session compared with stored results of earlier ones."""
+
+    WIRE_TAG: ClassVar[str] = "held_against"
 
     run_id: str
     against: Against
@@ -97,8 +101,8 @@ RunEvent = Union[
     FlagSet,
     RunQueued,
     CompareQueued,
-    ConditionsSeen,
+    ConditionsRecorded,
     CeilingsRead,
     EarlierRead,
-    HeldAgainst,
+    ComparedWithEarlier,
 ]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tui.runs.state.result_words import list_rates
+from tui.runs.state.result_format import list_rates
 from workloads.protocol import messages
 from workloads.protocol.results import (
     Arm,

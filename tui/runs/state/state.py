@@ -16,11 +16,11 @@ from tui.devices.state.machine import MachineState
 from tui.runs.state.events import (
     CatalogueRead,
     CeilingsRead,
+    ComparedWithEarlier,
     CompareQueued,
-    ConditionsSeen,
+    ConditionsRecorded,
     EarlierRead,
     FlagSet,
-    HeldAgainst,
     ParametersSet,
     RunQueued,
     SweepSet,
@@ -196,10 +196,10 @@ class RunsState:
             FlagSet: self._on_flag_set,
             RunQueued: self._on_run_queued,
             CompareQueued: self._on_compare_queued,
-            ConditionsSeen: self._on_conditions_seen,
+            ConditionsRecorded: self._on_conditions_recorded,
             CeilingsRead: self._on_ceilings_read,
             EarlierRead: self._on_earlier_read,
-            HeldAgainst: self._on_held_against,
+            ComparedWithEarlier: self._on_compared_with_earlier,
         }
 
     def _on_runner_status(self, event: RunnerStatus) -> Topics:
@@ -341,7 +341,7 @@ class RunsState:
         self.comparisons[event.request.id] = CompareState(event.request)
         return frozenset({Topic.BACKEND})
 
-    def _on_conditions_seen(self, event: ConditionsSeen) -> Topics:
+    def _on_conditions_recorded(self, event: ConditionsRecorded) -> Topics:
         if event.run_id in self.book:
             self.book.change(event.run_id, conditions=event.conditions)
         elif event.run_id in self.comparisons:
@@ -354,7 +354,7 @@ class RunsState:
         self.earlier = EarlierResults(event.results, event.at)
         return frozenset({Topic.WORKLOADS})
 
-    def _on_held_against(self, event: HeldAgainst) -> Topics:
+    def _on_compared_with_earlier(self, event: ComparedWithEarlier) -> Topics:
         if event.run_id not in self.book:
             return frozenset()
         self.book.change(event.run_id, against=event.against)

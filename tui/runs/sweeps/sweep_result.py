@@ -12,7 +12,7 @@ from tui.core.text.numbers import quantity
 from tui.devices.state.devices import CPU
 from tui.runs.state import parameters
 from tui.runs.state.parameters import Sweep
-from tui.runs.state.result_words import format_end
+from tui.runs.state.result_format import format_end
 from tui.runs.state.runs import (
     RunState,
     are_comparable,

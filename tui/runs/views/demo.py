@@ -14,7 +14,7 @@ from tui.devices.state.machine import SIMULATED
 from tui.kit.bars import draw_bar
 from tui.kit.lines import Line, Span, TextStyle, flow, left, line, paragraph, verbatim, width
 from tui.runs.state import parameters
-from tui.runs.state.result_words import compute_half_width, format_end, format_median
+from tui.runs.state.result_format import compute_half_width, format_end, format_median
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
 from tui.runs.views.chart import finding_lines

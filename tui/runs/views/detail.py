@@ -10,7 +10,7 @@ from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
 from tui.kit.scale import ratio_line
 from tui.runs.state import parameters
-from tui.runs.state.result_words import format_time
+from tui.runs.state.result_format import format_time
 from tui.runs.state.runs import EarlierResult, RunState
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_settings

@@ -32,7 +32,7 @@ from tui.kit.plot import (
 from tui.kit.scale import Scale, above, below
 from tui.kit.tables import table_lines
 from tui.runs.state.parameters import format_short
-from tui.runs.state.result_words import format_median
+from tui.runs.state.result_format import format_median
 from tui.runs.state.runs import RunState, get_median, get_timed_result
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.roofline import Roof, Roofline, RooflinePoint, build_roofline

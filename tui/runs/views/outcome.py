@@ -23,7 +23,7 @@ from tui.kit.lines import (
 )
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Level, Plot, plot_lines
 from tui.kit.scale import Scale
-from tui.runs.state.result_words import (
+from tui.runs.state.result_format import (
     compute_half_width,
     describe_excess,
     format_end,

@@ -13,7 +13,7 @@ from tui.kit.lines import Line, plain
 from tui.kit.scale import ratio_line
 from tui.kit.tables import table_lines
 from tui.runs.state.parameters import Sweep, find_autos, format_short
-from tui.runs.state.result_words import (
+from tui.runs.state.result_format import (
     find_peak,
     format_end,
     format_limit_share,

@@ -10,7 +10,7 @@ from tui.devices.monitor.messages import HARMFUL_REASONS
 from tui.kit.lines import Line, Span, TextStyle
 from tui.runs.state import parameters
 from tui.runs.state.parameters import Sweep
-from tui.runs.state.result_words import compute_half_width, describe_excess, format_end
+from tui.runs.state.result_format import compute_half_width, describe_excess, format_end
 from tui.runs.state.runs import Against, RunState
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress

@@ -12,7 +12,7 @@ from tui.devices.state.devices import CPU
 from tui.kit.lines import Line, Span, TextStyle, paragraph
 from tui.kit.table import largest_first
 from tui.runs.state import parameters
-from tui.runs.state.result_words import compute_half_width, find_peak, format_median, format_rates
+from tui.runs.state.result_format import compute_half_width, find_peak, format_median, format_rates
 from tui.runs.state.runs import EarlierResult, RunState, are_comparable
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import choose_shown_point, collect_sweep, format_settings

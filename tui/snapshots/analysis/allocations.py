@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tui.snapshots.model.results import BEFORE
 from tui.snapshots.model.snapshot import (
     ALLOCATED,
-    NEVER_TOLD,
+    NOT_RECORDED,
     Action,
     DeviceSnapshot,
     Snapshot,
@@ -29,7 +29,7 @@ class _Lives:
     start: array[int]
     requested: array[int]
     completed: array[int]
-    told: array[int]
+    first_events: array[int]
     before: list[int]
     """Rows that predate the trace."""
     latest: dict[int, int]
@@ -66,7 +66,7 @@ class Allocations:
     its own stack."""
     stream: array[int]
     pool: array[int]
-    """``h``: index into ``Snapshot.pools``, ``NEVER_TOLD`` if neither entry nor block has a
+    """``h``: index into ``Snapshot.pools``, ``NOT_RECORDED`` if neither entry nor block has a
     pool."""
     context: array[int]
     doubts: tuple[str, ...]
@@ -139,21 +139,23 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
     pools = {pool: number for number, pool in enumerate(snapshot.pools)}
     streams = {stream: number for number, stream in enumerate(snapshot.streams)}
     trace = device.trace
-    told = lives.told
-    rows = len(told)
-    address = _pick("Q", trace.address, told)
-    size = _pick("q", trace.size, told)
-    stack = _pick("I", trace.stack, told)
-    stream = _pick("I", trace.stream, told)
-    pool = _pick("h", trace.pool, told)
-    context = _pick("I", trace.context, told)
+    first_events = lives.first_events
+    rows = len(first_events)
+    address = _pick("Q", trace.address, first_events)
+    size = _pick("q", trace.size, first_events)
+    stack = _pick("I", trace.stack, first_events)
+    stream = _pick("I", trace.stream, first_events)
+    pool = _pick("h", trace.pool, first_events)
+    context = _pick("I", trace.context, first_events)
     block_size = array("q", bytes(8 * rows))
     for row in lives.before:
         stack[row] = context[row] = 0
     sound = not lives.double and not lives.unmatched and _freed_as_allocated(trace, lives, size)
     vanished = {address: row for address, row in lives.latest.items() if row >= 0}
     for segment in device.segments:
-        segment_pool = NEVER_TOLD if segment.pool is None else pools.get(segment.pool, NEVER_TOLD)
+        segment_pool = (
+            NOT_RECORDED if segment.pool is None else pools.get(segment.pool, NOT_RECORDED)
+        )
         for block in segment.blocks:
             if block.state == "inactive":
                 continue
@@ -173,7 +175,7 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
                 continue
             sound = sound and block.requested == size[found]
             block_size[found] = block.size
-            if pool[found] == NEVER_TOLD:
+            if pool[found] == NOT_RECORDED:
                 pool[found] = segment_pool
             if not stack[found]:
                 stack[found] = block.stack
@@ -213,10 +215,10 @@ def _lives(device: DeviceSnapshot) -> _Lives:
     most = sum(map(trace.action.count, (alloc, free_requested, free_completed)))
     requested = array("i", [events]) * most
     completed = array("i", [events]) * most
-    told = array("i")
+    first_events = array("i")
     before: list[int] = []
     latest: dict[int, int] = {}
-    find, tell = latest.get, told.append
+    find, tell = latest.get, first_events.append
     rows = double = unmatched = 0
     for event, action, address in zip(range(events), trace.action, trace.address, strict=True):
         if action == alloc:
@@ -248,14 +250,14 @@ def _lives(device: DeviceSnapshot) -> _Lives:
             continue
         tell(event)
         rows += 1
-    start = told[:]
+    start = first_events[:]
     for row in before:
         start[row] = BEFORE
     return _Lives(
         start=start,
         requested=requested[:rows],
         completed=completed[:rows],
-        told=told,
+        first_events=first_events,
         before=before,
         latest=latest,
         double=double,

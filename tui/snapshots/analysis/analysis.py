@@ -220,7 +220,7 @@ class DeviceAnalysis:
             raise ValueError(f"event {event} of device {self.device.index} is no OOM event")
         entry, state, growth = self.entry(event), self.state(event), self.growth(event)
         message = self.message_of(event, texts)
-        told = self._find_outside_facts(event, circumstances or Circumstances())
+        outside = self._find_outside_facts(event, circumstances or Circumstances())
 
         def evidence(figures: Figures) -> Evidence:
             return gather_evidence(
@@ -235,7 +235,7 @@ class DeviceAnalysis:
                 figures=figures,
                 growth=growth,
                 message=message,
-                told=told,
+                outside=outside,
             )
 
         return verdict(

@@ -99,7 +99,7 @@ LIMITS = (
 class Figures:
     """The known facts about one failed allocation, in bytes."""
 
-    asked: int
+    requested: int
     rounded: int
     serving_largest: int
     serving_cached: int
@@ -168,7 +168,7 @@ class ExplainedCause:
     """The cause, its wording for the headline, and the supporting figures, one sentence each."""
 
     cause: Cause
-    words: str
+    phrase: str
     reasons: tuple[str, ...]
 
 
@@ -258,15 +258,15 @@ def _was_full(explanation: Explanation, figures: Figures) -> bool:
         and explanation.cause in (*LIVE_CAUSES, "unknown")
         and figures.device_free is not None
         and not has_room(figures.room, figures.known)
-        and not has_fitting_piece(figures.asked, figures.serving_largest)
+        and not has_fitting_piece(figures.requested, figures.serving_largest)
     )
 
 
 def _explain_larger_than_device(_explanation: Explanation, figures: Figures) -> tuple[str, ...]:
     total = text(figures.total or 0)
-    has = "a little less" if text(figures.asked) == total else total
+    has = "a little less" if text(figures.requested) == total else total
     return (
-        f"{figures.asker} requested {text(figures.asked)} in one piece; the device has {has} in"
+        f"{figures.asker} requested {text(figures.requested)} in one piece; the device has {has} in"
         " total",
         *_describe_request_shape(figures),
         _describe_request(figures),
@@ -288,8 +288,8 @@ def _explain_larger_than_free(_explanation: Explanation, figures: Figures) -> tu
             f" {share(figures.live / figures.known)} of the device's {least}{text(figures.known)}"
         )
     return (
-        f"{figures.asker} requested {text(figures.asked)} in one piece; {text(free)} was free on"
-        f" the device{cached}",
+        f"{figures.asker} requested {text(figures.requested)} in one piece; {text(free)} was free"
+        f" on the device{cached}",
         *_describe_request_shape(figures),
         what,
     )
@@ -401,7 +401,7 @@ def _compute_shortfall(figures: Figures) -> int:
 def _describe_request_shape(figures: Figures) -> tuple[str, ...]:
     if figures.sizes_rounded_up:
         return ()
-    return (f"{text(figures.asked)} is {describe_shape(figures.rounded)}",)
+    return (f"{text(figures.requested)} is {describe_shape(figures.rounded)}",)
 
 
 def _describe_live(figures: Figures) -> str:
@@ -419,7 +419,7 @@ def _describe_live(figures: Figures) -> str:
 
 
 def _describe_fitting_piece(figures: Figures) -> tuple[str, ...]:
-    if not has_fitting_piece(figures.asked, figures.serving_largest):
+    if not has_fitting_piece(figures.requested, figures.serving_largest):
         return ()
     return (
         f"a free piece of {text(figures.serving_largest)} appears to have been available for the"

@@ -78,7 +78,7 @@ def private_cached(layout: Layout, stacks: Stacks, need: tuple[int, int]) -> dic
             parts.setdefault(pool, []).append(part)
     for pool, filled in parts.items():
         streams = {part.range.stream for part in filled}
-        kept = {held.stack for part in filled for held in part.held}
+        kept = {held.stack for part in filled for held in part.used}
         kind = classify_pool(pool, streams, (stacks.of(stack) for stack in kept if stack > 0))
         found[kind] += sum(part.free for part in filled)
     return dict(found)
@@ -90,16 +90,16 @@ def purposes(
     """Return the purposes of the live memory after an event; empty if none are known."""
     held: Counter[str] = Counter()
     sites: dict[str, Counter[str]] = {}
-    told = False
+    has_stacks = False
     for row in table.live_at(event):
         category = categories.of(row)
         stack = table.stack[row]
-        told = told or stack > 0
+        has_stacks = has_stacks or stack > 0
         held[category.name] += table.size[row]
         site = stacks.site(stack)
         if site.kind is not None:
             sites.setdefault(category.name, Counter())[site.label] += table.size[row]
-    if not told:
+    if not has_stacks:
         return ()
     made = []
     for name, size in held.most_common():
@@ -124,17 +124,21 @@ def convert_growth(found: Growth | None, stacks: Stacks) -> Grown | None:
 
 
 def half_block(
-    table: Allocations, stacks: Stacks, event: int, asked: int, live: int, told: OutsideFacts
+    table: Allocations, stacks: Stacks, event: int, requested: int, live: int, outside: OutsideFacts
 ) -> tuple[str, bool]:
     """Find a large live block of exactly half of a request: its line, and if its type is 16-bit."""
-    inventory = told.inventory
+    inventory = outside.inventory
     for each in () if inventory is None else inventory.variables:
         narrow = each.dtype in ("float16", "bfloat16")
-        if narrow and abs(2 * each.bytes - asked) < ROUNDED and each.bytes >= LARGE_BLOCK * live:
+        if (
+            narrow
+            and abs(2 * each.bytes - requested) < ROUNDED
+            and each.bytes >= LARGE_BLOCK * live
+        ):
             return f"{each.name} ({each.dtype})", True
     for row in table.live_at(event):
         size = table.size[row]
-        if size >= LARGE_BLOCK * live and abs(2 * size - asked) < ROUNDED:
+        if size >= LARGE_BLOCK * live and abs(2 * size - requested) < ROUNDED:
             site = stacks.site(table.stack[row])
             if site.kind is not None:
                 return site.label, False
@@ -180,7 +184,7 @@ def gather_evidence(
     figures: Figures,
     growth: Growth | None,
     message: OomText | None,
-    told: OutsideFacts,
+    outside: OutsideFacts,
 ) -> Evidence:
     """Collect the evidence on one OOM entry.
 
@@ -196,10 +200,10 @@ def gather_evidence(
         figures: figures of the failure.
         growth: growth of one line until the entry.
         message: matching text of an exception.
-        told: other facts from the file or a watch.
+        outside: other facts from the file or a watch.
     """
     event = entry.event
-    facts, seen = told.facts, told.circumstances
+    facts, seen = outside.facts, outside.circumstances
     cached = private_cached(layout, stacks, entry.pool or DEFAULT_POOL)
     needed = figures.needed
     total, allowed = figures.total, figures.allowed
@@ -208,10 +212,10 @@ def gather_evidence(
         refused = facts.free >= needed and state.reserved + needed > facts.limit
         total, allowed = (None, facts.limit) if refused else (facts.limit, allowed)
     known = purposes(table, categories, stacks, event)
-    half, narrow = half_block(table, stacks, event, entry.size, state.live, told)
+    half, narrow = half_block(table, stacks, event, entry.size, state.live, outside)
     history = has_history(trace) or bool(known)
     stack = to_code_lines(entry.stack) or (() if facts is None else facts.stack)
-    inventory = told.inventory
+    inventory = outside.inventory
     threads = () if inventory is None else inventory.threads
     thread = "main" if facts is None else facts.thread
     if not stack and not threads:
@@ -220,7 +224,7 @@ def gather_evidence(
         thread = None if calls else thread
     return Evidence(
         device=state.device,
-        asked=entry.size,
+        requested=entry.size,
         needed=needed,
         allocated=state.live + state.rounding,
         rounding=state.rounding,

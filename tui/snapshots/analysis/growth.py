@@ -21,7 +21,7 @@ from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layers import phase_of
 from tui.snapshots.analysis.sites import SiteTree
 from tui.snapshots.model.results import Change, Difference, DiffRow, Growth, Site, SiteRow
-from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Trace
+from tui.snapshots.model.snapshot import NOT_RECORDED, Frame, Trace
 
 MANY = 100
 """Minimum live allocations of one stack inside a module to count as growth."""
@@ -118,8 +118,8 @@ class _Phases:
         found = self._phases.get(stack)
         if found is None:
             phases = map(phase_of, self._stacks.of(stack))
-            told = next((phase for phase in phases if phase is not None), None)
-            name = "" if told is None else told.name
+            named = next((phase for phase in phases if phase is not None), None)
+            name = "" if named is None else named.name
             copied = any(frame.name == "deepcopy" for frame in self._stacks.of(stack))
             found = self._phases[stack] = "parameters" if copied else name
         return found
@@ -207,9 +207,11 @@ def _steady_growth(table: Allocations, made: list[int], moment: int) -> int:
         floors[part] = _least(floors[part], value)
         part += 1
         floors[part] = value
-    told = [floor or 0 for floor in floors]
-    grew = value - told[0]
-    rises = [after - before for before, after in zip(told, [*told[1:], value], strict=True)]
+    floor_bytes = [floor or 0 for floor in floors]
+    grew = value - floor_bytes[0]
+    rises = [
+        after - before for before, after in zip(floor_bytes, [*floor_bytes[1:], value], strict=True)
+    ]
     return grew if grew > 0 and min(rises) >= LEAST_OF_PART * grew else 0
 
 
@@ -257,7 +259,7 @@ def _growth(
         share=held / live if live else 0.0,
         first=first,
         event=moment,
-        seconds=None if NEVER_TOLD in (began, now) else max(0, now - began) / 1e6,
+        seconds=None if NOT_RECORDED in (began, now) else max(0, now - began) / 1e6,
         stack=max(by_stack, key=lambda stack: by_stack[stack]),
         net=sum(line.grew for line in together),
         # Count the intervals between the first and the last.

@@ -22,9 +22,9 @@ from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks
 from tui.snapshots.analysis.sites import BEFORE_GROUP, site_node
 from tui.snapshots.analysis.timeline import Cover
-from tui.snapshots.model.pictures import NOT_TOLD, REST, Layer, Stacking
+from tui.snapshots.model.pictures import NO_CATEGORY, REST, Layer, Stacking
 from tui.snapshots.model.results import BEFORE, Part, Top
-from tui.snapshots.model.snapshot import NEVER_TOLD, Frame, Snapshot, Trace
+from tui.snapshots.model.snapshot import NOT_RECORDED, Frame, Snapshot, Trace
 
 _UNKNOWN = ("", "unknown")
 _NAMES = {
@@ -45,12 +45,12 @@ class Category:
     """The purpose of allocations."""
 
     name: str
-    """One of torch's names, a phase of a training step, or :data:`NOT_TOLD`."""
-    told_by: str
+    """One of torch's names, a phase of a training step, or :data:`NO_CATEGORY`."""
+    basis: str
     """Short description of the evidence in the file."""
 
 
-UNTOLD = Category(NOT_TOLD, "neither category, annotation nor stack says what it is for")
+UNCATEGORIZED = Category(NO_CATEGORY, "neither category, annotation nor stack says what it is for")
 _PARAMETERS = Category("parameters", "the stack moves or makes a module's parameters and buffers")
 _STATE = Category("optimizer state", "the stack goes through the optimizer's set-up of its state")
 _STEP = Category("optimizer step", "the stack goes through torch.optim: state or temporaries")
@@ -120,26 +120,26 @@ class Categories:
         self._annotated = any(
             note.name.startswith(_OPTIMIZER_STEP) for note in snapshot.annotations
         )
-        self._by_stack: dict[int, Category] = {0: UNTOLD, BEFORE_TRACE_STACK: UNTOLD}
+        self._by_stack: dict[int, Category] = {0: UNCATEGORIZED, BEFORE_TRACE_STACK: UNCATEGORIZED}
 
     def of(self, row: int) -> Category:
         """Return the category of one allocation, by its row in the table."""
         start = self._table.start[row]
         if start != BEFORE:
-            told = self._parse_category[self._trace.category[start]]
-            if told is not None:
-                return told
+            recorded = self._parse_category[self._trace.category[start]]
+            if recorded is not None:
+                return recorded
         stack = self._table.stack[row]
         found = self._of_stack(stack)
         freed = self._freed_by(row, stack)
         if found is _FORWARD and freed in (_BACKWARD, _GRADIENTS):
             return _ACTIVATIONS
         # Most gradients are not copied by AccumulateGrad, but reused as the engine created them.
-        if found in (_BACKWARD, UNTOLD) and freed is _CLEARED:
+        if found in (_BACKWARD, UNCATEGORIZED) and freed is _CLEARED:
             return _CLEARED
-        if found is UNTOLD and start != BEFORE and self._annotated:
+        if found is UNCATEGORIZED and start != BEFORE and self._annotated:
             time_us = self._trace.time_us[start]
-            if time_us != NEVER_TOLD and self._cover().at(time_us).startswith(_OPTIMIZER_STEP):
+            if time_us != NOT_RECORDED and self._cover().at(time_us).startswith(_OPTIMIZER_STEP):
                 return _ANNOTATED
         return found
 
@@ -149,18 +149,18 @@ class Categories:
             phases = map(phase_of, self._stacks.of(stack))
             # The innermost phase counts: a forward pass called by an optimizer's closure is a
             # forward pass.
-            found = next((phase for phase in phases if phase is not None), UNTOLD)
+            found = next((phase for phase in phases if phase is not None), UNCATEGORIZED)
             self._by_stack[stack] = found
         return found
 
     def _freed_by(self, row: int, stack: int) -> Category:
-        """Return the phase that freed an allocation; :data:`UNTOLD` if the free has no stack."""
+        """Return the phase that freed an allocation, or :data:`UNCATEGORIZED` without a stack."""
         free = self._table.requested[row]
         if not 0 <= free < self._table.events:
-            return UNTOLD
+            return UNCATEGORIZED
         # A free without a stack of its own repeats its allocation's stack.
         freed_by = self._trace.stack[free]
-        return UNTOLD if freed_by == stack else self._of_stack(freed_by)
+        return UNCATEGORIZED if freed_by == stack else self._of_stack(freed_by)
 
 
 def _parse_category(name: str) -> Category | None:
@@ -257,7 +257,7 @@ class Layers:
         """
         count = len(moments)
         steps = {key: [0] * (count + 1) for key in self._named}
-        told: dict[str, Counter[str]] = {key: Counter() for key in self._named}
+        by_key: dict[str, Counter[str]] = {key: Counter() for key in self._named}
         category = self._categories.of
         for row, low, high in self._spanning(moments):
             key = self._of(row)[0]
@@ -267,13 +267,13 @@ class Layers:
             size = self._table.size[row]
             found[low] += size
             found[high] -= size
-            told[key][category(row).name] += size * (high - low)
+            by_key[key][category(row).name] += size * (high - low)
         rest = list(live)
         layers = []
         for key, found in steps.items():
             held = tuple(accumulate(found[:-1]))
             rest = [left - this for left, this in zip(rest, held, strict=True)]
-            names = tuple(name for name, _ in told[key].most_common())
+            names = tuple(name for name, _ in by_key[key].most_common())
             layers.append(Layer(key, self._named[key], held, names))
         # Negative only if the trace and the blocks disagree, which ``doubts`` reports.
         others = tuple(max(0, left) for left in rest)
@@ -306,14 +306,14 @@ class Layers:
             by_stack[stack] += size[row]
             count_of[stack] += 1
             category = self._categories.of(row)
-            by_category[category.name, category.told_by] += size[row]
+            by_category[category.name, category.basis] += size[row]
         largest = max(by_stack, key=lambda stack: by_stack[stack], default=0)
         return Part(
             label=self._named.get(key, REST_LABELS[self._stacking]),
             bytes=by_stack.total(),
             count=count_of.total(),
             live=live,
-            categories=tuple((*told, held) for told, held in by_category.most_common()),
+            categories=tuple((*each, size) for each, size in by_category.most_common()),
             top=self._top(by_stack, count_of, live),
             stack=self._stacks.of(largest),
         )

@@ -14,7 +14,7 @@ from tui.snapshots.explain.thresholds import SMALL_REQUEST
 from tui.snapshots.model.pictures import Fragmentation
 from tui.snapshots.model.snapshot import (
     ALLOCATED,
-    NEVER_TOLD,
+    NOT_RECORDED,
     Action,
     DeviceSnapshot,
     Snapshot,
@@ -113,7 +113,7 @@ class _Walk:
             address=address,
             size=size,
             stream=snapshot.streams[trace.stream[event]],
-            pool=None if pool_number == NEVER_TOLD else snapshot.pools[pool_number],
+            pool=None if pool_number == NOT_RECORDED else snapshot.pools[pool_number],
             kind=None,
             expandable=action == Action.SEGMENT_UNMAP,
         )
@@ -189,7 +189,7 @@ def _join(low: Range, high: Range) -> Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class UsedBlock:
     """A block in use."""
 
     address: int
@@ -206,7 +206,7 @@ class Filled:
     """A range filled by its blocks and gaps, each sorted by address."""
 
     range: Range
-    held: list[Held] = field(default_factory=list)
+    used: list[UsedBlock] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
     """Address and size of each gap."""
 
@@ -260,8 +260,8 @@ def final_layout(device: DeviceSnapshot) -> Layout:
                 part.gaps.append((block.address, block.size))
             else:
                 pending = block.state != ALLOCATED
-                part.held.append(
-                    Held(
+                part.used.append(
+                    UsedBlock(
                         address=block.address,
                         size=block.size,
                         requested=block.requested,
@@ -299,8 +299,8 @@ def layout_at(
             outside += 1
             continue
         pending = table.requested[row] <= event
-        filled[place].held.append(
-            Held(
+        filled[place].used.append(
+            UsedBlock(
                 address=address,
                 size=table.rounded(row),
                 requested=table.size[row],
@@ -317,7 +317,7 @@ def layout_at(
 
 def _find_gaps(part: Filled) -> None:
     reached = part.range.address
-    for held in part.held:
+    for held in part.used:
         if held.address > reached:
             part.gaps.append((reached, held.address - reached))
         reached = max(reached, held.address + held.size)
@@ -331,8 +331,8 @@ def _find_by_content(part: Filled) -> Range:
     if item.kind is not None:
         return item
     kind = None
-    if part.held:
-        kind = "small" if round_up(part.held[0].requested) <= SMALL_REQUEST else "large"
+    if part.used:
+        kind = "small" if round_up(part.used[0].requested) <= SMALL_REQUEST else "large"
     return replace(item, kind=kind)
 
 
@@ -343,7 +343,7 @@ def pools_of_rows(snapshot: Snapshot, layout: Layout) -> dict[int, int]:
         held.row: numbers[part.range.pool]
         for part in layout.filled
         if part.range.pool in numbers
-        for held in part.held
+        for held in part.used
         if held.row is not None
     }
 

@@ -97,7 +97,7 @@ def _verdict(verdict: Verdict) -> list[str]:
 
 def _account(explanation: Explanation) -> list[str]:
     rows = [
-        f"| {text(row.bytes)} | {share(row.share)} | {row.name} | {_plain(row.words)} |"
+        f"| {text(row.bytes)} | {share(row.share)} | {row.name} | {_plain(row.description)} |"
         for row in explanation.account
     ]
     return [

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import Stacks
-from tui.snapshots.analysis.layout import Filled, Held, Layout
+from tui.snapshots.analysis.layout import Filled, Layout, UsedBlock
 from tui.snapshots.analysis.timeline import Replay
 from tui.snapshots.model.pictures import Cell, CellState, MapRow, Piece, Pinning
 from tui.snapshots.model.results import Entry, State
-from tui.snapshots.model.snapshot import NEVER_TOLD, Action, DeviceSnapshot, Snapshot
+from tui.snapshots.model.snapshot import NOT_RECORDED, Action, DeviceSnapshot, Snapshot
 
 _WITHOUT_ADDRESS = (Action.OOM, Action.SNAPSHOT)
 
@@ -50,8 +50,8 @@ def read_entry(
         address=None if action in _WITHOUT_ADDRESS else address,
         size=trace.size[event],
         stream=snapshot.streams[trace.stream[event]],
-        pool=None if pool == NEVER_TOLD else snapshot.pools[pool],
-        time_us=None if time_us == NEVER_TOLD else time_us,
+        pool=None if pool == NOT_RECORDED else snapshot.pools[pool],
+        time_us=None if time_us == NOT_RECORDED else time_us,
         context=snapshot.contexts[trace.context[event]],
         device_free=trace.device_free.get(event),
         name=None if table is None or row is None else table.name(row),
@@ -75,7 +75,7 @@ def compute_state(
     reserved = replayed.reserved[-1] if event is None else replayed.reserved_at(event)
     private = tuple(part for part in filled if part.range.private)
     default = tuple(part for part in filled if not part.range.private)
-    held = [block for part in filled for block in part.held]
+    held = [block for part in filled for block in part.used]
     requested = sum(block.requested for block in held)
     blocks = sum(block.size for block in held)
     doubts = list(replayed.doubts)
@@ -128,11 +128,11 @@ def map_rows(layout: Layout) -> tuple[MapRow, ...]:
             pool=part.range.pool,
             kind=part.range.kind or "unknown",
             expandable=part.range.expandable,
-            allocated=sum(held.size for held in part.held if not held.pending),
-            pending=sum(held.size for held in part.held if held.pending),
+            allocated=sum(held.size for held in part.used if not held.pending),
+            pending=sum(held.size for held in part.used if held.pending),
             free=part.free,
             largest_free=part.largest,
-            blocks=len(part.held),
+            blocks=len(part.used),
         )
         for index, part in enumerate(layout.filled)
     )
@@ -184,7 +184,7 @@ def cells(
 
 def _stretches(part: Filled) -> list[tuple[int, int, int]]:
     """Return address, size and state index of each piece, unsorted."""
-    return [(held.address, held.size, int(held.pending)) for held in part.held] + [
+    return [(held.address, held.size, int(held.pending)) for held in part.used] + [
         (address, size, _FREE) for address, size in part.gaps
     ]
 
@@ -198,7 +198,7 @@ def _cell(sums: list[int], length: int, begins: int) -> Cell:
 
 def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
     """Return the blocks in use and the gaps of a segment, sorted by address."""
-    made = [describe_piece(held, stacks) for held in part.held]
+    made = [describe_piece(held, stacks) for held in part.used]
     made += [
         Piece(
             address=address,
@@ -214,7 +214,7 @@ def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
     return tuple(sorted(made, key=lambda piece: piece.address))
 
 
-def describe_piece(held: Held, stacks: Stacks, name: str | None = None) -> Piece:
+def describe_piece(held: UsedBlock, stacks: Stacks, name: str | None = None) -> Piece:
     """Return a block in use, with the site that requested it."""
     return Piece(
         address=held.address,
@@ -264,7 +264,7 @@ class Window:
     address: int
     """Start address of the span, including the gap before the blocks."""
     span: int
-    blocks: tuple[Held, ...]
+    blocks: tuple[UsedBlock, ...]
     cost: int
     """Total bytes of the blocks."""
 
@@ -293,7 +293,7 @@ def find_cheapest_window(parts: Iterable[Filled], need: int) -> Window | None:
 
 def _cheapest_of(part: Filled, need: int) -> Window | None:
     """Slide over the blocks: for each last block, find the latest sufficient first block."""
-    held = part.held
+    held = part.used
     # Start of the free span for each first block of a window, and its end for each last block.
     begins = [part.range.address, *(block.address + block.size for block in held[:-1])]
     ends = [*(block.address for block in held[1:]), part.range.end]
@@ -318,7 +318,7 @@ def find_widest_window(part: Filled, most: int = 1) -> Window | None:
 
     Among equally long spans, the cheapest wins; ``None`` if nothing is in use.
     """
-    held = part.held
+    held = part.used
     begins = [part.range.address, *(block.address + block.size for block in held[:-1])]
     ends = [*(block.address for block in held[1:]), part.range.end]
     best: Window | None = None

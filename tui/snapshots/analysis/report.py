@@ -165,7 +165,7 @@ def explanation_report(found: Explanation) -> Json:
         "device_bytes": found.device_bytes,
         "device": found.device_words,
         "account": [
-            {"name": row.name, "bytes": row.bytes, "share": row.share, "words": row.words}
+            {"name": row.name, "bytes": row.bytes, "share": row.share, "words": row.description}
             for row in found.account
         ],
         "advice": [_advice(each) for each in found.advice],

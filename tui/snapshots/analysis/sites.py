@@ -25,7 +25,7 @@ from tui.snapshots.model.results import (
     SiteRow,
     Top,
 )
-from tui.snapshots.model.snapshot import NEVER_TOLD, Snapshot, Trace, format_frame
+from tui.snapshots.model.snapshot import NOT_RECORDED, Snapshot, Trace, format_frame
 
 BEFORE_GROUP = "before the recording"
 NO_CONTEXT = "no context"
@@ -326,7 +326,7 @@ def _grouping(
     if grouping == "pool":
         known = table.pool
         return (
-            lambda row: known[row] if known[row] != NEVER_TOLD else pools.get(row, NEVER_TOLD),
+            lambda row: known[row] if known[row] != NOT_RECORDED else pools.get(row, NOT_RECORDED),
             lambda key: _pool_node(snapshot, int(key)),
         )
     if grouping == "size class":
@@ -361,7 +361,7 @@ def _stream_node(snapshot: Snapshot, number: int) -> Node:
 
 
 def _pool_node(snapshot: Snapshot, number: int) -> Node:
-    if number == NEVER_TOLD:
+    if number == NOT_RECORDED:
         return Node(POOL_UNKNOWN, POOL_UNKNOWN, None)
     pool = snapshot.pools[number]
     label = "default pool" if pool == (0, 0) else f"private pool {pool[0]}, {pool[1]}"

@@ -24,7 +24,7 @@ from tui.snapshots.model.results import Growth, Summary, Top
 from tui.snapshots.model.snapshot import (
     ALLOCATED,
     INACTIVE,
-    NEVER_TOLD,
+    NOT_RECORDED,
     Action,
     Block,
     DeviceSnapshot,
@@ -146,7 +146,7 @@ def _sums(segment: Segment, name: str, faults: _Faults) -> None:
 def _times(device: DeviceSnapshot) -> Iterator[str]:
     times = device.trace.time_us.tolist()
     # Sorting a sorted list is the fastest check.
-    if times == sorted(times) or NEVER_TOLD in times:
+    if times == sorted(times) or NOT_RECORDED in times:
         return
     back = sum(map(operator.gt, times, islice(times, 1, None)))
     yield f"device {device.index}: time runs back {fmt.count(back, 'time')}"
@@ -274,7 +274,7 @@ def summary(
         live_at_start=replayed.live_at_start if traced else None,
         live_peak=replayed.peak if traced else None,
         live_peak_event=peak_event,
-        live_peak_time_us=None if time_us == NEVER_TOLD else time_us,
+        live_peak_time_us=None if time_us == NOT_RECORDED else time_us,
         live_at_end=replayed.live_at_end,
         reserved_peak=replayed.reserved_peak if traced else None,
         reserved_peak_event=replayed.reserved_peak_event,
@@ -312,7 +312,7 @@ def _unavailable(replayed: Replay, time_us: int | None) -> dict[str, str]:
     if replayed.peak_event is None:
         at_start = "the peak is the memory in use before the first event"
         reasons["live_peak_event"] = reasons["live_peak_time_us"] = at_start
-    elif time_us == NEVER_TOLD:
+    elif time_us == NOT_RECORDED:
         reasons["live_peak_time_us"] = "the file has no times (torch before 2.2)"
     if replayed.reserved_peak_event is None:
         reasons["reserved_peak_event"] = "the peak is the memory reserved before the first event"
@@ -364,8 +364,8 @@ def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Remed
         return ()
     made = []
     default = [part for part in layout.filled if not part.range.private]
-    whole = sum(part.range.size for part in default if not part.held)
-    stuck = sum(part.free for part in default if part.held)
+    whole = sum(part.range.size for part in default if not part.used)
+    stuck = sum(part.free for part in default if part.used)
     if whole >= WORTH_TELLING:
         made.append(
             Remedy(

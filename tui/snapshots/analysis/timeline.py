@@ -17,7 +17,7 @@ from operator import mul
 
 from tui.snapshots.model.pictures import Band, Bucket, Layer, Stacking, Timeline
 from tui.snapshots.model.snapshot import (
-    NEVER_TOLD,
+    NOT_RECORDED,
     Action,
     Annotation,
     DeviceSnapshot,
@@ -239,7 +239,7 @@ class Cover:
 
     def at(self, time_us: int) -> str:
         """Return the name of the span that covers a time, or :data:`NO_ANNOTATION`."""
-        if time_us == NEVER_TOLD:
+        if time_us == NOT_RECORDED:
             return NO_TIME
         return self._names[bisect_right(self._edges, time_us)]
 
@@ -248,7 +248,7 @@ def bands(
     found: tuple[AnnotationSpan, ...], trace: Trace, first: int, last: int
 ) -> tuple[Band, ...]:
     """Return the spans as stretches of events ``first`` to ``last``; empty without times."""
-    if not len(trace) or trace.time_us[0] == NEVER_TOLD:
+    if not len(trace) or trace.time_us[0] == NOT_RECORDED:
         return ()
     made = []
     for span in found:
@@ -299,7 +299,7 @@ def timeline(
         last=end,
         scale=max(replayed.peak, replayed.reserved_peak),
         buckets=cut,
-        begin_us=trace.time_us[0] if len(trace) and trace.time_us[0] != NEVER_TOLD else None,
+        begin_us=trace.time_us[0] if len(trace) and trace.time_us[0] != NOT_RECORDED else None,
         live_at_first=replayed.live_at(begin - 1),
         peak_event=replayed.peak_event if events else None,
         peak=replayed.peak,
@@ -335,7 +335,7 @@ def _bucket(replayed: Replay, trace: Trace, first: int, last: int) -> Bucket:
     return Bucket(
         first=first,
         last=last,
-        time_us=None if time_us == NEVER_TOLD else time_us,
+        time_us=None if time_us == NOT_RECORDED else time_us,
         live_min=min(live),
         live_max=most,
         moment=first + live.index(most),

@@ -102,8 +102,8 @@ def has_oom_text(text: str) -> bool:
 def _parse_warning(found: re.Match[str]) -> OomText:
     device, asked, free, total = map(int, found.groups())
     return OomText(
-        asked=asked,
-        asked_within=0,
+        requested=asked,
+        requested_within=0,
         device=device,
         total=total,
         device_free=free,
@@ -129,8 +129,8 @@ def _parse(raw: str) -> OomText:
     if reserved is None and allocated is not None and unallocated is not None:
         reserved = allocated + unallocated
     return OomText(
-        asked=None if asked is None else to_bytes(asked[1], asked[2]),
-        asked_within=0 if asked is None else _within(asked[1], asked[2]),
+        requested=None if asked is None else to_bytes(asked[1], asked[2]),
+        requested_within=0 if asked is None else _within(asked[1], asked[2]),
         device=None if device is None else int(device[1]),
         total=sizes["total"],
         device_free=sizes["device_free"],
@@ -185,8 +185,8 @@ def find_matching_text(
     fitting = [
         text
         for text in texts
-        if text.asked is not None
-        and any(abs(text.asked - size) <= text.asked_within for size in sizes)
+        if text.requested is not None
+        and any(abs(text.requested - size) <= text.requested_within for size in sizes)
         and text.device in (None, device)
     ]
     raised = [text for text in fitting if not text.logged]
@@ -195,9 +195,9 @@ def find_matching_text(
         return fitting[-1] if fitting else None
     # The log has exact bytes, which the exception's text rounds, and facts that older wordings
     # omit.
-    exact, told = logged[-1], raised[-1]
-    same = told.total is None or abs(told.total - (exact.total or 0)) <= TOTAL_ROUNDED
-    return replace(told, total=exact.total) if same else told
+    exact, rounded = logged[-1], raised[-1]
+    same = rounded.total is None or abs(rounded.total - (exact.total or 0)) <= TOTAL_ROUNDED
+    return replace(rounded, total=exact.total) if same else rounded
 
 
 TOTAL_ROUNDED = 16 << 20
@@ -270,7 +270,7 @@ def verdict(
         device=device.index,
         event=entry.event,
         time_us=entry.time_us,
-        asked=entry.size,
+        requested=entry.size,
         state=state,
         device_free=figures.device_free,
         total=figures.total,
@@ -317,7 +317,7 @@ def gather(
         free = message.device_free
     same_pool = [part for part in barred if (part.range.pool or DEFAULT_POOL) == need.pool]
     return Figures(
-        asked=entry.size,
+        requested=entry.size,
         rounded=need.size,
         serving_largest=max((part.largest for part in serving), default=0),
         serving_cached=_free(serving),
@@ -366,7 +366,10 @@ def _least_of_others(
         return 0
     here = replayed.reserved_at(entry.event) + free
     seen = [replayed.reserved_peak]
-    seen += [replayed.reserved_at(event) + told for event, told in device.trace.device_free.items()]
+    seen += [
+        replayed.reserved_at(event) + then_free
+        for event, then_free in device.trace.device_free.items()
+    ]
     least = max(seen) - here
     if message is not None and message.total is not None and message.process is None:
         least = max(least, message.total - here - NORMAL_OUTSIDE)
@@ -402,7 +405,7 @@ def _free(parts: Iterable[Filled]) -> int:
 def headline(explained: ExplainedCause, figures: Figures) -> str:
     """Describe the failed request and the cause in one sentence."""
     return (
-        f"Could not allocate {text(figures.asked)}: {explained.words}"
+        f"Could not allocate {text(figures.requested)}: {explained.phrase}"
         f" ({text(figures.live)} live of {text(figures.reserved)} reserved)"
     )
 

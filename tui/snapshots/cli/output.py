@@ -11,7 +11,7 @@ from tui.core.text import numbers as fmt
 from tui.kit.command_line.output import Failure
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.lines import Line, Span, TextStyle, line, plain
-from tui.snapshots.explain.evidence import KnownOfSnapshot
+from tui.snapshots.explain.evidence import OomContext
 from tui.snapshots.model.calls import (
     DIFFERENCE,
     SITES,
@@ -31,6 +31,7 @@ from tui.snapshots.views.overview import (
     summary_lines,
     verdict_lines,
 )
+from tui.snapshots.views.shared_lines import state_lines
 from tui.snapshots.views.sites import (
     SiteLine,
     difference_head,
@@ -38,7 +39,6 @@ from tui.snapshots.views.sites import (
     difference_line,
     node_line,
 )
-from tui.snapshots.views.words import state_lines
 
 NARROWEST, WIDEST = 60, 120
 """Width of a line, in cells."""
@@ -48,7 +48,7 @@ MOST_VERDICTS = 3
 
 @asynccontextmanager
 async def open_reader(
-    load: Load, known: Callable[[Path], KnownOfSnapshot | None] = lambda _path: None
+    load: Load, known: Callable[[Path], OomContext | None] = lambda _path: None
 ) -> AsyncIterator[SnapshotReader]:
     """Start a reader, show its progress on stderr, and end it with the block.
 

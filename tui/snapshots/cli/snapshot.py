@@ -16,7 +16,7 @@ from tui.snapshots.cli.output import open_reader, snapshot_text
 from tui.snapshots.model.calls import REPORT, ReportArguments
 from tui.snapshots.options import parse_memory, read_oom_text
 from tui.snapshots.reader.messages import Load
-from tui.watch.state.explained import known_of_snapshot
+from tui.watch.state.explained import find_oom_context
 
 if TYPE_CHECKING:
     from tui.kit.command_line.options import Parser
@@ -150,7 +150,7 @@ async def _print_snapshot(
     # A watched run's facts name users, and describe one file.
     alone = not compares and not options.without_names
     async with open_reader(
-        _build_load(options, paths, text), known_of_snapshot if alone else lambda _path: None
+        _build_load(options, paths, text), find_oom_context if alone else lambda _path: None
     ) as reader:
         loaded = await reader.loaded()
         event, top, at_peak = options.at, options.top, options.peak

@@ -154,7 +154,7 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
         live.deduct(name, sum(part.bytes for part in parts) - sum(own_of_leak), owners)
     leaked = 0 if leak is None else live.deduct("leak", leak.bytes, leak.subject)
     # The leak's bytes are already counted: first the tensors under its name, then its graphs.
-    of_name = 0 if leak is None else min(leak.held, leaked)
+    of_name = 0 if leak is None else min(leak.reachable, leaked)
     behind = leaked - of_name
     own = "" if leak is None else leak.name
     named = [each for each in evidence.named if not own or each.name != own]
@@ -269,14 +269,14 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
 def _merge(rows: Sequence[tuple[AccountName, int, str]], used: int) -> tuple[AccountRow, ...]:
     """Merge rows of one name, except other processes; sort by size, with unknown memory last."""
     found: dict[tuple[AccountName, str], int] = {}
-    words: dict[tuple[AccountName, str], str] = {}
-    for name, size, told in rows:
-        key = (name, told if name == "other processes" else "")
+    descriptions: dict[tuple[AccountName, str], str] = {}
+    for name, size, description in rows:
+        key = (name, description if name == "other processes" else "")
         if found.get(key, 0) == 0 or size > found[key]:
-            words[key] = told
+            descriptions[key] = description
         found[key] = found.get(key, 0) + size
     made = [
-        AccountRow(name, size, size / used if used else 0.0, words[name, key])
+        AccountRow(name, size, size / used if used else 0.0, descriptions[name, key])
         for (name, key), size in found.items()
     ]
     return tuple(sorted(made, key=lambda row: (row.name == "unknown", -row.bytes, row.name)))

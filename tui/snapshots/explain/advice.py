@@ -54,23 +54,23 @@ def advise(
     where: CodeLine | None,
 ) -> tuple[Remedy, ...]:
     """Return the remedies for one failure, the most important first."""
-    asked = FailedRequest(evidence, found, leak, where)
-    cast = _advise_on_cast(asked, cause)
+    request = FailedRequest(evidence, found, leak, where)
+    cast = _advise_on_cast(request, cause)
     # The dtype of a named tensor is reliable; equal sizes may be a coincidence.
     made = cast if evidence.half_block_is_narrow else []
-    made = [*made, *_OF_CAUSE[cause](asked)]
+    made = [*made, *_OF_CAUSE[cause](request)]
     made += [] if evidence.half_block_is_narrow else cast
-    made += _advise_on_roundup(asked, cause)
-    made += _warn_expandable_segments(asked, cause)
-    made += _advise_history(asked, cause)
+    made += _advise_on_roundup(request, cause)
+    made += _warn_expandable_segments(request, cause)
+    made += _advise_history(request, cause)
     return tuple(made)
 
 
 # ---- leaks ----
 
 
-def _advise_on_leak(asked: FailedRequest) -> list[Remedy]:
-    leak = asked.leak
+def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
+    leak = request.leak
     assert leak is not None
     name = leak.name or "the growing tensors"
     place = f" at {format_line(leak.where)}" if leak.where is not None else ""
@@ -175,124 +175,126 @@ def _advise_on_graphs(leak: Leak, name: str, place: str, held: str) -> list[Reme
 # ---- memory of the model ----
 
 
-def _advise_on_parameters(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_parameters(request: FailedRequest) -> list[Remedy]:
     made = []
-    stack = (*asked.evidence.stack, *find_main_stack(asked.evidence.threads))
-    who = asked.owners("parameters")
-    loaded = any(each.bytes and _CHECKPOINT.search(each.name) for each in asked.evidence.named[:1])
+    stack = (*request.evidence.stack, *find_main_stack(request.evidence.threads))
+    who = request.owners("parameters")
+    loaded = any(
+        each.bytes and _CHECKPOINT.search(each.name) for each in request.evidence.named[:1]
+    )
     if goes_through(stack, "/torch/serialization.py") or loaded:
         made.append(
             Remedy(
-                f"load the checkpoint to the host: torch.load(…, map_location='cpu'){asked.line}",
+                f"load the checkpoint to the host: torch.load(…, map_location='cpu'){request.line}",
                 "on the GPU, it is a second copy beside the model",
             )
         )
     if goes_through(stack, "/copy.py", "deepcopy") or goes_through(stack, "/swa_utils.py"):
         made.append(
             Remedy(
-                f"keep the copy of the model on the host or in lower precision{asked.line}",
-                f"an average (EMA) or a reference model doubles {asked.size('parameters')}",
+                f"keep the copy of the model on the host or in lower precision{request.line}",
+                f"an average (EMA) or a reference model doubles {request.size('parameters')}",
             )
         )
-    elif len(find_models(asked.evidence)) > 1 or len(who) > len(find_models(asked.evidence)):
+    elif len(find_models(request.evidence)) > 1 or len(who) > len(find_models(request.evidence)):
         made.append(
             Remedy(
                 "delete the old model (del, then gc.collect()) before the next one is loaded, or "
                 "keep one of them on the host",
-                f"{describe_models(asked.evidence)} hold {asked.size('parameters')} together",
+                f"{describe_models(request.evidence)} hold {request.size('parameters')} together",
             )
         )
-    kinds = asked.dtypes("parameters")
+    kinds = request.dtypes("parameters")
     if not kinds or any(kind in _WIDE for kind in kinds):
-        told = f" as {kinds[0]}" if kinds else ""
+        as_type = f" as {kinds[0]}" if kinds else ""
         made.append(
             Remedy(
                 "load it in lower precision: bfloat16 halves it, 8 and 4 bit take a quarter and an "
                 "eighth of float32",
-                f"parameters hold {asked.size('parameters', 'buffers')}{told}",
+                f"parameters hold {request.size('parameters', 'buffers')}{as_type}",
             )
         )
     made.append(
         Remedy(
             "shard it over several GPUs (FSDP, tensor parallel) or offload parts to the host",
-            f"{asked.size('parameters', 'buffers')} stays allocated while the model is used",
+            f"{request.size('parameters', 'buffers')} stays allocated while the model is used",
         )
     )
     return made
 
 
-def _advise_on_gradients(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_gradients(request: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             "shard gradients and optimizer state (FSDP, ZeRO stage 2), or train fewer parameters "
             "(LoRA, requires_grad_(False))",
-            f"gradients are as large as their parameters: {asked.size('gradients')} so far; "
+            f"gradients are as large as their parameters: {request.size('gradients')} so far; "
             "accumulation does not make them smaller",
         ),
         Remedy(
             "keep parameters, and so gradients, in bfloat16",
-            f"parameters hold {asked.size('parameters')}, optimizer state "
-            f"{asked.size('optimizer state')}",
+            f"parameters hold {request.size('parameters')}, optimizer state "
+            f"{request.size('optimizer state')}",
         ),
     ]
 
 
-def _advise_on_state(asked: FailedRequest) -> list[Remedy]:
-    who = asked.owners("optimizer state")
+def _advise_on_state(request: FailedRequest) -> list[Remedy]:
+    who = request.owners("optimizer state")
     return [
         Remedy(
             "use an optimizer with less state: 8-bit Adam (bitsandbytes, torchao), Adafactor, SGD",
             f"{who[0] if who else 'Adam'} keeps two values for each parameter, so twice the "
-            f"{asked.size('parameters')} of parameters",
+            f"{request.size('parameters')} of parameters",
         ),
         Remedy(
             "shard the state over GPUs (FSDP, ZeroRedundancyOptimizer) or offload it to the host",
-            f"state holds {asked.size('optimizer state')} so far",
+            f"state holds {request.size('optimizer state')} so far",
         ),
     ]
 
 
-def _advise_on_temporaries(asked: FailedRequest) -> list[Remedy]:
-    if not in_optimizer(asked.evidence):
-        return _advise_on_activations(asked)
+def _advise_on_temporaries(request: FailedRequest) -> list[Remedy]:
+    if not in_optimizer(request.evidence):
+        return _advise_on_activations(request)
     return [
         Remedy(
             "construct the optimizer with foreach=False (or fused=True)",
             "foreach updates all parameters at once, and its temporaries are as large as they are: "
-            f"{asked.size('parameters')}",
+            f"{request.size('parameters')}",
         ),
-        *_advise_on_state(asked),
+        *_advise_on_state(request),
     ]
 
 
 # ---- memory of the batch ----
 
 
-def _advise_on_activations(asked: FailedRequest) -> list[Remedy]:
-    line = asked.line
+def _advise_on_activations(request: FailedRequest) -> list[Remedy]:
+    line = request.line
     less = [
         Remedy(
             f"use a smaller batch (with gradient accumulation) or a shorter sequence{line}",
-            f"activations hold {asked.size('activations')} and grow with batch and sequence",
+            f"activations hold {request.size('activations')} and grow with batch and sequence",
         ),
         Remedy(
             "use activation checkpointing (torch.utils.checkpoint), or autocast to bfloat16",
             "checkpointing stores the inputs of each part and recomputes the rest in backward",
         ),
     ]
-    function = asked.where.name if asked.where is not None else ""
+    function = request.where.name if request.where is not None else ""
     if _EVALUATES.search(function):
         without = Remedy(
             f"wrap the evaluation{line} in torch.no_grad() or torch.inference_mode()",
-            f"{function} saves {asked.size('activations')} for a backward pass that does not "
+            f"{function} saves {request.size('activations')} for a backward pass that does not "
             "follow",
         )
         return [without, *less]
-    return [*less, *_advise_on_inference(asked)]
+    return [*less, *_advise_on_inference(request)]
 
 
-def _advise_on_inference(asked: FailedRequest) -> list[Remedy]:
-    inventory = asked.evidence.inventory
+def _advise_on_inference(request: FailedRequest) -> list[Remedy]:
+    inventory = request.evidence.inventory
     if inventory is None or inventory.step > 0:
         return []
     if any(part.role in ("gradients", "optimizer state") for part in inventory.parts):
@@ -306,16 +308,16 @@ def _advise_on_inference(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def _advise_on_tensors(asked: FailedRequest) -> list[Remedy]:
-    most = next(iter(asked.evidence.named), None)
+def _advise_on_tensors(request: FailedRequest) -> list[Remedy]:
+    most = next(iter(request.evidence.named), None)
     if most is None or not most.bytes:
-        made = max(asked.evidence.purposes, key=lambda each: each.site_bytes, default=None)
+        made = max(request.evidence.purposes, key=lambda each: each.site_bytes, default=None)
         if made is None or not made.site:
             return [
                 Remedy(
-                    f"use less GPU memory at once{asked.line}: free tensors, move them to the "
+                    f"use less GPU memory at once{request.line}: free tensors, move them to the "
                     "host, or work in parts",
-                    f"{round_size(asked.evidence.allocated)} is live in this process",
+                    f"{round_size(request.evidence.allocated)} is live in this process",
                 )
             ]
         return [
@@ -323,7 +325,7 @@ def _advise_on_tensors(asked: FailedRequest) -> list[Remedy]:
                 f"allocate less at {made.site}, free it earlier, or move it to the host; if its "
                 "size depends on the batch, use a smaller batch",
                 f"{made.site} held {round_size(made.site_bytes)} of the "
-                f"{round_size(asked.evidence.allocated)} live",
+                f"{round_size(request.evidence.allocated)} live",
             )
         ]
     line = most.adds or most.where
@@ -331,24 +333,24 @@ def _advise_on_tensors(asked: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             f"keep {most.name}{place} on the host and move the part that is needed, or free it",
-            f"it holds {round_size(most.bytes)} of the {asked.size('other tensors')} that the "
+            f"it holds {round_size(most.bytes)} of the {request.size('other tensors')} that the "
             "program references by name",
         )
     ]
 
 
-def _advise_on_request(asked: FailedRequest) -> list[Remedy]:
+def _advise_on_request(request: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
-            f"allocate a smaller tensor{asked.line}, or compute it in parts",
-            f"{round_size(asked.evidence.asked)} in one piece; such a size often comes from a "
-            "tensor over all pairs: x[:, None] with y[None, :], distances, attention weights, or "
-            "a target of (N, 1) beside an output of (N)",
+            f"allocate a smaller tensor{request.line}, or compute it in parts",
+            f"{round_size(request.evidence.requested)} in one piece; such a size often comes from "
+            "a tensor over all pairs: x[:, None] with y[None, :], distances, attention weights, "
+            "or a target of (N, 1) beside an output of (N)",
         ),
     ]
 
 
-def _advise_nothing(_asked: FailedRequest) -> list[Remedy]:
+def _advise_nothing(_request: FailedRequest) -> list[Remedy]:
     return []
 
 
@@ -383,33 +385,34 @@ _OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], list[Remedy]]] = {
 # ---- independent of the cause ----
 
 
-def _advise_on_cast(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
-    evidence = asked.evidence
+def _advise_on_cast(request: FailedRequest, cause: LeadingCause) -> list[Remedy]:
+    evidence = request.evidence
     if not evidence.half_block or cause not in ("activations", "larger than what was free"):
         return []
     return [
         Remedy(
-            f"look for a cast to float32{asked.line}: .float(), a loss or a softmax under autocast",
-            f"{round_size(evidence.asked)} is exactly twice a live block, of "
+            f"look for a cast to float32{request.line}: .float(), a loss or a softmax under "
+            "autocast",
+            f"{round_size(evidence.requested)} is exactly twice a live block, of "
             f"{evidence.half_block}; do it in parts, or keep the lower precision",
         )
     ]
 
 
-def _advise_on_roundup(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
-    lost = asked.found.of("rounding")
-    if cause == "rounding" or not find_roundup(asked.evidence):
+def _advise_on_roundup(request: FailedRequest, cause: LeadingCause) -> list[Remedy]:
+    lost = request.found.of("rounding")
+    if cause == "rounding" or not find_roundup(request.evidence):
         return []
     return (
-        [allocator_advice.drop_roundup(asked)]
-        if lost > WORTH_A_WORD * asked.evidence.reserved
+        [allocator_advice.drop_roundup(request)]
+        if lost > WORTH_A_WORD * request.evidence.reserved
         else []
     )
 
 
-def _warn_expandable_segments(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
+def _warn_expandable_segments(request: FailedRequest, cause: LeadingCause) -> list[Remedy]:
     """Warn against torch's own advice if it would not have helped."""
-    evidence = asked.evidence
+    evidence = request.evidence
     stuck = evidence.stuck if evidence.stuck is not None else evidence.cached
     if cause in NO_MATTER_OF_CACHE or evidence.expandable or stuck == 0:
         return []
@@ -424,12 +427,12 @@ def _warn_expandable_segments(asked: FailedRequest, cause: LeadingCause) -> list
     return [Remedy("do not expect expandable segments or empty_cache() to help", why + after)]
 
 
-def _advise_history(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
+def _advise_history(request: FailedRequest, cause: LeadingCause) -> list[Remedy]:
     """Advise recording a history if there was none and it would give more information."""
-    evidence = asked.evidence
-    if evidence.recorded or (evidence.history and (asked.where is not None or evidence.watched)):
+    evidence = request.evidence
+    if evidence.recorded or (evidence.history and (request.where is not None or evidence.watched)):
         return []
-    unnamed = cause == "leak" and asked.leak is not None and asked.leak.kind == "unnamed"
+    unnamed = cause == "leak" and request.leak is not None and request.leak.kind == "unnamed"
     if evidence.watched:
         if unnamed or cause in ("full", "unknown", "fragmentation"):
             return [
@@ -439,7 +442,9 @@ def _advise_history(asked: FailedRequest, cause: LeadingCause) -> list[Remedy]:
                 )
             ]
         return []
-    if evidence.inventory is None and (unnamed or cause in ("full", "unknown") or not asked.where):
+    if evidence.inventory is None and (
+        unnamed or cause in ("full", "unknown") or not request.where
+    ):
         return [
             Remedy(
                 f"start the program with {EXAMPLE}",

@@ -48,31 +48,31 @@ class FailedRequest:
 # ---- the allocator ----
 
 
-def advise_on_rounding(asked: FailedRequest) -> list[Remedy]:
+def advise_on_rounding(request: FailedRequest) -> list[Remedy]:
     """Return remedies for memory lost to rounding."""
-    if "roundup_power2_divisions" in dict(asked.evidence.settings):
-        return [drop_roundup(asked)]
+    if "roundup_power2_divisions" in dict(request.evidence.settings):
+        return [drop_roundup(request)]
     return [
         Remedy(
             "allocate fewer and larger tensors",
-            f"{asked.size('rounding')} is the difference between block sizes and requested sizes",
+            f"{request.size('rounding')} is the difference between block sizes and requested sizes",
         )
     ]
 
 
-def drop_roundup(asked: FailedRequest) -> Remedy:
+def drop_roundup(request: FailedRequest) -> Remedy:
     """Return the remedy of not rounding sizes to parts of a power of two."""
     return Remedy(
         "drop roundup_power2_divisions from PYTORCH_ALLOC_CONF (PYTORCH_CUDA_ALLOC_CONF)",
-        f"it rounds sizes up: {asked.size('rounding')} of "
-        f"{round_size(asked.evidence.reserved)} reserved is lost to it",
+        f"it rounds sizes up: {request.size('rounding')} of "
+        f"{round_size(request.evidence.reserved)} reserved is lost to it",
     )
 
 
-def advise_on_fragmentation(asked: FailedRequest) -> list[Remedy]:
+def advise_on_fragmentation(request: FailedRequest) -> list[Remedy]:
     """Return remedies for fragmentation."""
-    evidence = asked.evidence
-    freed = asked.size("fragmentation")
+    evidence = request.evidence
+    freed = request.size("fragmentation")
     pieces = f", the largest {round_size(evidence.largest)}" if evidence.largest else ""
     if evidence.expandable:
         return [
@@ -96,30 +96,30 @@ def advise_on_fragmentation(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def advise_on_streams(asked: FailedRequest) -> list[Remedy]:
+def advise_on_streams(request: FailedRequest) -> list[Remedy]:
     """Return remedies for memory cached for other streams."""
     return [
         Remedy(
             "use fewer streams for large tensors, or free on the stream that allocated",
-            f"{asked.size('other streams')} was cached for other streams",
+            f"{request.size('other streams')} was cached for other streams",
         )
     ]
 
 
-def advise_on_pending(asked: FailedRequest) -> list[Remedy]:
+def advise_on_pending(request: FailedRequest) -> list[Remedy]:
     """Return remedies for freed memory that a stream still uses."""
     return [
         Remedy(
             "make the host wait for the side stream now and then (event.synchronize()), or keep "
             "references instead of calling record_stream()",
-            f"{asked.size('pending')} was freed, but its stream had not finished using it",
+            f"{request.size('pending')} was freed, but its stream had not finished using it",
         )
     ]
 
 
-def advise_on_graph_pools(asked: FailedRequest) -> list[Remedy]:
+def advise_on_graph_pools(request: FailedRequest) -> list[Remedy]:
     """Return remedies for memory cached in pools of CUDA graphs."""
-    held = asked.size("CUDA graphs", "private pools")
+    held = request.size("CUDA graphs", "private pools")
     return [
         Remedy(
             "release CUDA graphs that are not needed, capture fewer shapes, or let graphs share "
@@ -129,29 +129,29 @@ def advise_on_graph_pools(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def advise_on_mem_pools(asked: FailedRequest) -> list[Remedy]:
+def advise_on_mem_pools(request: FailedRequest) -> list[Remedy]:
     """Return remedies for memory cached in pools of ``torch.cuda.MemPool``."""
     return [
         Remedy(
             "drop the torch.cuda.MemPool once its tensors are freed, or create it with "
             "use_on_oom=True",
-            f"{asked.size('MemPool', 'private pools')} was free inside private pools, which only "
+            f"{request.size('MemPool', 'private pools')} was free inside private pools, which only "
             "they can use",
         )
     ]
 
 
-def advise_on_private(asked: FailedRequest) -> list[Remedy]:
+def advise_on_private(request: FailedRequest) -> list[Remedy]:
     """Return remedies for memory cached in private pools of unknown owner."""
-    return [*advise_on_graph_pools(asked), *advise_on_mem_pools(asked)]
+    return [*advise_on_graph_pools(request), *advise_on_mem_pools(request)]
 
 
 # ---- memory outside torch's live tensors ----
 
 
-def advise_on_limit(asked: FailedRequest) -> list[Remedy]:
+def advise_on_limit(request: FailedRequest) -> list[Remedy]:
     """Return remedies for a reached ``set_per_process_memory_fraction``."""
-    evidence = asked.evidence
+    evidence = request.evidence
     free = "" if evidence.free is None else f"; the device had {round_size(evidence.free)} free"
     return [
         Remedy(
@@ -161,9 +161,9 @@ def advise_on_limit(asked: FailedRequest) -> list[Remedy]:
     ]
 
 
-def advise_on_processes(asked: FailedRequest) -> list[Remedy]:
+def advise_on_processes(request: FailedRequest) -> list[Remedy]:
     """Return remedies for memory in other processes."""
-    evidence = asked.evidence
+    evidence = request.evidence
     least = "" if evidence.holders or evidence.others is not None else " or more"
     if evidence.holders:
         most = max(evidence.holders, key=lambda each: each.bytes)
@@ -172,44 +172,44 @@ def advise_on_processes(asked: FailedRequest) -> list[Remedy]:
             Remedy(
                 f"end or move {who}, or use another device",
                 f"it holds {round_size(most.bytes)}; all other processes together hold "
-                f"{asked.size('other processes')}",
+                f"{request.size('other processes')}",
             )
         ]
     return [
         Remedy(
             "end or move the other processes on this device (the Processes screen names them)",
-            f"they held {asked.size('other processes')}{least}",
+            f"they held {request.size('other processes')}{least}",
         )
     ]
 
 
-def advise_on_outside(asked: FailedRequest) -> list[Remedy]:
+def advise_on_outside(request: FailedRequest) -> list[Remedy]:
     """Return remedies for memory of this process outside torch."""
     return [
         Remedy(
             "look for other users of GPU memory in this process: NCCL communicators, another "
             "framework that takes the device for itself (TensorFlow, JAX), renderers, inference "
             "engines",
-            f"{asked.size('outside torch')} belongs to this process but not to torch",
+            f"{request.size('outside torch')} belongs to this process but not to torch",
         )
     ]
 
 
-def advise_on_refused(asked: FailedRequest) -> list[Remedy]:
+def advise_on_refused(request: FailedRequest) -> list[Remedy]:
     """Return remedies for a refusal by the driver although memory was free."""
-    known = asked.evidence.text
+    known = request.evidence.text
     fraction = "" if known else "torch.cuda.set_per_process_memory_fraction in the program, "
     return [
         Remedy(
             f"look for a limit: {fraction}MIG in nvidia-smi -L, the container's limits; then for "
             "processes that come and go (the Processes screen names them)",
-            f"{round_size(asked.evidence.free or 0)} was free and "
-            f"{round_size(asked.evidence.asked)} was refused",
+            f"{round_size(request.evidence.free or 0)} was free and "
+            f"{round_size(request.evidence.requested)} was refused",
         )
     ]
 
 
-def advise_on_address_space(_asked: FailedRequest) -> list[Remedy]:
+def advise_on_address_space(_request: FailedRequest) -> list[Remedy]:
     """Return remedies for exhausted virtual address space."""
     return [
         Remedy(

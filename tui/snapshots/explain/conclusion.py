@@ -23,14 +23,14 @@ def conclude(
     if cause == "leak" and leak is not None:
         subject = leak.subject[:1].upper() + leak.subject[1:] if not leak.name else leak.subject
         return f"Leak: {subject} {describe_pace(leak)}."
-    asked = round_size(evidence.asked)
+    asked = round_size(evidence.requested)
     words = _OF_CAUSE.get(cause)
     if words is not None:
         return words(evidence, found, device)
     live = round_size(evidence.allocated)
     if cause == "full":
         return f"Full: this process's live tensors hold {live}, {_all_of(evidence, device)}."
-    if has_fitting_piece(evidence.asked, evidence.largest):
+    if has_fitting_piece(evidence.requested, evidence.largest):
         return (
             f"Unknown: {asked} was refused, although a free piece of "
             f"{round_size(evidence.largest or 0)} appears to have been available."
@@ -98,7 +98,7 @@ def _describe_activations(_evidence: Evidence, found: Account, device: Capacity)
 
 
 def _describe_temporaries(evidence: Evidence, found: Account, device: Capacity) -> str:
-    asked = round_size(evidence.asked)
+    asked = round_size(evidence.requested)
     if in_optimizer(evidence):
         return f"Temporaries: the optimizer's step requested {asked} beside its model and state."
     held = _of_device(found.of("temporaries"), device)
@@ -109,7 +109,7 @@ def _describe_others(evidence: Evidence, found: Account, device: Capacity) -> st
     rows = [row for row in found.rows if row.name == "other processes"]
     held = _of_device(sum(row.bytes for row in rows), device)
     least = "at least " if not evidence.holders and not evidence.others else ""
-    named = [f"{row.words} {round_size(row.bytes)}" for row in rows if evidence.holders]
+    named = [f"{row.description} {round_size(row.bytes)}" for row in rows if evidence.holders]
     who = f": {', '.join(named[:3])}" if named else ""
     return f"Other processes hold {least}{held}{who}."
 
@@ -150,7 +150,7 @@ def find_roundup(evidence: Evidence) -> str:
 
 def _describe_fragmentation(evidence: Evidence, found: Account, device: Capacity) -> str:
     held = _of_device(found.of("fragmentation"), device)
-    asked = round_size(evidence.asked)
+    asked = round_size(evidence.requested)
     if evidence.largest is None:
         return (
             f"Fragmentation, other streams or private pools: {held} is cached and not in use; "
@@ -190,14 +190,14 @@ def _describe_outside(_evidence: Evidence, found: Account, device: Capacity) -> 
 
 def _describe_too_large(evidence: Evidence, _found: Account, device: Capacity) -> str:
     return (
-        f"Request: {round_size(evidence.asked)} in one piece is more than the device has, "
+        f"Request: {round_size(evidence.requested)} in one piece is more than the device has, "
         f"{device.words}."
     )
 
 
 def _describe_larger(evidence: Evidence, _found: Account, device: Capacity) -> str:
     return (
-        f"Request: {round_size(evidence.asked)} in one piece; {round_size(evidence.free or 0)} "
+        f"Request: {round_size(evidence.requested)} in one piece; {round_size(evidence.free or 0)} "
         f"was free and {round_size(evidence.allocated)} live of {device.words}."
     )
 

@@ -67,7 +67,7 @@ class Circumstances:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownOfSnapshot:
+class OomContext:
     """Facts about a snapshot from the folder of the run that wrote it."""
 
     text: str
@@ -107,7 +107,7 @@ class Evidence:
     """All known facts about one failed allocation."""
 
     device: int
-    asked: int
+    requested: int
     needed: int
     """Bytes that torch requested from the driver for this allocation."""
     allocated: int

@@ -91,7 +91,7 @@ class AccountRow:
     bytes: int
     share: float
     """Share of the device's used memory, 0 to 1."""
-    words: str
+    description: str
     """The owner of the bytes, or the reason why it is unknown."""
 
 

@@ -179,6 +179,17 @@ class OomFacts:
 
 
 NOT_WATCHED = "the snapshot was not written under gpu-workbench watch"
+NOT_OOM = "the snapshot is of the end of a rehearsal, not of an OOM"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleAddresses:
+    """The storages on one device that modules or optimizers own in one role."""
+
+    device: int
+    role: str
+    """``parameters``, ``buffers``, ``gradients`` or ``optimizer state``."""
+    addresses: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +200,8 @@ class AgentRecord:
     inventory: Inventory | None
     why_no_facts: str = ""
     why_no_inventory: str = ""
+    roles: tuple[RoleAddresses, ...] = ()
+    """The owners of the memory at the end of a rehearsal."""
 
 
 MOST_VALUES = 100_000
@@ -200,7 +213,11 @@ LARGEST = 1 << 63
 _MOST_LEVELS = 8
 
 
-def _check_bounds(data: Any, path: str) -> None:
+MOST_ADDRESSES = 1_000_000
+"""Maximum number of storages with an owner."""
+
+
+def _check_bounds(data: Any, path: str, most: int = MOST_VALUES) -> None:
     """Reject implausibly large data before it is parsed.
 
     Raises:
@@ -210,15 +227,15 @@ def _check_bounds(data: Any, path: str) -> None:
     while waiting:
         value, level = waiting.pop()
         count += 1
-        if count > MOST_VALUES:
-            raise wire.WireError(f"{path}: more than {MOST_VALUES} values")
+        if count > most:
+            raise wire.WireError(f"{path}: more than {most} values")
         if level > _MOST_LEVELS:
             raise wire.WireError(f"{path}: more than {_MOST_LEVELS} levels")
         _check_scalar(value, path)
         if isinstance(value, (list, tuple)):
-            waiting += [(item, level + 1) for item in value[: MOST_VALUES + 1]]
+            waiting += [(item, level + 1) for item in value[: most + 1]]
         elif isinstance(value, dict):
-            items = islice(value.items(), MOST_VALUES + 1)
+            items = islice(value.items(), most + 1)
             waiting += [(item, level + 1) for pair in items for item in pair]
 
 
@@ -250,4 +267,15 @@ def parse_inventory(data: Any) -> Inventory:
     found: Inventory = wire.from_plain(Inventory, data, "inventory")
     if found.schema != SCHEMA:
         raise wire.WireError(f"inventory.schema: {found.schema} is not {SCHEMA}")
+    return found
+
+
+def parse_roles(data: Any) -> tuple[RoleAddresses, ...]:
+    """Parse the owners of a rehearsal's memory from untrusted plain data.
+
+    Raises:
+        WireError: the data has the wrong form; the message names the position.
+    """
+    _check_bounds(data, "roles", MOST_ADDRESSES)
+    found: tuple[RoleAddresses, ...] = wire.from_plain(tuple[RoleAddresses, ...], data, "roles")
     return found

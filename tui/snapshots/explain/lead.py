@@ -63,7 +63,7 @@ def find_leading_cause(
         return "process limit"
     if evidence.free is not None and evidence.free >= evidence.needed:
         return "refused with memory free"
-    if has_fitting_piece(evidence.asked, evidence.largest):
+    if has_fitting_piece(evidence.requested, evidence.largest):
         return "unknown"
     suspect = _suspect(evidence, found, device)
     if suspect is not None:
@@ -123,7 +123,7 @@ def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCau
     held = {name: found.of(name) for name in least}
     # Without a snapshot, the pieces and their owners are unknown.
     known_pieces = evidence.largest is not None
-    if not known_pieces or held["fragmentation"] < evidence.shortfall + evidence.asked:
+    if not known_pieces or held["fragmentation"] < evidence.shortfall + evidence.requested:
         least["fragmentation"] = max(least["fragmentation"], int(FRAGMENTED * found.used))
     able = {name: held[name] for name in least if held[name] >= least[name] and held[name]}
     if able:
@@ -195,8 +195,7 @@ def makes_model(evidence: Evidence) -> bool:
 
 def _of_live(evidence: Evidence, found: Account, device: Capacity) -> LeadingCause:
     """Return the cause from the main purpose of live memory and the operation that failed."""
-    told = evidence.inventory is not None or bool(evidence.purposes)
-    if not told:
+    if evidence.inventory is None and not evidence.purposes:
         full = evidence.total is not None or device.inferred
         return "full" if full and evidence.allocated >= device.known / 2 else "unknown"
     held = {name: found.of(name) for name in _LIVE}
@@ -238,4 +237,4 @@ def _is_gradient(evidence: Evidence) -> bool:
     sizes = {
         each.bytes for part in inventory.parts if part.role == "parameters" for each in part.largest
     }
-    return any(abs(size - evidence.asked) < SIZE_WITHIN for size in sizes)
+    return any(abs(size - evidence.requested) < SIZE_WITHIN for size in sizes)

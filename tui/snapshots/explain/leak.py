@@ -78,7 +78,7 @@ class Leak:
     """Its name, ``losses``; empty if unknown."""
     where: CodeLine | None
     bytes: int
-    held: int
+    reachable: int
     """Bytes that Python can reach under this name; graphs hold the rest."""
     rate: Rate | None
     each: int | None
@@ -175,47 +175,47 @@ def _named(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
 
 
 def _container(
-    held: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
+    container: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
 ) -> Leak | None:
-    if TRACEBACK in held.through:
-        return _tracebacks(held, evidence, inventory, rate)
-    graphs = held.graphs * 2 >= max(1, held.tensors)
-    rate = rate or _rate_since_first_step(held, evidence, inventory)
-    replaced = _replaced_items(held, evidence, inventory)
+    if TRACEBACK in container.through:
+        return _tracebacks(container, evidence, inventory, rate)
+    graphs = container.graphs * 2 >= max(1, container.tensors)
+    rate = rate or _rate_since_first_step(container, evidence, inventory)
+    replaced = _replaced_items(container, evidence, inventory)
     if replaced is not None:
         return replaced
-    if held.tensors < FEW or _in_forward(held.where, evidence):
+    if container.tensors < FEW or _in_forward(container.where, evidence):
         return None
     behind = _graph_bytes(inventory, evidence) if graphs else 0
-    whole = held.bytes + behind
+    whole = container.bytes + behind
     if rate is None:
         if is_steady(evidence) and not graphs:
             return None
         least = LARGE if graphs else MOST
-        if held.tensors < MANY or whole < least * evidence.allocated:
+        if container.tensors < MANY or whole < least * evidence.allocated:
             return None
         # Data moved to the device once is not a leak.
-        if not graphs and (_training(inventory) or not _still_filled(held, evidence)):
+        if not graphs and (_training(inventory) or not _still_filled(container, evidence)):
             return None
     elif rate.per == "step" and whole < max(SHARE * evidence.allocated, grew / 4):
         return None
-    size = max(held.bytes, min(whole, grew or whole))
+    size = max(container.bytes, min(whole, grew or whole))
     return Leak(
         kind="graphs" if graphs else "list",
-        subject=_describe_container(held),
-        name=held.name,
-        where=_line(held),
+        subject=_describe_container(container),
+        name=container.name,
+        where=_line(container),
         bytes=size,
-        held=held.bytes,
+        reachable=container.bytes,
         rate=rate,
-        each=size // max(1, held.tensors),
-        graphs=held.graphs,
+        each=size // max(1, container.tensors),
+        graphs=container.graphs,
         training=_training(inventory),
     )
 
 
 def _rate_since_first_step(
-    held: Container, evidence: Evidence, inventory: Inventory
+    container: Container, evidence: Evidence, inventory: Inventory
 ) -> Rate | None:
     """Estimate the growth of a container larger than all memory allocated after the first step.
 
@@ -223,13 +223,15 @@ def _rate_since_first_step(
     """
     first = next(iter(inventory.steps), None)
     steps = 0 if first is None else inventory.step - first.step
-    if first is None or steps < FEW or held.length < FEW:
+    if first is None or steps < FEW or container.length < FEW:
         return None
-    least = held.bytes - first.allocated
+    least = container.bytes - first.allocated
     if least < LARGE * evidence.allocated:
         return None
-    most = held.bytes / steps
-    each = held.bytes / held.length if abs(held.length - inventory.step) <= 2 else most
+    most = container.bytes / steps
+    each = (
+        container.bytes / container.length if abs(container.length - inventory.step) <= 2 else most
+    )
     source = "its bytes, and the bytes allocated after the first step"
     return Rate(each, least / steps, most, "step", source, steps)
 
@@ -249,48 +251,48 @@ def _in_forward(where: CodeLine | None, evidence: Evidence) -> bool:
     return any(in_module_call(stack, where.name) for stack in stacks)
 
 
-def _still_filled(held: Container, evidence: Evidence) -> bool:
+def _still_filled(container: Container, evidence: Evidence) -> bool:
     """Return whether the container's function was running, so that it may still grow."""
-    if held.where is None:
-        return held.scope.startswith("global")
-    own = held.where
+    if container.where is None:
+        return container.scope.startswith("global")
+    own = container.where
     return any(
         (frame.filename, frame.name) == (own.filename, own.name)
         for frame in (*evidence.stack, *find_main_stack(evidence.threads))
     )
 
 
-def _describe_container(held: Container) -> str:
-    kind = held.kind
-    return f"{held.name} ({kind} of {grouped(held.length)}, {_place(held)})"
+def _describe_container(container: Container) -> str:
+    kind = container.kind
+    return f"{container.name} ({kind} of {grouped(container.length)}, {_place(container)})"
 
 
-def _line(held: Container | Variable) -> CodeLine | None:
+def _line(container: Container | Variable) -> CodeLine | None:
     """Return the line that adds to a holder, else the current line of its function."""
-    return held.adds or held.where
+    return container.adds or container.where
 
 
-def _place(held: Container | Variable) -> str:
-    line = _line(held)
-    return held.scope if line is None else format_line(line)
+def _place(container: Container | Variable) -> str:
+    line = _line(container)
+    return container.scope if line is None else format_line(line)
 
 
 def _tracebacks(
-    held: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None
+    container: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None
 ) -> Leak | None:
     """Return the leak of stored exceptions: tracebacks keep frames and their tensors alive."""
-    if held.bytes < SHARE * evidence.allocated:
+    if container.bytes < SHARE * evidence.allocated:
         return None
     return Leak(
         kind="traceback",
-        subject=f"{_describe_container(held)}, {held.through},",
-        name=held.name,
-        where=_line(held),
-        bytes=held.bytes,
-        held=held.bytes,
+        subject=f"{_describe_container(container)}, {container.through},",
+        name=container.name,
+        where=_line(container),
+        bytes=container.bytes,
+        reachable=container.bytes,
         rate=rate,
-        each=held.bytes // max(1, held.length),
-        graphs=held.graphs,
+        each=container.bytes // max(1, container.length),
+        graphs=container.graphs,
         training=_training(inventory),
     )
 
@@ -325,7 +327,7 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
         name=longest.name,
         where=_line(longest),
         bytes=min(size, grew) if grew else size,
-        held=longest.bytes,
+        reachable=longest.bytes,
         rate=rate,
         each=None,
         graphs=1,
@@ -349,7 +351,7 @@ def _numbered(
         name=f"{part.role} of {part.owner}",
         where=None,
         bytes=part.bytes,
-        held=part.bytes,
+        reachable=part.bytes,
         rate=rate,
         each=part.bytes // part.count,
         graphs=0,
@@ -366,7 +368,7 @@ def _replaced(held: Variable, evidence: Evidence, inventory: Inventory) -> Leak 
     """Return the leak of a tensor that longer ones replace, such as a ``torch.cat`` cache."""
     if held.bytes < SHARE * evidence.allocated or not held.shape:
         return None
-    if not _longer(held.bytes, held.shape, evidence.asked):
+    if not _longer(held.bytes, held.shape, evidence.requested):
         return None
     return _cat(held, evidence, inventory)
 
@@ -387,15 +389,15 @@ def _replaced_items(held: Container, evidence: Evidence, inventory: Inventory) -
         return None
     each = held.bytes / held.tensors
     joins = "cat(" in evidence.source or _CACHE.search(held.name)
-    if not joins or not each < evidence.asked <= 1.25 * each:
+    if not joins or not each < evidence.requested <= 1.25 * each:
         return None
     return _cat(held, evidence, inventory)
 
 
 def _cat(held: Container | Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
     # The tensor of a batch that grows on purpose is also replaced by a longer one.
-    told = "cat(" in evidence.source or _CACHE.search(held.name)
-    if _training(inventory) and not told:
+    grows_by_cat = "cat(" in evidence.source or _CACHE.search(held.name)
+    if _training(inventory) and not grows_by_cat:
         return None
     return Leak(
         kind="cat",
@@ -403,7 +405,7 @@ def _cat(held: Container | Variable, evidence: Evidence, inventory: Inventory) -
         name=held.name,
         where=_line(held),
         bytes=held.bytes,
-        held=held.bytes,
+        reachable=held.bytes,
         rate=None,
         each=None,
         graphs=0,
@@ -431,7 +433,7 @@ def _unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) ->
         name="",
         where=where,
         bytes=grew,
-        held=min(grew, reach),
+        reachable=min(grew, reach),
         rate=rate,
         each=None,
         graphs=0,
@@ -458,7 +460,7 @@ def _by_history(evidence: Evidence, rate: Rate | None) -> Leak | None:
         name="",
         where=grown.where,
         bytes=grown.bytes,
-        held=grown.bytes,
+        reachable=grown.bytes,
         rate=rate
         or Rate(each, each, each, "iteration", "the history of allocations", grown.repeats),
         each=each,

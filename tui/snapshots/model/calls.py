@@ -16,6 +16,7 @@ from tui.snapshots.model.results import (
     Grouping,
     Order,
     Part,
+    PeakAccount,
     SiteListing,
     State,
     Verdict,
@@ -99,6 +100,14 @@ class StateArguments:
 
 
 STATE = Method("state", StateArguments, State)
+
+
+@dataclass(frozen=True, slots=True)
+class PeakArguments:
+    device: int
+
+
+PEAK = Method("peak", PeakArguments, PeakAccount)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def list_verdict_facts(verdict: Verdict) -> tuple[Fact, ...]:
     """List the figures of one failed allocation at the time of failure."""
     state = verdict.state
     return (
-        Fact("asked", "requested", verdict.asked),
+        Fact("asked", "requested", verdict.requested),
         Fact("live", "live", state.live),
         Fact("rounding", "rounding", state.rounding, shown="in detail"),
         Fact("reserved", "reserved", state.reserved),

@@ -14,7 +14,7 @@ Stacking = Literal["site", "category", "annotation"]
 """The grouping that forms the layers of a timeline."""
 REST = ""
 """Key of the layer that collects everything without a layer of its own."""
-NOT_TOLD = "not recorded in the file"
+NO_CATEGORY = "not recorded in the file"
 """Category of an allocation whose purpose the file does not record."""
 
 

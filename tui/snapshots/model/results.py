@@ -192,8 +192,8 @@ class Difference:
 class OomText:
     """The content of one ``torch.OutOfMemoryError`` message; sizes as printed, to 2 digits."""
 
-    asked: int | None
-    asked_within: int
+    requested: int | None
+    requested_within: int
     """Half of the last printed digit in bytes, the maximum rounding error of the printed size."""
     device: int | None
     total: int | None
@@ -296,7 +296,7 @@ class Verdict:
     device: int
     event: int
     time_us: int | None
-    asked: int
+    requested: int
     state: State
     device_free: int | None
     total: int | None
@@ -338,6 +338,37 @@ class FileInfo:
     settings: dict[str, str]
     warnings: tuple[str, ...]
     host_segments: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoleBytes:
+    """The live bytes of one role."""
+
+    role: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeakAccount:
+    """The memory of one device when its live memory was last at the peak."""
+
+    device: int
+    event: int
+    """Index of the entry right after which the peak was reached; -1 is before the first."""
+    time_us: int | None
+    live: int
+    """Requested bytes."""
+    rounding: int
+    reserved: int
+    """Reserved bytes at that moment, not their own peak."""
+    roles: tuple[RoleBytes, ...]
+    """Live bytes by role; together they are :attr:`live`."""
+    site: Site
+    """The program line whose allocation reached the peak."""
+    after: Site | None
+    """If that allocation has no Python frame, as in a backward pass: the last line before it."""
+    reserved_peak: int
+    doubts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from tui.snapshots.explain.inventory import NOT_WATCHED, AgentRecord
 SIZE_LIMIT = 1 << 60
 """Upper limit of sizes in bytes: torch refuses a request of an exbibyte before its allocator runs,
 so no valid file contains a larger size."""
-NEVER_TOLD = -1
+NOT_RECORDED = -1
 """Column value for data missing from the file (time, pool, free memory)."""
 
 
@@ -140,9 +140,9 @@ class Trace:
     stack: array[int]
     """``I``: index into :attr:`Snapshot.stacks`."""
     time_us: array[int]
-    """``q``; ``NEVER_TOLD`` if the file has no times."""
+    """``q``; ``NOT_RECORDED`` if the file has no times."""
     pool: array[int]
-    """``h``: index into :attr:`Snapshot.pools`; ``NEVER_TOLD`` before torch 2.12."""
+    """``h``: index into :attr:`Snapshot.pools`; ``NOT_RECORDED`` before torch 2.12."""
     context: array[int]
     """``I``: index into :attr:`Snapshot.contexts`: ``compile_context`` and ``user_metadata`` joined
     to one string; index 0 is the empty string."""

@@ -6,12 +6,14 @@ from typing import Any
 
 from tui.snapshots.explain.inventory import (
     KEY,
+    NOT_OOM,
     NOT_WATCHED,
     AgentRecord,
     Inventory,
     OomFacts,
     parse_inventory,
     parse_oom_facts,
+    parse_roles,
 )
 from workloads.protocol import wire
 
@@ -24,6 +26,8 @@ def read_agent_record(top: dict[Any, Any]) -> AgentRecord:
     if not isinstance(record, dict):
         why = f"{KEY} is no object"
         return AgentRecord(None, None, why, why)
+    if "roles" in record:
+        return _read_roles(record["roles"])
     facts: OomFacts | None = None
     inventory: Inventory | None = None
     why_no_facts = why_no_inventory = ""
@@ -39,3 +43,13 @@ def read_agent_record(top: dict[Any, Any]) -> AgentRecord:
         except wire.WireError as error:
             why_no_inventory = f"it cannot be read: {error}"
     return AgentRecord(facts, inventory, why_no_facts, why_no_inventory)
+
+
+def _read_roles(plain: Any) -> AgentRecord:
+    """Parse the owners of a rehearsal's memory; a rehearsal's end has no OOM and no inventory."""
+    try:
+        roles = parse_roles(plain)
+    except wire.WireError as error:
+        why = f"it cannot be read: {error}"
+        return AgentRecord(None, None, why, why)
+    return AgentRecord(None, None, NOT_OOM, NOT_OOM, roles)

@@ -12,7 +12,7 @@ from typing import Any
 from tui.snapshots.model.snapshot import (
     ALLOCATED,
     INACTIVE,
-    NEVER_TOLD,
+    NOT_RECORDED,
     PENDING,
     SIZE_LIMIT,
     Action,
@@ -51,7 +51,7 @@ _DEFAULTS: dict[str, object] = {
     "size": None,
     "stream": 0,
     "frames": None,
-    "time_us": NEVER_TOLD,
+    "time_us": NOT_RECORDED,
     "pool_id": None,
     "compile_context": None,
     "user_metadata": None,
@@ -101,7 +101,7 @@ class TraceColumns:
         address, size = array("Q", raws["addr"]), array("q", raws["size"])
         if max(size) >= SIZE_LIMIT or min(size) <= -SIZE_LIMIT:
             raise OverflowError("a size that is to be refused by its entry's number")
-        times = array("q", raws.get("time_us") or [NEVER_TOLD] * count)
+        times = array("q", raws.get("time_us") or [NOT_RECORDED] * count)
         stream = self._streams(raws.get("stream") or [0] * count)
         pool = self._pools(raws.get("pool_id"), count)
         context = self._contexts(raws, count)
@@ -112,17 +112,17 @@ class TraceColumns:
 
     def _pool(self, raw: Raw) -> int:
         number = self._interner.pool(raw)
-        return NEVER_TOLD if number is None else number
+        return NOT_RECORDED if number is None else number
 
     def _pools(self, raws: list[Raw] | None, count: int) -> array[int]:
         if raws is None:
-            return array("h", [NEVER_TOLD]) * count
-        numbers, last, number = array("h"), None, NEVER_TOLD
+            return array("h", [NOT_RECORDED]) * count
+        numbers, last, number = array("h"), None, NOT_RECORDED
         for raw in raws:
             if raw is not last and raw != last:
                 number = self._pool(raw)
-                last = raw if number != NEVER_TOLD else None
-            numbers.append(number if raw is not None else NEVER_TOLD)
+                last = raw if number != NOT_RECORDED else None
+            numbers.append(number if raw is not None else NOT_RECORDED)
         return numbers
 
     def _streams(self, raws: list[Raw]) -> array[int]:
@@ -179,7 +179,7 @@ class TraceColumns:
             self._read_size(entry, number, needed=action != Action.OTHER),
             interner.stream(entry.get("stream", 0)),
             interner.stack(entry.get("frames")),
-            self._read_integer(entry, "time_us", -(1 << 63), 1 << 63, NEVER_TOLD, needed=False),
+            self._read_integer(entry, "time_us", -(1 << 63), 1 << 63, NOT_RECORDED, needed=False),
             self._pool(entry.get("pool_id")),
             interner.context(entry.get("compile_context"), entry.get("user_metadata")),
             interner.category(entry.get("category")),

@@ -10,6 +10,7 @@ from typing import Any
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis, compare
 from tui.snapshots.analysis.markdown import diff_markdown, snapshot_markdown
 from tui.snapshots.analysis.moment import begin_digits, state_letters, used_digits
+from tui.snapshots.analysis.peak import account_peak
 from tui.snapshots.analysis.report import diff_report, snapshot_report
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.analysis.verdict import parse_oom_texts
@@ -19,6 +20,7 @@ from tui.snapshots.model.calls import (
     MAP,
     METHODS,
     PART,
+    PEAK,
     PINNING,
     REPORT,
     SET_OOM_TEXT,
@@ -36,6 +38,7 @@ from tui.snapshots.model.calls import (
     Method,
     OomTextArguments,
     PartArguments,
+    PeakArguments,
     PinningArguments,
     ReportArguments,
     SitesArguments,
@@ -48,7 +51,7 @@ from tui.snapshots.model.calls import (
     VerdictArguments,
 )
 from tui.snapshots.model.pictures import Piece, Pinning, RowPicture, Timeline
-from tui.snapshots.model.results import OomText, Part, SiteListing, State, Verdict
+from tui.snapshots.model.results import OomText, Part, PeakAccount, SiteListing, State, Verdict
 from tui.snapshots.model.snapshot import Frame, SnapshotError
 from tui.snapshots.reader.messages import Call
 from workloads.protocol.wire import WireError, to_plain
@@ -185,6 +188,11 @@ def _verdict(files: Files, arguments: VerdictArguments) -> Verdict:
 @computes(STATE)
 def _state(files: Files, arguments: StateArguments) -> State:
     return files.device(arguments.device).state(arguments.event)
+
+
+@computes(PEAK)
+def _peak(files: Files, arguments: PeakArguments) -> PeakAccount:
+    return account_peak(files.device(arguments.device))
 
 
 @computes(TIMELINE)

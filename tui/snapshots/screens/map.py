@@ -29,7 +29,7 @@ from tui.snapshots.screens.panes import SnapshotPane
 from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import map as view
-from tui.snapshots.views.words import format_moment, refused_lines
+from tui.snapshots.views.shared_lines import format_moment, refused_lines
 
 LEAST_BYTES = 512
 """Minimum bytes per cell: no block is smaller."""

@@ -23,7 +23,7 @@ from tui.snapshots.views.overview import (
     summary_lines,
     verdict_lines,
 )
-from tui.snapshots.views.words import (
+from tui.snapshots.views.shared_lines import (
     bar_line,
     refused_lines,
     view_at,

@@ -36,7 +36,7 @@ from tui.snapshots.session.snapshot_reader import Refused, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import sites as view
 from tui.snapshots.views.overview import loading_lines
-from tui.snapshots.views.words import format_moment, refused_lines, stack_lines
+from tui.snapshots.views.shared_lines import format_moment, refused_lines, stack_lines
 
 
 class SitesTree(NumberedList):

@@ -17,7 +17,7 @@ from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, LineBar
 from tui.kit.terminal.fallbacks import copy
 from tui.snapshots.commands import SNAPSHOT_COMMANDS, VIEWS, SnapshotView
-from tui.snapshots.explain.evidence import KnownOfSnapshot
+from tui.snapshots.explain.evidence import OomContext
 from tui.snapshots.model.calls import REPORT, ReportArguments
 from tui.snapshots.screens.dialogs import FileScreen, OomTextScreen
 from tui.snapshots.screens.panes import SnapshotBar, SnapshotPane, StartPane
@@ -46,7 +46,7 @@ class SnapshotTab(CommandScreen):
         self,
         program: Program,
         memory: int | None = None,
-        known: Callable[[Path], KnownOfSnapshot | None] = lambda _path: None,
+        known: Callable[[Path], OomContext | None] = lambda _path: None,
     ) -> None:
         super().__init__(program)
         session = self.session = SnapshotSession(

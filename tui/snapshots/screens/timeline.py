@@ -30,7 +30,7 @@ from tui.snapshots.screens.panes import SnapshotPane
 from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import layers
-from tui.snapshots.views.words import (
+from tui.snapshots.views.shared_lines import (
     clamp_range,
     find_column,
     refused_lines,

@@ -18,7 +18,7 @@ from typing import Any, Generic, Literal
 from tui.core.child.launch import FOLDER, own_command, too_many_files
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
-from tui.snapshots.explain.evidence import KnownOfSnapshot
+from tui.snapshots.explain.evidence import OomContext
 from tui.snapshots.model.calls import (
     SET_OOM_TEXT,
     VERDICT,
@@ -267,7 +267,7 @@ class SnapshotReader:
         self,
         changed: Callable[[], None] = lambda: None,
         memory: int | None = None,
-        known: Callable[[Path], KnownOfSnapshot | None] = lambda _path: None,
+        known: Callable[[Path], OomContext | None] = lambda _path: None,
     ) -> None:
         self.store = SnapshotStore()
         self.child: ChildProcess[ReaderEvent] | None = None

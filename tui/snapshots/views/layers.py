@@ -27,8 +27,8 @@ from tui.kit.lines import (
     right,
 )
 from tui.kit.scale import Scale, labels
-from tui.snapshots.model.pictures import NOT_TOLD, REST, Bucket, Layer, Timeline
-from tui.snapshots.views.words import find_column
+from tui.snapshots.model.pictures import NO_CATEGORY, REST, Bucket, Layer, Timeline
+from tui.snapshots.views.shared_lines import find_column
 
 GUTTER = 9
 """Width left of the columns: a size such as ``1.25 GiB`` and the wall."""
@@ -389,7 +389,7 @@ def legend_lines(
 
 def _purpose(timeline: Timeline, layer: Layer) -> str:
     """Return the category for the legend, unless the layers are categories themselves."""
-    told = layer.categories and layer.categories != (NOT_TOLD,)
+    told = layer.categories and layer.categories != (NO_CATEGORY,)
     if timeline.stacking == "category" or not told:
         return ""
     if len(layer.categories) > 1:

@@ -9,7 +9,7 @@ from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line
 from tui.snapshots.model.calls import Stretch
 from tui.snapshots.model.pictures import MapRow, Piece, Pinning, RowPicture
-from tui.snapshots.views.words import bulleted, stack_lines
+from tui.snapshots.views.shared_lines import bulleted, stack_lines
 
 LABEL_CELLS = 21
 ASCII_PARTLY = "-=%"

@@ -35,7 +35,7 @@ from tui.snapshots.reader.messages import (
     LoadProgress,
 )
 from tui.snapshots.session.snapshot_reader import SnapshotStore, format_paths
-from tui.snapshots.views.words import (
+from tui.snapshots.views.shared_lines import (
     FRAME_STYLES,
     bulleted,
     format_clock,
@@ -352,5 +352,5 @@ def account_line(row: AccountRow, cells: int) -> Line:
         parts.append(Span(f"{rest * (_BAR - full)} ", TextStyle.REST))
     parts.append(Span(f"{row.name:<{_NAME}}", style))
     if cells >= WORDS_FROM:
-        parts.append(Span(f" {row.words}", TextStyle.QUIET))
+        parts.append(Span(f" {row.description}", TextStyle.QUIET))
     return fit_line(line(*parts), cells)

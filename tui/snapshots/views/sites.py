@@ -9,7 +9,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph
 from tui.snapshots.model.results import Difference, DiffRow, Grouping, Order, SiteListing, SiteRow
-from tui.snapshots.views.words import FRAME_STYLES, SITE_FIGURES, site_heading, site_line
+from tui.snapshots.views.shared_lines import FRAME_STYLES, SITE_FIGURES, site_heading, site_line
 
 Path = tuple[str, ...]
 CHANGE_STYLES = {

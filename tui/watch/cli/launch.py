@@ -34,7 +34,7 @@ from tui.watch.runs import runs, start
 from tui.watch.runs.first_failure import first_failure
 from tui.watch.runs.ooms import BY_DRIVER, Oom, describe_live_memory, describe_request
 from tui.watch.runs.process_logs import ProcessLog, joined, with_exit_code
-from tui.watch.runs.run_words import describe_end
+from tui.watch.runs.run_summary import describe_end
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised
 from tui.watch.session.sampler import RunFolder, RunReading, Sampler
@@ -151,7 +151,7 @@ class RunWithoutScreen:
         handle_signals(_LEAVES, self._leave)
         bus = EventBus()
         session = DeviceSession(bus, MachineState(bus), DEVICES_S)
-        sampler = Sampler(run, self._take, session.shared_watch, starter=True)
+        sampler = Sampler(run, self._apply_event, session.shared_watch, starter=True)
         bus.subscribe(Sample, partial(self._apply_sample, sampler))
         session.watch()
         sampling = asyncio.create_task(sampler.run())
@@ -166,7 +166,7 @@ class RunWithoutScreen:
             run = replace(runs.read_again(run), ended=time.time())
         else:
             run = with_code(run, process.returncode)
-        reading = RunFolder(run.folder).look(time.time(), ())
+        reading = RunFolder(run.folder).read(time.time(), ())
         self._processes.apply_logs(reading.left, reading.troubles)
         why = sampler.why_no_samples or sampler.file.problem
         if isinstance(ended, Exception):
@@ -179,10 +179,10 @@ class RunWithoutScreen:
             asyncio.create_task(_pass_through(file, number))
             for number, file in enumerate(process.outputs, start=1)
         ]
-        told = False
+        reported = False
         while not (process.has_ended and all(each.done() for each in shown)):
-            if process.log_problem and not told:
-                told = True
+            if process.log_problem and not reported:
+                reported = True
                 why = process.log_problem
                 say(f"its output cannot be stored: {why}; the run continues without it")
             if self._left is not None:
@@ -192,7 +192,7 @@ class RunWithoutScreen:
     def _leave(self, number: signal.Signals) -> None:
         self._left = number
 
-    def _take(self, event: Seen | RunReading) -> None:
+    def _apply_event(self, event: Seen | RunReading) -> None:
         if not isinstance(event, RunReading):
             self._processes.apply(event)
 
@@ -266,7 +266,7 @@ _OOM = (
     *("at", "step", "device", "asked", "free", "handled", "text", "text_source"),
     *("allocated", "requested", "reserved"),
 )
-_WHY_NOT_TOLD = {
+_WHY_UNKNOWN = {
     "asked": BY_DRIVER,
     "free": BY_DRIVER,
     "requested": "the statistics of its torch do not tell it",
@@ -287,25 +287,26 @@ def judge_by_exit_code(run: StartedRun, left: Sequence[ProcessLog]) -> list[Proc
 async def format_text(outcome: RunOutcome) -> list[str]:
     """Return the lines that follow the run's own output."""
     left = outcome.left
-    told = await explain_ooms(outcome.run, outcome.processes, left, "text")
-    lines = ["", *(each.explanation.line for each in told[:1]), *_first_failure(outcome)]
+    explained = await explain_ooms(outcome.run, outcome.processes, left, "text")
+    lines = ["", *(each.explanation.line for each in explained[:1]), *_first_failure(outcome)]
     lines += [describe_end(outcome.run), *_oom_killer(outcome.run)]
     for each in left:
         lines.append(process_line(each))
         lines += [f"  the agent could not {trouble}" for trouble in each.troubles]
     lines += [f"no agent in process {trouble}" for trouble in outcome.troubles]
     lines += outcome.skipped
+    cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
     lines += [
         f"{pid} {device}: {found.text} ({found.source})"
         for pid, device, track in outcome.tracks
         for found in track.findings(ended=True)
     ]
-    for number, one in enumerate(told[:MOST_VERDICTS]):
+    for number, one in enumerate(explained[:MOST_VERDICTS]):
         # The explanation of the first one goes above everything else.
         lines += ["", *([one.explanation.line, ""] if number else [])]
         lines += oom_lines(one.left, one.oom)
-        lines += ["", *(one.lines or _explanation_lines(one.explanation))]
-    for one in told[MOST_VERDICTS:]:
+        lines += ["", *(one.lines or explanation_lines(one.explanation, cells))]
+    for one in explained[MOST_VERDICTS:]:
         where = f" ({one.oom.snapshot})" if one.oom.snapshot else ""
         lines.append(f"{one.left.pid}: {one.explanation.line}{where}")
     if not left:
@@ -316,12 +317,12 @@ async def format_text(outcome: RunOutcome) -> list[str]:
 async def format_markdown(outcome: RunOutcome) -> list[str]:
     """Return Markdown for an issue: the newest OOM that ended a process, and its report."""
     left = outcome.left
-    told = await explain_ooms(outcome.run, outcome.processes, left, "markdown")
-    lines = [f"**{each.explanation.line}**" for each in told[:1]]
+    explained = await explain_ooms(outcome.run, outcome.processes, left, "markdown")
+    lines = [f"**{each.explanation.line}**" for each in explained[:1]]
     lines += ["", f"`{' '.join(outcome.run.command)}`", "", describe_end(outcome.run)]
     lines += [*_oom_killer(outcome.run), *_first_failure(outcome), ""]
     lines += [f"- {process_line(each)}" for each in left]
-    for one in told[:1]:
+    for one in explained[:1]:
         lines += ["", *oom_lines(one.left, one.oom), "", *one.lines]
         if not one.lines:
             lines += [f"- {advice.what}: {advice.why}" for advice in one.explanation.advice]
@@ -331,12 +332,11 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
 
 
 MOST_ADVICE = 3
-"""Largest number of remedies that the report prints for an OOM without a readable snapshot."""
+"""Largest number of remedies that a report prints for one OOM."""
 
 
-def _explanation_lines(explanation: Explanation) -> list[str]:
-    """Return the account and the advice for an OOM without a readable snapshot."""
-    cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
+def explanation_lines(explanation: Explanation, cells: int) -> list[str]:
+    """Return the account of the used memory and the first remedies."""
     advice = explanation.advice[:MOST_ADVICE]
     rows = [*account_lines(explanation, cells), (), *advice_lines(advice, cells)]
     return [plain(row).rstrip() for row in rows]
@@ -389,8 +389,8 @@ def oom_lines(left: ProcessLog, oom: Oom) -> list[str]:
 
 async def build_explained_report(outcome: RunOutcome) -> dict[str, Any]:
     """Return :func:`build_report` with the explanation of the newest OOM of each process."""
-    told = await explain_ooms(outcome.run, outcome.processes, outcome.left, "none")
-    found = {(each.left.pid, each.oom.number): each.explanation for each in told}
+    explained = await explain_ooms(outcome.run, outcome.processes, outcome.left, "none")
+    found = {(each.left.pid, each.oom.number): each.explanation for each in explained}
     return build_report(outcome, found)
 
 
@@ -449,7 +449,7 @@ def _build_unsampled_process(
     unavailable[f"{path}.host_rss"] = why
     rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
     if rank is None:
-        unavailable[f"{path}.rank"] = "no launcher has told it in the environment"
+        unavailable[f"{path}.rank"] = "no launcher has set it in the environment"
     named = {"pid": left.pid, "start": None, "command": None, "user": None}
     held: dict[str, Any] = {"host_rss": None, "sources": [], "devices": []}
     return {**named, "rank": rank, "torch": left.torch, **held}
@@ -480,7 +480,7 @@ def _add_log(
     for number, oom in enumerate(left.ooms):
         if oom.handled is None:
             unavailable[f"{path}.ooms.{number}.handled"] = oom.why_not_known
-        for name, why in _WHY_NOT_TOLD.items():
+        for name, why in _WHY_UNKNOWN.items():
             if getattr(oom, name) is None:
                 unavailable[f"{path}.ooms.{number}.{name}"] = why
         if oom.snapshot is None:

@@ -20,7 +20,7 @@ from tui.devices.monitor.messages import Device
 from tui.watch.runs import runs
 from tui.watch.runs.process_logs import snapshots_in
 from tui.watch.runs.run_end import describe_unseen_end
-from tui.watch.runs.run_words import signal_name
+from tui.watch.runs.run_summary import signal_name
 from tui.watch.runs.runs import StartedRun
 from workloads.protocol.messages import TorchMemory
 

@@ -302,10 +302,10 @@ def inject_agent(pid: int, entries: int) -> None:
         raise Failure(str(error)) from error
     except OSError as error:
         raise Failure(runs.describe_folder_error(error)) from error
-    _tell(pid, run)
+    _report_start(pid, run)
 
 
-def _tell(pid: int, run: StartedRun) -> None:
+def _report_start(pid: int, run: StartedRun) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if troubles := troubles_in(run.folder):

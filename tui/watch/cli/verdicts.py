@@ -57,7 +57,7 @@ async def explain_ooms(
     found = []
     for number, (each, oom) in enumerate(newest_ooms(left)):
         seen = find_allocator(processes, each, oom)
-        known = circumstances(run, each, oom, seen, processes.known, processes.gpus)
+        known = circumstances(run, each, oom, seen, processes.listed_holders, processes.gpus)
         told: tuple[Explanation | None, tuple[str, ...]] = (None, ())
         if oom.snapshot is not None and number < MOST_VERDICTS:
             told = await _read_explanation(

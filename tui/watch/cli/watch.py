@@ -18,7 +18,7 @@ from tui.kit.command_line.output import Failure, UsageError, print_json, print_l
 from tui.kit.command_line.progress import run_to_exit
 from tui.watch.cli.processes import ProcessReport, WatchOptions, inject_agent
 from tui.watch.runs import runs, start
-from tui.watch.runs.run_words import describe_left_run
+from tui.watch.runs.run_summary import describe_left_run
 from tui.watch.runs.runs import StartedRun
 from workloads.agent import ENTRIES
 

@@ -84,6 +84,46 @@ class EndEvent:
     out_of_memory: bool
 
 
+@dataclass(frozen=True, slots=True)
+class DevicePeaks:
+    """The most bytes that torch's allocator counted at a time on one device."""
+
+    device: int
+    requested: int | None
+    allocated: int
+    reserved: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostRead:
+    """A line of the program at which the host waited for data of the device."""
+
+    filename: str
+    line: int
+    name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsedEvent:
+    """A rehearsal's measurement of one process."""
+
+    at: float
+    steps: int
+    stopped: bool
+    """Whether the agent ended the process, after the steps that were asked for."""
+    devices: tuple[DevicePeaks, ...]
+    step_times: tuple[int, ...]
+    """Microseconds since the epoch at the end of each of the first steps."""
+    reads: tuple[HostRead, ...]
+    snapshot: str | None
+    """Name of the snapshot in the run's folder."""
+    no_snapshot: str = ""
+    """Why there is none."""
+    compiled: bool = False
+    """Whether torch.compile has compiled a graph."""
+
+
 _EVENTS: dict[str, type[Any]] = {
     "begin": BeginEvent,
     "oom": OomEvent,
@@ -94,6 +134,7 @@ _EVENTS: dict[str, type[Any]] = {
     "trouble": TroubleEvent,
     "history": HistoryEvent,
     "end": EndEvent,
+    "rehearsed": RehearsedEvent,
 }
 
 

@@ -206,7 +206,7 @@ def _run_tool(command: Sequence[str], seconds: float) -> None:
 
 PATIENCE_S = 1.0
 """Seconds to wait for an answer: the agent's thread needs the GIL, which an extension may hold."""
-AgentRequest = Literal["state", "snapshot", "record", "record no more"]
+AgentRequest = Literal["state", "snapshot", "record", "record no more", "end rehearsal"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class BoundedLog:
     Args:
         folder: folder of the run.
         limit: most bytes of both files.
-        tell: called once with the first reason why the log could not be written.
+        report: called once with the first reason why the log could not be written.
         clock: returns seconds of a monotonic clock.
     """
 
@@ -44,12 +44,12 @@ class BoundedLog:
         self,
         folder: Path,
         limit: int,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path, self._older = folder / NAME, folder / OLDER
         self._half = max(1, limit // 2)
-        self._tell = tell
+        self._report = report
         self._clock = clock
         self._file: int | None = None
         self._older_file: int | None = None
@@ -58,7 +58,7 @@ class BoundedLog:
         self._older_size = 0
         self._lacking = 0
         self._why = ""
-        self._told = False
+        self._reported = False
         self._next_try = 0.0
         self._dropped = 0
         with contextlib.suppress(OSError):
@@ -147,6 +147,6 @@ class BoundedLog:
     def _fail(self, error: OSError) -> None:
         self._why = error.strerror or str(error)
         self._next_try = self._clock() + RETRY_S
-        if not self._told:
-            self._told = True
-            self._tell(self._why)
+        if not self._reported:
+            self._reported = True
+            self._report(self._why)

@@ -24,6 +24,7 @@ from tui.watch.runs.agent_events import (
     InventoryEvent,
     NoSnapshotEvent,
     OomEvent,
+    RehearsedEvent,
     SnapshotEvent,
     TroubleEvent,
     parse_event,
@@ -106,6 +107,8 @@ class ProcessLog:
     """Number of the program among those that the process executed one after another."""
     replaced: bool = False
     """Whether the process has executed another program since."""
+    rehearsed: RehearsedEvent | None = None
+    """The measurement of a rehearsal; ``None`` if this was none, or the process was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +308,8 @@ class _Reading:
             del self._troubles[MOST_TROUBLES:]
         elif isinstance(event, HistoryEvent):
             self._left = replace(self._left, records=True)
+        elif isinstance(event, RehearsedEvent):
+            self._apply_rehearsed(event)
         elif isinstance(event, EndEvent):
             self._ran_out = event.out_of_memory
             self._left = replace(
@@ -316,6 +321,15 @@ class _Reading:
                 text=event.text,
                 kind=event.type,
             )
+
+    def _apply_rehearsed(self, event: RehearsedEvent) -> None:
+        if event.snapshot is not None:
+            path = self._folder / plain_name(event.snapshot)
+            if regular_size(path) is None:
+                event = replace(event, snapshot=None, no_snapshot="the file is gone")
+            else:
+                self._snapshots.append(RequestedSnapshot(event.at, event.steps, path))
+        self._left = replace(self._left, rehearsed=event)
 
     def _apply_snapshot(self, event: SnapshotEvent) -> None:
         path = self._folder / plain_name(event.name)

@@ -18,7 +18,7 @@ from tui.devices.allocators.messages import (
     DevicesPlaced,
     ProcessFigures,
     Seen,
-    StepsTold,
+    StepsCounted,
     TorchProcesses,
 )
 from tui.watch.runs import untrusted
@@ -64,7 +64,7 @@ class SamplesFile:
         self._left_out: set[type[Seen]] = set()
         """Kinds whose last event was not written."""
 
-    def keep(self, event: Seen) -> None:
+    def store(self, event: Seen) -> None:
         """Write an event, if it is this program's turn and the last one is old enough."""
         kind = type(event)
         if isinstance(event, ProcessFigures) and not event.devices:
@@ -208,7 +208,7 @@ def parse_seen(line: bytes) -> Seen:
             )
             if _DEVICE.fullmatch(figures.device) is None:
                 raise UntrustedError(f"{figures.device[:24]!r} is no device of CUDA's")
-    if isinstance(event, StepsTold):
+    if isinstance(event, StepsCounted):
         _check_counts(event.steps.values())
     return event
 

@@ -60,7 +60,7 @@ class Supervised:
         while not found and not self._lost:
             found = self._read()
             for fact in found:
-                self._take(fact)
+                self._apply(fact)
         if self.pid:
             self._link.setblocking(False)
             return
@@ -76,7 +76,7 @@ class Supervised:
     def poll(self) -> int | None:
         """Return the exit code as in ``Popen``; ``None`` while the command runs, or if unknown."""
         for fact in self._read():
-            self._take(fact)
+            self._apply(fact)
         return self.returncode
 
     @property
@@ -105,7 +105,7 @@ class Supervised:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
-    def _take(self, fact: Mapping[str, object]) -> None:
+    def _apply(self, fact: Mapping[str, object]) -> None:
         match fact:
             case {"pid": int(pid)}:
                 self.pid = pid

@@ -82,7 +82,7 @@ class Supervisor:
                 start_new_session=True,
             )
         except OSError as error:
-            self._tell({"error": error.errno})
+            self._send({"error": error.errno})
             return
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, 0)
@@ -98,7 +98,7 @@ class Supervisor:
                 "supervisor_ticks": _start_ticks(own),
             }
         )
-        self._tell({"pid": child.pid})
+        self._send({"pid": child.pid})
         control, self._control = os.pipe()
         drain = self._start_drain(readers, control)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -116,7 +116,7 @@ class Supervisor:
                 if self._ended and not over and not _children_but(drain, self._on_oom_pid):
                     over = True
                     self._note({"ended": time.time()})
-                    self._tell({"over": True})
+                    self._send({"over": True})
                     continue
                 self._beat()
                 signal.sigtimedwait({signal.SIGCHLD}, LOOK_S)
@@ -136,7 +136,7 @@ class Supervisor:
                 self._note({**end, **({"ended": time.time()} if over else {})})
                 with contextlib.suppress(OSError):
                     os.write(self._control, b"e")
-                self._tell({"code": code, "over": over})
+                self._send({"code": code, "over": over})
 
     @property
     def _on_oom_pid(self) -> int | None:
@@ -187,13 +187,13 @@ class Supervisor:
 
     def _drain(self, readers: list[int], control: int) -> None:
         """Read the command's output until no process can write any more."""
-        log = BoundedLog(self._folder, self._limit, lambda why: self._tell({"log": why}))
+        log = BoundedLog(self._folder, self._limit, lambda why: self._send({"log": why}))
         forwards = [Forward(file, log) for file in self._files]
         Drain(readers, forwards, log, control, ended=self._ended).run()
 
     # ---- messages ----
 
-    def _tell(self, fact: Mapping[str, Any]) -> None:
+    def _send(self, fact: Mapping[str, Any]) -> None:
         with contextlib.suppress(OSError):  # the program has ended, or does not read
             os.write(self._socket, json.dumps(fact).encode() + b"\n")
 

@@ -160,7 +160,7 @@ class RunPane(Pane):
         self._clock = clock
         self.table = WatchedDeviceList(read)
         self._heading = LineBar(heading)
-        self._banner = LinesView(self._said)
+        self._banner = LinesView(self._banner_lines)
         self._missing = LinesView(self._why_missing)
         self._banner.can_focus = self._missing.can_focus = False
 
@@ -176,7 +176,7 @@ class RunPane(Pane):
         if oom is not None:
             self.table.attach(key_of(oom.row))
 
-    def _said(self, cells: int) -> list[Line]:
+    def _banner_lines(self, cells: int) -> list[Line]:
         state = self._read()
         return banner_lines(state, self.table.selected, cells) if state is not None else []
 
@@ -198,7 +198,7 @@ class RunPane(Pane):
         self.table.styles.height = max(1, min(len(state.devices), most))
         cells = max(1, self.size.width - 1)
         for view, lines in (
-            (self._banner, self._said(cells)),
+            (self._banner, self._banner_lines(cells)),
             (self._missing, self._why_missing(cells)),
         ):
             view.display = bool(lines)

@@ -125,7 +125,7 @@ class WatchTab(CommandScreen):
         self.session = session
         self._opener = program
         clock = program.clock
-        self.kept = StoredRunsPane(clock)
+        self.runs_pane = StoredRunsPane(clock)
         self.run_pane = RunPane(lambda: session.state, clock)
         self.memory = WatchedMemoryPane(
             program.machine, lambda: self.run_pane.table.selected, clock
@@ -143,7 +143,7 @@ class WatchTab(CommandScreen):
 
     def compose(self) -> ComposeResult:
         yield self.header()
-        yield self.kept
+        yield self.runs_pane
         yield from (self.run_pane, self.memory, self.output)
         yield FooterBar(self.program.commands, self.situation)
 
@@ -151,8 +151,8 @@ class WatchTab(CommandScreen):
         """Return the facts that decide which commands are valid, such as whether a run is open."""
         now = super().situation()
         state = self.session.state
-        pane = self.kept.id if state is None else now.pane
-        if state is not None and pane == self.kept.id:
+        pane = self.runs_pane.id if state is None else now.pane
+        if state is not None and pane == self.runs_pane.id:
             pane = self.run_pane.id
         return replace(now, pane=pane, can_go_back=state is not None)
 
@@ -185,7 +185,7 @@ class WatchTab(CommandScreen):
             )
 
     async def _read_runs_in_thread(self) -> None:
-        self.kept.runs = await asyncio.to_thread(self._stored_runs.look)
+        self.runs_pane.runs = await asyncio.to_thread(self._stored_runs.read)
         self.catch_up()
 
     def describe_open_run(self) -> str:
@@ -241,7 +241,7 @@ class WatchTab(CommandScreen):
         if (state.run.folder if state else None) != (self._open.folder if self._open else None):
             self._turn_to(state)
         if state is None:
-            self.kept.state_changed()
+            self.runs_pane.state_changed()
         else:
             self._place(state)
             self.run_pane.state_changed()
@@ -256,11 +256,11 @@ class WatchTab(CommandScreen):
         """Switch to another open run, or to none."""
         self._open = state.run if state is not None else None
         self._output_asked = False
-        self.kept.display = state is None
+        self.runs_pane.display = state is None
         self.run_pane.display = state is not None
         if state is None:
             self.memory.display = self.output.display = False
-            self.set_focus(self.kept.list)
+            self.set_focus(self.runs_pane.list)
             self._read_stored()
         else:
             self.run_pane.begin(state)
@@ -289,7 +289,7 @@ class WatchTab(CommandScreen):
     @on(StoredRunList.Chosen)
     def _chosen(self, event: StoredRunList.Chosen) -> None:
         event.stop()
-        if self.session.state is None and (run := self.kept.list.selected) is not None:
+        if self.session.state is None and (run := self.runs_pane.list.selected) is not None:
             self.open_run(run)
 
     def open_run(self, run: StartedRun) -> None:
@@ -315,13 +315,13 @@ class WatchTab(CommandScreen):
     def action_watch_open(self) -> None:
         """Open the newest snapshot of the process under the cursor; in the list, open the run."""
         if self.session.state is None:
-            if (run := self.kept.list.selected) is not None:
+            if (run := self.runs_pane.list.selected) is not None:
                 self.open_run(run)
             return
         row = self.selected
         taken = snapshots_of(row) if row is not None else []
         if row is None or not taken:
-            self._say(describe_missing_snapshot(row))
+            self._notify(describe_missing_snapshot(row))
             return
         oom = taken[-1].oom
         path = str(taken[-1].path)
@@ -333,7 +333,7 @@ class WatchTab(CommandScreen):
         taken = snapshots_of(row) if row is not None else []
         if len(taken) < 2:
             words = "two snapshots are compared, and the process has left "
-            self._say(f"{words}{'one' if taken else 'none'}: s takes one at its next step")
+            self._notify(f"{words}{'one' if taken else 'none'}: s takes one at its next step")
         elif len(taken) == 2:
             self._compare((taken[0], taken[1]))
         else:
@@ -348,13 +348,15 @@ class WatchTab(CommandScreen):
     def action_watch_snapshot(self) -> None:
         """Ask the process under the cursor for a snapshot."""
         if (row := self._with_agent("a snapshot")) is not None:
-            self._say(self.session.snapshot(row.process.pid), "information")
+            self._notify(self.session.snapshot(row.process.pid), "information")
 
     def action_watch_history(self) -> None:
         """Start or stop recording torch's memory history in the process under the cursor."""
         row = self._with_agent("the history")
         if row is not None and row.agent is not None:
-            self._say(self.session.record(row.process.pid, not row.agent.recording), "information")
+            self._notify(
+                self.session.record(row.process.pid, not row.agent.recording), "information"
+            )
 
     def action_watch_stacks(self) -> None:
         """Show where each rank is now."""
@@ -365,18 +367,18 @@ class WatchTab(CommandScreen):
         """Return the selected row if its process has an agent; else report why not."""
         row = self.selected
         if row is None:
-            self._say(f"{what} needs a process: none has loaded torch yet")
+            self._notify(f"{what} needs a process: none has loaded torch yet")
         elif row.ended:
-            self._say(f"{what} needs a running process: {row.process.pid}: {row.ended}")
+            self._notify(f"{what} needs a running process: {row.process.pid}: {row.ended}")
         elif row.agent is None:
             why = row.why_no_agent or "there is none"
-            self._say(f"{what} needs the agent in {row.process.pid}: {why}")
+            self._notify(f"{what} needs the agent in {row.process.pid}: {why}")
         else:
             return row
         return None
 
-    def _say(self, words: str, severity: SeverityLevel = "warning") -> None:
-        self.notify(words, severity=severity, markup=False)
+    def _notify(self, text: str, severity: SeverityLevel = "warning") -> None:
+        self.notify(text, severity=severity, markup=False)
 
     # ---- the run ----
 
@@ -386,7 +388,7 @@ class WatchTab(CommandScreen):
         if state is None:
             return
         if not is_on(state):
-            self._say("the run has ended, or is of another machine: nothing is sent")
+            self._notify("the run has ended, or is of another machine: nothing is sent")
             return
 
         def answered(number: signal.Signals | None) -> None:
@@ -403,7 +405,7 @@ class WatchTab(CommandScreen):
 
     def end_run(self, number: signal.Signals) -> None:
         """Send a signal to the open run, and report what was sent."""
-        self._say(self.session.end(number), "information")
+        self._notify(self.session.end(number), "information")
 
     def action_watch_output(self) -> None:
         """Swap the output and the memory."""

@@ -96,16 +96,16 @@ class FollowedFile:
             return changed
         self.problem = ""
         self._place += len(data)
-        self._take(data)
+        self._append(data)
         return bool(data)
 
     def _skip_line(self, data: bytes) -> None:
         """Skip to the first whole line after starting in the middle of the file."""
         assert self._place is not None
         self._place += len(data)
-        self._take(data[data.find(b"\n") + 1 :])
+        self._append(data[data.find(b"\n") + 1 :])
 
-    def _take(self, data: bytes) -> None:
+    def _append(self, data: bytes) -> None:
         *lines, rest = (self._rest + self._decoder.decode(data)).split("\n")
         self._whole.extend(shown(line) for line in lines[-MOST_LINES:])
         # A progress bar is one line that is overwritten again and again.
@@ -220,10 +220,10 @@ class FollowedRun:
     async def _follow(self) -> None:
         self.sampler = sampler = Sampler(
             self.run,
-            self._take,
+            self._apply,
             self._watch,
             starter=self._starter,
-            told=self._announce,
+            on_status=self._announce,
             clock=self._clock,
         )
         sampler.set_pace(self._pace)
@@ -262,15 +262,15 @@ class FollowedRun:
     async def _finish(self, *, replayed: bool = False) -> None:
         """Read the folder one last time; a replay ends when everything is read."""
         folder = RunFolder(self.run.folder)
-        reading = await asyncio.to_thread(folder.look, self._clock(), ())
+        reading = await asyncio.to_thread(folder.read, self._clock(), ())
         self._replayed = replayed
-        self._take(reading)
+        self._apply(reading)
         self._output.read()
         self._announce()
 
     # ---- incoming data ----
 
-    def _take(self, event: Seen | RunReading) -> None:
+    def _apply(self, event: Seen | RunReading) -> None:
         if isinstance(event, RunReading):
             self._reading = event
             self.processes.apply_agents(event.states)

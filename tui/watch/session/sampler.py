@@ -13,7 +13,7 @@ from tui.core.events import WatchStatus
 from tui.devices.allocators.messages import (
     ProcessFigures,
     Seen,
-    StepsTold,
+    StepsCounted,
     TorchProcesses,
 )
 from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchParty
@@ -67,7 +67,7 @@ class RunFolder:
         self._stamp: object = None
         self._read: tuple[Contents, tuple[str, ...]] = (Contents((), ()), ())
 
-    def look(
+    def read(
         self,
         at: float,
         states: Sequence[AgentState],
@@ -102,9 +102,9 @@ class RunFolder:
     def _read_changed(self) -> dict[Path, tuple[int, int]]:
         """Read the files that changed since the last time; returns the snapshots."""
         # Samples are left out: they grow all the time and do not come from an agent.
-        told = [*agent_files(self._place), self._place / "agent-errors.log"]
+        files = [*agent_files(self._place), self._place / "agent-errors.log"]
         snapshots = snapshots_in(self._place)
-        stamp = (_with_sizes(told), snapshots)
+        stamp = (_with_sizes(files), snapshots)
         if stamp != self._stamp:
             self._stamp = stamp
             self._read = read_folder(self._place), tuple(troubles_in(self._place))
@@ -125,33 +125,33 @@ class Sampler:
 
     Args:
         run: the run to sample.
-        take: called in the event loop with each sample.
+        on_sample: called in the event loop with each sample.
         watch: reads the run's processes while the run is sampled.
         starter: whether this program started the run.
-        told: called when :attr:`why_no_samples` changes.
+        on_status: called when :attr:`why_no_samples` changes.
         clock: returns the current Unix time.
     """
 
     def __init__(
         self,
         run: StartedRun,
-        take: Callable[[Seen | RunReading], None],
+        on_sample: Callable[[Seen | RunReading], None],
         watch: SharedWatch,
         *,
         starter: bool,
-        told: Callable[[], None] = lambda: None,
+        on_status: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.why_no_samples = ""
         """Why no more samples arrive; empty while they do."""
         self.file = SamplesFile(run, starter=starter)
         self._run = run
-        self._take = take
-        self._told = told
+        self._on_sample = on_sample
+        self._on_status = on_status
         self._clock = clock
         self._folder = RunFolder(run.folder)
         self._agents = Agents()
-        self._asked: list[tuple[str, AgentRequest]] = []
+        self._requests: list[tuple[str, AgentRequest]] = []
         self._ask_now = asyncio.Event()
         self._first: frozenset[int] = frozenset(() if run.pid is None else (run.pid,))
         self._watch = watch
@@ -179,12 +179,12 @@ class Sampler:
 
     def request(self, identity: str, what: AgentRequest) -> None:
         """Send a request to an agent; a later sample shows the result."""
-        self._asked.append((identity, what))
+        self._requests.append((identity, what))
         self._ask_now.set()
 
     def store(self, event: Seen) -> None:
         """Store an event that another part of the program observed."""
-        self.file.keep(event)
+        self.file.store(event)
 
     # ---- the watch ----
 
@@ -210,11 +210,11 @@ class Sampler:
     def _apply_event(self, event: object) -> None:
         if isinstance(event, (TorchProcesses, ProcessFigures)):
             self.why_no_samples = ""
-            self.file.keep(event)
-            self._take(event)
+            self.file.store(event)
+            self._on_sample(event)
         elif isinstance(event, WatchStatus):
             self.why_no_samples = event.reason
-            self._told()
+            self._on_status()
 
     # ---- the agents ----
 
@@ -222,26 +222,26 @@ class Sampler:
         """Ask the agents; while connected, this program's children may read their processes."""
         while True:
             self._ask_now.clear()
-            asked, self._asked = self._asked, []
+            requests, self._requests = self._requests, []
             # An agent can answer only when its process releases the interpreter.
-            reading = await asyncio.to_thread(self._look, asked)
+            reading = await asyncio.to_thread(self._read_folder, requests)
             self._apply_reading(reading)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._ask_now.wait(), ASK_S)
 
-    def _look(self, asked: Sequence[tuple[str, AgentRequest]]) -> RunReading:
+    def _read_folder(self, requests: Sequence[tuple[str, AgentRequest]]) -> RunReading:
         """Ask the agents and read the folder; runs in its own thread."""
-        refused = [each for each in asked if self._agents.request(*each) is None]
+        refused = [each for each in requests if self._agents.request(*each) is None]
         states = self._agents.states(str(self._run.folder))
-        return self._folder.look(self._clock(), states, refused)
+        return self._folder.read(self._clock(), states, refused)
 
     def _apply_reading(self, reading: RunReading) -> None:
         steps = {program_name(each.identity, each.program): each.steps for each in reading.states}
         if steps:
-            told = StepsTold(reading.at, steps)
-            self.file.keep(told)
-            self._take(told)
-        self._take(reading)
+            counted = StepsCounted(reading.at, steps)
+            self.file.store(counted)
+            self._on_sample(counted)
+        self._on_sample(reading)
         # They may have left the process tree of the first process, or there is none.
         self._pids = self._first.union(reading.there) or self._pids
         self._update_interest()

@@ -40,16 +40,16 @@ class StoredRuns:
     """The list of stored runs; of each run, only the files that changed are read again.
 
     Args:
-        kept: returns the runs, newest first.
+        list_runs: returns the runs, newest first.
     """
 
-    def __init__(self, kept: Callable[[], list[StartedRun]]) -> None:
-        self._kept = kept
+    def __init__(self, list_runs: Callable[[], list[StartedRun]]) -> None:
+        self._list_runs = list_runs
         self._folders: dict[Path, RunFolder] = {}
 
-    def look(self) -> tuple[StoredRun, ...]:
+    def read(self) -> tuple[StoredRun, ...]:
         """Return all runs with the files that their processes left; reads files."""
-        found = self._kept()
+        found = self._list_runs()
         known = self._folders
         self._folders = {
             each.folder: known.get(each.folder) or RunFolder(each.folder) for each in found

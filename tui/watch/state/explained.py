@@ -11,7 +11,7 @@ from pathlib import Path
 from tui.devices.allocators.findings import Track
 from tui.devices.state.watched_processes import Allocator
 from tui.snapshots.explain.driver import explain_driver_oom
-from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, KnownOfSnapshot, Rate
+from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, OomContext, Rate
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.frames import find_main_stack, find_user_frame
@@ -62,7 +62,7 @@ def _of_driver_oom(row: WatchedDevice) -> tuple[Holder, ...]:
     return row.full_gpu.others(row.process.pid)
 
 
-def known_of_snapshot(path: Path) -> KnownOfSnapshot | None:
+def find_oom_context(path: Path) -> OomContext | None:
     """Return the OOM facts from the run that wrote a snapshot, or ``None`` without a run."""
     try:
         if path.parent.parent.resolve() != runs.folder().resolve():
@@ -74,7 +74,7 @@ def known_of_snapshot(path: Path) -> KnownOfSnapshot | None:
     if found is None:
         return None
     left, oom = found
-    return KnownOfSnapshot(texts_of(run, oom), circumstances(run, left, oom, None))
+    return OomContext(texts_of(run, oom), circumstances(run, left, oom, None))
 
 
 def find_allocator(processes: RunProcesses, left: ProcessLog, oom: Oom) -> Allocator | None:
@@ -169,7 +169,7 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
     return explain(
         Evidence(
             device=oom.device,
-            asked=oom.asked,
+            requested=oom.asked,
             needed=oom.asked,
             allocated=oom.allocated,
             rounding=None,

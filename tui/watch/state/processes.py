@@ -9,7 +9,7 @@ from tui.core.text import numbers as text
 from tui.devices.allocators.findings import NO_GROWTH
 from tui.devices.allocators.messages import (
     DevicesPlaced,
-    StepsTold,
+    StepsCounted,
     undescribed,
 )
 from tui.devices.allocators.peek import NO_TORCH
@@ -30,6 +30,7 @@ from tui.watch.runs.process_logs import ProcessLog, joined
 from tui.watch.state.run import GpuOccupancy, Mark, WatchedDevice, full_gpu
 
 BEFORE_IT_WAS_SEEN = "it had ended before it was seen"
+REHEARSED = "it was rehearsed on a simulated card; o opens the snapshot with its peak"
 KILLED = "was killed, or left by os._exit"
 
 
@@ -50,7 +51,7 @@ class RunProcesses(WatchedProcesses):
 
     def apply(self, event: object) -> bool:
         """Apply a live or recorded event of the watch, the agents or the monitor."""
-        if isinstance(event, StepsTold):
+        if isinstance(event, StepsCounted):
             for identity, steps in event.steps.items():
                 process = self._find_reported(pid_of(identity))
                 if process is not None:
@@ -84,7 +85,7 @@ class RunProcesses(WatchedProcesses):
                 self._known[row.pid] = named
 
     @property
-    def known(self) -> tuple[Holder, ...]:
+    def listed_holders(self) -> tuple[Holder, ...]:
         """All processes that NVML has listed while the run was watched."""
         return tuple(self._known.values())
 
@@ -280,7 +281,10 @@ def _describe_oom(oom: Oom, gone: bool) -> str:
 def _never_seen(left: ProcessLog) -> TorchProcessState:
     """Return a process that is known only from its agent's log."""
     rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
-    told = undescribed(left.pid, BEFORE_IT_WAS_SEEN if left.ended else "it was not seen yet")
+    reason = BEFORE_IT_WAS_SEEN if left.ended else "it was not seen yet"
+    if left.rehearsed is not None:
+        reason = REHEARSED
+    told = undescribed(left.pid, reason)
     return TorchProcessState(replace(told, rank=rank, torch=left.torch))
 
 

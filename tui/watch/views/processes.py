@@ -25,29 +25,29 @@ RATE_DIGITS = 0.005
 """Half width of the displayed steps per second, as a share: three digits."""
 
 
-_Say = Callable[[WatchedDevice], str]
+_FormatRow = Callable[[WatchedDevice], str]
 
 
-def _of(pick: Callable[[TorchMemory], int], say: Callable[[int], str] = text.size) -> _Say:
+def _of(pick: Callable[[TorchMemory], int], render: Callable[[int], str] = text.size) -> _FormatRow:
     """Return a function for the text of an allocator figure."""
 
-    def told(row: WatchedDevice) -> str:
-        return text.NA if row.figures is None else say(pick(row.figures))
+    def format_row(row: WatchedDevice) -> str:
+        return text.NA if row.figures is None else render(pick(row.figures))
 
-    return told
+    return format_row
 
 
-def _at_oom(pick: Callable[[TorchMemory | Oom], int]) -> _Say:
+def _at_oom(pick: Callable[[TorchMemory | Oom], int]) -> _FormatRow:
     """Return a function for an allocator figure, at the OOM if an OOM ended the process.
 
     The last reading may be later than the OOM, and an exception frees memory as it propagates.
     """
 
-    def told(row: WatchedDevice) -> str:
+    def format_row(row: WatchedDevice) -> str:
         source = row.at_oom or row.figures
         return text.NA if source is None else text.size(pick(source))
 
-    return told
+    return format_row
 
 
 def _allocated(row: WatchedDevice) -> str:
@@ -77,12 +77,12 @@ def _rate(row: WatchedDevice) -> str:
     return "0" if not value else plain(significant(value, RATE_DIGITS * value))
 
 
-def _figure(say: _Say) -> Callable[[WatchedDevice], Span]:
+def _figure(render: _FormatRow) -> Callable[[WatchedDevice], Span]:
     """Return a cell, dim for an ended row and for a row without figures."""
 
     def cell(row: WatchedDevice) -> Span:
         quiet = bool(row.ended) or row.figures is None
-        return Span(say(row), TextStyle.QUIET if quiet else TextStyle.PLAIN)
+        return Span(render(row), TextStyle.QUIET if quiet else TextStyle.PLAIN)
 
     return cell
 

@@ -9,7 +9,7 @@ from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.snapshots.explain.frames import base_name
 from tui.snapshots.explain.inventory import CodeLine, ThreadStack
 from tui.snapshots.model.snapshot import Frame, classify_frame
-from tui.snapshots.views.words import stack_lines
+from tui.snapshots.views.shared_lines import stack_lines
 from tui.watch.runs.rank_stacks import RankStacks
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tui.core.text import numbers as text
+from tui.core.text.commands import distinguish
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
@@ -272,15 +273,19 @@ def none_lines(cells: int) -> list[Line]:
     return [*paragraph(NONE_STORED, cells), (), line(" ", Span(EXAMPLE, TextStyle.KEY))]
 
 
-def _cell(say: Callable[[StoredRun, float], str]) -> Callable[[tuple[StoredRun, float]], Span]:
+_ListedRun = tuple[StoredRun, float, str]
+"""A run, the present Unix time, and its command beside those of other runs."""
+
+
+def _cell(say: Callable[[StoredRun, float], str]) -> Callable[[_ListedRun], Span]:
     """Return a cell that highlights unfinished runs and runs with an OOM."""
+    return lambda row: Span(say(row[0], row[1]), _choose_style(row[0]))
 
-    def cell(shown: tuple[StoredRun, float]) -> Span:
-        kept = shown[0]
-        ended = TextStyle.BAD if kept.ooms else TextStyle.PLAIN
-        return Span(say(*shown), TextStyle.GOOD if kept.is_running else ended)
 
-    return cell
+def _choose_style(kept: StoredRun) -> TextStyle:
+    if kept.is_running:
+        return TextStyle.GOOD
+    return TextStyle.BAD if kept.ooms else TextStyle.PLAIN
 
 
 def _took(kept: StoredRun, now: float) -> str:
@@ -296,7 +301,7 @@ def format_begin(run: StartedRun) -> str:
     return time.strftime("%m-%d %H:%M", time.localtime(run.began))
 
 
-_COLUMNS: tuple[Column[tuple[StoredRun, float]], ...] = (
+_COLUMNS: tuple[Column[_ListedRun], ...] = (
     Column("began", 11, _cell(lambda kept, _now: format_begin(kept.run)), "left", gap=1),
     Column(
         "end",
@@ -310,9 +315,9 @@ _COLUMNS: tuple[Column[tuple[StoredRun, float]], ...] = (
     Column(
         "snaps", 6, _cell(lambda kept, _now: text.count(kept.snapshots)), drop_order=1, leaves=2
     ),
-    Column("command", 1, _cell(lambda kept, _now: format_command(kept.run)), "left", grows=(REST,)),
+    Column("command", 1, lambda row: Span(row[2], _choose_style(row[0])), "left", grows=(REST,)),
 )
-"""Columns of the list of runs, from the left; their texts depend on the present Unix time."""
+"""Columns of the list of runs, from the left."""
 
 
 def stored_run_heading(cells: int) -> Line:
@@ -323,4 +328,6 @@ def stored_run_heading(cells: int) -> Line:
 def stored_run_lines(runs: Sequence[StoredRun], cells: int, now: float) -> list[Line]:
     """Return a line for each run."""
     layout = fit_columns(_COLUMNS, cells)
-    return [row_line(layout, (kept, now)) for kept in runs]
+    commands = distinguish([format_command(kept.run) for kept in runs])
+    rows = zip(runs, commands, strict=True)
+    return [row_line(layout, (kept, now, command)) for kept, command in rows]

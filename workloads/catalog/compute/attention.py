@@ -10,6 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+from workloads.catalog.shared.caches import (
+    WARM,
+    CacheState,
+    cache_setter,
+    compare_caches,
+    flush_bytes,
+)
 from workloads.declare.study import Study
 from workloads.declare.tools import Within
 from workloads.declare.workload import Case, ParameterError, Skip, one_of, whole, workload
@@ -68,6 +75,7 @@ def attention(
     backend: Annotated[
         str, one_of((AUTO, *BACKENDS), "backend of the time on top; auto: torch's choice")
     ] = AUTO,
+    cache: CacheState = WARM,
 ) -> Case:
     import torch
 
@@ -79,7 +87,8 @@ def attention(
     shape = AttentionShape(batch, heads, kv_heads, length, width, mask, dtype)
     room, host = _room(batch * heads, length, width, DTYPES[dtype].itemsize)
     what = "queries, keys, values and the math backend's scores"
-    on.require(max(room, host) if on.type == "cpu" else room, what, host=host)
+    flushed = flush_bytes(on, cache)
+    on.require((max(room, host) if on.type == "cpu" else room) + flushed, what, host=host)
     data = shape.data(on)
     causal, grouped = mask == CAUSAL, kv_heads < heads
 
@@ -92,6 +101,7 @@ def attention(
     if backend != AUTO and (why := reason_against(_under([backend], timed))):
         raise Skip(f"{backend}: does not run here: {why}")
     used = attention_precision(on, dtype)
+    under_cache = cache_setter(cache, on)
 
     def check() -> Check:
         what = "one head by the formula, in float64 on the CPU"
@@ -99,7 +109,12 @@ def attention(
 
     def study(found: Study) -> None:
         _picked(found, timed)
-        _backends(found, "kernels", f"by backend, {length} positions", timed, shape.flop)
+        title = f"by backend, {length} positions, {cache} cache"
+        _backends(found, "kernels", title, under_cache(timed), shape.flop)
+        chosen = found.figures["picked"].value if backend == AUTO else backend
+        result = batch * heads * length * width * DTYPES[dtype].itemsize
+        made = result if chosen in OPERATORS else room  # the math backend stores the scores
+        compare_caches(found, on, timed, (float(shape.flop), "FLOP/s"), made)
         if on.type != "cpu" and length < LONG_SEQUENCE:
             long_kernels(found)
 
@@ -113,15 +128,15 @@ def attention(
             return
         longer = replace(shape, length=LONG_SEQUENCE)
         attend = partial(timed, longer.data(on))
-        title = f"by backend, {LONG_SEQUENCE} positions"
-        _backends(found, "long_kernels", title, attend, longer.flop)
+        title = f"by backend, {LONG_SEQUENCE} positions, {cache} cache"
+        _backends(found, "long_kernels", title, under_cache(attend), longer.flop)
 
     # Around the whole run, as entering it for each call would be timed.
     allowed = ExitStack()
     if backend != AUTO:
         allowed.enter_context(_allowing([backend]))
     return Case(
-        timed,
+        under_cache(timed),
         flop=shape.flop,
         chosen={"kv_heads": kv_heads},
         precision=used,
@@ -219,7 +234,7 @@ def _allowing(names: Iterable[str]) -> AbstractContextManager[None]:
     return sdpa_kernel([getattr(SDPBackend, BACKENDS[name]) for name in names])
 
 
-def _under(names: Iterable[str], attend: Callable[[], torch.Tensor]) -> Within:
+def _under(names: Iterable[str], attend: Callable[[], object]) -> Within:
     """Return the same call with some backends allowed alone."""
     return Within(partial(_allowing, names), attend)
 
@@ -281,7 +296,7 @@ def _picked(found: Study, attend: Callable[[], torch.Tensor]) -> None:
 
 
 def _backends(
-    found: Study, table: str, title: str, attend: Callable[[], torch.Tensor], flop: int
+    found: Study, table: str, title: str, attend: Callable[[], object], flop: int
 ) -> None:
     """Compare the backends that run, and say why the others do not."""
     calls: dict[str, Callable[[], object]] = {}
@@ -291,4 +306,6 @@ def _backends(
             found.say(f"{name}: does not run here: {why}")
         else:
             calls[name] = call
-    found.variants(table, title, calls, per_call=(float(flop), "FLOP/s"), peaks=True, held=True)
+    found.variants(
+        table, title, calls, per_call=(float(flop), "FLOP/s"), peaks=True, check_rates=True
+    )

@@ -13,7 +13,15 @@ from workloads.catalog.compute.products import (
     bound_by,
     seconds_of_copy,
 )
+from workloads.catalog.shared.caches import (
+    WARM,
+    CacheState,
+    cache_setter,
+    compare_caches,
+    flush_bytes,
+)
 from workloads.declare.study import Study
+from workloads.declare.tools import Call
 from workloads.declare.workload import Case, by_device, one_of, whole, workload
 from workloads.limits import limits
 from workloads.protocol.results import Check, DataColumn, first_line
@@ -64,7 +72,7 @@ class Quantized:
     look_for="The time hardly grows while m is small: reading the weights takes it, so more rows "
     "are free until the FLOP per byte reach the ridge. Where memory decides, int8 can halve and "
     "int4 quarter the time of 16 bits, if the kernel is good; compare its byte/s. Beyond the ridge "
-    "fewer bits bring nothing.",
+    "fewer bits bring nothing. A model reads other weights in between: cache=cold is its case.",
 )
 def decode_gemm(
     on: Place,
@@ -75,6 +83,7 @@ def decode_gemm(
     dtype: Annotated[
         str, one_of(("bfloat16", "float16", "float32"), "of the numbers")
     ] = "bfloat16",
+    cache: CacheState = WARM,
 ) -> Case:
     import torch
 
@@ -96,11 +105,13 @@ def decode_gemm(
     square = (3 * made_as + 2 * each) * n * n
     needed = max(square, 2 * made_as * n * n + 2 * probe, (each + 24) * n * n) + 2 * m * n * made_as
     # In float64: the weights by their codes, with what they are made of.
-    on.require(needed, f"{n} x {n} weights", host=24 * n * n)
+    on.require(needed + flush_bytes(on, cache), f"{n} x {n} weights", host=24 * n * n)
     x, weights = on.randn(m, n, dtype=dtype), on.randn(n, n, dtype=dtype)
 
     def timed(x: torch.Tensor = x, weights: torch.Tensor = weights) -> torch.Tensor:
         return torch.nn.functional.linear(x, weights)  # x @ weights.T
+
+    under_cache = cache_setter(cache, on)
 
     def check() -> Check:
         columns = min(n, CHECKED_COLUMNS)
@@ -109,13 +120,18 @@ def decode_gemm(
         return against_float64(timed()[:, :columns], reference, TOLERANCES[used], what)
 
     def study(found: Study) -> None:
-        _roofline(found, on, partial(on.randn, dtype=dtype), timed, n, each, probe)
-        _fewer_bits(found, timed, x, weights)
+        def product(rows: int) -> Call:
+            return under_cache(partial(timed, on.randn(rows, n, dtype=dtype)))
+
+        _roofline(found, on, product, n, each, probe)
+        _fewer_bits(found, timed, x, weights, under_cache)
+        traffic = float(product_bytes(m, n, each))
+        compare_caches(found, on, timed, (traffic, "byte/s"), m * n * each)
 
     used = precision(on, dtype, "matmul")
     meta = torch.device("meta")
     return Case(
-        timed,
+        under_cache(timed),
         flop=count_flop(lambda: timed(x.to(meta), weights.to(meta))),
         byte=product_bytes(m, n, each),
         chosen={"n": n},
@@ -134,8 +150,7 @@ def product_bytes(m: int, n: int, each: int) -> int:
 def _roofline(
     found: Study,
     on: Place,
-    make: Callable[[int, int], torch.Tensor],
-    product: Callable[..., torch.Tensor],
+    product: Callable[[int], Call],
     n: int,
     each: int,
     probe: int,
@@ -148,9 +163,9 @@ def _roofline(
     memory = 2 * probe / seconds_of_copy(found, on, probe)
     about = f"of a copy of {probe // 2**20} MiB, read and written"
     found.figure("memory_rate", memory, "byte/s", about)
-    found.hold("the copy", memory, limits.MEMORY)
+    found.check_rate("the copy", memory, limits.MEMORY)
     counts = [count for count in ROWS if count < n] + [n]
-    seconds = {count: found.time(partial(product, make(count, n))) for count in counts}
+    seconds = {count: found.time(product(count)) for count in counts}
     best = max(2 * count * n * n / time for count, time in seconds.items())
     ridge = best / memory
     about = "FLOP per byte: the best rate in the table over the memory's; below it memory decides"
@@ -168,9 +183,9 @@ def _roofline(
         bound = bound_by(time, intensity, ridge, launch_s)
         found.row("rows", float(count), time, flop / time, moved / time, intensity, bound)
         found.point("roofline", intensity, flop / time)
-        found.hold(f"m={count}", flop / time)
+        found.check_rate(f"m={count}", flop / time)
         if limits.cached(limits.MEMORY, moved, cache) is None:
-            found.hold(f"m={count}", moved / time, limits.MEMORY)
+            found.check_rate(f"m={count}", moved / time, limits.MEMORY)
     found.mark("roofline", f"ridge at {ridge:.3g} FLOP per byte")
 
 
@@ -179,6 +194,7 @@ def _fewer_bits(
     product: Callable[[], torch.Tensor],
     x: torch.Tensor,
     weights: torch.Tensor,
+    under_cache: Callable[[Call], Call],
 ) -> None:
     """Add the same product with int8 and int4 weights, where torch has one."""
     calls: dict[str, Callable[[], torch.Tensor]] = {"as they are": product}
@@ -196,7 +212,7 @@ def _fewer_bits(
         reference = rows @ made.weights.T
         largest_errors[name] = float((result - reference).abs().max() / reference.abs().max())
         calls[name], sizes[name] = call, made.size
-    variants = found.compare(calls)
+    variants = found.compare({name: under_cache(call) for name, call in calls.items()})
     found.table(
         "bits", f"weights of fewer bits, m={len(x)}", DataColumn("weights"),
         DataColumn("time", "s"), DataColumn("size", "byte"), DataColumn("traffic", "byte/s"),

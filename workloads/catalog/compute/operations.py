@@ -6,6 +6,13 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
+from workloads.catalog.shared.caches import (
+    WARM,
+    CacheState,
+    cache_setter,
+    compare_caches,
+    flush_bytes,
+)
 from workloads.catalog.shared.tools import NO_DEVICE_ROWS, compiling_cold, kernels_of
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, Skip, one_of, whole, workload
@@ -58,7 +65,7 @@ def elementwise(
     def study(found: Study) -> None:
         ways: dict[str, Callable[[], object]] = {"eager": lambda: chain(x), "compiled": timed}
         eager, fused = found.variants(
-            "ways", f"{mib} MiB", ways, per_call=(2 * size, "byte/s"), peaks=True, held=True
+            "ways", f"{mib} MiB", ways, per_call=(2 * size, "byte/s"), peaks=True, check_rates=True
         )
         about = "the first call: the chain traced, the kernel written and compiled"
         found.figure("compile", compile_s, "s", about)
@@ -123,6 +130,7 @@ def reductions(
     rows: Annotated[int, whole(1, 1_048_576, "rows")] = 32_768,
     columns: Annotated[int, whole(2, 131_072, "numbers in a row")] = 1024,
     dtype: Annotated[str, one_of(("float32", "bfloat16", "float16"), "of the numbers")] = "float32",
+    cache: CacheState = WARM,
 ) -> Case:
     import torch
 
@@ -130,9 +138,11 @@ def reductions(
 
     each = DTYPES[dtype].itemsize
     size = each * rows * columns
-    on.require(5 * size, f"a {rows} x {columns} matrix and what is made of it")
+    needed = 5 * size + flush_bytes(on, cache)
+    on.require(needed, f"a {rows} x {columns} matrix and what is made of it")
     x = on.randn(rows, columns, dtype=dtype)
     target = torch.empty_like(x)
+    under_cache = cache_setter(cache, on)
 
     def timed() -> torch.Tensor:
         return torch.softmax(x, dim=1)
@@ -154,21 +164,22 @@ def reductions(
             ),
         }
         found.table(
-            "operations", f"{rows} x {columns}, {dtype}; bytes of one pass",
+            "operations", f"{rows} x {columns}, {dtype}, {cache} cache; bytes of one pass",
             DataColumn("operation"),
             DataColumn("time", "s"), DataColumn("rate", "byte/s"),
             DataColumn("of the copy's rate", "%"),
         )  # fmt: skip
-        variants = found.compare({name: call for name, (_, call) in calls.items()})
+        variants = found.compare({name: under_cache(call) for name, (_, call) in calls.items()})
         copy_rate = calls["copy"][0] / variants[0].median_s
         for variant in variants:
             rate = calls[variant.name][0] / variant.median_s
             found.row("operations", variant.name, variant.median_s, rate, 100 * rate / copy_rate)
             if calls[variant.name][0] >= 2 * size:
                 # What only reads half of that may keep a part of it in the cache.
-                found.hold(variant.name, rate)
+                found.check_rate(variant.name, rate)
+        compare_caches(found, on, timed, (2.0 * size, "byte/s"), size)
 
-    return Case(timed, byte=2 * size, byte_limit="memory", study=study)
+    return Case(under_cache(timed), byte=2 * size, byte_limit="memory", study=study)
 
 
 MATRICES_HELD = 8
@@ -270,7 +281,7 @@ def _linalg_operations(
         rate = None if flop is None else flop / seconds
         found.row("operations", name, seconds, rate, seconds / product_s)
         if rate is not None and name != "product":
-            found.hold(name, rate)
+            found.check_rate(name, rate)
         if name == "product":
             found.row(
                 "operations", "solve", found.median_s, solve / found.median_s,

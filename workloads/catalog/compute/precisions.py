@@ -76,7 +76,7 @@ def tf32(
         same = torch.equal(settings[FULL](), settings[ROUNDED]())
         for variant in _rows(found, f"product, n={n}", settings, errors, 2 * n**3):
             # Not the convolutions: some algorithms multiply less often than is counted.
-            found.hold(f"the product, {variant.name}", 2 * n**3 / variant.median_s)
+            found.check_rate(f"the product, {variant.name}", 2 * n**3 / variant.median_s)
         about = "of the rounded product over the other's, both against float64"
         if same:
             found.absent("error_growth", _explain_no_difference(on), "x", about)
@@ -253,7 +253,7 @@ def matmul_float8(
                 "types", variant.name, variant.median_s, rate, error, variant.ratio,
                 variant.verdict,
             )  # fmt: skip
-            found.hold(variant.name, rate)
+            found.check_rate(variant.name, rate)
 
     return Case(timed, flop=2 * n**3, precision="float8", check=check, study=study)
 

@@ -6,6 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from workloads.catalog.shared.caches import (
+    WARM,
+    CacheState,
+    cache_setter,
+    compare_caches,
+    flush_bytes,
+)
 from workloads.declare.study import Study
 from workloads.declare.tools import ClockName
 from workloads.declare.workload import Case, one_of, whole, workload
@@ -28,8 +35,8 @@ CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024
     "its like on the CPU).",
     look_for="The share of the limit: large products come near it, small ones wait for memory or "
     "for their launch. For the tensor cores set dtype=bfloat16 or float16, or for float32 switch "
-    "cuda.matmul.fp32_precision to tf32. Entries of the product are checked against float64 on the "
-    "CPU.",
+    "cuda.matmul.fp32_precision to tf32. A cold cache costs a small product much and a large one "
+    "little, which reads each number many times.",
     compared=True,
 )
 def matmul(
@@ -38,6 +45,7 @@ def matmul(
     dtype: Annotated[
         str, one_of(("float32", "bfloat16", "float16", "float64"), "of the numbers")
     ] = "float32",
+    cache: CacheState = WARM,
 ) -> Case:
     import torch
 
@@ -45,11 +53,14 @@ def matmul(
 
     made_as = DTYPES[dtype].itemsize if on.type != "cpu" else max(4, DTYPES[dtype].itemsize)
     checked = min(n, CHECKED_ROWS) * min(n, CHECKED_COLUMNS)
-    on.require((3 * n * n + checked) * made_as, f"three {n} x {n} matrices of {dtype}")
+    needed = (3 * n * n + checked) * made_as + flush_bytes(on, cache)
+    on.require(needed, f"three {n} x {n} matrices of {dtype}")
     a, b = on.randn(n, n, dtype=dtype), on.randn(n, n, dtype=dtype)
 
     def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
         return a @ b
+
+    under_cache = cache_setter(cache, on)
 
     used = precision(on, dtype, "matmul")
 
@@ -61,8 +72,18 @@ def matmul(
 
     meta = torch.empty(n, n, device="meta")
     operations = count_flop(lambda: timed(meta, meta))
-    moved = 3 * n * n * a.element_size()
-    return Case(timed, flop=operations, byte=moved, precision=used, check=check)
+
+    def study(found: Study) -> None:
+        compare_caches(found, on, timed, (operations, "FLOP/s"), n * n * a.element_size())
+
+    return Case(
+        under_cache(timed),
+        flop=operations,
+        byte=3 * n * n * a.element_size(),
+        precision=used,
+        check=check,
+        study=study,
+    )
 
 
 LAUNCH_SHARE = 0.5
@@ -200,7 +221,7 @@ def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, prec
     memory = 2 * probe / seconds_of_copy(found, on, probe)
     about = f"of a copy of {probe // 2**20} MiB, read and written"
     found.figure("memory_rate", memory, "byte/s", about)
-    found.hold("the copy", memory, limits.MEMORY)
+    found.check_rate("the copy", memory, limits.MEMORY)
     seconds = [_time(found, on, shape) for shape in shapes]
     best = max(shape.flop / time for shape, time in zip(shapes, seconds, strict=True))
     ridge = best / memory
@@ -220,9 +241,9 @@ def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, prec
             "shapes", shape.name, shape.text, time, shape.flop / time, shape.byte / time,
             intensity, bound,
         )  # fmt: skip
-        found.hold(f"{shape.name} product", shape.flop / time, precision)
+        found.check_rate(f"{shape.name} product", shape.flop / time, precision)
         if limits.cached(limits.MEMORY, shape.byte, cache) is None:
-            found.hold(f"{shape.name} product", shape.byte / time, limits.MEMORY)
+            found.check_rate(f"{shape.name} product", shape.byte / time, limits.MEMORY)
 
 
 def seconds_of_copy(found: Study, on: Place, size: int) -> float:
@@ -307,7 +328,7 @@ def _sweep(found: Study, on: Place, sizes: list[int], precision: str) -> None:
         latest = [times[line][-1] if len(times[line]) > sizes.index(n) else None for line in names]
         found.point("time", float(n), *latest)
         found.point("rate", float(n), *(None if s is None else 2 * n**3 / s for s in latest))
-        found.hold(f"n={n}", 2 * n**3 / times[name][-1], precision)
+        found.check_rate(f"n={n}", 2 * n**3 / times[name][-1], precision)
     place = estimates.knee(sizes, [2 * n**3 / s for n, s in zip(sizes, times[name], strict=True)])
     found.mark("rate", f"the {name} is within 20 % of its best rate from n={place} on")
     found.figure("knee", float(place), "", "rows: from there on within 20 % of the best rate")

@@ -107,7 +107,7 @@ def llm_prefill(
                 "prompts", float(count), seconds, batch * count / seconds, flop / seconds,
                 flop / shape.weight_bytes,
             )  # fmt: skip
-            found.hold(f"a prompt of {count}", flop / seconds)
+            found.check_rate(f"a prompt of {count}", flop / seconds)
 
     used = attention_precision(on, dtype)
     return Case(
@@ -211,7 +211,7 @@ def llm_decode(
                 shape.decode_flop(count, context) / moved,
             )  # fmt: skip
             if limits.cached(limits.MEMORY, moved, cache_bytes) is None:
-                found.hold(f"a batch of {count}", moved / seconds, limits.MEMORY)
+                found.check_rate(f"a batch of {count}", moved / seconds, limits.MEMORY)
             if seconds > LONGEST_STEP_S:
                 found.say(f"ended: a step of {count} takes more than {LONGEST_STEP_S:g} s")
                 break

@@ -243,10 +243,10 @@ def fragmentation(
         for name, make in {"in turns": in_turns, "what stays first": stays_first}.items():
             segment()
             kept = make()
-            held = found.held()
+            held = found.memory_in_use()
             free = largest_free(torch.cuda.memory_snapshot(), on.device.index or 0)
             large = torch.empty(4 * size, dtype=torch.uint8, device=on.device)
-            after = found.held()
+            after = found.memory_in_use()
             grown = None
             if held.reserved is not None and after.reserved is not None:
                 grown = after.reserved - held.reserved

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
-from workloads.declare.tools import HeldMemory
+from workloads.declare.tools import MemoryInUse
 from workloads.declare.workload import Case, Skip, whole, workload
 from workloads.protocol.results import DataColumn, first_line
 
@@ -70,7 +70,7 @@ class Trial:
     """Peak bytes of the batch and its step."""
     rate: float
     """Samples per second."""
-    held: HeldMemory
+    held: MemoryInUse
     """Memory after its steps, with the batch still allocated."""
 
 
@@ -139,7 +139,7 @@ class Trials:
         """Time only the step, with a batch made beforehand."""
         batch = self._batch_of(size)
         seconds = self._found.time(lambda: self._step(*batch))
-        return Trial(peak, size / seconds, self._found.held())
+        return Trial(peak, size / seconds, self._found.memory_in_use())
 
 
 def _training(on: Place) -> Callable[[torch.Tensor, torch.Tensor], None]:

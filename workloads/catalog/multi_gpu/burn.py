@@ -5,8 +5,10 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
+from workloads.catalog.multi_gpu.burner import CPU_TOLERANCE, STRIP, Burner, Steady, find_steady
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, by_device, one_of, whole, workload
 from workloads.protocol.results import Check, DataColumn, Setting
@@ -24,80 +26,14 @@ EDGE_S = 1.0
 """Length of the start and of the end, which are compared with each other."""
 SLOWEST_SHARE = 0.9
 """Share of the machine's best GPU below which a GPU is suspicious (as in gpu-fryer)."""
-CPU_TOLERANCE = 1e-4
-"""Share of the largest entry. A GPU gives the same bits each time (cuBLAS documentation, "Results
-reproducibility"); a CPU's library may sum in another order when its threads change."""
-STRIP = 512
-"""Rows to compare at a time."""
 CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024
+OFF, ON = "off", "on"
+MOST_ROWS = 50
+"""Rows of the table of wrong products; a broken device could fill it without end."""
 
 
 class WrongProductError(RuntimeError):
     """A device computed two different results for the same product."""
-
-
-class Burner:
-    """One device that repeats one product, and its results."""
-
-    def __init__(self, name: str, a: torch.Tensor, b: torch.Tensor) -> None:
-        import torch
-
-        self.name = name
-        self.device = a.device
-        self._a, self._b = a, b
-        self._out = a @ b
-        self._first = self._out.clone()
-        self._tolerance = 0.0
-        if self.device.type != "cuda":
-            self._tolerance = CPU_TOLERANCE * float(self._first.abs().max())
-        self._wrong = torch.zeros((), dtype=torch.int64, device=self.device)
-        self._products = 0
-        self._began = 0.0
-        self._events: tuple[torch.cuda.Event, torch.cuda.Event] | None = None
-
-    def start(self, products: int) -> None:
-        """Queue products, and compare the last of them with the very first."""
-        import torch
-
-        self._products, self._began = products, time.perf_counter()
-        if self.device.type != "cuda":
-            self._multiply(products)
-            return
-        with torch.cuda.device(self.device):
-            first = torch.cuda.Event(enable_timing=True)
-            last = torch.cuda.Event(enable_timing=True)
-            first.record()
-            self._multiply(products)
-            last.record()
-            self._events = (first, last)
-
-    def _multiply(self, products: int) -> None:
-        import torch
-
-        for _ in range(products):
-            torch.mm(self._a, self._b, out=self._out)
-
-    def finish(self) -> float:
-        """Wait for the queued products, and return their rate per second."""
-        import torch
-
-        if self._events is not None:
-            first, last = self._events
-            last.synchronize()
-            seconds = first.elapsed_time(last) / 1e3
-        else:
-            if self.device.type == "mps":
-                torch.mps.synchronize()
-            seconds = time.perf_counter() - self._began
-        # In strips: counting a whole matrix's Booleans takes eight bytes for each of them.
-        for out, first in zip(self._out.split(STRIP), self._first.split(STRIP), strict=True):
-            # ~(a <= b) and not a > b: NaN is wrong too.
-            self._wrong += (~((out - first).abs() <= self._tolerance)).sum()
-        return float(self._products / seconds)
-
-    def wrong(self) -> int:
-        """Return the number of entries that differed from the first product, over all ticks."""
-        return int(self._wrong)
 
 
 def _settings(on: Place, n: int, dtype: str) -> tuple[int, str]:
@@ -112,11 +48,13 @@ def _settings(on: Place, n: int, dtype: str) -> tuple[int, str]:
     group="multi-GPU",
     title="burn: a steady load on every device",
     about="The same large matrix product again and again, on all GPUs side by side (or on this "
-    "device alone). The last product of every quarter of a second is compared with the first one: "
-    "the same numbers must come out each time, on a CPU but for rounding.",
-    look_for="A rate that stays level. A fall from the first second to the last is mostly heat or "
-    "a power limit; a GPU well below its neighbours is worth a look; a wrong result is a broken "
-    "device or memory. The power and the clocks are in the devices pane meanwhile.",
+    "device alone). The last product of every quarter of a second is compared with the first one, "
+    "with verify=on one in every so many products: the same bits must come out each time, on a CPU "
+    "the same numbers but for rounding. NVML gives clock and temperature four times a second.",
+    look_for="A rate that stays level, and how long the clock takes to settle. A fall from the "
+    "first second to the last is mostly heat or a power limit; a GPU well below its neighbours is "
+    "worth a look. A wrong result is a broken device or memory: its time and temperature are "
+    "listed, so look for Xid errors in the kernel's log.",
 )
 def burn(
     on: Place,
@@ -130,6 +68,8 @@ def burn(
         ),
     ] = "auto",
     devices: Annotated[str, one_of(("all", "this"), "GPUs that are loaded")] = "all",
+    verify: Annotated[str, one_of((OFF, ON), "compare also during a tick, bit for bit")] = OFF,
+    every: Annotated[int, whole(1, 100_000, "products per comparison, with verify=on")] = 10,
 ) -> Case:
     import torch
 
@@ -176,15 +116,20 @@ def burn(
         burners = []
         for place in places:
             data = (a, b) if place is on else (a.to(place.device), b.to(place.device))
-            burners.append(Burner(str(place.device), *data))
+            burners.append(Burner(str(place.device), *data, every if verify == ON else None))
+        if verify == ON and on.type != "cuda":
+            found.say(
+                f"compared within {CPU_TOLERANCE:g} of the largest entry, not bit for bit: a CPU's "
+                "library may sum in another order"
+            )
         span = min(seconds, QUICK_S) if found.quick else seconds
         products = max(1, round(TICK_S / found.median_s))
         loaded_from = time.time()
         try:
-            rates = _burn(found, burners, span, products, operations)
+            load = _burn(found, burners, span, products, operations)
         finally:
             found.loaded(loaded_from, [burner.name for burner in burners])
-        _sum_up(found, burners, rates)
+        _sum_up(found, burners, load)
 
     chosen: dict[str, Setting] = {"n": rows, "dtype": numbers}
     return Case(timed, flop=operations, precision=used, chosen=chosen, check=check, study=study)
@@ -194,47 +139,121 @@ Rates = list[tuple[float, list[float]]]
 """The end of each tick in seconds from the start, with each device's FLOP/s in it."""
 
 
+@dataclass(frozen=True, slots=True)
+class WrongProducts:
+    """Results of one tick that differed from the first product."""
+
+    device: str
+    after_s: float
+    """Seconds from the start of the load to the end of the tick."""
+    at: float
+    """Unix time of it."""
+    entries: int
+    temperature_c: int | None
+
+    @property
+    def time(self) -> str:
+        """Return the local time, to find it in the system's logs."""
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.at))
+
+
+@dataclass(slots=True)
+class Load:
+    """What was measured under load, by device in the order of the burners."""
+
+    rates: Rates = field(default_factory=list)
+    clocks: list[tuple[float, list[float | None]]] = field(default_factory=list)
+    """Seconds from the start, and MHz."""
+    temperatures: list[list[int | None]] = field(default_factory=list)
+    unavailable: dict[str, str] = field(default_factory=dict)
+    """Why NVML did not give a figure, by its name in ``DeviceState``."""
+    wrong: list[WrongProducts] = field(default_factory=list)
+    compared: int = 0
+
+
 def _burn(
     found: Study, burners: Sequence[Burner], span: float, products: int, operations: int
-) -> Rates:
-    names = [(burner.name, "FLOP/s") for burner in burners]
-    found.chart("load", "rate over time", "s", *names)
-    rates: Rates = []
+) -> Load:
+    found.chart("load", "rate over time", "s", *((burner.name, "FLOP/s") for burner in burners))
+    load = Load()
     began = time.perf_counter()
-    while not rates or rates[-1][0] < span:
+    while not load.rates or load.rates[-1][0] < span:
         with found.watched():
             for burner in burners:
                 burner.start(products)
-            ticks = [burner.finish() * operations for burner in burners]
-        rates.append((time.perf_counter() - began, ticks))
-        found.point("load", round(rates[-1][0], 2), *ticks)
-    return rates
+            _sample(load, burners, time.perf_counter() - began)
+            ticks = [burner.finish() for burner in burners]
+        after, rates = time.perf_counter() - began, [tick.rate * operations for tick in ticks]
+        load.rates.append((after, rates))
+        load.compared += sum(tick.compared for tick in ticks)
+        for index, tick in enumerate(ticks):
+            if tick.wrong:
+                degrees = load.temperatures[-1][index]
+                name = burners[index].name
+                load.wrong.append(WrongProducts(name, after, time.time(), tick.wrong, degrees))
+                _report(found, load)
+        found.point("load", round(after, 2), *rates)
+    return load
 
 
-def _sum_up(found: Study, burners: Sequence[Burner], rates: Rates) -> None:
+def _sample(load: Load, burners: Sequence[Burner], at: float) -> None:
+    """Read temperatures and clocks, while the devices compute."""
+    states = [burner.read_state() for burner in burners]
+    load.clocks.append((at, [state.sm_mhz for state in states]))
+    load.temperatures.append([state.temperature_c for state in states])
+    for state in states:
+        load.unavailable.update(state.unavailable)
+
+
+def _report(found: Study, load: Load) -> None:
+    """Add the newest wrong products to their table."""
+    if len(load.wrong) == 1:
+        found.table(
+            "wrong", "products that differed from the first one", DataColumn("device"),
+            DataColumn("after", "s"), DataColumn("time"), DataColumn("wrong entries"),
+            DataColumn("temperature", "°C"),
+        )  # fmt: skip
+        if "temperature_c" in load.unavailable:
+            reason = load.unavailable["temperature_c"]
+            found.unavailable["tables.wrong.temperature"] = reason
+    if len(load.wrong) <= MOST_ROWS:
+        wrong = load.wrong[-1]
+        degrees = None if wrong.temperature_c is None else float(wrong.temperature_c)
+        found.row("wrong", wrong.device, wrong.after_s, wrong.time, float(wrong.entries), degrees)
+    elif len(load.wrong) == MOST_ROWS + 1:
+        found.say(f"more than {MOST_ROWS} ticks had wrong products: the table has the first ones")
+
+
+def _sum_up(found: Study, burners: Sequence[Burner], load: Load) -> None:
     """Summarize each device.
 
     Raises:
         WrongProductError: a device's results for the same product differed.
     """
     found.table(
-        "devices",
-        "each device under load",
-        DataColumn("device"),
-        DataColumn("median", "FLOP/s"),
-        DataColumn("first second", "FLOP/s"),
-        DataColumn("last second", "FLOP/s"),
-        DataColumn("change", "%"),
+        "devices", "each device under load", DataColumn("device"), DataColumn("median", "FLOP/s"),
+        DataColumn("first second", "FLOP/s"), DataColumn("last second", "FLOP/s"),
+        DataColumn("change", "%"), DataColumn("steady clock", "MHz"),
+        DataColumn("reached after", "s"), DataColumn("hottest", "°C"),
         DataColumn("wrong entries"),
-    )
-    falls, medians, wrong = [], [], []
+    )  # fmt: skip
+    steadies = _clocks(found, burners, load)
+    if "temperature_c" in load.unavailable:
+        found.unavailable["tables.devices.hottest"] = load.unavailable["temperature_c"]
+    falls, medians = [], []
     for index, burner in enumerate(burners):
-        first, last = edges(rates, index)
-        medians.append(statistics.median([ticks[index] for _, ticks in rates]))
+        first, last = edges(load.rates, index)
+        medians.append(statistics.median([ticks[index] for _, ticks in load.rates]))
         falls.append(1 - last / first)
-        wrong.append(burner.wrong())
-        change = 100 * (last / first - 1)
-        found.row("devices", burner.name, medians[-1], first, last, change, float(wrong[-1]))
+        steady = steadies[index]
+        known = [row[index] for row in load.temperatures if row[index] is not None]
+        hottest = float(max(degrees for degrees in known if degrees is not None)) if known else None
+        wrong = sum(each.entries for each in load.wrong if each.device == burner.name)
+        found.row(
+            "devices", burner.name, medians[-1], first, last, 100 * (last / first - 1),
+            steady.mhz if steady else None, steady.after_s if steady else None, hottest,
+            float(wrong),
+        )  # fmt: skip
     about = "from the first second to the last, of the device that fell most; negative: it rose"
     found.figure("slow_down", 100 * max(falls), "%", about)
     if len(burners) > 1:
@@ -243,13 +262,55 @@ def _sum_up(found: Study, burners: Sequence[Burner], rates: Rates) -> None:
         if share < SLOWEST_SHARE:
             name = burners[medians.index(min(medians))].name
             found.mark("load", f"{name} reaches {share:.0%} of the best device's rate")
-    about = "of the last product of each tick, against the first product"
-    found.figure("wrong_entries", float(sum(wrong)), "", about)
-    if sum(wrong):
-        named = ", ".join(
-            f"{burner.name}: {count}" for burner, count in zip(burners, wrong, strict=True) if count
+    found.figure(
+        "compared_products", float(load.compared), "", "with the first one, entry by entry"
+    )
+    entries = sum(wrong.entries for wrong in load.wrong)
+    found.figure("wrong_entries", float(entries), "", "in the compared products")
+    if load.wrong:
+        raise WrongProductError(describe_wrong(load.wrong))
+
+
+def _clocks(found: Study, burners: Sequence[Burner], load: Load) -> list[Steady | None]:
+    """Add the clocks over time and their steady states, or say why there are none."""
+    states = [
+        find_steady([(at, row[index]) for at, row in load.clocks]) for index in range(len(burners))
+    ]
+    reason = load.unavailable.get("sm_mhz") or next(
+        (state for state in states if isinstance(state, str)), None
+    )
+    if "sm_mhz" not in load.unavailable:
+        names = [(burner.name, "MHz") for burner in burners]
+        found.chart("clocks", "clock of the multiprocessors over time", "s", *names)
+        for at, row in load.clocks:
+            found.point("clocks", round(at, 2), *row)
+    steadies = [state if isinstance(state, Steady) else None for state in states]
+    about = "of the multiprocessors under load, at the end; of the device with the lowest"
+    later = "until the clock of the last device stayed within 2 % of that"
+    if reason is None:
+        reached = [steady for steady in steadies if steady is not None]
+        found.figure("steady_clock", min(steady.mhz for steady in reached), "MHz", about)
+        found.figure("steady_after", max(steady.after_s for steady in reached), "s", later)
+    else:
+        found.absent("steady_clock", reason, "MHz", about)
+        found.absent("steady_after", reason, "s", later)
+        for column in ("steady clock", "reached after"):
+            found.unavailable[f"tables.devices.{column}"] = reason
+    return steadies
+
+
+def describe_wrong(wrong: Sequence[WrongProducts]) -> str:
+    """Describe wrong products in one line: for each device how many, and when they began."""
+    found = []
+    for device in dict.fromkeys(each.device for each in wrong):
+        own = [each for each in wrong if each.device == device]
+        first, entries = own[0], sum(each.entries for each in own)
+        degrees = "" if first.temperature_c is None else f", at {first.temperature_c} °C"
+        found.append(
+            f"{device}: {entries} {'entry' if entries == 1 else 'entries'}, "
+            f"first after {first.after_s:.1f} s ({first.time}{degrees})"
         )
-        raise WrongProductError(f"entries that changed from product to product: {named}")
+    return f"entries that changed from product to product: {'; '.join(found)}"
 
 
 def edges(rates: Rates, device: int) -> tuple[float, float]:

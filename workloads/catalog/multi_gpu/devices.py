@@ -128,17 +128,17 @@ def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tenso
         call = functools.partial(copies, source, target)
         return COPIES * size / found.time(call, "wall")
 
-    def held(source: int, target: int) -> float | None:
+    def check_pair(source: int, target: int) -> float | None:
         found_rate = rate(source, target)
         if found_rate is not None:
-            found.hold(f"cuda:{source} to cuda:{target}", found_rate)
+            found.check_rate(f"cuda:{source} to cuda:{target}", found_rate)
         return found_rate
 
     names = [DataColumn(f"to cuda:{index}", "byte/s") for index in range(count)]
     found.table("matrix", "rate of copies", DataColumn("from"), *names)
     found.unavailable["tables.matrix"] = "a GPU is not timed against itself"
     for source in range(count):
-        found.row("matrix", f"cuda:{source}", *(held(source, each) for each in range(count)))
+        found.row("matrix", f"cuda:{source}", *(check_pair(source, each) for each in range(count)))
     without = [
         f"cuda:{source} to cuda:{target}"
         for source, target in itertools.permutations(range(count), 2)

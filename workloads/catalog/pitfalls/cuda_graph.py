@@ -277,7 +277,7 @@ def _refused(found: Study, on: Place) -> None:
         DataColumn("instead, or what it does"),
     )  # fmt: skip
     words = []
-    for outcome in outcomes(on.device, found.look):
+    for outcome in outcomes(on.device, found.check_cancelled):
         words.append(outcome.word)
         found.row("captures", outcome.name, outcome.word, TRIES[outcome.name].instead)
         if outcome.said:

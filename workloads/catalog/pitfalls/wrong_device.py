@@ -193,9 +193,9 @@ def model_on_cpu(
         return Check(last < first, last / first, 1.0, f"the loss before {STEPS} steps, as a ratio")
 
     def study(found: Study) -> None:
-        before = found.held().allocated
+        before = found.memory_in_use().allocated
         left = Training(cpu, width, data)
-        after = found.held().allocated
+        after = found.memory_in_use().allocated
         columns = (
             DataColumn("parameter"),
             DataColumn("elements"),

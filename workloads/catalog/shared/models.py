@@ -256,7 +256,7 @@ def peak_memory(on: Place, found: Study, call: Callable[[], object]) -> int | No
     """
     if on.type == "cuda":
         return found.peak(call)
-    found.look()
+    found.check_cancelled()
     return tensor_bytes(call)
 
 

@@ -225,7 +225,7 @@ def _try_workers(
                 first = time.perf_counter() - began
                 runs: list[tuple[float, float]] = []
                 while not runs or (len(runs) < EPOCHS and sum(run[0] for run in runs) < LONGEST_S):
-                    found.look()
+                    found.check_cancelled()
                     runs.append(_epoch(on, loader, step))
             rate = samples / statistics.median([run[0] for run in runs])
             share = 100 * statistics.median([run[1] / run[0] for run in runs])

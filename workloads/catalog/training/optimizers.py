@@ -158,7 +158,7 @@ def _compare(
             "ways", variant.name, variant.median_s, moved / variant.median_s, peak, share,
             float(launched) if launched else None, variant.ratio, variant.verdict,
         )  # fmt: skip
-        found.hold(variant.name, moved / variant.median_s)
+        found.check_rate(variant.name, moved / variant.median_s)
 
 
 def _parameters(on: Place, layers: int, width: int) -> list[torch.nn.Parameter]:

@@ -6,6 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+from workloads.catalog.shared.caches import (
+    WARM,
+    CacheState,
+    cache_setter,
+    compare_caches,
+    flush_bytes,
+)
 from workloads.declare.study import Study
 from workloads.declare.tools import Call
 from workloads.declare.workload import Case, by_device, one_of, whole, workload
@@ -167,6 +174,7 @@ def device_copy(
     on: Place,
     mib: Annotated[int, whole(1, 65_536, "size of one tensor, MiB", auto=by_device(COPIED))] = 0,
     dtype: Annotated[str, one_of(COPIED_DTYPES, "of its numbers")] = "float32",
+    cache: CacheState = WARM,
 ) -> Case:
     import torch
 
@@ -180,9 +188,10 @@ def device_copy(
     drawn = 4 * numbers if on.type == "cpu" and dtype != "float32" else 0
     sums = PARTIAL_SUMS if on.type != "cpu" else 0
     what = f"three tensors of {mib} MiB and what one is drawn from"
-    on.require(2 * size + max(size + sums, drawn), what)
+    on.require(2 * size + max(size + sums, drawn) + flush_bytes(on, cache), what)
     source, other = on.randn(numbers, dtype=dtype), on.randn(numbers, dtype=dtype)
     target = torch.empty_like(source)
+    under_cache = cache_setter(cache, on)
 
     def timed() -> torch.Tensor:
         return target.copy_(source)
@@ -195,18 +204,19 @@ def device_copy(
             "read: sum(a)": (1, source.sum),
         }
         found.table(
-            "operations", f"tensors of {mib} MiB", DataColumn("operation"),
+            "operations", f"tensors of {mib} MiB, {cache} cache", DataColumn("operation"),
             DataColumn("traffic", "byte"),
             DataColumn("time", "s"), DataColumn("rate", "byte/s"),
         )  # fmt: skip
-        calls = {name: call for name, (_, call) in operations.items()}
+        calls = {name: under_cache(call) for name, (_, call) in operations.items()}
         for variant in found.compare(calls):
             traffic = float(operations[variant.name][0] * size)
             found.row(
                 "operations", variant.name, traffic, variant.median_s, traffic / variant.median_s
             )
+        compare_caches(found, on, timed, (2.0 * size, "byte/s"), 0)
 
-    return Case(timed, byte=2 * size, byte_limit="memory", chosen=sizes, study=study)
+    return Case(under_cache(timed), byte=2 * size, byte_limit="memory", chosen=sizes, study=study)
 
 
 def hidden_share(copy_s: float, compute_s: float, both_s: float) -> float:

@@ -10,7 +10,7 @@ import pytest
 from tests.screens.helpers import make_store
 from tests.screens.results import ran, result
 from tui.kit.lines import plain
-from tui.runs.state.result_words import find_peak, format_end, format_rates, format_time
+from tui.runs.state.result_format import find_peak, format_end, format_rates, format_time
 from tui.runs.views.outcome import outcome_lines
 from tui.runs.views.result_text import format_summary
 from tui.runs.views.workload_table import build_row

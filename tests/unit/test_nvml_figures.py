@@ -1,4 +1,4 @@
-"""Where NVML does not tell what is used, the reason is told in its place."""
+"""Where NVML does not give a figure, its reason stands in its place."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Iterator
 
 import pytest
 
-from workloads.measure import memory
+from workloads.measure import nvml
 
 
 @pytest.fixture(autouse=True)
 def _library_anew() -> Iterator[None]:
-    memory._nvml.cache_clear()
+    nvml._library.cache_clear()
     yield
-    memory._nvml.cache_clear()
+    nvml._library.cache_clear()
 
 
 def test_a_machine_without_the_library_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "NVML_LIBRARY", "libnvidia-of-nobody.so.1")
-    with pytest.raises(memory.NvmlError, match=r"libnvidia-of-nobody\.so\.1 cannot be loaded"):
-        memory.nvml_memory("GPU-0")
+    monkeypatch.setattr(nvml, "NVML_LIBRARY", "libnvidia-of-nobody.so.1")
+    with pytest.raises(nvml.NvmlError, match=r"libnvidia-of-nobody\.so\.1 cannot be loaded"):
+        nvml.read_memory("GPU-0")
 
 
 def test_a_torch_that_tells_no_uuid_leaves_nobody_to_ask() -> None:
-    with pytest.raises(memory.NvmlError, match="does not tell the UUID"):
-        memory.nvml_memory(None)
+    with pytest.raises(nvml.NvmlError, match="does not tell the UUID"):
+        nvml.read_memory(None)
 
 
 class Nvml:
@@ -65,6 +65,17 @@ def test_what_nvml_answers_is_the_reason(
     codes: dict[str, int], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: Nvml(**codes))
-    with pytest.raises(memory.NvmlError) as caught:
-        memory.nvml_memory("GPU-0")
+    with pytest.raises(nvml.NvmlError) as caught:
+        nvml.read_memory("GPU-0")
     assert str(caught.value) == says
+
+
+def test_a_state_has_a_reason_for_each_figure_that_nvml_does_not_give(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    codes = {"nvmlInit_v2": 0, "nvmlDeviceGetHandleByUUID": 0, "nvmlDeviceGetTemperature": 0}
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: Nvml(**codes))
+    state = nvml.read_state("GPU-0")
+    assert (state.temperature_c, state.sm_mhz) == (0, None)
+    assert state.unavailable == {"sm_mhz": "NVML: the driver is too old for nvmlDeviceGetClockInfo"}
+    assert set(nvml.read_state(None).unavailable) == {"temperature_c", "sm_mhz"}

@@ -1,0 +1,129 @@
+"""The answer of a rehearsal, from what was measured."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.rehearsal.outcomes import CARD, EVENT, GIB, LOG, RUN, failed, oom, rehearsed
+from tui.rehearsal.run import Rehearsed, find_step
+from tui.rehearsal.verdict import judge
+from tui.watch.runs.agent_events import HostRead
+
+MAIN = replace(LOG, rehearsed=None)
+
+
+@pytest.mark.parametrize(
+    ("found", "answer", "code", "words"),
+    [
+        (rehearsed(), "fits", 0, ""),
+        (rehearsed(CARD.total * 95 // 100), "fits", 0, "less than 10 % of the card"),
+        (rehearsed(CARD.total * 995 // 1000), "close", 2, "within 1 %"),
+        (rehearsed(0), "unknown", 2, "used no GPU"),
+        (rehearsed(logs=(MAIN,)), "unknown", 2, "no process reported its peaks"),
+        (
+            rehearsed(logs=(replace(LOG, ooms=(oom(),), oom_count=1),)),
+            "does not fit",
+            1,
+            "ran out of memory",
+        ),
+        (
+            rehearsed(logs=(replace(LOG, ooms=(oom(handled=True),), oom_count=1),)),
+            "fits",
+            0,
+            "went on after 1 out-of-memory error",
+        ),
+        (failed(signal=signal.SIGSEGV), "failed", 3, "SIGSEGV"),
+        (
+            rehearsed(logs=(replace(LOG, kind="KeyError", text="'lr'"),), run=replace(RUN, code=1)),
+            "failed",
+            3,
+            "KeyError: 'lr'",
+        ),
+        (
+            rehearsed(logs=(), run=replace(RUN, code=2), last_line="train.py: no such option"),
+            "failed",
+            3,
+            "train.py: no such option (exit code 2)",
+        ),
+    ],
+)
+def test_each_outcome_has_its_answer(found: Rehearsed, answer: str, code: int, words: str) -> None:
+    verdict = judge(found)
+    assert verdict.answer == answer
+    assert verdict.exit_code == code
+    assert words in verdict.reason
+
+
+def test_an_abort_after_the_programs_end_is_not_its_failure() -> None:
+    found = rehearsed(run=replace(RUN, code=None, signal=signal.SIGABRT))
+    assert judge(found).answer == "fits"
+    found = rehearsed(
+        logs=(replace(LOG, kind="ValueError", text="x"),),
+        run=replace(RUN, code=None, signal=signal.SIGABRT),
+    )
+    assert judge(found).answer == "failed"
+
+
+def test_a_host_that_ran_out_of_memory_is_named() -> None:
+    run = replace(RUN, code=None, signal=signal.SIGKILL, oom_kills=1)
+    verdict = judge(rehearsed(run=run, host_peak=22 * GIB))
+    assert verdict.answer == "failed"
+    assert "host memory, not the GPU's" in verdict.reason
+    assert "it had 22.0 GiB at most" in verdict.reason
+
+
+def test_a_program_that_was_ended_after_its_time_has_not_failed() -> None:
+    found = rehearsed(run=replace(RUN, code=None, signal=signal.SIGKILL), time_is_up=True)
+    assert judge(found).answer == "fits"
+
+
+def test_a_compiled_program_has_the_wider_margin() -> None:
+    log = replace(LOG, rehearsed=replace(EVENT, compiled=True))
+    assert judge(rehearsed(CARD.total * 97 // 100, logs=(log,))).answer == "close"
+    assert judge(rehearsed(CARD.total * 97 // 100)).answer == "fits"
+
+
+def test_reads_of_all_processes_are_added_by_line() -> None:
+    read = HostRead("/work/train.py", 13, "main", 2)
+    logs = tuple(replace(LOG, pid=pid, rehearsed=replace(EVENT, reads=(read,))) for pid in (7, 8))
+    assert judge(rehearsed(logs=logs)).reads == (replace(read, count=4),)
+
+
+def test_the_fullest_device_decides() -> None:
+    records = rehearsed(12 * GIB).records + rehearsed(CARD.total * 999 // 1000).records
+    verdict = judge(rehearsed(records=records))
+    assert [each.index for each in verdict.devices] == [1, 0]
+    assert verdict.answer == "close"
+
+
+@pytest.mark.parametrize(
+    ("time_us", "times", "steps", "step"),
+    [
+        (5, (10, 20), 2, 1),
+        (15, (10, 20), 2, 2),
+        (25, (10, 20), 2, 3),
+        (25, (10, 20), 5, None),
+        (None, (10,), 1, None),
+        (5, (), 0, None),
+    ],
+)
+def test_a_moment_lies_in_a_step(
+    time_us: int | None, times: tuple[int, ...], steps: int, step: int | None
+) -> None:
+    assert find_step(time_us, times, steps) == step
+
+
+def test_the_environment_switches_expandable_segments_on_beside_the_users_settings() -> None:
+    plan = replace(rehearsed().rehearsal, expandable=True)
+
+    def setting(**inherited: Any) -> str:
+        return plan.environment(inherited)["PYTORCH_CUDA_ALLOC_CONF"]
+
+    assert setting() == "expandable_segments:True"
+    both = setting(PYTORCH_CUDA_ALLOC_CONF="garbage_collection_threshold:0.8")
+    assert both == "garbage_collection_threshold:0.8,expandable_segments:True"
+    assert "CUDA_VISIBLE_DEVICES" not in plan.environment({"CUDA_VISIBLE_DEVICES": ""})

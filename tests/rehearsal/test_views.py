@@ -1,0 +1,113 @@
+"""A rehearsal as text and as plain data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.rehearsal.outcomes import CARD, EVENT, GIB, LOG, RUN, account, failed, rehearsed
+from tui.rehearsal.report import encode_rehearsal, encode_search
+from tui.rehearsal.run import ProcessPeak, describe_gap
+from tui.rehearsal.search import Search, SearchRange
+from tui.rehearsal.verdict import judge
+from tui.rehearsal.views import (
+    Attempt,
+    account_terms,
+    card_lines,
+    place_line,
+    rehearsal_lines,
+    search_lines,
+)
+from tui.snapshots.model.results import Site
+from tui.watch.runs.agent_events import HostRead
+
+FITS = rehearsed()
+MANY = tuple(HostRead("/work/train.py", line, "main", 2) for line in range(1, 6))
+
+
+@pytest.mark.parametrize("cells", [60, 80, 120])
+def test_the_answer_comes_first_and_no_line_is_wider_than_the_terminal(cells: int) -> None:
+    log = replace(LOG, rehearsed=replace(EVENT, reads=MANY))
+    for found in (FITS, rehearsed(logs=(log,)), failed(signal=11), rehearsed(0)):
+        lines = rehearsal_lines(found, judge(found), (), cells)
+        assert max(map(len, lines)) <= cells
+    lines = rehearsal_lines(FITS, judge(FITS), (), cells)
+    assert lines[0].startswith(
+        "fits on H100 80 GB: peak 12.0 of 79.1 GiB, headroom 67.1 GiB"[: cells - 20]
+    )
+
+
+def test_the_terms_add_up_to_the_peak() -> None:
+    (device,) = judge(FITS).devices
+    terms = dict(account_terms(device))
+    assert sum(terms.values()) == device.record.peak
+    assert terms["parameters"] == 10 * GIB // 4
+    assert terms["context"] == 500 << 20
+
+
+def test_memory_that_torch_did_not_reserve_is_named() -> None:
+    peak = ProcessPeak(7, None, account(8 * GIB, reserved_peak=9 * GIB), 3)
+    (device,) = judge(rehearsed(peaks=(peak,))).devices
+    assert dict(account_terms(device))["outside torch"] == 12 * GIB - (500 << 20) - 9 * GIB
+
+
+def test_a_peak_without_a_line_of_the_program_names_the_line_before() -> None:
+    nowhere = Site("no stack recorded", None, None)
+    peak = ProcessPeak(7, "1", account(GIB, site=nowhere, after=FITS.peaks[0].account.site), None)
+    assert place_line(peak).startswith("at rank 1, in a thread of torch's own after train.py:9")
+
+
+def test_reads_and_host_memory_are_limits() -> None:
+    log = replace(LOG, rehearsed=replace(EVENT, reads=MANY))
+    found = rehearsed(logs=(log,), host_peak=9 * GIB)
+    text = "\n".join(rehearsal_lines(found, judge(found), (), 120))
+    assert "train.py:1, train.py:2, train.py:3 and 2 other lines" in text
+    assert "9.0 GiB of host memory" in text
+    assert "within" not in text.splitlines()[0]
+
+
+def test_each_change_has_its_own_line() -> None:
+    close = judge(rehearsed(CARD.total * 995 // 1000))
+    attempts = [Attempt("expandable segments", judge(FITS)), Attempt("--batch 4", close)]
+    lines = rehearsal_lines(FITS, judge(FITS), attempts, 80)
+    assert "  with expandable segments: fits, peak 12.0 of 79.1 GiB" in lines
+    assert any(line.startswith("  with --batch 4: may not fit") for line in lines)
+
+
+def test_a_higher_count_than_the_history_has_is_a_problem() -> None:
+    (peak,) = FITS.peaks
+    assert describe_gap(replace(peak, counted=peak.account.live - 5)) == []
+    higher = replace(peak, counted=peak.account.live + GIB)
+    (line,) = describe_gap(higher)
+    assert "1.0 GiB more" in line
+    found = rehearsed(peaks=(higher,), problems=(line,))
+    assert line in "".join(rehearsal_lines(found, judge(found), (), 200))
+    data = encode_rehearsal(found, judge(found))
+    assert data["devices"][0]["processes"][0]["requested_peak"] == higher.counted
+
+
+def test_a_search_names_both_ends() -> None:
+    search = Search(SearchRange("batch", 1, 1024), fits=92, fails=93)
+    (line,) = search_lines(search, CARD.name, 6, judge(FITS))
+    assert line.startswith("largest batch on H100 80 GB: 92 (93 does not fit), peak 12.0")
+    nothing = Search(SearchRange("batch", 1, 1024), fails=1)
+    assert search_lines(nothing, "T4", 1, None) == ["not even batch=1 fits on T4 (1 rehearsal)"]
+    assert encode_search(search, 6)["largest"] == 92
+
+
+def test_a_table_of_cards_says_on_which_it_fits() -> None:
+    lines = card_lines([("L4", judge(rehearsed(0))), ("H100", judge(FITS))], 80)
+    assert lines[0] == "fits on 1 card of 2: H100"
+    assert any("used no GPU" in line for line in lines)
+
+
+def test_plain_data_has_a_reason_for_every_missing_figure() -> None:
+    data = encode_rehearsal(FITS, judge(FITS))
+    assert json.loads(json.dumps(data))["answer"] == "fits"
+    assert data["devices"][0]["processes"][0]["line"] == "train.py:9 main"
+    assert data["unavailable"] == {}
+    nothing = encode_rehearsal(rehearsed(0), judge(rehearsed(0)))
+    assert nothing["unavailable"]["devices"] == "the program used no GPU"
+    assert RUN.folder.name in data["folder"]

@@ -1,0 +1,117 @@
+"""One large history: solid up to the mean, shaded up to the highest, blank where nothing is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.screens.app_helpers import running
+from tests.screens.helpers import NOW, gpu, make_store, sample, uuid
+from tui.core.text import glyphs
+from tui.devices.state.history import Point
+from tui.devices.views.history import PlottedFigure
+from tui.devices.views.large_history import (
+    LEAST_ROWS,
+    MOST_ROWS,
+    Readings,
+    choose_figure,
+    collect_readings,
+    draw_area,
+    large_lines,
+    large_rows,
+    list_figures,
+    next_figure,
+)
+from tui.kit.lines import TextStyle, plain, width
+
+LOAD = PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD)
+EVEN = 1_750_000_000.0
+SHARES = st.floats(0, 1)
+
+
+def test_a_cell_has_the_mean_and_the_highest_of_its_seconds() -> None:
+    values = (0.0, 100.0, 50.0, None, None, None, 10.0)
+    points = [Point(EVEN + at, utilization=value) for at, value in enumerate(values)]
+    found = collect_readings(points, LOAD, 5, 2.0, EVEN + 7)
+    assert found == [None, Readings(0.5, 1.0), Readings(0.5, 0.5), None, Readings(0.1, 0.1)]
+
+
+def test_bursts_look_different_from_a_steady_load() -> None:
+    burst, steady, idle = Readings(0.25, 1.0), Readings(0.25, 0.25), Readings(0.0, 0.0)
+    assert draw_area([burst, steady, idle, None], 4) == ["\u2591   ", "\u2591   ", "\u2591   ",
+                                                         "\u2588\u2588\u2581 "]  # fmt: skip
+
+
+@given(st.lists(st.none() | st.tuples(SHARES, SHARES), max_size=20), st.integers(1, 12))
+def test_the_area_grows_with_the_mean_and_gaps_stay_blank(
+    pairs: list[tuple[float, float] | None], rows: int
+) -> None:
+    readings = [None if pair is None else Readings(min(pair), max(pair)) for pair in pairs]
+    drawn = draw_area(readings, rows)
+    assert len(drawn) == rows
+    for column, found in enumerate(readings):
+        cells = "".join(row[column] for row in drawn)
+        assert (cells.strip() == "") == (found is None)
+        if found is not None:
+            solid = sum(glyphs.GLYPHS.vertical.index(c) + 1 for c in cells if c not in " \u2591")
+            assert solid == max(1, round(found.mean * rows * 8))
+
+
+def test_h_goes_through_the_figures_and_with_many_gpus_back_to_all() -> None:
+    state = make_store("one gpu")
+    view, seen = state.machine.selected_device, state.machine.sample
+    names = [figure.name for figure in list_figures(view, seen)]
+    assert names == ["utilization", "used", "power", "temperature"]
+    found = [name := ""] + [
+        name := next_figure(view, seen, name, few=False) for _ in range(len(names) + 1)
+    ]
+    assert found == ["", *names, ""]
+    assert next_figure(view, seen, "temperature", few=True) == "utilization"
+    assert choose_figure(state.machine.devices[-1], seen, "power").name == "utilization"
+
+
+def test_the_scale_of_the_temperature_ends_at_its_threshold() -> None:
+    state = make_store("one gpu", sample(gpu(slowdown_c=93.0)))
+    view, seen = state.machine.selected_device, state.machine.sample
+    assert list_figures(view, seen)[-1].full == 93.0
+    unknown = make_store("one gpu", sample(gpu(slowdown_c=None, power_limit_w=None)))
+    view, seen = unknown.machine.selected_device, unknown.machine.sample
+    assert list_figures(view, seen)[-1].full == 100.0
+    lines = large_lines(view, (), seen, NOW, "power", 60, 7)
+    assert plain(lines[1]).strip() == "power n/a: the end of its scale is not known"
+
+
+@given(st.integers(20, 220), st.integers(2, 12))
+def test_every_line_fits(cells: int, height: int) -> None:
+    state = make_store("one gpu")
+    view, points = state.machine.selected_device, state.machine.history.points(uuid(0))
+    lines = large_lines(view, points, state.machine.sample, NOW, "", cells, height)
+    assert len(lines) == height
+    assert all(width(line) <= cells for line in lines)
+
+
+def test_a_pane_without_room_has_no_history() -> None:
+    assert [large_rows(rows) for rows in (0, 1, 2, 7, 99)] == [0, 0, 2, 7, MOST_ROWS + 1]
+
+
+@pytest.mark.parametrize("size", [(120, 40), (200, 60)])
+async def test_with_few_gpus_one_history_is_large_and_h_draws_the_next(
+    size: tuple[int, int],
+) -> None:
+    async with running(size, "two gpus") as on:
+        assert on.workbench.devices.history.size.height > LEAST_ROWS
+        assert "cuda:0 util, last " in on.text
+        for label in ("memory", "power", "temp", "util"):
+            await on.press("h")
+            assert f"cuda:0 {label}, last " in on.text
+
+
+async def test_with_more_gpus_each_figure_has_a_row_and_h_draws_one_large() -> None:
+    async with running((120, 45), "one gpu", sample(*(gpu(at) for at in range(8)))) as on:
+        assert on.row(" memory   0")
+        await on.press("h")
+        assert "cuda:0 util, last " in on.text
+        for _ in range(4):
+            await on.press("h")
+        assert on.row(" memory   0")

@@ -1,0 +1,96 @@
+"""Command lines of processes in few cells: what distinguishes one from another comes first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tui.core.text import glyphs
+
+_PYTHON = re.compile(r"(^|/)python[\d.]*$", re.ASCII)
+_WITH_VALUE = ("-W", "-X", "-Q")
+"""Options of Python itself that take the next word as their value."""
+Unit = tuple[str, ...]
+"""An option with its value, or a word alone."""
+
+
+def shorten_command(command: str) -> str:
+    """Return a command with its folders last: ``python train.py --lr 3e-4  in ~/work``.
+
+    Args:
+        command: its words, joined by blanks, as the system lists them.
+
+    Returns:
+        The program without its folder; of Python's, the script without its folder, which follows
+        at the end. Python's own options are left out, and the other words stay as they are.
+    """
+    head, rest, folder = _split(command)
+    words = " ".join((*head, *rest))
+    return f"{words}  in {folder}" if folder else words
+
+
+def name_program(command: str) -> str:
+    """Return a command's program without its folder; of Python's, the script or the module."""
+    head = _split(command)[0]
+    return head[-1] if head else ""
+
+
+def distinguish(commands: Sequence[str]) -> list[str]:
+    """Shorten commands, with what differs between those of the same program and script first.
+
+    ``python train.py --data /big --rank 3`` beside one of rank 4 becomes
+    ``python train.py --rank 3 … --data /big``: the dots stand for what others have in common.
+    """
+    parts = [_split(command) for command in commands]
+    groups: dict[Unit, list[list[Unit]]] = {}
+    for head, rest, _ in parts:
+        groups.setdefault(head, []).append(_pair(rest))
+    found = []
+    for head, rest, folder in parts:
+        units, others = _pair(rest), groups[head]
+        # A word such as serve in "vllm serve MODEL" belongs to the program.
+        while units and not units[0][0].startswith("-") and all(units[0] in it for it in others):
+            head, units = (*head, *units[0]), units[1:]
+        shared = [unit for unit in units if all(unit in other for other in others)]
+        own = [unit for unit in units if unit not in shared]
+        if own and shared and units[: len(own)] != own:
+            words = [*head, *_join(own), glyphs.GLYPHS.ellipsis, *_join(shared)]
+        else:
+            words = [*head, *_join(units)]
+        found.append(" ".join(words) + (f"  in {folder}" if folder else ""))
+    return found
+
+
+def _split(command: str) -> tuple[Unit, Unit, str]:
+    """Return the program with its script, the other words, and the script's folder, if named."""
+    words = command.split()
+    if not words:
+        return (), (), ""
+    program = words[0].rpartition("/")[2] or words[0]
+    if not _PYTHON.search(words[0]):
+        return (program,), tuple(words[1:]), ""
+    at = 1
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-m", "-c", "-"):
+        at += 2 if words[at] in _WITH_VALUE else 1
+    if at >= len(words) or words[at] in ("-c", "-"):
+        return (program,), tuple(words[1:]), ""
+    if words[at] == "-m":
+        return (program, *words[at : at + 2]), tuple(words[at + 2 :]), ""
+    folder, _, script = words[at].rpartition("/")
+    return (program, script or words[at]), tuple(words[at + 1 :]), folder if script else ""
+
+
+def _pair(words: Unit) -> list[Unit]:
+    """Return the options with their values: a word after an option that is none itself."""
+    units: list[Unit] = []
+    for word in words:
+        option = units and len(units[-1]) == 1 and units[-1][0].startswith("-")
+        if option and not word.startswith("-") and "=" not in units[-1][0]:
+            units[-1] = (*units[-1], word)
+        else:
+            units.append((word,))
+    return units
+
+
+def _join(units: Sequence[Unit]) -> list[str]:
+    return [word for unit in units for word in unit]

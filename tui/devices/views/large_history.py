@@ -1,0 +1,174 @@
+"""One figure of a device over the last minutes, as a filled area of several rows. Pure.
+
+A cell of the picture stands for some seconds: its solid part reaches the mean of their readings,
+its shaded part the highest. So a device that idles between bursts looks different from one that
+is half busy all the time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.devices.monitor.messages import Sample
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.history import Point
+from tui.devices.views.history import LABEL, PlottedFigure, column_s, figures, find_end, scale_label
+from tui.kit.braille import ACROSS
+from tui.kit.lines import Line, Span, TextStyle, fit, left
+
+FOR_GPUS = 4
+"""The most GPUs for which one figure is drawn large; with more, three figures have a row each."""
+LEAST_ROWS, MOST_ROWS = 6, 10
+"""Rows of the picture: what a screen gives it, and what it takes where rows would stay empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """The readings of one cell's seconds, as shares of the scale."""
+
+    mean: float
+    highest: float
+
+
+def list_figures(view: DeviceView, sample: Sample | None) -> list[PlottedFigure]:
+    """Return the figures that can be drawn: load, memory, power and temperature.
+
+    The scale of the temperature ends at the slowdown threshold, if the driver names it.
+    """
+    found = figures(view, sample)
+    if view.key != CPU:
+        top = view.nvml.slowdown_c if view.nvml else None
+        known = 100.0 if top is None else top
+        words = text.temperature(known)
+        found.append(PlottedFigure("temperature", "temp", known, words, TextStyle.OTHERS))
+    return found
+
+
+def choose_figure(view: DeviceView, sample: Sample | None, name: str) -> PlottedFigure:
+    """Return the figure of a name; the load if the device has no such figure."""
+    known = list_figures(view, sample)
+    return next((figure for figure in known if figure.name == name), known[0])
+
+
+def next_figure(view: DeviceView, sample: Sample | None, name: str, *, few: bool) -> str:
+    """Return the name of the next figure to draw large.
+
+    Args:
+        view: the device.
+        sample: the monitor's newest.
+        name: the present figure; empty for the first, or while each figure has a row.
+        few: there are so few GPUs that one figure is always large; else all follow the last.
+    """
+    names = [figure.name for figure in list_figures(view, sample)]
+    options = names if few else ["", *names]
+    at = options.index(name) if name in options else 0
+    return options[(at + 1) % len(options)]
+
+
+def collect_readings(
+    points: Sequence[Point], figure: PlottedFigure, cells: int, seconds: float, until: float
+) -> list[Readings | None]:
+    """Return the mean and the highest value of each cell, or ``None`` without a reading.
+
+    Cells begin at whole multiples of their seconds, so that the picture stands still until one is
+    full.
+
+    Args:
+        points: oldest first.
+        figure: the figure of the points, and its scale.
+        cells: number of cells.
+        seconds: duration of a cell.
+        until: Unix time within the last cell.
+    """
+    values: list[list[float]] = [[] for _ in range(cells)]
+    first = math.floor(until / seconds) + 1 - cells
+    for point in reversed(points):
+        at = math.floor(point.at / seconds) - first
+        if at < 0:
+            break
+        value = getattr(point, figure.name)
+        if value is not None and figure.full and at < cells:
+            values[at].append(min(1.0, max(0.0, value / figure.full)))
+    return [Readings(sum(found) / len(found), max(found)) if found else None for found in values]
+
+
+def draw_area(readings: Sequence[Readings | None], rows: int) -> list[str]:
+    """Return the rows of the picture from the top; a zero is the lowest step, a gap is blank."""
+    steps = glyphs.GLYPHS.vertical
+    shade = glyphs.GLYPHS.shade
+    high = rows * len(steps)
+    lines = []
+    for row in range(rows):
+        base = (rows - 1 - row) * len(steps)
+        drawn = []
+        for found in readings:
+            if found is None:
+                drawn.append(" ")
+                continue
+            solid = max(1, round(found.mean * high)) - base
+            reach = round(found.highest * high) - base
+            if solid > 0:
+                drawn.append(steps[min(solid, len(steps)) - 1])
+            else:
+                # A shaded cell is all or nothing: from half of it on.
+                drawn.append(shade if 2 * reach >= len(steps) else " ")
+        lines.append("".join(drawn))
+    return lines
+
+
+def large_rows(available: int) -> int:
+    """Return the rows of the picture with its heading in the available rows; 0 without room."""
+    return min(available, MOST_ROWS + 1) if available > 1 else 0
+
+
+def large_lines(
+    view: DeviceView,
+    points: Sequence[Point],
+    sample: Sample | None,
+    now: float,
+    name: str,
+    cells: int,
+    height: int,
+) -> list[Line]:
+    """Return a heading and the picture of one figure.
+
+    Args:
+        view: the device.
+        points: its history, oldest first.
+        sample: the monitor's newest.
+        now: Unix time.
+        name: the figure.
+        cells: width of a line.
+        height: lines in all.
+    """
+    figure = choose_figure(view, sample, name)
+    seconds = column_s(sample) * ACROSS
+    room, rows = max(0, cells - LABEL), max(1, height - 1)
+    span = text.duration(room * seconds)
+    each = text.duration(seconds)
+    shade = glyphs.GLYPHS.shade
+    head = f"{view.label} {figure.label}"
+    words = (
+        f"{head}, last {span}, mean and {shade} highest of each {each}   h next",
+        f"{head}, last {span}   h next",
+        head,
+    )
+    rule = glyphs.GLYPHS.rule
+    said = next((each for each in words if len(each) + 3 <= cells), words[-1])
+    title = fit(f"{rule} {said} ", cells)
+    heading: Line = (Span(title + rule * (cells - len(title)), TextStyle.QUIET),)
+    if figure.full is None:
+        reason = f" {figure.label} {text.NA}: the end of its scale is not known"
+        return [heading, (Span(left(fit(reason, cells), cells), TextStyle.QUIET),)]
+    found = collect_readings(points, figure, room, seconds, find_end(sample, now))
+    return [
+        heading,
+        *(
+            (Span(scale_label(figure, row, rows), TextStyle.QUIET), Span(picture, figure.style))
+            for row, picture in enumerate(draw_area(found, rows))
+        ),
+    ]

@@ -1,0 +1,104 @@
+"""A rehearsal as plain data, for ``rehearse --json``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tui.rehearsal.cards import CONTEXT_MIB, MIB, Card
+from tui.rehearsal.run import Rehearsed
+from tui.rehearsal.search import Search
+from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
+from tui.rehearsal.views import Attempt, account_terms
+
+
+def encode_rehearsal(
+    found: Rehearsed, verdict: RehearsalVerdict, attempts: Sequence[Attempt] = ()
+) -> dict[str, Any]:
+    """Return one rehearsal; every missing figure has its reason in ``unavailable``."""
+    unavailable: dict[str, str] = {}
+    if verdict.steps is None:
+        unavailable["steps"] = "no process has made an optimizer step"
+    if not verdict.devices:
+        unavailable["devices"] = verdict.reason
+    return {
+        "command": list(found.rehearsal.command),
+        "card": encode_card(found.rehearsal.card),
+        "gpus": found.rehearsal.gpus,
+        "answer": verdict.answer,
+        "reason": verdict.reason or None,
+        "steps": verdict.steps,
+        "stopped": verdict.stopped,
+        "compiled": verdict.compiled,
+        "margin": verdict.margin,
+        "devices": [_encode_device(each) for each in verdict.devices],
+        "reads": [
+            {"file": each.filename, "line": each.line, "function": each.name, "count": each.count}
+            for each in verdict.reads
+        ],
+        "copies_to_host": verdict.copies,
+        "host_peak": found.host_peak,
+        "exit": {"code": found.run.code, "signal": found.run.signal},
+        "folder": str(found.run.folder),
+        "attempts": [
+            {"change": each.label, "answer": each.verdict.answer, "peak": _peak(each.verdict)}
+            for each in attempts
+        ],
+        "problems": list(found.problems),
+        "unavailable": unavailable,
+    }
+
+
+def encode_card(card: Card) -> dict[str, Any]:
+    """Return a card with what is assumed of it."""
+    return {
+        "key": card.key,
+        "name": card.nvml_name,
+        "total": card.total,
+        "capability": f"{card.capability // 10}.{card.capability % 10}",
+        "sm_count": card.sm_count,
+        "context_assumed": CONTEXT_MIB * MIB,
+        "sources": list(card.sources),
+    }
+
+
+def _encode_device(device: DeviceVerdict) -> dict[str, Any]:
+    return {
+        "index": device.index,
+        "total": device.total,
+        "peak": device.record.peak,
+        "reserved_peak": device.record.allocated,
+        "headroom": device.headroom,
+        "refused": device.record.refused,
+        "account": dict(account_terms(device)),
+        "processes": [
+            {
+                "pid": each.pid,
+                "rank": each.rank,
+                "requested_peak": each.requested,
+                "reserved_then": each.account.reserved,
+                "step": each.step,
+                "line": each.account.site.label,
+                "after": None if each.account.after is None else each.account.after.label,
+                "doubts": list(each.account.doubts),
+            }
+            for each in device.peaks
+        ],
+    }
+
+
+def _peak(verdict: RehearsalVerdict) -> int | None:
+    return None if verdict.fullest is None else verdict.fullest.record.peak
+
+
+def encode_search(search: Search, tried: int) -> dict[str, Any]:
+    """Return the result of a search."""
+    return {
+        "name": search.range.name,
+        "low": search.range.low,
+        "high": search.range.high,
+        "largest": search.fits,
+        "smallest_that_fails": search.fails,
+        "rehearsals": tried,
+        "peaks": [{"value": value, "peak": peak} for value, peak in search.peaks],
+    }

@@ -1,0 +1,121 @@
+"""The search for the largest value with which a program fits, in few rehearsals."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+
+PROBE = 8
+"""Factor from the lowest value to the second."""
+MOST_GUESSES = 4
+"""Values that are guessed from the peaks, before the search only halves what is left."""
+
+
+class BadRangeError(ValueError):
+    """A range that cannot be searched; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRange:
+    """The name in the command, and the values to search, inclusive."""
+
+    name: str
+    low: int
+    high: int
+
+
+def parse_range(text: str) -> SearchRange:
+    """Parse a range such as ``batch=1..1024``.
+
+    Raises:
+        BadRangeError: it has another form, or is empty.
+    """
+    found = re.fullmatch(r"([A-Za-z_]\w*)=(\d{1,12})\.\.(\d{1,12})", text.strip())
+    if found is None:
+        raise BadRangeError(f"{text}: give a name and two numbers, such as batch=1..1024")
+    one = SearchRange(found[1], int(found[2]), int(found[3]))
+    if one.low > one.high:
+        raise BadRangeError(f"{text}: {one.low} is larger than {one.high}")
+    return one
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is known so far: the largest value that fits, and the smallest that does not."""
+
+    range: SearchRange
+    fits: int | None = None
+    fails: int | None = None
+    peaks: tuple[tuple[int, int], ...] = ()
+    """Values that fit, with their peaks in bytes, in the order of the rehearsals."""
+    guesses: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the largest value that fits is known, or that there is none in the range."""
+        if self.fits == self.range.high or self.fails == self.range.low:
+            return True
+        return self.fits is not None and self.fails is not None and self.fails == self.fits + 1
+
+    def next_value(self, available: int) -> int:
+        """Return the value to rehearse next.
+
+        Memory is almost a straight line over a batch size, and a parabola over some lengths: the
+        peaks so far tell where it reaches the memory of the card.
+
+        Args:
+            available: bytes up to which a peak fits.
+        """
+        if self.fits is None:
+            return self.range.low
+        at_most = self.range.high if self.fails is None else self.fails - 1
+        middle = (self.fits + at_most + 1) // 2
+        if len(self.peaks) == 1:
+            probe = PROBE * max(1, self.fits)
+            return min(probe, at_most if self.fails is None else middle)
+        if self.guesses >= MOST_GUESSES:
+            return middle
+        guess = self._guess(available, 2)
+        if self.fails is None:
+            # A guess far beyond the last peak is worth another probe before it.
+            probe = PROBE * max(1, self.fits)
+            guess = probe if guess > 2 * probe else guess
+        elif guess > at_most:
+            if len(self.peaks) < 3:
+                guess = self.fits + (at_most - self.fits) * 9 // 10
+            else:
+                guess = self._guess(available, 3)
+                guess = middle if guess > at_most else guess
+        return min(at_most, max(self.fits + 1, guess))
+
+    def _guess(self, available: int, points: int) -> int:
+        """Return the value at which the curve through the last peaks reaches the memory.
+
+        Args:
+            available: the memory in bytes.
+            points: 2 for a straight line, 3 for a parabola.
+        """
+        (a, peak_a), (b, peak_b) = self.peaks[-2:]
+        slope = (peak_b - peak_a) / (b - a)
+        bend = 0.0
+        if points > 2:
+            c, peak_c = self.peaks[-3]
+            bend = max(0.0, (slope - (peak_a - peak_c) / (a - c)) / (b - c))
+        rise = slope + bend * (b - a)
+        left = available - peak_b
+        root = math.sqrt(max(0.0, rise**2 + 4 * bend * left)) + rise
+        return self.range.high if root <= 0 else b + int(min(2 * left / root, self.range.high))
+
+    def apply(self, value: int, peak: int | None) -> Search:
+        """Return the search after one more rehearsal.
+
+        Args:
+            value: the rehearsed value.
+            peak: its peak in bytes if it fits, else ``None``.
+        """
+        guesses = self.guesses + (len(self.peaks) > 1)
+        if peak is None:
+            return replace(self, fails=value, guesses=guesses)
+        peaks = (*self.peaks, (value, peak))
+        return replace(self, fits=value, peaks=peaks, guesses=guesses)

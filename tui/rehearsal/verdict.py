@@ -1,0 +1,180 @@
+"""The conclusion of a rehearsal: does the program fit on the card?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tui.core.text import numbers as fmt
+from tui.rehearsal.device.record import DeviceRecord
+from tui.rehearsal.run import ProcessPeak, Rehearsed
+from tui.watch.runs.agent_events import HostRead
+from tui.watch.runs.process_logs import ProcessLog
+from tui.watch.runs.run_summary import signal_name
+from tui.watch.runs.runs import describe_oom_kills
+
+Answer = Literal["fits", "close", "does not fit", "unknown", "failed"]
+EXIT_CODES: dict[Answer, int] = {
+    "fits": 0,
+    "close": 2,
+    "does not fit": 1,
+    "unknown": 2,
+    "failed": 3,
+}
+EAGER_MARGIN, COMPILED_MARGIN = 0.01, 0.05
+"""Shares by which reserved memory on a real card may differ: of 22 public programs with snapshots
+from real GPUs, 20 were within 0.6 %; two compiled ones by 3.4 % and 3.8 %."""
+CLOSE = 0.1
+"""Share of the card from which on torch may have to return cached memory to the driver, so that the
+outcome depends on the card's exact total."""
+ABORTED = 6
+"""SIGABRT: torch's threads may abort the interpreter's exit after the program's own end."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceVerdict:
+    """The memory of one device."""
+
+    index: int
+    record: DeviceRecord
+    total: int
+    """Total memory that torch reports, in bytes."""
+    peaks: tuple[ProcessPeak, ...]
+    """The peaks of the processes on it, the largest first."""
+
+    @property
+    def headroom(self) -> int:
+        """Bytes that were free at the peak."""
+        return max(0, self.total - self.record.peak)
+
+    @property
+    def contexts(self) -> int:
+        """Bytes of CUDA contexts and libraries at the peak, assumed."""
+        return max(0, self.record.peak - self.record.allocated)
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalVerdict:
+    """The answer, the reason, and the figures."""
+
+    answer: Answer
+    reason: str
+    """One line: why it does not fit, is unknown, or failed; or what to know where it fits."""
+    devices: tuple[DeviceVerdict, ...]
+    """The devices that were used, the fullest first."""
+    steps: int | None
+    """Steps of the process that made the most; ``None`` if it has no optimizer."""
+    stopped: bool
+    """Whether it was ended on purpose after its steps or its time."""
+    compiled: bool
+    reads: tuple[HostRead, ...]
+    """The lines at which the host read data of the device."""
+    copies: int
+    """Copies of device memory to the host."""
+
+    @property
+    def margin(self) -> float:
+        """Share by which reserved memory on a real card may differ."""
+        return COMPILED_MARGIN if self.compiled else EAGER_MARGIN
+
+    @property
+    def exit_code(self) -> int:
+        """0 fits, 1 does not fit, 2 unknown, 3 the program itself failed."""
+        return EXIT_CODES[self.answer]
+
+    @property
+    def fullest(self) -> DeviceVerdict | None:
+        """The device with the least headroom; ``None`` if none was used."""
+        return self.devices[0] if self.devices else None
+
+
+def judge(found: Rehearsed) -> RehearsalVerdict:
+    """Return the verdict on a rehearsal."""
+    devices = _devices(found)
+    compiled = any(log.rehearsed is not None and log.rehearsed.compiled for log in found.logs)
+    answer, reason = _answer(found, devices, COMPILED_MARGIN if compiled else EAGER_MARGIN)
+    steps = [log.steps for log in found.logs if log.steps]
+    return RehearsalVerdict(
+        answer,
+        reason,
+        devices,
+        max(steps) if steps else None,
+        any(log.rehearsed is not None and log.rehearsed.stopped for log in found.logs),
+        compiled,
+        _reads(found.logs),
+        sum(record.reads for record in found.records),
+    )
+
+
+def _devices(found: Rehearsed) -> tuple[DeviceVerdict, ...]:
+    total = found.rehearsal.card.total
+    used = []
+    for index, record in enumerate(found.records):
+        if record.contexts:
+            peaks = [each for each in found.peaks if each.account.device == index]
+            peaks.sort(key=lambda each: -each.account.live)
+            used.append(DeviceVerdict(index, record, total, tuple(peaks)))
+    return tuple(sorted(used, key=lambda each: each.headroom))
+
+
+def _answer(
+    found: Rehearsed, devices: Sequence[DeviceVerdict], margin: float
+) -> tuple[Answer, str]:
+    ended = [log for log in found.logs if any(oom.handled is False for oom in log.ooms)]
+    failed = _failure(found)
+    if ended or (failed and any(log.ooms for log in found.logs)):
+        lines = [explanation.line for _, explanation in found.ooms]
+        return "does not fit", lines[0] if lines else "it ran out of memory"
+    if failed:
+        return "failed", failed
+    if not devices:
+        return "unknown", "the program used no GPU"
+    if not any(log.rehearsed is not None for log in found.logs):
+        return "unknown", "no process reported its peaks: it was killed, or left by os._exit"
+    least = devices[0]
+    if least.headroom < margin * least.total:
+        return "close", (
+            f"the peak is within {100 * margin:.0f} % of the card's memory, which is the margin"
+        )
+    handled = sum(log.oom_count for log in found.logs)
+    if handled:
+        return "fits", f"the program went on after {fmt.count(handled, 'out-of-memory error')}"
+    if least.record.refused:
+        return "fits", "torch had to return cached memory to the driver, which takes time"
+    if least.headroom < CLOSE * least.total:
+        return "fits", f"less than {100 * CLOSE:.0f} % of the card's memory is left"
+    return "fits", ""
+
+
+def _failure(found: Rehearsed) -> str:
+    """Return why the program failed by itself; empty if it did not."""
+    run = found.run
+    raised = [log for log in found.logs if log.kind]
+    finished = any(log.rehearsed is not None for log in found.logs) and not raised
+    if run.code == 0 or (run.signal == ABORTED and finished):
+        return ""
+    if found.time_is_up and finished:
+        return ""
+    killed = describe_oom_kills(run)
+    if killed:
+        most = fmt.size(found.host_peak)
+        return f"{killed}; it had {most} at most: build the model on the device"
+    if raised:
+        text = raised[0].text.strip().splitlines()
+        return f"{raised[0].kind}: {text[0]}" if text else raised[0].kind
+    how = f"exit code {run.code}"
+    if run.signal is not None:
+        how = f"ended by {signal_name(run.signal)}"
+    elif run.code is None:
+        how = "its exit code is not known"
+    return f"{found.last_line} ({how})" if found.last_line else how
+
+
+def _reads(logs: Sequence[ProcessLog]) -> tuple[HostRead, ...]:
+    counts: Counter[tuple[str, int, str]] = Counter()
+    for log in logs:
+        for each in log.rehearsed.reads if log.rehearsed is not None else ():
+            counts[each.filename, each.line, each.name] += each.count
+    return tuple(HostRead(*place, count) for place, count in counts.most_common())

@@ -1,0 +1,240 @@
+"""A rehearsal as text: the answer, the account of the peak, and the limits of the method."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tui.core.text import numbers as fmt
+from tui.rehearsal.run import ProcessPeak, Rehearsed
+from tui.rehearsal.search import Search
+from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
+from tui.snapshots.model.results import Site
+from tui.watch.cli.launch import explanation_lines
+from tui.watch.runs.log_texts import source_line
+
+LIMITS = (
+    "Kernels compute nothing, and values that the program reads back are zeros."
+    " Requested bytes are exact for this torch; reserved bytes on the card may differ by"
+)
+MOST_READS = 3
+CONTEXT = "context"
+LEAST_SHOWN = 1 << 20
+"""Bytes from which on a term of the account is shown."""
+LARGE_HOST = 4 << 30
+"""Host memory from which on it is mentioned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A rehearsal of a changed program, made because the program as it is does not fit."""
+
+    label: str
+    """The change, such as ``expandable segments``."""
+    verdict: RehearsalVerdict
+
+
+def rehearsal_lines(
+    found: Rehearsed, verdict: RehearsalVerdict, attempts: Sequence[Attempt], cells: int
+) -> list[str]:
+    """Return one rehearsal as lines, the answer first.
+
+    Args:
+        found: the measurements.
+        verdict: the conclusion from them.
+        attempts: rehearsals of changed programs.
+        cells: width of a line.
+    """
+    lines = textwrap.wrap(answer_line(found, verdict), cells, subsequent_indent="  ")
+    if verdict.answer == "does not fit":
+        for _, explanation in found.ooms[:1]:
+            lines += ["", *explanation_lines(explanation, cells)]
+    elif verdict.answer != "failed":
+        for each in sorted(verdict.devices, key=lambda each: each.index):
+            lines += _device_lines(found, each, cells)
+    lines += attempt_lines(attempts)
+    for problem in found.problems:
+        lines += textwrap.wrap(problem, cells, initial_indent="  ", subsequent_indent="    ")
+    if verdict.answer == "failed":
+        return [*lines, f"its output is in {found.run.log}"]
+    if verdict.devices:
+        lines.append("")
+        for limit in limit_lines(found, verdict):
+            lines += textwrap.wrap(limit, cells, subsequent_indent="  ")
+    lines.append(f"gpu-workbench watch {found.run.folder.name} shows its memory")
+    return lines
+
+
+def answer_line(found: Rehearsed, verdict: RehearsalVerdict) -> str:
+    """Return the answer in one line."""
+    card = found.rehearsal.card.name
+    fullest = verdict.fullest
+    if verdict.answer == "failed":
+        return f"the program failed by itself: {verdict.reason}"
+    if verdict.answer == "unknown" or fullest is None:
+        return f"unknown whether it fits on {card}: {verdict.reason}"
+    if verdict.answer == "does not fit":
+        return f"does not fit on {card}: {verdict.reason}"
+    figures = f"peak {fmt.size_pair(fullest.record.peak, fullest.total, ' of ')}"
+    figures += f", headroom {fmt.size(fullest.headroom)}"
+    if verdict.answer == "close":
+        return f"may not fit on {card}: {figures}; {verdict.reason}"
+    return f"fits on {card}: {figures}" + (f"; {verdict.reason}" if verdict.reason else "")
+
+
+def _device_lines(found: Rehearsed, device: DeviceVerdict, cells: int) -> list[str]:
+    several = found.rehearsal.gpus > 1
+    indent = "  "
+    lines = []
+    if several:
+        peak = fmt.size_pair(device.record.peak, device.total, " of ")
+        lines.append(f"cuda:{device.index}  peak {peak}")
+    for each in device.peaks[:1]:
+        lines += textwrap.wrap(
+            place_line(each), cells, initial_indent=indent, subsequent_indent=indent * 2
+        )
+    return [*lines, *(indent + row for row in account_rows(device, cells))]
+
+
+def place_line(peak: ProcessPeak) -> str:
+    """Return when and where a process's memory was at its peak."""
+    rank = "" if peak.rank is None else f"rank {peak.rank}, "
+    step = "" if peak.step is None else f"step {peak.step}, "
+    account = peak.account
+    if account.site.kind == "user" and account.site.frame is not None:
+        where = _line(account.site)
+    elif account.after is not None:
+        where = f"in a thread of torch's own after {_line(account.after)}"
+    else:
+        where = account.site.label
+    return f"at {rank}{step}{where}"
+
+
+def _line(site: Site) -> str:
+    """Return a line of the program with its code, if its file can be read."""
+    code = "" if site.frame is None else source_line(site.frame.filename, site.frame.line)
+    return f"{site.label}: {code}" if code else site.label
+
+
+def account_rows(device: DeviceVerdict, cells: int) -> list[str]:
+    """Return the account of a device's memory at the peak; the terms add up to the peak used."""
+    terms = [
+        f"{name} {fmt.size(size)}" + (" (assumed)" if name == CONTEXT else "")
+        for name, size in account_terms(device)
+        if size >= LEAST_SHOWN
+    ]
+    rows: list[str] = []
+    for place, term in enumerate(terms):
+        text = f"+ {term}" if place else term
+        if rows and len(rows[-1]) + 1 + len(text) <= cells - 2:
+            rows[-1] += f" {text}"
+        else:
+            rows.append(text)
+    return rows
+
+
+def account_terms(device: DeviceVerdict) -> list[tuple[str, int]]:
+    """Return the terms of a device's memory at the peak, with their bytes.
+
+    The terms of torch are those at the peak of requested bytes; what was reserved beyond them,
+    then or at another time, is cached.
+    """
+    roles: dict[str, int] = {}
+    requested = rounding = reserved = 0
+    for each in device.peaks:
+        for role in each.account.roles:
+            roles[role.role] = roles.get(role.role, 0) + role.bytes
+        requested += each.account.live
+        rounding += each.account.rounding
+        reserved += each.account.reserved_peak
+    return [
+        *roles.items(),
+        ("rounding", rounding),
+        ("cached", max(0, reserved - requested - rounding)),
+        ("outside torch", max(0, device.record.allocated - reserved)),
+        (CONTEXT, device.contexts),
+    ]
+
+
+def attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
+    """Return a line for each change that was tried."""
+    lines = []
+    for each in attempts:
+        found = each.verdict
+        fullest = found.fullest
+        if found.answer in ("fits", "close") and fullest is not None:
+            peak = fmt.size_pair(fullest.record.peak, fullest.total, " of ")
+            word = "fits" if found.answer == "fits" else "may not fit"
+            lines.append(f"  with {each.label}: {word}, peak {peak}")
+        elif found.answer == "does not fit":
+            lines.append(f"  with {each.label}: does not fit either")
+        else:
+            lines.append(f"  with {each.label}: {found.answer}: {found.reason}")
+    return lines
+
+
+def limit_lines(found: Rehearsed, verdict: RehearsalVerdict) -> list[str]:
+    """Return what the rehearsal cannot know, a line each."""
+    compiled = "compiled" if verdict.compiled else "eager"
+    lines = [f"{LIMITS} {100 * verdict.margin:.0f} % ({compiled})."]
+    if verdict.reads:
+        places = [
+            f"{each.filename.rpartition('/')[2]}:{each.line}" for each in verdict.reads[:MOST_READS]
+        ]
+        more = len(verdict.reads) - len(places)
+        others = f" and {fmt.count(more, 'other line')}" if more else ""
+        lines.append(
+            f"Depends on data if it branches on what it reads: {', '.join(places)}{others}"
+        )
+    elif verdict.copies:
+        copies = fmt.count(verdict.copies, "copy", "copies")
+        lines.append(f"Depends on data if it branches on it: {copies} to the host, lines unknown")
+    if verdict.steps is None and not verdict.stopped:
+        lines.append("It has made no optimizer step: a training would need more.")
+    if found.host_peak > LARGE_HOST:
+        lines.append(f"It used {fmt.size(found.host_peak)} of host memory at most (sampled).")
+    return lines
+
+
+def search_lines(search: Search, name: str, tried: int, last: RehearsalVerdict | None) -> list[str]:
+    """Return the result of a search, the answer first.
+
+    Args:
+        search: the finished search.
+        name: name of the card.
+        tried: number of rehearsals.
+        last: the verdict on the largest value that fits.
+    """
+    word, high = search.range.name, search.range.high
+    rehearsals = fmt.count(tried, "rehearsal")
+    if search.fits is None:
+        return [f"not even {word}={search.fails} fits on {name} ({rehearsals})"]
+    text = f"largest {word} on {name}: {search.fits}"
+    text += " (the end of the range)" if search.fits == high else f" ({search.fails} does not fit)"
+    if last is not None and last.fullest is not None:
+        total = last.fullest.total
+        text += f", peak {fmt.size_pair(last.fullest.record.peak, total, ' of ')}"
+    return [f"{text}; {rehearsals}"]
+
+
+def card_lines(rows: Sequence[tuple[str, RehearsalVerdict]], cells: int) -> list[str]:
+    """Return a table of cards: those on which the program fits, with their headroom."""
+    fitting = [name for name, verdict in rows if verdict.answer == "fits"]
+    if fitting:
+        answer = f"fits on {fmt.count(len(fitting), 'card')} of {len(rows)}: {', '.join(fitting)}"
+    else:
+        answer = f"fits on none of {fmt.count(len(rows), 'card')}"
+    wide = max(len(name) for name, _ in rows)
+    lines = [*textwrap.wrap(answer, cells, subsequent_indent="  "), ""]
+    for name, verdict in rows:
+        fullest = verdict.fullest
+        if verdict.answer in ("fits", "close") and fullest is not None:
+            peak = fmt.size_pair(fullest.record.peak, fullest.total, " of ")
+            word = "fits" if verdict.answer == "fits" else "may not fit"
+            lines.append(f"{name:<{wide}}  {word:<12}  {peak}")
+        elif verdict.answer == "does not fit":
+            lines.append(f"{name:<{wide}}  does not fit")
+        else:
+            lines.append(f"{name:<{wide}}  {verdict.answer}: {verdict.reason}")
+    return lines

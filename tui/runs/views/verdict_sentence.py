@@ -1,0 +1,88 @@
+"""A comparison of a flag as a sentence for somebody who does not see the screen. Pure."""
+
+from __future__ import annotations
+
+from tui.core.text import numbers as text
+from tui.devices.state.machine import SIMULATED
+from tui.runs.state.runs import CompareState
+from tui.runs.state.state import RunsState
+from tui.runs.views.backend import collect_warnings, format_interval, list_newest
+from workloads.protocol.flag_words import format_setting
+from workloads.protocol.results import Comparison
+
+
+def format_verdicts(state: RunsState, flag: str | None) -> str:
+    """Return a paragraph for each comparison of a flag, or of all flags if it has none.
+
+    Args:
+        state: the state of the runs.
+        flag: the flag under the cursor.
+
+    Returns:
+        The paragraphs, newest first; empty without a comparison.
+    """
+    known = [compared for compared in list_newest(state) if compared.comparison is not None]
+    own = [compared for compared in known if compared.request.flag == flag]
+    return "\n".join(format_verdict_sentence(state, compared) for compared in own or known)
+
+
+def format_verdict_sentence(state: RunsState, compared: CompareState) -> str:
+    """Return the verdict with its interval, the times, the cost and the doubts as sentences."""
+    found = compared.comparison
+    if found is None:
+        return ""
+    where = ", ".join(_list_conditions(state, found))
+    sentences = [f"{found.workload} on {found.device} ({where}): {_format_effect(found)}."]
+    old, new = (format_setting(found.flag, arm.setting) for arm in found.arms)
+    medians = [arm.median_s for arm in found.arms]
+    if None not in medians:
+        times = [text.seconds(median) for median in medians]
+        sentences.append(f"A call takes {times[0]} with {old} and {times[1]} with {new}.")
+    first = [arm.first_call_s for arm in found.arms]
+    if None not in first:
+        times = [text.seconds(seconds) for seconds in first]
+        pays = ""
+        if found.break_even_calls is not None:
+            calls = text.count(max(1, round(found.break_even_calls)), "call")
+            pays = f"; this pays off after {calls}"
+        words = f"The first call takes {times[0]} with {old} and {times[1]} with {new}"
+        sentences.append(f"{words}{pays}.")
+    sentences += [f"Doubt: {warning.rstrip('.')}." for warning in collect_warnings(compared)]
+    return " ".join(sentences)
+
+
+def _format_effect(found: Comparison) -> str:
+    """Return the first sentence without its end: what the new setting does to the speed."""
+    old, new = (format_setting(found.flag, arm.setting) for arm in found.arms)
+    if found.ratio is None or found.ratio <= 0:
+        reason = found.reason or found.unavailable.get("ratio", "no pair was measured")
+        return f"no verdict on {found.flag} {new} against {old}: {reason}"
+    ratio, interval = found.ratio, found.ci95
+    if found.verdict == "slower":
+        ratio = 1 / ratio
+        interval = (1 / interval[1], 1 / interval[0]) if interval and interval[0] > 0 else None
+    pairs = f"{found.pairs} of {text.count(found.pairs_wanted, 'pair')}"
+    evidence = pairs
+    if interval is not None:
+        evidence = f"95 % interval {format_interval(*interval)}, {pairs}"
+    times = text.ratio(ratio, (interval[1] - interval[0]) / 2 / ratio if interval else None)
+    if found.verdict in ("faster", "slower"):
+        return f"{found.flag} {new} is {times} {found.verdict} than {old} ({evidence})"
+    if found.verdict == "same":
+        return f"{found.flag} {new} is as fast as {old}: {times} ({evidence})"
+    speed = f"{new} has {times} the speed of {old} ({evidence})"
+    return f"it is unclear whether {found.flag} matters: {speed}"
+
+
+def _list_conditions(state: RunsState, found: Comparison) -> list[str]:
+    """Return the device's name and the versions that the figures depend on."""
+    view = next((view for view in state.machine.devices if view.torch == found.device), None)
+    names = [view.name] if view is not None else []
+    environment = state.machine.environment
+    if environment is not None:
+        names.append(f"torch {environment.torch}")
+        if found.flag.startswith("cudnn.") and environment.cudnn:
+            names.append(f"cuDNN {environment.cudnn}")
+    if state.machine.simulated and found.device != "cpu":
+        names.append(SIMULATED)
+    return names
