@@ -45,14 +45,14 @@ class Place:
         """Return the device as torch describes it."""
         return environment.device(self.device)
 
-    def sizes(self, **asked: tuple[int, tuple[int, int]]) -> dict[str, int]:
+    def sizes(self, **requests: tuple[int, tuple[int, int]]) -> dict[str, int]:
         """Return sizes by name, with a default for the type of device in place of 0.
 
         Args:
-            asked: the requested size, and the pair of defaults on the CPU and on a GPU.
+            requests: the requested size, and the pair of defaults on the CPU and on a GPU.
         """
         place = 0 if self.type == "cpu" else 1
-        return {name: size or defaults[place] for name, (size, defaults) in asked.items()}
+        return {name: size or defaults[place] for name, (size, defaults) in requests.items()}
 
     def randn(self, *shape: int, dtype: str = "float32") -> torch.Tensor:
         """Return normal random data, created on the device; constant data would run too fast.

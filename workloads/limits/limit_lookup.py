@@ -264,13 +264,13 @@ class LimitQuery:
 
 def queries(case: Case, rates: Rates, device: torch.device) -> tuple[LimitQuery, ...] | str:
     """Return the queries for a run's rates, operations first, or the reason for none."""
-    asked = []
+    found = []
     if rates.flop_per_s is not None and case.precision is not None:
-        asked.append(LimitQuery(case.precision, rates.flop_per_s))
+        found.append(LimitQuery(case.precision, rates.flop_per_s))
     traffic = _of_bytes(case, rates, device)
     if isinstance(traffic, LimitQuery):
-        return (*asked, traffic)
-    return tuple(asked) or traffic
+        return (*found, traffic)
+    return tuple(found) or traffic
 
 
 def _of_bytes(case: Case, rates: Rates, device: torch.device) -> LimitQuery | str:
@@ -284,13 +284,15 @@ def _of_bytes(case: Case, rates: Rates, device: torch.device) -> LimitQuery | st
     )
 
 
-def nearest(asked: Sequence[LimitQuery], device: torch.device, ceilings: Ceilings) -> Limit | None:
+def nearest(
+    queries: Sequence[LimitQuery], device: torch.device, ceilings: Ceilings
+) -> Limit | None:
     """Return the first limit to be reached of those known: the lower part of the roofline.
 
     ``None`` where the first query's limit is unknown: the others do not show how far the device's
     units are from theirs.
     """
-    found = [find(query, device, ceilings) for query in asked]
+    found = [find(query, device, ceilings) for query in queries]
     if found[0] is None:
         return None
     return max((limit for limit in found if limit is not None), key=lambda limit: limit.fraction)
@@ -311,35 +313,35 @@ def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:
     return (own, "float32") if device_type == "cpu" and own in HALVES else (own,)
 
 
-def find(asked: LimitQuery, device: torch.device, ceilings: Ceilings) -> Limit | None:
+def find(query: LimitQuery, device: torch.device, ceilings: Ceilings) -> Limit | None:
     """Return the limit, if no measurement is needed for it."""
     described = environment.device(device)
-    link = limits.read_link(described.pci_bus_id) if asked.kind == limits.PCIE else None
-    limit = limits.hardware_limit(described, asked.kind, asked.rate, link)
-    kinds = kinds_of_ceiling(asked.kind, device.type)
+    link = limits.read_link(described.pci_bus_id) if query.kind == limits.PCIE else None
+    limit = limits.hardware_limit(described, query.kind, query.rate, link)
+    kinds = kinds_of_ceiling(query.kind, device.type)
     if limit is not None or not kinds:
         return limit
     under = conditions(device)
     found = [ceilings.find(kind, under) for kind in kinds]
-    return _highest([ceiling for ceiling in found if ceiling is not None], len(kinds), asked)
+    return _highest([ceiling for ceiling in found if ceiling is not None], len(kinds), query)
 
 
-def _highest(found: list[Ceiling], wanted: int, asked: LimitQuery) -> Limit | None:
+def _highest(found: list[Ceiling], wanted: int, query: LimitQuery) -> Limit | None:
     """Return the limit from the highest ceiling, once all needed ones are known."""
     if len(found) < wanted:
         return None
     highest = max(found, key=lambda ceiling: ceiling.value)
-    return limits.measured_limit(highest, asked.kind, asked.rate)
+    return limits.measured_limit(highest, query.kind, query.rate)
 
 
 def measure(
-    asked: LimitQuery, device: torch.device, clock: Clock, control: Control, ceilings: Ceilings
+    query: LimitQuery, device: torch.device, clock: Clock, control: Control, ceilings: Ceilings
 ) -> Limit | str:
     """Measure ceilings now, and return the resulting limit, or the reason for none.
 
     An exceeded ceiling is measured again; the higher of the two stays.
     """
-    kinds = kinds_of_ceiling(asked.kind, device.type)
+    kinds = kinds_of_ceiling(query.kind, device.type)
     under = conditions(device)
     before = {kind: ceilings.find(kind, under) for kind in kinds}
     lacking = [kind for kind in kinds if before[kind] is None]
@@ -352,8 +354,8 @@ def measure(
         return str(none_such)
     except RuntimeError as error:
         return f"its ceiling cannot be measured: {first_line(error)}"
-    limit = find(asked, device, ceilings)
-    return limit or f"no limit is known for {limits.name_of(asked.kind)} of this device"
+    limit = find(query, device, ceilings)
+    return limit or f"no limit is known for {limits.name_of(query.kind)} of this device"
 
 
 def measure_ceiling(

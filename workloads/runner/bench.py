@@ -144,8 +144,8 @@ class Bench:
 
     def limit(self, kind: str, rate: float) -> Limit | None:
         """Return the limit for a rate, if no measurement is needed for it."""
-        asked = limit_lookup.LimitQuery(kind, rate)
-        return limit_lookup.find(asked, self._device, self._ceilings)
+        query = limit_lookup.LimitQuery(kind, rate)
+        return limit_lookup.find(query, self._device, self._ceilings)
 
     def memory_in_use(self) -> MemoryInUse:
         """Return the memory in use now."""

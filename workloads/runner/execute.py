@@ -258,7 +258,7 @@ def _run(
         peak, unavailable = first.with_peak(*memory.peaks(ready.place.device))
         rates = reporting.rates(case, measured.median_s)
         working = case.devices or (request.device,)
-        asked = limit_lookup.queries(case, rates, ready.place.device)
+        queries = limit_lookup.queries(case, rates, ready.place.device)
         result = replace(
             result,
             status="cancelled" if cancelled else "ok",
@@ -271,15 +271,15 @@ def _run(
             warnings=reporting.warnings(measured, ready.place.type),
             unavailable={**unavailable, **reporting.absences(measured, rates)},
         )
-        result = _with_limit(result, asked, ready, ceilings or Ceilings())
+        result = _with_limit(result, queries, ready, ceilings or Ceilings())
         if cancelled or request.time_only:
             return reporting.add_impossible_warnings(result)
         tell(result if case.check is None else drop_claims(result, NOT_CHECKED))
         result, study = _conclude(
             result, request, ready, control, tell=tell, ceilings=ceilings or Ceilings()
         )
-        if ceilings is not None and not isinstance(asked, str) and result.status == "ok":
-            result = _with_ceiling(result, asked, ready, control, ceilings)
+        if ceilings is not None and not isinstance(queries, str) and result.status == "ok":
+            result = _with_ceiling(result, queries, ready, control, ceilings)
         held = _find_study_limits(study, result.limit, ready, ceilings or Ceilings())
         return reporting.add_impossible_warnings(result, held)
 
@@ -300,19 +300,19 @@ def _find_study_limits(
 
 
 def _with_limit(
-    result: RunResult, asked: tuple[LimitQuery, ...] | str, ready: Prepared, ceilings: Ceilings
+    result: RunResult, queries: tuple[LimitQuery, ...] | str, ready: Prepared, ceilings: Ceilings
 ) -> RunResult:
     """Return the result with its limit, as far as known, or with the reason for none."""
-    if isinstance(asked, str):
-        return replace(result, unavailable={**result.unavailable, "limit": asked})
-    limit = limit_lookup.nearest(asked, ready.place.device, ceilings)
+    if isinstance(queries, str):
+        return replace(result, unavailable={**result.unavailable, "limit": queries})
+    limit = limit_lookup.nearest(queries, ready.place.device, ceilings)
     absent = {} if limit is not None else {"limit": UNMEASURED}
     return replace(result, limit=limit, unavailable={**result.unavailable, **absent})
 
 
 def _with_ceiling(
     result: RunResult,
-    asked: tuple[LimitQuery, ...],
+    queries: tuple[LimitQuery, ...],
     ready: Prepared,
     control: Control,
     ceilings: Ceilings,
@@ -326,14 +326,14 @@ def _with_ceiling(
         return result
     device = ready.place.device
     absent = {path: why for path, why in result.unavailable.items() if path != "limit"}
-    for query in asked:
+    for query in queries:
         # The study may have measured the missing one.
         limit = limit_lookup.find(query, device, ceilings)
         if limit is None or (limit.basis == "measured" and limit.exceeded):
             found = limit_lookup.measure(query, device, ready.clock, control, ceilings)
             if limit is None and isinstance(found, str):
                 absent.setdefault("limit", found)
-    nearest = limit_lookup.nearest(asked, device, ceilings)
+    nearest = limit_lookup.nearest(queries, device, ceilings)
     if nearest is not None:
         absent.pop("limit", None)
     return replace(result, limit=nearest, unavailable=absent)

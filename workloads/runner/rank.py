@@ -58,11 +58,11 @@ def run(order: Order, channel: Channel, folder: RanksFolder) -> bool:
     return well
 
 
-def _device(asked: str) -> str:
+def _device(name: str) -> str:
     """Return this rank's device; GPU numbers start at the requested one."""
-    device = torch.device(asked)
+    device = torch.device(name)
     if device.type != "cuda":
-        return asked
+        return name
     index = (device.index or 0) + int(os.environ["LOCAL_RANK"])
     return f"cuda:{index % torch.cuda.device_count()}"
 
