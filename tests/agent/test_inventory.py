@@ -12,7 +12,7 @@ import torch
 
 from tests.agent.hostile_tensors import hostile_tensors
 from tui.snapshots.explain.inventory import Inventory, parse_inventory
-from workloads.agent.inventory import take_inventory
+from workloads.agent.inventory import find_roles, take_inventory
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 MIB = 1 << 20
@@ -82,6 +82,40 @@ def test_a_recovered_oom_frees_as_much_as_without_an_inventory(*, with_graph: bo
     finally:
         gc.enable()
     assert left == [left[0]] * 2
+
+
+class Wrapper(torch.Tensor):
+    """A tensor without storage that holds another one, as a ``DTensor`` does."""
+
+    held: torch.Tensor
+    __slots__ = ["held"]
+
+    @staticmethod
+    def __new__(cls, held: torch.Tensor) -> Any:
+        made = torch.Tensor._make_wrapper_subclass(cls, held.shape, device=held.device)
+        made.held = held
+        return made
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override] # torch passes the operator first
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function is torch.ops.aten.detach.default:
+            return Wrapper(args[0].held)
+        raise AssertionError(f"{function} is code of the program")
+
+
+def test_what_a_wrapper_holds_counts_for_the_wrapper() -> None:
+    module = torch.nn.Module()
+    held, average = torch.ones(MIB, device="cuda"), torch.ones(2 * MIB, device="cuda")
+    module.weight = torch.nn.Parameter(Wrapper(held))
+    optimizer = torch.optim.Adam(module.parameters())
+    optimizer.state[module.weight] = {"exp_avg": Wrapper(average)}
+    found = find_roles(torch, 0)
+    assert found["parameters"] == [held.data_ptr()]
+    assert found["optimizer state"] == [average.data_ptr()]
+    sizes = {part.role: part.bytes for part in taken().parts}
+    assert sizes == {"parameters": 4 * MIB, "optimizer state": 8 * MIB}
 
 
 def test_a_hundred_thousand_tensors_are_all_counted() -> None:

@@ -269,29 +269,35 @@ def test_host_memory_does_not_grow_with_the_model(rehearse: Rehearse) -> None:
     assert found["host_peak"] < 3 << 29
 
 
+RANKS = """
+import os, torch, torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+model = torch.nn.Linear(1024, 1024).cuda()
+model = {model}
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(50):
+    model(torch.randn(32, 1024, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "shards"),
+    [("DistributedDataParallel(model, device_ids=[rank])", 1), ("fully_shard(model)", 2)],
+    ids=["DDP", "FSDP2"],
+)
 def test_two_ranks_of_torchrun_are_on_two_cards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: str, shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     ranks = tmp_path / "ranks.py"
-    ranks.write_text(
-        textwrap.dedent(
-            """
-            import os, torch, torch.distributed as dist
-            rank = int(os.environ["LOCAL_RANK"])
-            torch.cuda.set_device(rank)
-            dist.init_process_group("nccl")
-            model = torch.nn.Linear(1024, 1024).cuda()
-            model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])
-            optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
-            for _ in range(50):
-                model(torch.randn(32, 1024, device="cuda")).sum().backward()
-                optimizer.step()
-                optimizer.zero_grad()
-            """
-        ),
-        encoding="utf-8",
-    )
+    ranks.write_text(RANKS.replace("{model}", model), encoding="utf-8")
     command = [sys.executable, "-m", "tui", "rehearse", "--gpus", "2", "--json", "--"]
     command += [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(ranks)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
@@ -299,3 +305,7 @@ def test_two_ranks_of_torchrun_are_on_two_cards(
     found = json.loads(done.stdout)
     assert [each["index"] for each in found["devices"]] == [0, 1]
     assert {each["processes"][0]["rank"] for each in found["devices"]} == {"0", "1"}
+    for device in found["devices"]:
+        parameters = device["account"]["parameters"]
+        assert parameters == pytest.approx(4 * (1024 * 1024 + 1024) / shards, abs=4096)
+        assert device["account"]["optimizer state"] == pytest.approx(2 * parameters, abs=4096)

@@ -16,18 +16,20 @@ import gc
 import threading
 import time
 from collections import defaultdict
-from typing import Any, Iterable
+from typing import Any, Callable, Iterable
 
 from .reach import Holding, OutOfTimeError, VariablePlace, Walk
 from .source_lines import find_adding_line
 from .stacks import code_line, frames_of_threads, thread_stacks
-from .tensors import TensorReader, count_nodes, inherits, instance_dict, name_of
+from .tensors import TensorReader, count_nodes, inherits, instance_dict, name_of, slots
 
 SCHEMA = 1
 LONGEST_S = 2.0
 MOST_OBJECTS = 2_000_000
 MOST_NODES = 100_000
 """Most graph nodes to count behind one variable or collection."""
+MOST_WRAPPERS = 4
+"""Most tensors that wrap one another, such as a quantized tensor in a ``DTensor``."""
 MOST_ROWS = 32
 MOST_LARGEST = 8
 LEAST_BYTES = 1 << 20
@@ -88,6 +90,9 @@ def find_roles(torch: Any, device: int) -> dict[str, list[int]]:
             gc.enable()
 
 
+_TensorsIn = Callable[[Any], "list[Any]"]
+
+
 class _Stock:
     """The findings so far, and the storage already counted."""
 
@@ -117,7 +122,7 @@ class _Stock:
         modules, optimizers = self._find()
         owned = {id(child): module for module in modules for child in _children(module)}
         roots = [module for module in modules if id(module) not in owned]
-        by_root = {id(root): list(_named_parameters(root, self._reader)) for root in roots}
+        by_root = {id(root): list(_named_parameters(root, self._tensors_in)) for root in roots}
         for role in ("parameters", "buffers"):
             for root in roots:
                 named = [(name, each) for of, name, each in by_root[id(root)] if of == role]
@@ -126,7 +131,7 @@ class _Stock:
             named = [(name, each) for of, name, each in by_root[id(root)] if of == "parameters"]
             self._add_gradients(root, named)
         for optimizer in optimizers:
-            parameters = list(_optimized(optimizer, self._reader))
+            parameters = list(_optimized(optimizer, self._tensors_in))
             self._add_part("parameters", optimizer, [("", each) for each in parameters])
             self._add_gradients(optimizer, [("", each) for each in parameters])
             self._add_state(optimizer)
@@ -188,12 +193,26 @@ class _Stock:
         sizes: list[tuple[str, int]] = []
         kinds: dict[str, int] = defaultdict(int)
         for name, tensor in named:
-            size = self._count(tensor, role)
-            if size:
-                sizes.append((name, size))
-                kinds[self._reader.dtype(tensor)] += size
+            for part in self._tensors_in(tensor):
+                size = self._count(part, role)
+                if size:
+                    sizes.append((name, size))
+                    kinds[self._reader.dtype(part)] += size
         if sizes:
             self._parts.append(_part(role, owner, sizes, kinds))
+
+    def _tensors_in(self, value: Any, depth: int = 0) -> list[Any]:
+        """Return the readable tensors that hold a tensor's data; none for another object.
+
+        A wrapper, such as a ``DTensor``, has no storage: its attributes are tensors that do.
+        """
+        kind = type(value)
+        if self._reader.is_tensor_type(kind):
+            return [value]
+        if depth == MOST_WRAPPERS or not inherits(kind, self._torch.Tensor):
+            return []
+        held = [*dict.values(instance_dict(value) or {}), *(each for _, each in slots(value))]
+        return [tensor for each in held for tensor in self._tensors_in(each, depth + 1)]
 
     def _add_gradients(self, owner: Any, named: list[tuple[str, Any]]) -> None:
         found = [(name, self._reader.gradient(tensor)) for name, tensor in named]
@@ -207,7 +226,7 @@ class _Stock:
         kinds: dict[str, int] = defaultdict(int)
         if inherits(type(state), dict):
             for entries in list(dict.values(state)):
-                for name, tensor in self._state_tensors(entries):
+                for name, tensor in _state_tensors(entries, self._tensors_in):
                     size = self._count(tensor, "optimizer state")
                     if size:
                         sizes[name].append(size)
@@ -218,15 +237,6 @@ class _Stock:
             for row in part["largest"]:
                 row["count"] = len(sizes[row["name"]])
             self._parts.append(dict(part, count=sum(map(len, sizes.values()))))
-
-    def _state_tensors(self, entries: Any) -> Iterable[tuple[str, Any]]:
-        if not inherits(type(entries), dict):
-            return
-        for name, value in list(dict.items(entries)):
-            held = list.__iter__(value) if type(value) is list else (value,)
-            for tensor in held:
-                if self._reader.is_tensor_type(type(tensor)):
-                    yield name if type(name) is str else "state", tensor
 
     # ---- rows ----
 
@@ -347,7 +357,7 @@ def _children(module: Any) -> Iterable[Any]:
                 yield child
 
 
-def _named_parameters(root: Any, reader: TensorReader) -> Iterable[tuple[str, str, Any]]:
+def _named_parameters(root: Any, tensors_in: _TensorsIn) -> Iterable[tuple[str, str, Any]]:
     """Yield role, name and tensor of each registration of a module and its submodules."""
     waiting, seen = [("", root)], {id(root)}
     while waiting:
@@ -357,7 +367,7 @@ def _named_parameters(root: Any, reader: TensorReader) -> Iterable[tuple[str, st
             registered: Any = names.get(attribute)
             if inherits(type(registered), dict):
                 for name, tensor in list(dict.items(registered)):
-                    if reader.is_tensor_type(type(tensor)):
+                    if tensors_in(tensor):
                         yield role, "%s%s" % (path, _text(name)), tensor
         children: Any = names.get("_modules")
         if inherits(type(children), dict):
@@ -372,11 +382,21 @@ def _text(name: Any) -> str:
     return name if type(name) is str else "?"
 
 
-def _optimized(optimizer: Any, reader: TensorReader) -> Iterable[Any]:
+def _optimized(optimizer: Any, tensors_in: _TensorsIn) -> Iterable[Any]:
     """Yield the tensors that an optimizer updates."""
     groups = (instance_dict(optimizer) or {}).get("param_groups")
     for group in list.__iter__(groups) if type(groups) is list else ():
         held = group.get("params") if type(group) is dict else None
         for tensor in list.__iter__(held) if type(held) is list else ():
-            if reader.is_tensor_type(type(tensor)):
+            if tensors_in(tensor):
                 yield tensor
+
+
+def _state_tensors(entries: Any, tensors_in: _TensorsIn) -> Iterable[tuple[str, Any]]:
+    """Yield name and tensor of each entry of an optimizer's state of one parameter."""
+    if not inherits(type(entries), dict):
+        return
+    for name, value in list(dict.items(entries)):
+        for each in list.__iter__(value) if type(value) is list else (value,):
+            for tensor in tensors_in(each):
+                yield name if type(name) is str else "state", tensor
