@@ -1,0 +1,50 @@
+"""Keys over hosts that answer nothing: what a key does here waits for no host."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from tests.hosts.conftest import Boxes, boxes, scripted_library, scripted_nvml
+from tests.nvml.fixtures import ScriptedNvml
+from tests.nvml.scenario import busy_box
+from tests.terminal.terminal import PROGRAM, Terminal
+from tests.waiting import until
+
+__all__ = ["boxes", "scripted_library", "scripted_nvml"]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
+NAMES = ("LD_LIBRARY_PATH", "SCRIPTED_NVML", "SCRIPTED_NVML_LOG")
+
+
+def test_keys_act_while_a_host_is_stopped(boxes: Boxes, scripted_nvml: ScriptedNvml) -> None:
+    """A stopped host answers later than any link: no time needs to be measured."""
+    variables = scripted_nvml.env(busy_box(2))
+    boxes.add("gpu1", variables={key: variables[key] for key in NAMES})
+    words = ("--no-here", "--host", "gpu1", "--transport", boxes.transport)
+    with Terminal((*PROGRAM, *words), 100, 30) as terminal:
+        terminal.until_shows("gpu1:0", "gpu1:1", "Memory   gpu1:0")
+        children = [each for each in terminal.family() if each.pid != terminal.process.pid]
+        for child in children:
+            child.send_signal(signal.SIGSTOP)
+        until(lambda: _are_stopped(children))
+        try:
+            assert "▸ gpu1:" not in terminal.text()
+            terminal.keys("d")
+            terminal.until_shows("▸ gpu1:")
+            terminal.keys("4")
+            terminal.until_shows("Processes on gpu1")
+            terminal.keys("1")
+            terminal.until_shows("▸ gpu1:", "Memory   gpu1:")
+        finally:
+            for child in children:
+                with suppress(psutil.NoSuchProcess):
+                    child.send_signal(signal.SIGCONT)
+
+
+def _are_stopped(processes: list[psutil.Process]) -> bool:
+    return {each.status() for each in processes} == {psutil.STATUS_STOPPED}
