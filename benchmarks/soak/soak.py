@@ -223,11 +223,17 @@ def _reports(folder: Path) -> str:
     return "\n".join(text for text in texts if "the workbench failed" in text)
 
 
+QUIT_S = 5
+"""Seconds from q to ctrl-c, whose signal would end the process if it met the interpreter's end."""
+
+
 def _quit(screen: Screen) -> int | None:
-    for key in ("\x1b", "\x1b", "\x1b", "q", "\x03"):
+    for key, seconds in (("\x1b", 1), ("\x1b", 1), ("\x1b", 1), ("q", QUIT_S), ("\x03", 1)):
         if screen.process.poll() is None:
             screen.type(key)
-            screen.live(1.0)
+        for _ in range(seconds):
+            if screen.process.poll() is None:
+                screen.live(1.0)
     try:
         return screen.exit_code(END_S)
     except AssertionError:
