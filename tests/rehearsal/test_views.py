@@ -88,6 +88,13 @@ def test_a_higher_count_than_the_history_has_is_a_problem() -> None:
     assert data["devices"][0]["processes"][0]["requested_peak"] == higher.counted
 
 
+def test_a_discarded_history_is_a_problem_even_without_a_gap() -> None:
+    (peak,) = FITS.peaks
+    (line,) = describe_gap(replace(peak, recorded=False))
+    assert "the program ended torch's memory history" in line
+    assert "the peak's line is unknown" in line
+
+
 def test_a_search_names_both_ends() -> None:
     search = Search(SearchRange("batch", 1, 1024), fits=92, fails=93)
     (line,) = search_lines(search, CARD.name, 6, judge(FITS))

@@ -162,6 +162,34 @@ def test_an_inference_runs_to_its_end(rehearse: Rehearse) -> None:
     assert "parameters 64.0 MiB" in done.stdout
 
 
+def test_a_program_that_records_its_own_history_keeps_its_figures(
+    rehearse: Rehearse, tmp_path: Path
+) -> None:
+    program = """
+        import torch
+        first = torch.empty(512 << 20, dtype=torch.uint8, device="cuda")
+        del first
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        torch.cuda.memory._record_memory_history(max_entries=1000)
+        torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+        kept = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+        torch.cuda.memory._dump_snapshot("SNAPSHOT")
+        torch.cuda.memory._record_memory_history(enabled=None)
+    """.replace("SNAPSHOT", str(tmp_path / "own.pickle"))
+    done = rehearse(program, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (device,) = found["devices"]
+    # The driver's count is not the program's to reset; torch's counter is.
+    assert device["reserved_peak"] == 512 * MIB
+    assert device["processes"][0]["requested_peak"] == 256 * MIB
+    (problem,) = found["problems"]
+    assert "the program ended torch's memory history" in problem
+    assert "192 MiB below the peak" in problem
+    assert (tmp_path / "own.pickle").stat().st_size > 0
+
+
 def test_a_program_without_an_end_is_ended_after_its_time(rehearse: Rehearse) -> None:
     program = """
         import time, torch

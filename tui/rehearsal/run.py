@@ -88,6 +88,8 @@ class ProcessPeak:
     """The optimizer step in which the peak was reached, from 1; ``None`` if unknown."""
     counted: int | None = None
     """The peak of requested bytes by torch's own counter, since the program last reset it."""
+    recorded: bool = True
+    """Whether the history has any event of the device: the program can discard it."""
 
     @property
     def requested(self) -> int:
@@ -270,13 +272,15 @@ async def _read_peaks(
         try:
             async with open_reader(Load(0, (str(path),))) as reader:
                 loaded = await reader.loaded()
-                counters = {each.device: each.requested for each in measured.devices}
+                counters = {each.device: each for each in measured.devices}
                 for summary in loaded.devices:
                     account = await reader.call(PEAK, PeakArguments(summary.device))
                     if account.live:
                         step = find_step(account.time_us, measured.step_times, measured.steps)
-                        counted = counters.get(summary.device)
-                        peak = ProcessPeak(log.pid, log.rank, account, step, counted)
+                        counter = counters.get(summary.device)
+                        counted = None if counter is None else counter.requested
+                        recorded = counter is None or counter.recorded
+                        peak = ProcessPeak(log.pid, log.rank, account, step, counted, recorded)
                         found.append(peak)
                         problems += describe_gap(peak)
         except Failure as failure:
@@ -285,8 +289,14 @@ async def _read_peaks(
 
 
 def describe_gap(peak: ProcessPeak) -> list[str]:
-    """Return a line if torch counted a higher peak than the recorded history contains."""
+    """Return a line if the recorded history does not contain the peak that torch counted."""
     gap = peak.requested - peak.account.live
+    if not peak.recorded:
+        return [
+            f"process {peak.pid}, cuda:{peak.account.device}: the program ended torch's memory "
+            "history, which discards it: the peak's line is unknown, and the terms are those of "
+            f"the last snapshot, {fmt.size(gap)} below the peak"
+        ]
     if not gap:
         return []
     return [

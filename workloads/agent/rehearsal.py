@@ -91,6 +91,8 @@ class RehearsalAgent:
         self._times: list[int] = []
         self._reads: HostReads | None = None
         self._written = False
+        self._recorded: set[int] = set()
+        self._dumped = False
 
     def count_reads(self) -> None:
         """Start to count the host's reads."""
@@ -122,7 +124,8 @@ class RehearsalAgent:
         self._written = True
         name, why = "rehearsed-%s.pickle" % self._agent.identity, ""
         try:
-            self._agent.dump(name, self._add_roles)
+            self._agent.dump(name, self._complete)
+            self._dumped = True
         except Exception as error:
             why = "%s: %s" % (type(error).__name__, str(error)[:500])
         self._agent.tell(
@@ -148,11 +151,15 @@ class RehearsalAgent:
                         requested=stats.get("requested_bytes.all.peak"),
                         allocated=stats["allocated_bytes.all.peak"],
                         reserved=stats["reserved_bytes.all.peak"],
+                        recorded=not self._dumped or device in self._recorded,
                     )
                 )
         return found
 
-    def _add_roles(self, snapshot: Any) -> None:
+    def _complete(self, snapshot: Any) -> None:
+        # torch discards the history when a program that records its own ends that recording.
+        traces = enumerate(snapshot["device_traces"])
+        self._recorded = {device for device, trace in traces if trace}
         torch = self._agent.torch
         snapshot[KEY] = dict(
             roles=[

@@ -92,6 +92,8 @@ class DevicePeaks:
     requested: int | None
     allocated: int
     reserved: int
+    recorded: bool = True
+    """Whether the snapshot's history has any event of the device."""
 
 
 @dataclass(frozen=True, slots=True)
