@@ -68,6 +68,7 @@ def test_copies_within_the_device_stay_below_its_bandwidth() -> None:
     assert result.limit is None or 0.3 < result.limit.fraction <= 1.03
 
 
+@pytest.mark.gpu
 def test_a_copy_that_fits_into_the_cache_is_slower_once_it_was_flushed() -> None:
     result = on_gpu("device_copy", mib=4)
     ((verdict,),) = [column(result, "caches", "verdict")[1:]]

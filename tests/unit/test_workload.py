@@ -32,9 +32,10 @@ def _info() -> WorkloadInfo:
 
 
 def test_the_parameters_are_the_arguments_with_their_rules() -> None:
-    n, dtype = _info().parameters
+    n, dtype, cache = _info().parameters
     assert (n.name, n.default, n.minimum, n.maximum) == ("n", 2048, 1, 65_536)
     assert dtype.choices == ("float32", "bfloat16", "float16", "float64")
+    assert cache.choices == ("warm", "cold")
 
 
 @pytest.mark.parametrize("name", list(registered()))
@@ -85,7 +86,7 @@ def test_what_is_timed_on_the_cpu_is_the_function_whose_source_is_shown(name: st
 
 @given(st.integers(min_value=1, max_value=65_536))
 def test_any_number_within_the_bounds_is_taken(n: int) -> None:
-    assert complete(_info(), {"n": n}) == {"n": n, "dtype": "float32"}
+    assert complete(_info(), {"n": n}) == {"n": n, "dtype": "float32", "cache": "warm"}
 
 
 @given(st.one_of(st.integers(max_value=0), st.integers(min_value=65_537)))
