@@ -14,7 +14,7 @@ from textual import events
 from textual.app import App
 from textual.keys import KEY_NAME_REPLACEMENTS, REPLACED_KEYS, key_to_character
 from textual.message_pump import MessagePump
-from textual.pilot import Pilot
+from textual.pilot import Pilot, WaitForScreenTimeout
 
 QUIET_ROUNDS = 2
 """A message may be between its queue and its handler when the queues are checked."""
@@ -31,7 +31,12 @@ async def settle(pilot: Pilot[Any]) -> None:
     quiet = 0
     for _ in range(MOST_ROUNDS):
         # Until all pending messages are handled; then changes are laid out and drawn.
-        await pilot.pause(0)
+        try:
+            await pilot.pause(0)
+        except WaitForScreenTimeout:
+            if pilot.app.is_running:
+                raise
+            return  # it ended meanwhile, and handles no message any more
         await pilot.app.animator.wait_until_complete()
         quiet = 0 if any(pump.message_queue_size for pump in _pumps(pilot.app)) else quiet + 1
         if quiet == QUIET_ROUNDS or not pilot.app.is_running:
