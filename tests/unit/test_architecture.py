@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +59,17 @@ def test_every_call_that_it_names_exists() -> None:
     calls = re.findall(r"`((?:tui|workloads)\.[\w.]+)`", TEXT)
     assert len(calls) > 30
     assert [name for name in calls if not is_defined(name)] == []
+
+
+def test_no_class_name_is_used_twice() -> None:
+    found = Counter(
+        node.name
+        for package in ("tui", "workloads")
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in found.items() if count > 1] == []
 
 
 def test_it_fits_on_three_pages() -> None:

@@ -28,7 +28,7 @@ from tui.devices.views.devices import (
     notice,
     rank_throttle_reasons,
 )
-from tui.devices.views.levels import Level, rank_heat, rank_memory, rank_power
+from tui.devices.views.levels import LimitLevel, rank_heat, rank_memory, rank_power
 from tui.kit.lines import Line, TextStyle, plain, width
 
 KINDS: tuple[Kind, ...] = ("one gpu", "two gpus", "no gpu")
@@ -151,21 +151,21 @@ def styles(line: Line, text: str) -> TextStyle:
 @pytest.mark.parametrize(
     ("changes", "level"),
     [
-        ({"temperature_c": 60.0}, Level.USUAL),
-        ({"temperature_c": 84.0}, Level.NEAR),
-        ({"temperature_c": 91.0}, Level.AT),
-        ({"temperature_c": 99.0, "slowdown_c": None}, Level.USUAL),
-        ({"temperature_c": None}, Level.USUAL),
-        ({"temperature_c": 60.0, "throttle": ("hw_thermal_slowdown",)}, Level.FAULT),
-        ({"temperature_c": 60.0, "throttle": ("sw_power_cap", "idle")}, Level.USUAL),
+        ({"temperature_c": 60.0}, LimitLevel.USUAL),
+        ({"temperature_c": 84.0}, LimitLevel.NEAR),
+        ({"temperature_c": 91.0}, LimitLevel.AT),
+        ({"temperature_c": 99.0, "slowdown_c": None}, LimitLevel.USUAL),
+        ({"temperature_c": None}, LimitLevel.USUAL),
+        ({"temperature_c": 60.0, "throttle": ("hw_thermal_slowdown",)}, LimitLevel.FAULT),
+        ({"temperature_c": 60.0, "throttle": ("sw_power_cap", "idle")}, LimitLevel.USUAL),
     ],
 )
 def test_heat_is_ranked_by_the_devices_own_threshold(
-    changes: dict[str, object], level: Level
+    changes: dict[str, object], level: LimitLevel
 ) -> None:
     device = replace(gpu(slowdown_c=93.0), **changes)  # type: ignore[arg-type]
     assert rank_heat(device) is level
-    assert rank_heat(None) is Level.USUAL
+    assert rank_heat(None) is LimitLevel.USUAL
 
 
 def test_a_hot_device_is_red_at_its_label_and_temperature_but_not_at_its_load() -> None:
@@ -180,22 +180,22 @@ def test_a_hot_device_is_red_at_its_label_and_temperature_but_not_at_its_load() 
 @pytest.mark.parametrize(
     ("power", "throttle", "level"),
     [
-        (500.0, (), Level.USUAL),
-        (690.0, (), Level.NEAR),
-        (500.0, ("sw_power_cap",), Level.NEAR),
-        (500.0, ("hw_power_brake_slowdown",), Level.FAULT),
-        (None, (), Level.USUAL),
+        (500.0, (), LimitLevel.USUAL),
+        (690.0, (), LimitLevel.NEAR),
+        (500.0, ("sw_power_cap",), LimitLevel.NEAR),
+        (500.0, ("hw_power_brake_slowdown",), LimitLevel.FAULT),
+        (None, (), LimitLevel.USUAL),
     ],
 )
 def test_power_is_ranked_by_its_cap(
-    power: float | None, throttle: tuple[str, ...], level: Level
+    power: float | None, throttle: tuple[str, ...], level: LimitLevel
 ) -> None:
     assert rank_power(gpu(power_w=power, throttle=throttle)) is level
 
 
 @pytest.mark.parametrize(("share", "level"), [(None, 0), (0.0, 0), (0.94, 0), (0.95, 1), (1.0, 1)])
 def test_memory_is_ranked_by_its_share(share: float | None, level: int) -> None:
-    assert rank_memory(share) is (Level.USUAL, Level.NEAR)[level]
+    assert rank_memory(share) is (LimitLevel.USUAL, LimitLevel.NEAR)[level]
 
 
 @pytest.mark.parametrize("room", [59, 60, 80, 100, 120, 200])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.watch.test_command import figures, process
 from tui.devices.allocators.messages import RankJob
-from tui.watch.cli.jobs import HostRow, RanksOfJob, find_jobs, job_lines
+from tui.watch.cli.jobs import HostProcessRow, RanksOfJob, find_jobs, job_lines
 from tui.watch.cli.output import WatchedProcessRow
 
 MIB = 2**20
@@ -17,11 +17,11 @@ NODE = RankJob("node0:29500", "exp7")
 
 def ranked(
     host: str, rank: int | None, job: RankJob | None = NODE, *, allocated: int = 100 * MIB
-) -> HostRow:
+) -> HostProcessRow:
     """Return a rank of four, whose pid is its rank."""
     described = process(pid=rank or 0, rank=rank, world_size=4, launcher="torchrun", job=job)
     held = (replace(figures(0), pid=rank or 0, allocated=allocated),)
-    return HostRow(host, WatchedProcessRow(described, held, {}, {}, {}))
+    return HostProcessRow(host, WatchedProcessRow(described, held, {}, {}, {}))
 
 
 def hosts_of(jobs: tuple[RanksOfJob, ...]) -> list[tuple[str, ...]]:

@@ -73,7 +73,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CapabilityShape:
     """What all cards of one compute capability have in common."""
 
     threads: int
@@ -84,14 +84,14 @@ class Shape:
     """Level 2 cache of its largest card, in MiB."""
 
 
-SHAPES: dict[int, Shape] = {
-    75: Shape(1024, 64, 6),
-    80: Shape(2048, 163, 40),
-    86: Shape(1536, 99, 6),
-    89: Shape(1536, 99, 96),
-    90: Shape(2048, 227, 60),
-    100: Shape(2048, 227, 126),
-    120: Shape(1536, 99, 128),
+SHAPES: dict[int, CapabilityShape] = {
+    75: CapabilityShape(1024, 64, 6),
+    80: CapabilityShape(2048, 163, 40),
+    86: CapabilityShape(1536, 99, 6),
+    89: CapabilityShape(1536, 99, 96),
+    90: CapabilityShape(2048, 227, 60),
+    100: CapabilityShape(2048, 227, 126),
+    120: CapabilityShape(1536, 99, 128),
 }
 """By compute capability, times ten. From NVIDIA/cccl, cuda/__device/arch_traits.h; the caches from
 the architectures' white papers."""

@@ -28,7 +28,7 @@ from tui.devices.views.device_columns import (
 from tui.devices.views.history import draw_history, figures
 from tui.devices.views.levels import (
     LEVEL_STYLES,
-    Level,
+    LimitLevel,
     draw_figure,
     rank_heat,
     rank_memory,
@@ -290,7 +290,7 @@ def _cells(
     share = memory[0] / memory[1] if memory and memory[0] is not None and memory[1] else None
     level = rank_memory(share)
     if plan.filled:
-        style = styled(TextStyle.ALLOCATED if level is Level.USUAL else LEVEL_STYLES[level])
+        style = styled(TextStyle.ALLOCATED if level is LimitLevel.USUAL else LEVEL_STYLES[level])
         bar = draw_on_track(share, plan.filled, style)
         if grave and not plan.name:
             bar = (Span(left(state.text, plan.filled), state.style),)

@@ -19,7 +19,7 @@ FULL = 0.95
 """Share of the memory in use at which it counts as full."""
 
 
-class Level(enum.Enum):
+class LimitLevel(enum.Enum):
     """How near a figure is to its limit."""
 
     USUAL = "usual"
@@ -29,41 +29,41 @@ class Level(enum.Enum):
 
 
 LEVEL_STYLES = {
-    Level.USUAL: TextStyle.PLAIN,
-    Level.NEAR: TextStyle.NOTE,
-    Level.AT: TextStyle.BAD,
-    Level.FAULT: TextStyle.BAD,
+    LimitLevel.USUAL: TextStyle.PLAIN,
+    LimitLevel.NEAR: TextStyle.NOTE,
+    LimitLevel.AT: TextStyle.BAD,
+    LimitLevel.FAULT: TextStyle.BAD,
 }
 
 
-def rank_heat(device: Device | None) -> Level:
+def rank_heat(device: Device | None) -> LimitLevel:
     """Rank the temperature by the device's slowdown threshold; a slowdown is a fault."""
     if device is None:
-        return Level.USUAL
+        return LimitLevel.USUAL
     if set(device.throttle or ()) & set(HARMFUL_REASONS):
-        return Level.FAULT
+        return LimitLevel.FAULT
     celsius, slowdown = device.temperature_c, device.slowdown_c
     if celsius is None or slowdown is None or celsius < slowdown - WARM_C:
-        return Level.USUAL
-    return Level.AT if celsius >= slowdown - HOT_C else Level.NEAR
+        return LimitLevel.USUAL
+    return LimitLevel.AT if celsius >= slowdown - HOT_C else LimitLevel.NEAR
 
 
-def rank_power(device: Device | None) -> Level:
+def rank_power(device: Device | None) -> LimitLevel:
     """Rank the power by its limit, where it is normal; a brake by the power supply is a fault."""
     reasons = device.throttle or () if device else ()
     if device is None or "hw_power_brake_slowdown" in reasons:
-        return Level.FAULT if device else Level.USUAL
+        return LimitLevel.FAULT if device else LimitLevel.USUAL
     drawn_w, limit_w = device.power_w, device.power_limit_w
     capped = drawn_w is not None and bool(limit_w) and drawn_w >= AT_CAP * (limit_w or 0)
-    return Level.NEAR if capped or "sw_power_cap" in reasons else Level.USUAL
+    return LimitLevel.NEAR if capped or "sw_power_cap" in reasons else LimitLevel.USUAL
 
 
-def rank_memory(share: float | None) -> Level:
+def rank_memory(share: float | None) -> LimitLevel:
     """Rank the share of the memory in use, 0 to 1; ``None`` if unknown."""
-    return Level.NEAR if share is not None and share >= FULL else Level.USUAL
+    return LimitLevel.NEAR if share is not None and share >= FULL else LimitLevel.USUAL
 
 
-def draw_figure(words: str, cells: int, level: Level, *, quiet: bool) -> Span:
+def draw_figure(words: str, cells: int, level: LimitLevel, *, quiet: bool) -> Span:
     """Return a figure at the right of its column, with its sign directly before it.
 
     Args:
@@ -73,5 +73,5 @@ def draw_figure(words: str, cells: int, level: Level, *, quiet: bool) -> Span:
         quiet: the figure is old; its sign stays.
     """
     style = TextStyle.QUIET if quiet else LEVEL_STYLES[level]
-    sign = glyphs.GLYPHS.warning if level is Level.FAULT else glyphs.GLYPHS.limit
-    return Span(right(words if level is Level.USUAL else sign + words, cells + 1), style)
+    sign = glyphs.GLYPHS.warning if level is LimitLevel.FAULT else glyphs.GLYPHS.limit
+    return Span(right(words if level is LimitLevel.USUAL else sign + words, cells + 1), style)

@@ -9,7 +9,7 @@ from typing import Any
 from tui.core.text.numbers import count
 from tui.devices.allocators.messages import ProcessFigures, TorchProcess
 from tui.devices.monitor.messages import Device
-from tui.watch.cli.jobs import HostRow, RanksOfJob, find_jobs, job_lines
+from tui.watch.cli.jobs import HostProcessRow, RanksOfJob, find_jobs, job_lines
 from tui.watch.cli.output import as_plain, reasons, rows_of, wrap
 from tui.watch.cli.process_table import table
 from workloads.protocol.wire import to_plain
@@ -32,13 +32,15 @@ class HostReading:
     """Pid, device, key and text of what the figures prove."""
 
     @property
-    def rows(self) -> tuple[HostRow, ...]:
+    def rows(self) -> tuple[HostProcessRow, ...]:
         """Return its processes with their figures; none without a connection."""
         if self.error or self.figures is None:
             return ()
         found = rows_of(self.processes, self.figures, self.devices)
         grows = {pid: text for pid, _, key, text in self.findings if key == "growth"}
-        return tuple(HostRow(self.host, row, grows.get(row.process.pid, "")) for row in found)
+        return tuple(
+            HostProcessRow(self.host, row, grows.get(row.process.pid, "")) for row in found
+        )
 
 
 def hosts_text(readings: Sequence[HostReading], room: int | None = None) -> list[str]:

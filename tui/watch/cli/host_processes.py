@@ -35,7 +35,7 @@ SETTLE_S = 1.5
 """Seconds that one reading waits for processes whose figures change while they are read."""
 
 
-class HostProcesses:
+class WatchedHost:
     """The torch processes of one host, from a monitor and a watch there.
 
     Args:
@@ -50,7 +50,7 @@ class HostProcesses:
         host: HostAddress,
         python: str | None,
         options: WatchOptions,
-        changed: Callable[[HostProcesses], None],
+        changed: Callable[[WatchedHost], None],
     ) -> None:
         self.host = host
         self._changed = changed
@@ -167,7 +167,7 @@ class HostProcessReport:
 
     def __init__(self, options: WatchOptions) -> None:
         self._options = options
-        self._hosts: tuple[HostProcesses, ...] = ()
+        self._hosts: tuple[WatchedHost, ...] = ()
         self._due: dict[str, float] = {}
         """Monotonic time of the next line of each host."""
         self._has_printed = False
@@ -186,7 +186,7 @@ class HostProcessReport:
         plan = find_other_hosts(options, options.given)
         self._changed = asyncio.Event()
         self._hosts = tuple(
-            HostProcesses(host, plan.pythons.get(host.name), options, self._note)
+            WatchedHost(host, plan.pythons.get(host.name), options, self._note)
             for host in plan.hosts
         )
         handle_signals(SIGNALS, self._apply_signal)
@@ -209,7 +209,7 @@ class HostProcessReport:
             await asyncio.gather(*(each.close() for each in self._hosts))
         return self._end(readings)
 
-    def _note(self, host: HostProcesses) -> None:
+    def _note(self, host: WatchedHost) -> None:
         self._changed.set()
         options, now = self._options, time.monotonic()
         if options.jsonl and host.settled and now >= self._due.get(host.host.name, 0.0):

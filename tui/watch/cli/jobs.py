@@ -17,7 +17,7 @@ MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class HostRow:
+class HostProcessRow:
     """A process with the host that it runs on."""
 
     host: str
@@ -31,7 +31,7 @@ class RanksOfJob:
     """The ranks of one job, in their order."""
 
     job: RankJob
-    rows: tuple[HostRow, ...]
+    rows: tuple[HostProcessRow, ...]
 
     @property
     def name(self) -> str:
@@ -58,13 +58,13 @@ class RanksOfJob:
         return tuple(rank for rank in range(self.world_size or 0) if rank not in present)
 
 
-def find_jobs(rows: Sequence[HostRow]) -> tuple[RanksOfJob, ...]:
+def find_jobs(rows: Sequence[HostProcessRow]) -> tuple[RanksOfJob, ...]:
     """Return the jobs that the processes are ranks of, in the order of their first rank.
 
     Args:
         rows: the processes of all hosts.
     """
-    found: dict[tuple[str, str], list[HostRow]] = {}
+    found: dict[tuple[str, str], list[HostProcessRow]] = {}
     for each in rows:
         key = _key_of(each)
         if key is not None:
@@ -78,7 +78,7 @@ def find_jobs(rows: Sequence[HostRow]) -> tuple[RanksOfJob, ...]:
     return tuple(jobs)
 
 
-def _key_of(each: HostRow) -> tuple[str, str] | None:
+def _key_of(each: HostProcessRow) -> tuple[str, str] | None:
     """Return what the ranks of one job have in common; a loopback address only on one host."""
     process = each.row.process
     job = process.job

@@ -158,7 +158,7 @@ class WrongProducts:
 
 
 @dataclass(slots=True)
-class Load:
+class LoadReadings:
     """What was measured under load, by device in the order of the burners."""
 
     rates: Rates = field(default_factory=list)
@@ -173,9 +173,9 @@ class Load:
 
 def _burn(
     found: Study, burners: Sequence[Burner], span: float, products: int, operations: int
-) -> Load:
+) -> LoadReadings:
     found.chart("load", "rate over time", "s", *((burner.name, "FLOP/s") for burner in burners))
-    load = Load()
+    load = LoadReadings()
     began = time.perf_counter()
     while not load.rates or load.rates[-1][0] < span:
         with found.watched():
@@ -196,7 +196,7 @@ def _burn(
     return load
 
 
-def _sample(load: Load, burners: Sequence[Burner], at: float) -> None:
+def _sample(load: LoadReadings, burners: Sequence[Burner], at: float) -> None:
     """Read temperatures and clocks, while the devices compute."""
     states = [burner.read_state() for burner in burners]
     load.clocks.append((at, [state.sm_mhz for state in states]))
@@ -205,7 +205,7 @@ def _sample(load: Load, burners: Sequence[Burner], at: float) -> None:
         load.unavailable.update(state.unavailable)
 
 
-def _report(found: Study, load: Load) -> None:
+def _report(found: Study, load: LoadReadings) -> None:
     """Add the newest wrong products to their table."""
     if len(load.wrong) == 1:
         found.table(
@@ -224,7 +224,7 @@ def _report(found: Study, load: Load) -> None:
         found.say(f"more than {MOST_ROWS} ticks had wrong products: the table has the first ones")
 
 
-def _sum_up(found: Study, burners: Sequence[Burner], load: Load) -> None:
+def _sum_up(found: Study, burners: Sequence[Burner], load: LoadReadings) -> None:
     """Summarize each device.
 
     Raises:
@@ -271,7 +271,7 @@ def _sum_up(found: Study, burners: Sequence[Burner], load: Load) -> None:
         raise WrongProductError(describe_wrong(load.wrong))
 
 
-def _clocks(found: Study, burners: Sequence[Burner], load: Load) -> list[Steady | None]:
+def _clocks(found: Study, burners: Sequence[Burner], load: LoadReadings) -> list[Steady | None]:
     """Add the clocks over time and their steady states, or say why there are none."""
     states = [
         find_steady([(at, row[index]) for at, row in load.clocks]) for index in range(len(burners))

@@ -23,7 +23,7 @@ METADATA = "__metadata__"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredTensor:
     """A tensor of a file."""
 
     name: str
@@ -35,17 +35,17 @@ class Entry:
     """First byte and the one after the last, counted from the end of the header."""
 
 
-def lay_out(tensors: Iterable[tuple[str, str, tuple[int, ...]]]) -> tuple[Entry, ...]:
+def lay_out(tensors: Iterable[tuple[str, str, tuple[int, ...]]]) -> tuple[StoredTensor, ...]:
     """Return the entries of tensors, given by name, dtype and shape, one after another."""
     entries, begin = [], 0
     for name, dtype, shape in tensors:
         end = begin + ITEM_BYTES[dtype] * math.prod(shape)
-        entries.append(Entry(name, dtype, shape, begin, end))
+        entries.append(StoredTensor(name, dtype, shape, begin, end))
         begin = end
     return tuple(entries)
 
 
-def encode_header(entries: Iterable[Entry]) -> bytes:
+def encode_header(entries: Iterable[StoredTensor]) -> bytes:
     """Return the bytes before the data: the length and the padded JSON."""
     described = {
         entry.name: {
@@ -76,7 +76,7 @@ def header_length(start: bytes, file_size: int) -> int:
     return length
 
 
-def parse_header(text: bytes, data_size: int) -> tuple[Entry, ...]:
+def parse_header(text: bytes, data_size: int) -> tuple[StoredTensor, ...]:
     """Return the entries of a header, in the order of their data.
 
     Args:
@@ -104,7 +104,7 @@ def parse_header(text: bytes, data_size: int) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _parse_entry(name: str, described: Any) -> Entry:
+def _parse_entry(name: str, described: Any) -> StoredTensor:
     try:
         dtype, shape = described["dtype"], tuple(described["shape"])
         begin, end = described["data_offsets"]
@@ -114,4 +114,4 @@ def _parse_entry(name: str, described: Any) -> Entry:
         raise ValueError(f"{name}: dtype {dtype!r}, expected one of {', '.join(ITEM_BYTES)}")
     if not all(type(each) is int and each >= 0 for each in (*shape, begin, end)):
         raise ValueError(f"{name}: shape and data_offsets are whole numbers, 0 or more")
-    return Entry(name, dtype, shape, begin, end)
+    return StoredTensor(name, dtype, shape, begin, end)

@@ -15,7 +15,7 @@ from io import FileIO
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.shared import page_cache, safetensors
-from workloads.catalog.shared.safetensors import Entry
+from workloads.catalog.shared.safetensors import StoredTensor
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, Skip, by_device, one_of, whole, workload
 from workloads.protocol.results import Check
@@ -43,7 +43,7 @@ class WeightFile:
     checksums: dict[str, int]
     """CRC-32 of each tensor's bytes as written."""
 
-    def read_header(self) -> tuple[int, tuple[Entry, ...]]:
+    def read_header(self) -> tuple[int, tuple[StoredTensor, ...]]:
         """Return the position of the data in the file, and the tensors.
 
         Raises:
@@ -140,7 +140,7 @@ def _read(file: FileIO, into: memoryview) -> None:
         into = into[count:]
 
 
-def tensors_of(data: torch.Tensor, entries: tuple[Entry, ...]) -> dict[str, torch.Tensor]:
+def tensors_of(data: torch.Tensor, entries: tuple[StoredTensor, ...]) -> dict[str, torch.Tensor]:
     """Return views of a file's data, a tensor of bytes, as the tensors in it."""
     import torch
 
