@@ -29,30 +29,13 @@ AccountName = Literal[
 ]
 """Name of an account row: one holder of the device's used memory."""
 LeadingCause = Literal[
-    "leak",
-    "parameters",
-    "gradients",
-    "optimizer state",
-    "buffers",
-    "activations",
-    "temporaries",
-    "other tensors",
-    "pending",
-    "rounding",
-    "fragmentation",
-    "other streams",
-    "CUDA graphs",
-    "MemPool",
-    "private pools",
+    AccountName,
     "process limit",
-    "other processes",
-    "outside torch",
     "larger than the device",
     "larger than what was free",
     "refused with memory free",
     "address space",
     "full",
-    "unknown",
 ]
 """The cause without which this request and the next steps would have fit.
 
