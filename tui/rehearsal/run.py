@@ -10,13 +10,14 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from tui.core.text import numbers as fmt
 from tui.kit.command_line.output import Failure
+from tui.kit.terminal.ending import handle_signals
 from tui.rehearsal.cards import Card
 from tui.rehearsal.device import record
 from tui.rehearsal.device.prepare import SimulatedDevice
@@ -31,6 +32,7 @@ from tui.watch.cli.launch import with_code
 from tui.watch.cli.verdicts import explain_ooms
 from tui.watch.runs import start
 from tui.watch.runs.agents import Agents
+from tui.watch.runs.log_texts import last_line
 from tui.watch.runs.process_logs import ProcessLog, read_folder
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised
@@ -115,7 +117,7 @@ class Rehearsed:
     """Whether the limit in seconds ended it."""
     last_line: str = ""
     """The last line of its output that is not empty."""
-    problems: tuple[str, ...] = field(default=())
+    problems: tuple[str, ...] = ()
     """Measurements that could not be made, and why."""
 
 
@@ -156,8 +158,7 @@ async def rehearse(
         shutil.rmtree(folder, ignore_errors=True)
     contents = read_folder(run.folder)
     peaks, unread = await _read_peaks(run, contents.left)
-    processes = RunProcesses()
-    explained = await explain_ooms(run, processes, contents.left, "none")
+    explained = await explain_ooms(run, RunProcesses(), contents.left, "none")
     return Rehearsed(
         rehearsal,
         run,
@@ -167,7 +168,7 @@ async def rehearse(
         tuple((each.left, each.explanation) for each in explained),
         waiting.host_peak,
         waiting.time_is_up,
-        _last_line(run),
+        last_line(run),
         (*problems, *unread, *contents.skipped),
     )
 
@@ -199,8 +200,7 @@ class _Waiting:
         """
         loop = asyncio.get_running_loop()
         signals = (signal.SIGINT, signal.SIGTERM)
-        for number in signals:
-            loop.add_signal_handler(number, self._interrupt)
+        handle_signals(signals, self._interrupt)
         began, ended_at = time.monotonic(), None
         try:
             while not self._process.is_over:
@@ -225,7 +225,7 @@ class _Waiting:
         if self._interrupted:
             raise RehearsalInterruptedError
 
-    def _interrupt(self) -> None:
+    def _interrupt(self, _number: signal.Signals) -> None:
         self._interrupted = True
 
     def _request_end(self) -> None:
@@ -317,14 +317,3 @@ def find_step(time_us: int | None, step_times: Sequence[int], steps: int) -> int
         return None
     before = sum(each < time_us for each in step_times)
     return before + 1 if before < len(step_times) or steps == len(step_times) else None
-
-
-def _last_line(run: StartedRun) -> str:
-    """Return the last line of a run's output that is not empty."""
-    try:
-        with run.log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - (64 << 10)))
-            lines = file.read().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
-    return next((line.strip()[:400] for line in reversed(lines) if line.strip()), "")
