@@ -50,6 +50,11 @@ class DeviceVerdict:
         return max(0, self.total - self.record.peak)
 
     @property
+    def peak_of_total(self) -> str:
+        """The peak and the total memory, formatted for display."""
+        return fmt.size_pair(self.record.peak, self.total, " of ")
+
+    @property
     def contexts(self) -> int:
         """Bytes of CUDA contexts and libraries at the peak, assumed."""
         return max(0, self.record.peak - self.record.allocated)

@@ -76,8 +76,7 @@ def answer_line(found: Rehearsed, verdict: RehearsalVerdict) -> str:
         return f"unknown whether it fits on {card}: {verdict.reason}"
     if verdict.answer == "does not fit":
         return f"does not fit on {card}: {verdict.reason}"
-    figures = f"peak {fmt.size_pair(fullest.record.peak, fullest.total, ' of ')}"
-    figures += f", headroom {fmt.size(fullest.headroom)}"
+    figures = f"peak {fullest.peak_of_total}, headroom {fmt.size(fullest.headroom)}"
     if verdict.answer == "close":
         return f"may not fit on {card}: {figures}; {verdict.reason}"
     return f"fits on {card}: {figures}" + (f"; {verdict.reason}" if verdict.reason else "")
@@ -88,8 +87,7 @@ def _device_lines(found: Rehearsed, device: DeviceVerdict, cells: int) -> list[s
     indent = "  "
     lines = []
     if several:
-        peak = fmt.size_pair(device.record.peak, device.total, " of ")
-        lines.append(f"cuda:{device.index}  peak {peak}")
+        lines.append(f"cuda:{device.index}  peak {device.peak_of_total}")
     for each in device.peaks[:1]:
         lines += textwrap.wrap(
             place_line(each), cells, initial_indent=indent, subsequent_indent=indent * 2
@@ -161,17 +159,23 @@ def attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
     """Return a line for each change that was tried."""
     lines = []
     for each in attempts:
-        found = each.verdict
-        fullest = found.fullest
-        if found.answer in ("fits", "close") and fullest is not None:
-            peak = fmt.size_pair(fullest.record.peak, fullest.total, " of ")
-            word = "fits" if found.answer == "fits" else "may not fit"
-            lines.append(f"  with {each.label}: {word}, peak {peak}")
-        elif found.answer == "does not fit":
-            lines.append(f"  with {each.label}: does not fit either")
-        else:
-            lines.append(f"  with {each.label}: {found.answer}: {found.reason}")
+        answer, peak = _short_answer(each.verdict)
+        if peak:
+            answer += f", peak {peak}"
+        elif each.verdict.answer == "does not fit":
+            answer += " either"
+        lines.append(f"  with {each.label}: {answer}")
     return lines
+
+
+def _short_answer(verdict: RehearsalVerdict) -> tuple[str, str]:
+    """Return the answer in a few words, and the peak if the program ran to it, else nothing."""
+    fullest = verdict.fullest
+    if verdict.answer == "does not fit":
+        return verdict.answer, ""
+    if verdict.answer in ("fits", "close") and fullest is not None:
+        return "fits" if verdict.answer == "fits" else "may not fit", fullest.peak_of_total
+    return f"{verdict.answer}: {verdict.reason}", ""
 
 
 def limit_lines(found: Rehearsed, verdict: RehearsalVerdict) -> list[str]:
@@ -213,8 +217,7 @@ def search_lines(search: Search, name: str, tried: int, last: RehearsalVerdict |
     text = f"largest {word} on {name}: {search.fits}"
     text += " (the end of the range)" if search.fits == high else f" ({search.fails} does not fit)"
     if last is not None and last.fullest is not None:
-        total = last.fullest.total
-        text += f", peak {fmt.size_pair(last.fullest.record.peak, total, ' of ')}"
+        text += f", peak {last.fullest.peak_of_total}"
     return [f"{text}; {rehearsals}"]
 
 
@@ -228,13 +231,6 @@ def card_lines(rows: Sequence[tuple[str, RehearsalVerdict]], cells: int) -> list
     wide = max(len(name) for name, _ in rows)
     lines = [*textwrap.wrap(answer, cells, subsequent_indent="  "), ""]
     for name, verdict in rows:
-        fullest = verdict.fullest
-        if verdict.answer in ("fits", "close") and fullest is not None:
-            peak = fmt.size_pair(fullest.record.peak, fullest.total, " of ")
-            word = "fits" if verdict.answer == "fits" else "may not fit"
-            lines.append(f"{name:<{wide}}  {word:<12}  {peak}")
-        elif verdict.answer == "does not fit":
-            lines.append(f"{name:<{wide}}  does not fit")
-        else:
-            lines.append(f"{name:<{wide}}  {verdict.answer}: {verdict.reason}")
+        short, peak = _short_answer(verdict)
+        lines.append(f"{name:<{wide}}  " + (f"{short:<12}  {peak}" if peak else short))
     return lines

@@ -156,6 +156,9 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
     """Run the rehearsals; a failure, such as a full disk, leaves the answer unknown."""
     try:
         return asyncio.run(work)
+    except RehearsalInterruptedError:
+        say("interrupted: the program was ended, and nothing is concluded")
+        return INTERRUPTED
     except Failure as failure:
         say(str(failure))
         return EXIT_CODES["unknown"]
@@ -225,16 +228,13 @@ class _Work:
     async def rehearse(self, card: Card) -> int:
         """Rehearse on one card; if the program does not fit, try what would help."""
         plan = self._plan(card)
-        try:
-            found, verdict = await self._run(plan)
-            attempts = []
-            if verdict.answer == "does not fit":
-                attempts = [
-                    Attempt(label, (await self._run(changed, label))[1])
-                    for label, changed in changes(plan)
-                ]
-        except RehearsalInterruptedError:
-            return _interrupted()
+        found, verdict = await self._run(plan)
+        attempts = []
+        if verdict.answer == "does not fit":
+            attempts = [
+                Attempt(label, (await self._run(changed, label))[1])
+                for label, changed in changes(plan)
+            ]
         if self._options.json:
             print_json({"schema": SCHEMA, **encode_rehearsal(found, verdict, attempts)})
         else:
@@ -244,13 +244,10 @@ class _Work:
     async def compare(self, cards: Sequence[Card]) -> int:
         """Rehearse on each card, and print a table; the exit code is that of the best answer."""
         found = []
-        try:
-            for number, card in enumerate(cards, 1):
-                found.append(await self._run(self._plan(card), f"{number} of {len(cards)}"))
-                if found[-1][1].answer == "failed":
-                    break
-        except RehearsalInterruptedError:
-            return _interrupted()
+        for number, card in enumerate(cards, 1):
+            found.append(await self._run(self._plan(card), f"{number} of {len(cards)}"))
+            if found[-1][1].answer == "failed":
+                break
         last, verdict = found[-1]
         if self._options.json:
             print_json({"schema": SCHEMA, "cards": [encode_rehearsal(*each) for each in found]})
@@ -259,33 +256,26 @@ class _Work:
         else:
             rows = [(each.rehearsal.card.name, judged) for each, judged in found]
             print_text(rows_of_text(card_lines(rows, _cells())))
-        return (
-            verdict.exit_code
-            if verdict.answer == "failed"
-            else min(judged.exit_code for _, judged in found)
-        )
+        if verdict.answer == "failed":
+            return verdict.exit_code
+        return min(judged.exit_code for _, judged in found)
 
     async def find(self, within: SearchRange, card: Card) -> int:
         """Find the largest value that fits; the exit code is 1 if none does."""
         search, tried = Search(within), 0
         best: RehearsalVerdict | None = None
-        try:
-            while not search.is_over:
-                value = search.next_value(int(card.total * (1 - EAGER_MARGIN)))
-                text = str(value)
-                words = [
-                    word.replace("{" + within.name + "}", text) for word in self._options.command
-                ]
-                found, verdict = await self._run(self._plan(card, words), f"{within.name}={value}")
-                tried += 1
-                if verdict.answer in ("unknown", "failed") or verdict.fullest is None:
-                    return self._give_up(found, verdict, f"{within.name}={value}")
-                fits = verdict.answer == "fits"
-                search = search.apply(value, verdict.fullest.record.peak if fits else None)
-                if fits and value == search.fits:
-                    best = verdict
-        except RehearsalInterruptedError:
-            return _interrupted()
+        while not search.is_over:
+            value = search.next_value(int(card.total * (1 - EAGER_MARGIN)))
+            placeholder, text = "{" + within.name + "}", str(value)
+            words = [word.replace(placeholder, text) for word in self._options.command]
+            found, verdict = await self._run(self._plan(card, words), f"{within.name}={value}")
+            tried += 1
+            if verdict.answer in ("unknown", "failed") or verdict.fullest is None:
+                return self._give_up(found, verdict, f"{within.name}={value}")
+            fits = verdict.answer == "fits"
+            search = search.apply(value, verdict.fullest.record.peak if fits else None)
+            if fits:
+                best = verdict  # each value that fits is larger than those before
         if self._options.json:
             result = {"card": encode_card(card), **encode_search(search, tried)}
             print_json({"schema": SCHEMA, "command": list(self._options.command), **result})
@@ -353,11 +343,6 @@ def _options(
 
 def _show(progress: ProgressLine, note: str, text: str) -> None:
     progress.show(f"{text} ({note})" if note else text)
-
-
-def _interrupted() -> int:
-    say("interrupted: the program was ended, and nothing is concluded")
-    return INTERRUPTED
 
 
 def _cells() -> int:
