@@ -9,7 +9,7 @@ from tui.rehearsal.cards import CONTEXT_MIB, MIB, Card
 from tui.rehearsal.run import Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
-from tui.rehearsal.views import Attempt, account_terms
+from tui.rehearsal.views import Attempt, SearchWith, account_terms
 
 
 def encode_rehearsal(
@@ -91,14 +91,37 @@ def _peak(verdict: RehearsalVerdict) -> int | None:
     return None if verdict.fullest is None else verdict.fullest.record.peak
 
 
-def encode_search(search: Search, tried: int) -> dict[str, Any]:
-    """Return the result of a search."""
+def encode_search(
+    label: str, search: Search, tried: int, others: Sequence[SearchWith]
+) -> dict[str, Any]:
+    """Return the result of a search, and of those with settings that save memory.
+
+    Args:
+        label: what was varied, such as ``--batch``.
+        search: the finished search.
+        tried: number of its rehearsals.
+        others: the searches with other settings.
+    """
     return {
-        "name": search.range.name,
+        "name": label,
         "low": search.range.low,
         "high": search.range.high,
+        **_encode_limit(search, tried),
+        "peaks": [{"value": value, "peak": peak} for value, peak in search.peaks],
+        "with": [
+            {
+                "setting": each.label,
+                **_encode_limit(each.search, each.tried),
+                "problem": each.problem or None,
+            }
+            for each in others
+        ],
+    }
+
+
+def _encode_limit(search: Search, tried: int) -> dict[str, Any]:
+    return {
         "largest": search.fits,
         "smallest_that_fails": search.fails,
         "rehearsals": tried,
-        "peaks": [{"value": value, "peak": peak} for value, peak in search.peaks],
     }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tui.core.text import numbers as fmt
+from tui.rehearsal.changes import find_batch
 from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
@@ -62,8 +63,21 @@ def rehearsal_lines(
         lines.append("")
         for limit in limit_lines(found, verdict):
             lines += textwrap.wrap(limit, cells, subsequent_indent="  ")
+    if verdict.answer in ("fits", "close"):
+        lines += textwrap.wrap(largest_batch_line(found), cells, subsequent_indent="  ")
     lines.append(f"gpu-workbench watch {found.run.folder.name} shows its memory")
     return lines
+
+
+def largest_batch_line(found: Rehearsed) -> str:
+    """Return how to find the largest batch, which takes several rehearsals."""
+    option = find_batch(found.rehearsal.command)
+    if option is None:
+        return (
+            "Largest batch: not searched; put {batch} into the command, and add "
+            "--find batch=1..1024"
+        )
+    return f"Largest batch: not searched; add --find, which varies {option.name}"
 
 
 def answer_line(found: Rehearsed, verdict: RehearsalVerdict) -> str:
@@ -201,24 +215,62 @@ def limit_lines(found: Rehearsed, verdict: RehearsalVerdict) -> list[str]:
     return lines
 
 
-def search_lines(search: Search, name: str, tried: int, last: RehearsalVerdict | None) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class SearchWith:
+    """A search for the largest value with a setting that saves memory."""
+
+    label: str
+    """The setting, such as ``expandable segments``."""
+    search: Search
+    tried: int
+    """Number of rehearsals."""
+    problem: str = ""
+    """Why the search was not finished; empty if it was."""
+
+
+def search_lines(
+    search: Search, label: str, name: str, tried: int, last: RehearsalVerdict | None
+) -> list[str]:
     """Return the result of a search, the answer first.
 
     Args:
         search: the finished search.
+        label: what was varied, such as ``--batch``.
         name: name of the card.
         tried: number of rehearsals.
         last: the verdict on the largest value that fits.
     """
-    word, high = search.range.name, search.range.high
     rehearsals = fmt.count(tried, "rehearsal")
     if search.fits is None:
-        return [f"not even {word}={search.fails} fits on {name} ({rehearsals})"]
-    text = f"largest {word} on {name}: {search.fits}"
-    text += " (the end of the range)" if search.fits == high else f" ({search.fails} does not fit)"
+        return [f"not even {label}={search.fails} fits on {name} ({rehearsals})"]
+    text = f"largest {label} on {name}: {_limit(search)}"
     if last is not None and last.fullest is not None:
         text += f", peak {last.fullest.peak_of_total}"
     return [f"{text}; {rehearsals}"]
+
+
+def _limit(search: Search) -> str:
+    """Return the largest value that fits, and how that is known."""
+    if search.fits is None:
+        return "none"
+    if search.fits == search.range.high:
+        return f"{search.fits} (the end of the range)"
+    return f"{search.fits} ({search.fails} does not fit)"
+
+
+def setting_lines(others: Sequence[SearchWith], cells: int) -> list[str]:
+    """Return a line for each setting with which the search was repeated.
+
+    Args:
+        others: the searches.
+        cells: width of a line.
+    """
+    lines = []
+    for each in others:
+        result = f"unknown: {each.problem}" if each.problem else _limit(each.search)
+        text = f"with {each.label}: {result}; {fmt.count(each.tried, 'rehearsal')}"
+        lines += textwrap.wrap(text, cells, initial_indent="  ", subsequent_indent="    ")
+    return lines
 
 
 def card_lines(rows: Sequence[tuple[str, RehearsalVerdict]], cells: int) -> list[str]:
