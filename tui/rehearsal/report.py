@@ -58,6 +58,11 @@ def encode_card(card: Card) -> dict[str, Any]:
         "capability": f"{card.capability // 10}.{card.capability % 10}",
         "sm_count": card.sm_count,
         "context_assumed": CONTEXT_MIB * MIB,
+        "nccl_assumed": {
+            "two_ranks": card.nccl.pair_mib * MIB,
+            "more_ranks": card.nccl.group_mib * MIB,
+            "source": card.nccl.source,
+        },
         "sources": list(card.sources),
     }
 

@@ -57,7 +57,7 @@ class DeviceVerdict:
     @property
     def contexts(self) -> int:
         """Bytes of CUDA contexts and libraries at the peak, assumed."""
-        return max(0, self.record.peak - self.record.allocated)
+        return max(0, self.record.peak - self.record.allocated - self.record.nccl)
 
 
 @dataclass(frozen=True, slots=True)

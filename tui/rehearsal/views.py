@@ -20,7 +20,7 @@ LIMITS = (
     " Requested bytes are exact for this torch; reserved bytes on the card may differ by"
 )
 MOST_READS = 3
-CONTEXT = "context"
+CONTEXT, NCCL = "context", "NCCL buffers"
 LEAST_SHOWN = 1 << 20
 """Bytes from which on a term of the account is shown."""
 LARGE_HOST = 4 << 30
@@ -132,7 +132,7 @@ def _line(site: Site) -> str:
 def account_rows(device: DeviceVerdict, cells: int) -> list[str]:
     """Return the account of a device's memory at the peak; the terms add up to the peak used."""
     terms = [
-        f"{name} {fmt.size(size)}" + (" (assumed)" if name == CONTEXT else "")
+        f"{name} {fmt.size(size)}" + (" (assumed)" if name in (CONTEXT, NCCL) else "")
         for name, size in account_terms(device)
         if size >= LEAST_SHOWN
     ]
@@ -165,6 +165,7 @@ def account_terms(device: DeviceVerdict) -> list[tuple[str, int]]:
         ("rounding", rounding),
         ("cached", max(0, reserved - requested - rounding)),
         ("outside torch", max(0, device.record.allocated - reserved)),
+        (NCCL, device.record.nccl),
         (CONTEXT, device.contexts),
     ]
 
