@@ -34,8 +34,8 @@ NVLINK_BUFFERS = NcclBuffers(544, 688, "https://github.com/NVIDIA/nccl/issues/96
 (https://github.com/NVIDIA/nccl/issues/1685). All-to-all and point-to-point calls take more: up to
 3.3 GB there, which is not counted."""
 PCIE_BUFFERS = NcclBuffers(48, 48, "https://github.com/NVIDIA/nccl/issues/1685")
-"""An allowance: two channels, each with a ring and a tree, each with the two buffers of 10 and 2 MiB
-that the source counted for a connection."""
+"""An allowance: two channels, each with a ring and a tree, each with the two buffers of 10 MiB and
+2 MiB that the source counted for a connection."""
 
 
 class UnknownCardError(ValueError):
@@ -319,6 +319,10 @@ def parse_size(text: str) -> int | None:
     return int(found[1]) * (1024 if found[2].upper() == "G" else 1)
 
 
+_TOO_OLD = {"v100": 70, "titanv": 70, "p100": 60, "p40": 61, "1080ti": 61, "1080": 61, "k80": 37}
+"""Cards that torch's builds for CUDA 13 have no kernels for, with their capabilities, times ten."""
+
+
 def find_card(text: str) -> Card:
     """Return the card of a word such as ``h100``, or one of a size such as ``24G``.
 
@@ -332,6 +336,12 @@ def find_card(text: str) -> Card:
     for card in CARDS:
         if word == card.key:
             return card
+    if word in _TOO_OLD:
+        major, minor = divmod(_TOO_OLD[word], 10)
+        raise UnknownCardError(
+            f"{text}: cards below compute capability 7.5 are not simulated, and it has {major}.{minor}:"
+            " torch's builds for CUDA 13 have no kernels for them"
+        )
     mib = parse_size(text)
     if mib is None:
         raise UnknownCardError(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tui.rehearsal.cards import CONTEXT_MIB, MIB, Card
+from tui.rehearsal.libraries import TargetLibraries, find_differences
 from tui.rehearsal.run import Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
@@ -13,7 +14,10 @@ from tui.rehearsal.views import Attempt, SearchWith, account_terms
 
 
 def encode_rehearsal(
-    found: Rehearsed, verdict: RehearsalVerdict, attempts: Sequence[Attempt] = ()
+    found: Rehearsed,
+    verdict: RehearsalVerdict,
+    attempts: Sequence[Attempt] = (),
+    target: TargetLibraries | None = None,
 ) -> dict[str, Any]:
     """Return one rehearsal; every missing figure has its reason in ``unavailable``."""
     unavailable: dict[str, str] = {}
@@ -21,6 +25,9 @@ def encode_rehearsal(
         unavailable["steps"] = "no process has made an optimizer step"
     if not verdict.devices:
         unavailable["devices"] = verdict.reason
+    if target is None:
+        unavailable["libraries_not_of_target"] = "no --target-requirements was given"
+    different = () if target is None else find_differences(verdict.libraries, target)
     return {
         "command": list(found.rehearsal.command),
         "card": encode_card(found.rehearsal.card),
@@ -37,6 +44,10 @@ def encode_rehearsal(
             for each in verdict.reads
         ],
         "copies_to_host": verdict.copies,
+        "libraries": {each.name: each.version for each in verdict.libraries},
+        "libraries_not_of_target": None
+        if target is None
+        else [{"name": each.name, "here": each.here, "target": each.there} for each in different],
         "host_peak": found.host_peak,
         "exit": {"code": found.run.code, "signal": found.run.signal},
         "folder": str(found.run.folder),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tui.core.text import numbers as fmt
 from tui.rehearsal.changes import find_batch
+from tui.rehearsal.libraries import TargetLibraries, find_differences, library_line
 from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
@@ -37,7 +38,11 @@ class Attempt:
 
 
 def rehearsal_lines(
-    found: Rehearsed, verdict: RehearsalVerdict, attempts: Sequence[Attempt], cells: int
+    found: Rehearsed,
+    verdict: RehearsalVerdict,
+    attempts: Sequence[Attempt],
+    cells: int,
+    target: TargetLibraries | None = None,
 ) -> list[str]:
     """Return one rehearsal as lines, the answer first.
 
@@ -46,8 +51,13 @@ def rehearsal_lines(
         verdict: the conclusion from them.
         attempts: rehearsals of changed programs.
         cells: width of a line.
+        target: the libraries that the program is to have; ``None`` if they are not known.
     """
     lines = textwrap.wrap(answer_line(found, verdict), cells, subsequent_indent="  ")
+    libraries = library_line(verdict.libraries, target)
+    is_another = target is not None and bool(find_differences(verdict.libraries, target))
+    if is_another:  # the doubt stands next to the answer
+        lines += textwrap.wrap(libraries, cells, initial_indent="  ", subsequent_indent="    ")
     if verdict.answer == "does not fit":
         for _, explanation in found.ooms[:1]:
             lines += ["", *explanation_lines(explanation, cells)]
@@ -61,7 +71,10 @@ def rehearsal_lines(
         return [*lines, f"its output is in {found.run.log}"]
     if verdict.devices:
         lines.append("")
-        for limit in limit_lines(found, verdict):
+        limits = limit_lines(found, verdict)
+        if libraries and not is_another:
+            limits.append(libraries)
+        for limit in limits:
             lines += textwrap.wrap(limit, cells, subsequent_indent="  ")
     if verdict.answer in ("fits", "close"):
         lines += textwrap.wrap(largest_batch_line(found), cells, subsequent_indent="  ")

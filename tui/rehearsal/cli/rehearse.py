@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+import textwrap
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -21,6 +22,12 @@ from tui.rehearsal.changes import changes, find_batch, savings
 from tui.rehearsal.device.installation import CannotSimulateError
 from tui.rehearsal.device.prepare import SimulatedDevice, prepare_device
 from tui.rehearsal.device.record import MOST_DEVICES
+from tui.rehearsal.libraries import (
+    BadRequirementsError,
+    TargetLibraries,
+    library_line,
+    read_target,
+)
 from tui.rehearsal.report import encode_card, encode_rehearsal, encode_search
 from tui.rehearsal.run import Rehearsal, RehearsalInterruptedError, Rehearsed, rehearse
 from tui.rehearsal.search import BadRangeError, Search, SearchRange, parse_range
@@ -65,6 +72,7 @@ class RehearseOptions:
     find: SearchRange | FindBatch | None = None
     python: str | None = None
     """The interpreter of the program; ``None`` to find it in the command."""
+    target: TargetLibraries | None = None
     json: bool = False
 
 
@@ -76,6 +84,13 @@ def _parse_seconds(text: str) -> float:
     if not 0 < value < 1e9:
         raise UsageError(f"--for {text}: give seconds, above 0")
     return value
+
+
+def _parse_target(text: str) -> TargetLibraries:
+    try:
+        return read_target(Path(text))
+    except BadRequirementsError as error:
+        raise UsageError(f"--target-requirements: {error}") from error
 
 
 def _parse_find(text: str) -> SearchRange | FindBatch:
@@ -125,6 +140,14 @@ def _add_options(parser: Parser) -> None:
         "--python",
         metavar="PATH",
         help="the program's interpreter, where the command does not begin with it",
+    )
+    parser.add_argument(
+        "--target-requirements",
+        dest="target",
+        type=_parse_target,
+        metavar="FILE",
+        help="say which libraries are not those of this file: what pip freeze prints on the"
+        " target, or a lock file",
     )
     parser.add_argument(
         "command",
@@ -278,16 +301,16 @@ class _Work:
         """Rehearse on one card; if the program does not fit, try what would help."""
         plan = self._plan(card)
         found, verdict = await self._run(plan)
-        attempts = []
+        attempts, target = [], self._options.target
         if verdict.answer == "does not fit":
             attempts = [
                 Attempt(label, (await self._run(changed, label))[1])
                 for label, changed in changes(plan)
             ]
         if self._options.json:
-            print_json({"schema": SCHEMA, **encode_rehearsal(found, verdict, attempts)})
+            print_json({"schema": SCHEMA, **encode_rehearsal(found, verdict, attempts, target)})
         else:
-            print_text(rows_of_text(rehearsal_lines(found, verdict, attempts, _cells())))
+            print_text(rows_of_text(rehearsal_lines(found, verdict, attempts, _cells(), target)))
         return verdict.exit_code
 
     async def compare(self, cards: Sequence[Card]) -> int:
@@ -299,12 +322,23 @@ class _Work:
                 break
         last, verdict = found[-1]
         if self._options.json:
-            print_json({"schema": SCHEMA, "cards": [encode_rehearsal(*each) for each in found]})
+            print_json(
+                {
+                    "schema": SCHEMA,
+                    "cards": [encode_rehearsal(*each, (), self._options.target) for each in found],
+                }
+            )
         elif verdict.answer == "failed":
-            print_text(rows_of_text(rehearsal_lines(last, verdict, (), _cells())))
+            print_text(
+                rows_of_text(rehearsal_lines(last, verdict, (), _cells(), self._options.target))
+            )
         else:
             rows = [(each.rehearsal.card.name, judged) for each, judged in found]
-            print_text(rows_of_text(card_lines(rows, _cells())))
+            lines = card_lines(rows, _cells())
+            libraries = library_line(verdict.libraries, self._options.target)
+            if libraries:
+                lines += ["", *textwrap.wrap(libraries, _cells(), subsequent_indent="  ")]
+            print_text(rows_of_text(lines))
         if verdict.answer == "failed":
             return verdict.exit_code
         return min(judged.exit_code for _, judged in found)
@@ -364,10 +398,14 @@ class _Work:
     def _give_up(self, last: tuple[Rehearsed, RehearsalVerdict], value: str) -> int:
         found, verdict = last
         if self._options.json:
-            print_json({"schema": SCHEMA, **encode_rehearsal(found, verdict)})
+            print_json(
+                {"schema": SCHEMA, **encode_rehearsal(found, verdict, (), self._options.target)}
+            )
         else:
             say(f"the search ends at {value}")
-            print_text(rows_of_text(rehearsal_lines(found, verdict, (), _cells())))
+            print_text(
+                rows_of_text(rehearsal_lines(found, verdict, (), _cells(), self._options.target))
+            )
         return verdict.exit_code
 
 

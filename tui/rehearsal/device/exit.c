@@ -4,6 +4,7 @@
  * real device keeps the main thread busy long enough; here it must be made to wait, as Python 3.14 does. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,7 +18,8 @@ static int interpreter_ends(void) {
 }
 
 __attribute__((noreturn)) void pthread_exit(void *value) {
-    __attribute__((noreturn)) void (*leave)(void *) = (void (*)(void *))dlsym(RTLD_NEXT, "pthread_exit");
+    void (*leave)(void *) = (void (*)(void *))dlsym(RTLD_NEXT, "pthread_exit");
     if (getpid() != (pid_t)syscall(SYS_gettid) && interpreter_ends()) for (;;) pause();
     leave(value);
+    abort(); /* it does not come here */
 }
