@@ -143,7 +143,7 @@ def test_plain_data_has_a_reason_for_every_missing_figure() -> None:
     data = encode_rehearsal(FITS, judge(FITS))
     assert json.loads(json.dumps(data))["answer"] == "fits"
     assert data["devices"][0]["processes"][0]["line"] == "train.py:9 main"
-    assert data["unavailable"] == {}
+    assert list(data["unavailable"]) == ["libraries_not_of_target"]
     nothing = encode_rehearsal(rehearsed(0), judge(rehearsed(0)))
     assert nothing["unavailable"]["devices"] == "the program used no GPU"
     assert RUN.folder.name in data["folder"]

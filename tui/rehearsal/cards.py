@@ -339,8 +339,8 @@ def find_card(text: str) -> Card:
     if word in _TOO_OLD:
         major, minor = divmod(_TOO_OLD[word], 10)
         raise UnknownCardError(
-            f"{text}: cards below compute capability 7.5 are not simulated, and it has {major}.{minor}:"
-            " torch's builds for CUDA 13 have no kernels for them"
+            f"{text}: cards below compute capability 7.5 are not simulated, and it has"
+            f" {major}.{minor}: torch's builds for CUDA 13 have no kernels for them"
         )
     mib = parse_size(text)
     if mib is None:

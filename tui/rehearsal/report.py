@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tui.rehearsal.cards import CONTEXT_MIB, MIB, Card
+from tui.rehearsal.guards import finite_reads
 from tui.rehearsal.libraries import TargetLibraries, find_differences
 from tui.rehearsal.run import Rehearsed
 from tui.rehearsal.search import Search
@@ -28,6 +29,7 @@ def encode_rehearsal(
     if target is None:
         unavailable["libraries_not_of_target"] = "no --target-requirements was given"
     different = () if target is None else find_differences(verdict.libraries, target)
+    guards = finite_reads(verdict.reads)
     return {
         "command": list(found.rehearsal.command),
         "card": encode_card(found.rehearsal.card),
@@ -40,7 +42,13 @@ def encode_rehearsal(
         "margin": verdict.margin,
         "devices": [_encode_device(each) for each in verdict.devices],
         "reads": [
-            {"file": each.filename, "line": each.line, "function": each.name, "count": each.count}
+            {
+                "file": each.filename,
+                "line": each.line,
+                "function": each.name,
+                "count": each.count,
+                "isfinite": each in guards,
+            }
             for each in verdict.reads
         ],
         "copies_to_host": verdict.copies,

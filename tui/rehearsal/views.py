@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from tui.core.text import numbers as fmt
 from tui.rehearsal.changes import find_batch
+from tui.rehearsal.guards import finite_reads
 from tui.rehearsal.libraries import TargetLibraries, find_differences, library_line
 from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
 from tui.snapshots.model.results import Site
 from tui.watch.cli.launch import explanation_lines
+from tui.watch.runs.agent_events import HostRead
 from tui.watch.runs.log_texts import source_line
 
 LIMITS = (
@@ -54,16 +56,9 @@ def rehearsal_lines(
         target: the libraries that the program is to have; ``None`` if they are not known.
     """
     lines = textwrap.wrap(answer_line(found, verdict), cells, subsequent_indent="  ")
-    libraries = library_line(verdict.libraries, target)
-    is_another = target is not None and bool(find_differences(verdict.libraries, target))
-    if is_another:  # the doubt stands next to the answer
-        lines += textwrap.wrap(libraries, cells, initial_indent="  ", subsequent_indent="    ")
-    if verdict.answer == "does not fit":
-        for _, explanation in found.ooms[:1]:
-            lines += ["", *explanation_lines(explanation, cells)]
-    elif verdict.answer != "failed":
-        for each in sorted(verdict.devices, key=lambda each: each.index):
-            lines += _device_lines(found, each, cells)
+    for doubt in _doubts(verdict, target):  # a doubt stands next to the answer
+        lines += textwrap.wrap(doubt, cells, initial_indent="  ", subsequent_indent="    ")
+    lines += _peak_lines(found, verdict, cells)
     lines += attempt_lines(attempts)
     for problem in found.problems:
         lines += textwrap.wrap(problem, cells, initial_indent="  ", subsequent_indent="    ")
@@ -71,15 +66,39 @@ def rehearsal_lines(
         return [*lines, f"its output is in {found.run.log}"]
     if verdict.devices:
         lines.append("")
-        limits = limit_lines(found, verdict)
-        if libraries and not is_another:
-            limits.append(libraries)
-        for limit in limits:
+        for limit in limit_lines(found, verdict, target):
             lines += textwrap.wrap(limit, cells, subsequent_indent="  ")
     if verdict.answer in ("fits", "close"):
         lines += textwrap.wrap(largest_batch_line(found), cells, subsequent_indent="  ")
     lines.append(f"gpu-workbench watch {found.run.folder.name} shows its memory")
     return lines
+
+
+def _doubts(verdict: RehearsalVerdict, target: TargetLibraries | None) -> list[str]:
+    """Return what may make the answer another one: other libraries, a guard against NaN."""
+    doubts = []
+    if target is not None and find_differences(verdict.libraries, target):
+        doubts.append(library_line(verdict.libraries, target))
+    guards = finite_reads(verdict.reads)
+    if guards:
+        doubts.append(
+            f"NaN guard: isfinite reads false at {_places(guards)}: what it guards may not have run"
+        )
+    return doubts
+
+
+def _peak_lines(found: Rehearsed, verdict: RehearsalVerdict, cells: int) -> list[str]:
+    """Return the account of the peak, or of the error that the memory ran out with."""
+    if verdict.answer == "failed":
+        return []
+    if verdict.answer == "does not fit":
+        return [
+            row
+            for _, explanation in found.ooms[:1]
+            for row in ("", *explanation_lines(explanation, cells))
+        ]
+    devices = sorted(verdict.devices, key=lambda each: each.index)
+    return [row for each in devices for row in _device_lines(found, each, cells)]
 
 
 def largest_batch_line(found: Rehearsed) -> str:
@@ -206,19 +225,21 @@ def _short_answer(verdict: RehearsalVerdict) -> tuple[str, str]:
     return f"{verdict.answer}: {verdict.reason}", ""
 
 
-def limit_lines(found: Rehearsed, verdict: RehearsalVerdict) -> list[str]:
+def _places(reads: Sequence[HostRead]) -> str:
+    """Return the first lines of some, such as ``train.py:57 and 2 other lines``."""
+    places = [f"{each.filename.rpartition('/')[2]}:{each.line}" for each in reads[:MOST_READS]]
+    more = len(reads) - len(places)
+    return ", ".join(places) + (f" and {fmt.count(more, 'other line')}" if more else "")
+
+
+def limit_lines(
+    found: Rehearsed, verdict: RehearsalVerdict, target: TargetLibraries | None = None
+) -> list[str]:
     """Return what the rehearsal cannot know, a line each."""
     compiled = "compiled" if verdict.compiled else "eager"
     lines = [f"{LIMITS} {100 * verdict.margin:.0f} % ({compiled})."]
     if verdict.reads:
-        places = [
-            f"{each.filename.rpartition('/')[2]}:{each.line}" for each in verdict.reads[:MOST_READS]
-        ]
-        more = len(verdict.reads) - len(places)
-        others = f" and {fmt.count(more, 'other line')}" if more else ""
-        lines.append(
-            f"Depends on data if it branches on what it reads: {', '.join(places)}{others}"
-        )
+        lines.append(f"Depends on data if it branches on what it reads: {_places(verdict.reads)}")
     elif verdict.copies:
         copies = fmt.count(verdict.copies, "copy", "copies")
         lines.append(f"Depends on data if it branches on it: {copies} to the host, lines unknown")
@@ -226,6 +247,9 @@ def limit_lines(found: Rehearsed, verdict: RehearsalVerdict) -> list[str]:
         lines.append("It has made no optimizer step: a training would need more.")
     if found.host_peak > LARGE_HOST:
         lines.append(f"It used {fmt.size(found.host_peak)} of host memory at most (sampled).")
+    libraries = library_line(verdict.libraries, target)
+    if libraries and not (target and find_differences(verdict.libraries, target)):
+        lines.append(libraries)
     return lines
 
 

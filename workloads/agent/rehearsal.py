@@ -172,7 +172,7 @@ class RehearsalAgent:
         )
 
 
-_LIBRARIES = [
+_LIBRARIES = (
     "torch",
     "triton",
     "transformers",
@@ -192,7 +192,7 @@ _LIBRARIES = [
     "vllm",
     "apex",
     "transformer_engine",
-]
+)
 """Modules that decide how much memory a training takes."""
 
 

@@ -73,6 +73,7 @@ class RehearseOptions:
     python: str | None = None
     """The interpreter of the program; ``None`` to find it in the command."""
     target: TargetLibraries | None = None
+    """The libraries of the target; ``None`` to compare with none."""
     json: bool = False
 
 
@@ -297,20 +298,28 @@ class _Work:
             self._progress.clear()
         return found, judge(found)
 
+    def _print(
+        self, found: Rehearsed, verdict: RehearsalVerdict, attempts: Sequence[Attempt] = ()
+    ) -> None:
+        target = self._options.target
+        if self._options.json:
+            encoded = encode_rehearsal(found, verdict, attempts, target)
+            print_json({"schema": SCHEMA, **encoded})
+        else:
+            lines = rehearsal_lines(found, verdict, attempts, _cells(), target)
+            print_text(rows_of_text(lines))
+
     async def rehearse(self, card: Card) -> int:
         """Rehearse on one card; if the program does not fit, try what would help."""
         plan = self._plan(card)
         found, verdict = await self._run(plan)
-        attempts, target = [], self._options.target
+        attempts = []
         if verdict.answer == "does not fit":
             attempts = [
                 Attempt(label, (await self._run(changed, label))[1])
                 for label, changed in changes(plan)
             ]
-        if self._options.json:
-            print_json({"schema": SCHEMA, **encode_rehearsal(found, verdict, attempts, target)})
-        else:
-            print_text(rows_of_text(rehearsal_lines(found, verdict, attempts, _cells(), target)))
+        self._print(found, verdict, attempts)
         return verdict.exit_code
 
     async def compare(self, cards: Sequence[Card]) -> int:
@@ -322,16 +331,11 @@ class _Work:
                 break
         last, verdict = found[-1]
         if self._options.json:
-            print_json(
-                {
-                    "schema": SCHEMA,
-                    "cards": [encode_rehearsal(*each, (), self._options.target) for each in found],
-                }
-            )
+            target = self._options.target
+            encoded = [encode_rehearsal(*each, (), target) for each in found]
+            print_json({"schema": SCHEMA, "cards": encoded})
         elif verdict.answer == "failed":
-            print_text(
-                rows_of_text(rehearsal_lines(last, verdict, (), _cells(), self._options.target))
-            )
+            self._print(last, verdict)
         else:
             rows = [(each.rehearsal.card.name, judged) for each, judged in found]
             lines = card_lines(rows, _cells())
@@ -397,15 +401,9 @@ class _Work:
 
     def _give_up(self, last: tuple[Rehearsed, RehearsalVerdict], value: str) -> int:
         found, verdict = last
-        if self._options.json:
-            print_json(
-                {"schema": SCHEMA, **encode_rehearsal(found, verdict, (), self._options.target)}
-            )
-        else:
+        if not self._options.json:
             say(f"the search ends at {value}")
-            print_text(
-                rows_of_text(rehearsal_lines(found, verdict, (), _cells(), self._options.target))
-            )
+        self._print(found, verdict)
         return verdict.exit_code
 
 
