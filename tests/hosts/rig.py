@@ -113,26 +113,32 @@ class Rig:
         return f"{self.tag}-{number}"
 
     def environment(self) -> dict[str, str]:
-        """Return the variables with which the program reaches the hosts and stores in the folder."""
-        stored = {
-            f"XDG_{kind}_HOME": str(self.folder / kind.lower())
-            for kind in ("STATE", "DATA", "CACHE")
-        }
+        """Return the variables with which the program finds the hosts and its own folders."""
+        folders = {"STATE": "state", "DATA": "data", "CACHE": "cache"}
+        stored = {f"XDG_{kind}_HOME": f"{self.folder}/{name}" for kind, name in folders.items()}
         path = f"{self.folder}/bin:{os.environ['PATH']}"
-        return {
-            **os.environ, **stored, "PATH": path, "XDG_RUNTIME_DIR": f"{self.folder}/run", **self.extra
-        }  # fmt: skip
+        runtime = f"{self.folder}/run"
+        return {**os.environ, **stored, "PATH": path, "XDG_RUNTIME_DIR": runtime, **self.extra}
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start the program on this machine."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "tui", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment(),
+        )
 
     def run(self, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         """Run the program on this machine and return what it printed."""
-        return subprocess.run(
-            [sys.executable, "-m", "tui", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-            env=self.environment(),
-        )
+        with self.start(*arguments) as process:
+            try:
+                output, errors = process.communicate(timeout=timeout)
+            finally:
+                process.kill()
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
 @contextmanager
@@ -162,7 +168,8 @@ def make_rig(count: int, *, slurm: bool = False) -> Iterator[Rig]:
             with suppress(ProcessLookupError):
                 os.kill(each, signal.SIGTERM)
         for path in (folder / "run").glob("*/*"):
-            _do(str(folder / "bin" / "ssh"), "-O", "exit", "-o", f"ControlPath={path}", "box1", check=False)  # fmt: skip
+            words = ("-O", "exit", "-o", f"ControlPath={path}", "box1")
+            _do(str(folder / "bin" / "ssh"), *words, check=False)
         for each in range(1, count + 1):
             rig.kill(each)
             _do(str(_IP), "netns", "del", rig.space(each), check=False)

@@ -6,17 +6,20 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
+import psutil
 import pytest
 
 from tests.hosts.conftest import Boxes
 from tests.hosts.rig import NEEDS_RIG, Rig, make_rig
+from tests.waiting import until
 from tui.hosts.children import HostConnection
 from tui.hosts.meeting import MeetingError, Meetings, find_meetings
 from workloads.protocol.messages import Meeting, Run
 from workloads.protocol.process import Channel
+from workloads.protocol.results import Setting
 from workloads.ranks import torchrun
 from workloads.ranks.meeting import MeetingPlace, Reach, Reached, find_interfaces, reach
 
@@ -103,12 +106,12 @@ def test_a_host_that_does_not_reach_the_first_is_named() -> None:
 async def test_a_host_without_python_is_named(boxes: Boxes) -> None:
     a, b = boxes.add("a", 'exec "$@"'), boxes.add("b", "echo welcome; exit 127")
     hosts = [HostConnection(a, sys.executable), HostConnection(b, sys.executable)]
-    with pytest.raises(MeetingError, match="^b: no python3 there"):
+    with pytest.raises(MeetingError, match=r"^b: no python3 there"):
         await find_meetings(hosts)
 
 
 def test_torchrun_is_told_who_serves_and_which_address_is_its_own() -> None:
-    parameters = {"ranks": 1, "hosts": 2, "rendezvous": "", "wait_s": 60}
+    parameters: dict[str, Setting] = {"ranks": 1, "hosts": 2, "rendezvous": "", "wait_s": 60}
     for serves, own in ((True, "10.0.0.1"), (False, "10.0.0.2")):
         meeting = Meeting("10.0.0.1:4711", serves, own, "eth1")
         request = Run("run-1", "all_reduce", "cpu", dict(parameters), {}, meeting=meeting)
@@ -145,22 +148,33 @@ def test_one_command_trains_over_two_hosts_and_stores_the_results_here(rig: Rig)
     assert lines[0] == "2 of 2 runs ended well"
     assert lines.count("over box1, box2") == 2
     assert sum("ranks 2: processes that took part, on all hosts" in line for line in lines) == 2
-    stored = rig.run("results", "list", "--json")
-    boxes = {each["box"] for each in json.loads(stored.stdout)["results"]}
-    assert boxes == {"box1", "box2"}
+    stored = rig.run("results", "compare", "box=box1", "box=box2")
+    assert "all_reduce" in stored.stdout, stored.stderr
+    assert "ddp_training" in stored.stdout
     assert [sorted(path.rglob("*")) for path in rig.folder.glob("box*/home")] == before
 
 
 @_rig_test
 def test_a_host_that_is_lost_during_the_run_ends_it_with_a_reason(rig: Rig) -> None:
     words = ["run", "all_reduce", "--host", rig.hosts, *rig.pythons, *SMALL, "--set", "mib=512"]
-    cutting = threading.Timer(25.0, rig.cut, [2])
-    cutting.start()
-    try:
-        done = rig.run(*words, "--json")
-    finally:
-        cutting.cancel()
-        rig.mend(2)
-    assert done.returncode == 1
-    _, second = json.loads(done.stdout)["hosts"]
+    with rig.start(*words, "--json") as running:
+        until(lambda: _has_ranks(rig, 2))
+        rig.cut(2)
+        try:
+            output, errors = running.communicate(timeout=300)
+        finally:
+            rig.mend(2)
+    assert running.returncode == 1, errors
+    first, second = json.loads(output)["hosts"]
     assert "not answering" in second["error"]
+    assert "error" not in first
+    assert first["results"][0]["status"] in ("cancelled", "failed")
+
+
+def _has_ranks(rig: Rig, number: int) -> bool:
+    """Return whether a host has processes that torchrun started."""
+    for pid in rig.pids(number):
+        with suppress(psutil.Error):
+            if psutil.Process(pid).cmdline()[-1:] == ["rank"]:
+                return True
+    return False

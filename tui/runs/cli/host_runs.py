@@ -151,6 +151,8 @@ class HostRuns:
         await self._guarded(waiter.until(lambda: not runs.pending(), self._draw))
         if runs.pending():
             await waiter.finish(ProgressLine())
+        if runs.runner.status == "unusable":
+            self.error = self.error or runs.runner.reason
         self._running = False
 
     async def time(self, name: str, device: str, texts: Mapping[str, str]) -> RunState | None:
@@ -174,9 +176,6 @@ class HostRuns:
 
         before = len(self.entries)
         await self.run(request)
-        runs = self.state
-        if runs is not None and runs.runner.status == "unusable":
-            self.error = self.error or runs.runner.reason
         if self.error or len(self.entries) == before:
             return None
         return self.entries[-1]
