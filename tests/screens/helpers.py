@@ -378,6 +378,9 @@ class Recorder:
     def watch_host(self, wanted: bool) -> None:
         self.asked.append(("watch_host", wanted))
 
+    def watch_device(self, *, detail: bool) -> None:
+        self.device_detail = detail
+
 
 # ---- screens -----------------------------------------------------------------------------------
 

@@ -231,6 +231,7 @@ class WorkbenchApp(TabbedApp):
     async def _start_session(self) -> None:
         """Start the runner after the devices are drawn: torch's import would delay the drawing."""
         await self._session.wait_for_sample()
+        self.actions.watch_device(detail=False)
         self._drawing.now()
         drawn = asyncio.Event()
         self.call_after_refresh(drawn.set)
