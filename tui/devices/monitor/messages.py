@@ -72,6 +72,13 @@ class Pcie:
         metadata=nvml_query("nvmlDeviceGetCurrPcieLinkGeneration", often="if due")
     )
     width: int | None = field(metadata=nvml_query("nvmlDeviceGetCurrPcieLinkWidth", often="if due"))
+    max_generation: int | None = field(
+        default=None, metadata=nvml_query("nvmlDeviceGetMaxPcieLinkGeneration", often="until known")
+    )
+    """Of the device in this slot; an idle link may run at less."""
+    max_width: int | None = field(
+        default=None, metadata=nvml_query("nvmlDeviceGetMaxPcieLinkWidth", often="until known")
+    )
 
 
 @dataclass(frozen=True)
@@ -229,12 +236,6 @@ class DeviceDetail:
         metadata=nvml_query(
             "nvmlDeviceGetPowerManagementDefaultLimit", often="until known", answer="milliwatts"
         )
-    )
-    max_pcie_generation: int | None = field(
-        metadata=nvml_query("nvmlDeviceGetMaxPcieLinkGeneration", often="until known")
-    )
-    max_pcie_width: int | None = field(
-        metadata=nvml_query("nvmlDeviceGetMaxPcieLinkWidth", often="until known")
     )
     pcie_replays: int | None = field(
         metadata=nvml_query("nvmlDeviceGetPcieReplayCounter", often="if due")
