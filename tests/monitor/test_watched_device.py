@@ -131,5 +131,7 @@ def test_the_links_of_a_pair_are_counted_direct_or_over_switches(
 
 @given(st.sets(st.integers(0, 255)))
 def test_the_bits_of_words_are_their_numbers(numbers: set[int]) -> None:
-    words = [sum(1 << bit for bit in range(64) if place * 64 + bit in numbers) for place in range(4)]
+    words = [
+        sum(1 << bit for bit in range(64) if place * 64 + bit in numbers) for place in range(4)
+    ]
     assert members_of(words) == tuple(sorted(numbers))

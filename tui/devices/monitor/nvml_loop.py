@@ -191,7 +191,9 @@ class DeviceSet:
 
     def _make_reader(self, handle: Any, index: int, parent: str | None = None) -> DeviceReader:
         instance = parent is not None
-        return DeviceReader(self._make_fields(handle, instance), index, self._owners, self._host_total, parent)
+        return DeviceReader(
+            self._make_fields(handle, instance), index, self._owners, self._host_total, parent
+        )
 
     def _read_instances(self, index: int, gpu: Device, at: float, slow: bool) -> Iterator[Device]:
         if not gpu.mig:

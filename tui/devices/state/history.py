@@ -124,7 +124,9 @@ def _compute_traffic(sample: Sample, key: str) -> float | None:
     traffic = sample.traffic
     if traffic is None or traffic.id != key:
         return None
-    return max((each for each in (traffic.sent, traffic.received) if each is not None), default=None)
+    return max(
+        (each for each in (traffic.sent, traffic.received) if each is not None), default=None
+    )
 
 
 def merge_peaks(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:
