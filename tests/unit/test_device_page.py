@@ -24,7 +24,7 @@ DETAIL = DeviceDetail(
     id=uuid(0),
     max_sm_clock_mhz=1980,
     max_memory_clock_mhz=3201,
-    default_power_limit_w=700.0,
+    default_power_limit_w=650.0,
     pcie_replays=0,
     ecc_corrected=2,
     ecc_uncorrected_ever=None,
@@ -47,7 +47,7 @@ DETAIL = DeviceDetail(
 TRAFFIC = PcieTraffic(uuid(0), 1_500_000_000, None, {"received": "driver too old"})
 
 
-def page(seen: Sample, cells: int = 98) -> list[str]:
+def page(seen: Sample, cells: int = 80) -> list[str]:
     device = seen.devices[0]
     return [
         plain(row).rstrip() for row in device_page(DeviceView(device.id, device), seen, NOW, cells)
@@ -62,12 +62,12 @@ def test_a_page_has_every_figure_with_its_limit() -> None:
     device = gpu(0, pcie=Pcie(1, 16, 5, 16), vbios="96.00.B9", slowdown_c=92.0)
     rows = page(sample(device, traffic=TRAFFIC, detail=DETAIL))
     assert row(rows, "SM clock").endswith("1980 MHz, at most 1980 MHz")
-    assert row(rows, "power").endswith("310 W, cap 700 W, by default 700 W")
-    assert row(rows, "temperature").endswith("45 °C, slows down at 92 °C")
-    assert row(rows, "link ").endswith("generation 1, 16 lanes; at most generation 5, 16 lanes")
+    assert row(rows, "power").endswith("310 W, cap 700 W, by default 650 W")
+    assert row(rows, "temperature").endswith("45°C, slows down at 92°C")
+    assert row(rows, "PCIe link").endswith("generation 1, 16 lanes; at most generation 5, 16 lanes")
     assert row(rows, "from the GPU").endswith("1.50 GB/s")
     assert "to the GPU n/a: driver too old" in rows
-    assert row(rows, "links").endswith("18 of 18 active, to NVSwitches")
+    assert row(rows, "NVLinks").endswith("18 of 18 active, to NVSwitches")
     assert row(rows, "ECC ").endswith("on")
     assert row(rows, "VBIOS").endswith("96.00.B9")
     assert "decoder n/a: not supported" in rows

@@ -137,8 +137,8 @@ class ProcessesPane(AgingPane):
         "once it is 10 points ahead of the row above. / shows only rows that contain all the "
         "words. x ends the process under the cursor, by a signal of your choice. allocated, "
         "cached, context, peak, retries and ooms come from torch's allocator in the process, read "
-        "from outside without running anything in it. If they cannot be read, a word replaces them, and the "
-        "sentence below the table gives the reason and what helps. enter shows all that "
+        "from outside without running anything in it. If they cannot be read, a word replaces "
+        "them, and the sentence below the table says why and what helps. enter shows all that "
         "is known of a process: its memory, threads, tree and environment."
     )
 

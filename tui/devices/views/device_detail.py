@@ -77,13 +77,13 @@ def device_sections(
         traffic if traffic is not None and traffic.id == device.id else None,
     )
     return (
-        DeviceSection("device", (*names[:1], *state, *names[1:], *reader.identity())),
+        DeviceSection("device", (*names, *reader.identity(), *_driver(sample))),
+        DeviceSection("state", tuple(state)),
         DeviceSection("clocks, power, heat", reader.clocks()),
         DeviceSection("PCIe", reader.pcie()),
         DeviceSection("memory", reader.memory()),
         DeviceSection("video", reader.video()),
         DeviceSection("NVLink", reader.nvlink()),
-        DeviceSection("driver", tuple(_driver(sample))),
     )
 
 
@@ -138,7 +138,8 @@ class _Facts:
 
         def power(value: float) -> str:
             limit = self._figure("power_limit_w", device.power_limit_w, text.watts)
-            usual = f", by default {text.watts(default_w)}" if default_w is not None else ""
+            lowered = default_w is not None and default_w != device.power_limit_w
+            usual = f", by default {text.watts(default_w)}" if lowered else ""
             return f"{text.watts(value)}, cap {limit}{usual}"
 
         def heat(value: float) -> str:
@@ -159,8 +160,8 @@ class _Facts:
     def pcie(self) -> tuple[Fact, ...]:
         device, traffic = self._device, self._traffic
         facts = [
-            ("bus", self._figure("pci_bus_id", device.pci_bus_id, str)),
-            ("link", _link(device)),
+            ("PCI bus", self._figure("pci_bus_id", device.pci_bus_id, str)),
+            ("PCIe link", _link(device)),
         ]
         if traffic is not None:
             for label, path, value in (
@@ -207,7 +208,7 @@ class _Facts:
         detail = self._detail
         if detail is None:
             return ()
-        return (("links", self._detailed("nvlinks", detail.nvlinks, format_nvlinks)),)
+        return (("NVLinks", self._detailed("nvlinks", detail.nvlinks, format_nvlinks)),)
 
 
 def _or_reason(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
 from tui.devices.monitor.messages import Device, Sample, TopologyRow
-from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.devices import DeviceView
 from tui.devices.views.device_detail import DeviceSection, device_sections
 from tui.devices.views.process_rows import find_last_reading
-from tui.kit.lines import Line, Span, TextStyle, fit, left, line, paragraph, right, wrap
+from tui.kit.lines import Line, Span, TextStyle, beside, fit, left, line, paragraph, right, wrap
 
-LABEL_CELLS = 20
+LABEL_CELLS = 19
+BESIDE_FROM = 90
+"""Cells of width from which the figures stand in two columns."""
+NEAR, FAR = ("clocks, power, heat", "PCIe"), ("memory", "video", "NVLink")
+"""The sections of the two columns."""
 LINK_CELLS = 5
 CPU_CELLS = 16
 ANCESTOR_WORDS = {
@@ -40,17 +44,33 @@ def device_page(view: DeviceView, sample: Sample | None, now: float, cells: int)
     detail = sample.detail if sample is not None and device is not None else None
     if detail is not None and device is not None and detail.id != device.id:
         detail = None
-    found: list[Line] = []
-    for section in device_sections(view, sample, now):
-        if section.facts:
-            found += [*section_lines(section, cells), ()]
-        elif section.title == "NVLink" and view.key != CPU and not view.before_loss:
-            found += [*_waiting(cells), ()]
-        if section.title == "NVLink" and detail is not None and detail.topology:
-            found += [*topology_lines(detail.topology, detail.id, cells), ()]
+    sections = {part.title: part for part in device_sections(view, sample, now) if part.facts}
+    found = _lines_of(sections, ("state", "host"), cells)
+    found += _columns(sections, cells)
+    if detail is not None and detail.topology:
+        found += [*topology_lines(detail.topology, detail.id, cells), ()]
+    elif device is not None and not view.before_loss and detail is None:
+        words = "NVLink, topology, video and ECC: waiting for the monitor"
+        found += [*paragraph(words, cells, TextStyle.QUIET), ()]
     if device is not None:
-        found += process_lines(device, cells)
-    return found
+        found += [*process_lines(device, cells), ()]
+    return [*found, *_lines_of(sections, ("device",), cells)][:-1]
+
+
+def _lines_of(
+    sections: Mapping[str, DeviceSection], titles: Sequence[str], cells: int
+) -> list[Line]:
+    """Return sections, each with an empty line below."""
+    shown = [sections[title] for title in titles if title in sections]
+    return [row for section in shown for row in (*section_lines(section, cells), ())]
+
+
+def _columns(sections: Mapping[str, DeviceSection], cells: int) -> list[Line]:
+    """Return the figures, in two columns where there is room."""
+    if cells < BESIDE_FROM:
+        return _lines_of(sections, (*NEAR, *FAR), cells)
+    room = (cells - 2) // 2
+    return beside(_lines_of(sections, NEAR, room), _lines_of(sections, FAR, room), room)
 
 
 def section_lines(section: DeviceSection, cells: int) -> list[Line]:
@@ -74,11 +94,6 @@ def section_heading(title: str, cells: int) -> Line:
     """Return a title with a rule to the end of the line."""
     rule = glyphs.GLYPHS.rule * max(0, cells - len(title) - 1)
     return line(Span(f"{title} ", TextStyle.STRONG), Span(rule, TextStyle.QUIET))
-
-
-def _waiting(cells: int) -> list[Line]:
-    words = "NVLink, topology, video and ECC: waiting for the monitor"
-    return paragraph(words, cells, TextStyle.QUIET)
 
 
 def topology_lines(rows: Sequence[TopologyRow], id: str, cells: int) -> list[Line]:  # noqa: A002
