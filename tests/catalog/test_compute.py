@@ -319,7 +319,7 @@ def test_on_a_gpu_short_attention_is_timed_by_kernel_at_a_greater_length_too(
     monkeypatch.setattr(attention, "LONG_SEQUENCE", 64)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (7, 5))
     monkeypatch.setattr(attention, "compiler", nullcontext)
-    monkeypatch.setattr(torch, "compile", lambda function, dynamic: function)
+    monkeypatch.setattr(torch, "compile", lambda function, **_options: function)
     found = studied("attention", GpuByName(room), batch=1, heads=2, length=length, width=16)
     assert [table.name for table in found.tables] == tables
     assert any("not at 64 positions" in line for line in found.log) is (room < 2**30)
