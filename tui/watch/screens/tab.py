@@ -126,7 +126,7 @@ class WatchTab(CommandScreen):
         self.session = session
         self._opener = program
         clock = program.clock
-        self.runs_pane = StoredRunsPane(clock)
+        self.runs_pane = StoredRunsPane(clock, self.offers())
         self.run_pane = RunPane(lambda: session.state, clock)
         self.memory = WatchedMemoryPane(
             program.machine, lambda: self.run_pane.table.selected, clock
@@ -176,6 +176,7 @@ class WatchTab(CommandScreen):
 
     def on_mount(self) -> None:
         """Read the stored runs at intervals: other programs start and end runs too."""
+        self.runs_pane.offers.load()
         self.set_interval(KEPT_S, self._read_stored)
 
     def _read_stored(self) -> None:
@@ -261,7 +262,7 @@ class WatchTab(CommandScreen):
         self.run_pane.display = state is not None
         if state is None:
             self.memory.display = self.output.display = False
-            self.set_focus(self.runs_pane.list)
+            self.set_focus(self.runs_pane.keys_go_to)
             self._read_stored()
         else:
             self.run_pane.begin(state)
