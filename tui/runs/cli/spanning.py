@@ -136,6 +136,8 @@ async def run_together(
     parameters: Mapping[str, Setting],
     budget: Budget,
     places: Mapping[str, Meeting],
+    *,
+    time_only: bool = False,
 ) -> dict[str, RunState]:
     """Run one workload with one setting over several hosts, and return the run of each host.
 
@@ -149,6 +151,7 @@ async def run_together(
         parameters: its settings; the number of hosts is added.
         budget: time for the measurement.
         places: the meeting, by host.
+        time_only: skip the check and the further figures.
     """
     settings = {**parameters, "hosts": len(lanes)}
 
@@ -156,7 +159,10 @@ async def run_together(
         name, before = lane.host.name, len(lane.entries)
 
         def request(session: Session) -> None:
-            session.request_run(workload, devices[name], settings, budget, meeting=places[name])
+            place, device = places[name], devices[name]
+            session.request_run(
+                workload, device, settings, budget, meeting=place, time_only=time_only
+            )
 
         await lane.run(request)
         return lane.entries[-1] if len(lane.entries) > before else None

@@ -208,6 +208,7 @@ class Session(DeviceSession):
         budget: Budget,
         *,
         meeting: messages.Meeting | None = None,
+        time_only: bool = False,
         demo: bool = False,
     ) -> str:
         """Queue one run; return the id of its request.
@@ -218,6 +219,7 @@ class Session(DeviceSession):
             parameters: values that differ from the catalogue's, or all of them.
             budget: time for the measurement.
             meeting: where its ranks meet those of other hosts.
+            time_only: skip the check and the further figures.
             demo: it is the program's own, and not the user's.
         """
         request = messages.Run(
@@ -227,6 +229,7 @@ class Session(DeviceSession):
             parameters=dict(parameters),
             flags=self._runs.flags_for(device),
             budget=budget,
+            time_only=time_only,
             meeting=meeting,
         )
         self.state.publish(RunQueued(request, demo))

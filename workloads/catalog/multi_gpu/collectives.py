@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workloads.declare.place import Place
 
 KIB, MIB = 2**10, 2**20
-SMALLEST = 4 * KIB
+SMALLEST = 8 * KIB
 CPU_LARGEST, GPU_LARGEST = 16 * MIB, 256 * MIB
 TOLERANCE = 1e-5
 """Tolerance for float32 sums over ranks, whose order varies: a few units of round-off."""
