@@ -38,8 +38,9 @@ def links_lines(found: LinkFindings) -> list[str]:
             lines += ["", *_matrix_lines(of)]
         elif of.problem:
             lines += ["", f"{of.host}: {of.problem}"]
-        else:
-            lines += ["", f"{of.host}: {fmt.count(len(of.gpus), 'GPU')}, so no pair within it"]
+    alone = [of.host for of in found.within if len(of.gpus) < 2 and not of.problem]
+    if alone:
+        lines += ["", f"fewer than two GPUs, so no pair within the host: {', '.join(alone)}"]
     if found.problems:
         lines += ["", *found.problems]
     return lines
@@ -107,13 +108,13 @@ def _all_reduce_lines(found: AllReduce) -> Iterator[str]:
 
 
 def _pair_lines(found: LinkFindings) -> Iterator[str]:
-    rounds = max(each.round for each in found.pairs)
     size = fmt.round_size(found.pairs[0].byte)
     count = fmt.count(len(found.pairs), "pair")
-    yield f"bus bandwidth of {count} of hosts at {size}, in {fmt.count(rounds, 'round')}"
+    yield f"bus bandwidth of {count} of hosts at {size}, disjoint pairs at the same time"
     links = found.host_links()
     low = {frozenset((each.link.first, each.link.second)) for each in judge_links(links).low}
-    names = list(dict.fromkeys(end for each in found.pairs for end in (each.first, each.second)))
+    ends = {end for each in found.pairs for end in (each.first, each.second)}
+    names = [of.host for of in found.within if of.host in ends]
     wide = max(len("host"), *(len(name) for name in names))
     yield f"  {'host':<{wide}}  {'best':>10}  {'median':>10}  {'worst':>10}"
     for name in names:
