@@ -96,6 +96,14 @@ class Rig:
         """End a cut."""
         _do(str(_IP), "link", "set", f"{self.tag}.{number}", "up")
 
+    def throttle(self, number: int, rate: str) -> None:
+        """Limit the rate of all packets to a host; skip the test where the kernel cannot."""
+        words = ["dev", f"{self.tag}.{number}", "root", "tbf", "rate", rate]
+        words += ["burst", "128kb", "latency", "200ms"]
+        done = _do("tc", "qdisc", "replace", *words, check=False)
+        if done.returncode:
+            pytest.skip(f"no traffic control here: {done.stderr.strip()}")
+
     def pids(self, number: int) -> list[int]:
         """Return the processes of a host."""
         return [
@@ -173,6 +181,7 @@ def make_rig(count: int, *, slurm: bool = False) -> Iterator[Rig]:
         for each in range(1, count + 1):
             rig.kill(each)
             _do(str(_IP), "netns", "del", rig.space(each), check=False)
+            _do(str(_IP), "link", "del", f"{rig.tag}.{each}", check=False)
         _do(str(_IP), "link", "del", rig.tag, check=False)
         shutil.rmtree(folder, ignore_errors=True)
 
