@@ -156,6 +156,14 @@ def set_height(widget: Widget, rows: int | None) -> None:
         widget.styles.height = rows
 
 
+def set_width(widget: Widget, cells: int | None) -> None:
+    """Set a widget's width in cells; ``None`` leaves the width to the style sheet."""
+    if cells is None:
+        widget.styles.clear_rule("width")
+    else:
+        widget.styles.width = cells
+
+
 class LineBar(Widget):
     """A widget of one line, of which only what has changed is drawn."""
 

@@ -33,9 +33,12 @@ from tui.devices.views.host_rows import (
 from tui.devices.views.large_history import (
     FOR_GPUS,
     LEAST_ROWS,
+    MOST_ROWS,
+    count_pictures,
     large_lines,
     large_rows,
     next_figure,
+    stacked_lines,
 )
 from tui.devices.views.memory import bar_line, body, explain_lines, title
 from tui.kit.command_screen import Program
@@ -281,6 +284,8 @@ class DevicesPane(AgingPane):
         self.notice.can_focus = False
         self.heading = DevicesHeading(self.list, machine, self.sort_by)
         self.history = FittedView(self._history)
+        self._stacked = False
+        """There is room for several large figures."""
         self.figure = ""
         """Name of the figure that is drawn large; empty for the load of few GPUs, or for a row of
         each figure."""
@@ -340,7 +345,8 @@ class DevicesPane(AgingPane):
     def next_figure(self) -> None:
         """Draw the next figure of the history."""
         sample = self.machine.shown.sample
-        self.figure = next_figure(self._view, sample, self.figure, few=self._few)
+        few = self._few or self._stacked
+        self.figure = next_figure(self._view, sample, self.figure, few=few)
         self.state_changed()
 
     def sort_by(self, order: Order) -> None:
@@ -383,7 +389,11 @@ class DevicesPane(AgingPane):
         devices = self.list.count_rows()
         free = self.size.height - notice - devices if devices else 0
         self.heading.display = free > 0
-        if self._is_large:
+        pictures = count_pictures(self._view, self.machine.shown.sample, free - 1)
+        self._stacked = pictures > 1
+        if self._stacked:
+            rows = min(free - 1, pictures * (MOST_ROWS + 1))
+        elif self._is_large:
             rows = large_rows(free - 1)
         else:
             fitting = (rows for rows in (3, 2, 1) if block_rows(self._view, rows) < free)
@@ -395,6 +405,8 @@ class DevicesPane(AgingPane):
     def _history(self, cells: int, rows: int) -> list[Line]:
         machine = self.machine.shown
         points, now = machine.history.points(machine.selected), machine.now(self.clock())
+        if self._stacked:
+            return stacked_lines(self._view, points, machine.sample, now, self.figure, cells, rows)
         if self._is_large:
             return large_lines(self._view, points, machine.sample, now, self.figure, cells, rows)
         return block_lines(self._view, points, machine.sample, now, cells, rows)
@@ -517,6 +529,10 @@ class MemoryPane(AccountPane):
     def compose(self) -> ComposeResult:
         yield self.bar
         yield self.body
+
+    def count_rows(self, cells: int) -> int:
+        """Count the pane's rows with its title and its bar, at a width."""
+        return 2 + len(self.account_lines(cells))
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return the legend and the figures, shortened to fit."""

@@ -22,6 +22,9 @@ from tui.kit.lines import Line, Span, TextStyle, fit, left
 
 FOR_GPUS = 4
 """The most GPUs for which one figure is drawn large; with more, three figures have a row each."""
+LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
+"""Bytes per second that one PCIe lane carries one way, by generation, after its line coding: 8b/10b
+up to the second, 128b/130b up to the fifth, flits of 242 of 256 bytes from the sixth."""
 LEAST_ROWS, MOST_ROWS = 6, 10
 """Rows of the picture: what a screen gives it, and what it takes where rows would stay empty."""
 
@@ -35,7 +38,7 @@ class Readings:
 
 
 def list_figures(view: DeviceView, sample: Sample | None) -> list[PlottedFigure]:
-    """Return the figures that can be drawn: load, memory, power and temperature.
+    """Return the figures that can be drawn: load, memory, power, temperature and PCIe traffic.
 
     The scale of the temperature ends at the slowdown threshold, if the driver names it.
     """
@@ -45,7 +48,18 @@ def list_figures(view: DeviceView, sample: Sample | None) -> list[PlottedFigure]
         known = 100.0 if top is None else top
         words = text.temperature(known)
         found.append(PlottedFigure("temperature", "temp", known, words, TextStyle.OTHERS))
+        found.append(_plot_traffic(view))
     return found
+
+
+def _plot_traffic(view: DeviceView) -> PlottedFigure:
+    """Return the traffic of the PCIe link, up to what the device's link can carry one way."""
+    pcie = view.nvml.pcie if view.nvml else None
+    generation = (pcie.max_generation or pcie.generation) if pcie else None
+    width = (pcie.max_width or pcie.width) if pcie else None
+    lane = LANE_BYTES_PER_S.get(generation) if generation is not None else None
+    most = None if lane is None or width is None else lane * width
+    return PlottedFigure("traffic", "PCIe", most, text.rate(most, "B/s", None), TextStyle.CACHED)
 
 
 def choose_figure(view: DeviceView, sample: Sample | None, name: str) -> PlottedFigure:
@@ -120,6 +134,41 @@ def draw_area(readings: Sequence[Readings | None], rows: int) -> list[str]:
     return lines
 
 
+def count_pictures(view: DeviceView, sample: Sample | None, available: int) -> int:
+    """Return how many figures, of at least :data:`LEAST_ROWS` each, fit below each other.
+
+    Args:
+        view: the device.
+        sample: the monitor's newest.
+        available: rows for all.
+    """
+    return min(len(list_figures(view, sample)), available // (LEAST_ROWS + 1))
+
+
+def stacked_lines(
+    view: DeviceView,
+    points: Sequence[Point],
+    sample: Sample | None,
+    now: float,
+    name: str,
+    cells: int,
+    height: int,
+) -> list[Line]:
+    """Return as many figures as fit, each with its heading; the chosen one first.
+
+    The arguments are those of :func:`large_lines`.
+    """
+    known = [figure.name for figure in list_figures(view, sample)]
+    first = choose_figure(view, sample, name).name
+    at = known.index(first)
+    count = max(1, count_pictures(view, sample, height))
+    found: list[Line] = []
+    for place, each in enumerate([*known[at:], *known[:at]][:count]):
+        rows = height // count + (place < height % count)
+        found += large_lines(view, points, sample, now, each, cells, rows, brief=place > 0)
+    return found
+
+
 def large_rows(available: int) -> int:
     """Return the rows of the picture with its heading in the available rows; 0 without room."""
     return min(available, MOST_ROWS + 1) if available > 1 else 0
@@ -133,6 +182,8 @@ def large_lines(
     name: str,
     cells: int,
     height: int,
+    *,
+    brief: bool = False,
 ) -> list[Line]:
     """Return a heading and the picture of one figure.
 
@@ -144,6 +195,7 @@ def large_lines(
         name: the figure.
         cells: width of a line.
         height: lines in all.
+        brief: name only the figure, below a picture whose heading has the rest.
     """
     figure = choose_figure(view, sample, name)
     seconds = column_s(sample) * ACROSS
@@ -153,9 +205,13 @@ def large_lines(
     shade = glyphs.GLYPHS.shade
     head = f"{view.label} {figure.label}"
     words = (
-        f"{head}, last {span}, mean and {shade} highest of each {each}   h next",
-        f"{head}, last {span}   h next",
-        head,
+        (figure.label,)
+        if brief
+        else (
+            f"{head}, last {span}, mean and {shade} highest of each {each}   h next",
+            f"{head}, last {span}   h next",
+            head,
+        )
     )
     rule = glyphs.GLYPHS.rule
     said = next((each for each in words if len(each) + 3 <= cells), words[-1])
