@@ -19,8 +19,8 @@ class Borders:
     """
 
     middle: int = 50
-    left: int = 38
-    right: int = 72
+    left: int = 35
+    right: int = 75
 
     def __post_init__(self) -> None:
         """Reject columns that are too narrow.
@@ -55,7 +55,7 @@ def parse_borders(words: str) -> Borders:
     """Return the borders from three numbers.
 
     Args:
-        words: as in the settings file, such as ``50 38 72``.
+        words: as in the settings file, such as ``50 35 75``.
 
     Raises:
         ValueError: not three whole numbers, or a column would be too narrow.

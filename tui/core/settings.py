@@ -132,7 +132,7 @@ KNOWN = (
         str(Borders()),
         variable="GPU_WORKBENCH_BORDERS",
         flag="",
-        about="percent of the width left of the borders of two and of three columns: 50 38 72",
+        about="percent of the width left of the borders of two and of three columns: 50 35 75",
         parse=_borders,
     ),
     SettingSpec(

@@ -171,7 +171,8 @@ PANES = (
         "next_figure",
         ("h",),
         "history",
-        "Draw the next figure of the selected device's history: load, memory, power, temperature.",
+        "Draw the next figure of the selected device's history: load, memory, power, temperature, "
+        "PCIe traffic.",
         group="Screen",
         tabs=WORKBENCH,
     ),

@@ -7,6 +7,7 @@ is half busy all the time.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import Point
 from tui.devices.views.history import LABEL, PlottedFigure, column_s, figures, find_end, scale_label
 from tui.kit.braille import ACROSS
-from tui.kit.lines import Line, Span, TextStyle, fit, left
+from tui.kit.lines import REACHES, Line, Span, TextStyle, fit, left
 
 FOR_GPUS = 4
 """The most GPUs for which one figure is drawn large; with more, three figures have a row each."""
@@ -59,7 +60,8 @@ def _plot_traffic(view: DeviceView) -> PlottedFigure:
     width = (pcie.max_width or pcie.width) if pcie else None
     lane = LANE_BYTES_PER_S.get(generation) if generation is not None else None
     most = None if lane is None or width is None else lane * width
-    return PlottedFigure("traffic", "PCIe", most, text.rate(most, "B/s", None), TextStyle.CACHED)
+    words = text.NA if most is None else f"{round(most / 1e9)} GB/s"
+    return PlottedFigure("traffic", "PCIe", most, words, TextStyle.CACHED)
 
 
 def choose_figure(view: DeviceView, sample: Sample | None, name: str) -> PlottedFigure:
@@ -110,28 +112,48 @@ def collect_readings(
     return [Readings(sum(found) / len(found), max(found)) if found else None for found in values]
 
 
-def draw_area(readings: Sequence[Readings | None], rows: int) -> list[str]:
-    """Return the rows of the picture from the top; a zero is the lowest step, a gap is blank."""
+def draw_area(
+    readings: Sequence[Readings | None], rows: int, style: TextStyle = TextStyle.GOOD
+) -> list[Line]:
+    """Return the rows of the picture from the top; a zero is the lowest step, a gap is blank.
+
+    A cell between the mean and the highest value has two colors: the area's and a darker one.
+
+    Args:
+        readings: of each cell, as shares of the scale.
+        rows: height of the picture.
+        style: of the area.
+    """
     steps = glyphs.GLYPHS.vertical
-    shade = glyphs.GLYPHS.shade
     high = rows * len(steps)
     lines = []
     for row in range(rows):
         base = (rows - 1 - row) * len(steps)
-        drawn = []
-        for found in readings:
-            if found is None:
-                drawn.append(" ")
-                continue
-            solid = max(1, round(found.mean * high)) - base
-            reach = round(found.highest * high) - base
-            if solid > 0:
-                drawn.append(steps[min(solid, len(steps)) - 1])
-            else:
-                # A shaded cell is all or nothing: from half of it on.
-                drawn.append(shade if 2 * reach >= len(steps) else " ")
-        lines.append("".join(drawn))
+        drawn = [_draw_cell(found, high, base, style) for found in readings]
+        lines.append(
+            tuple(
+                Span("".join(text for text, _ in run), own)
+                for own, run in itertools.groupby(drawn, key=lambda cell: cell[1])
+            )
+        )
     return lines
+
+
+def _draw_cell(
+    found: Readings | None, high: int, base: int, style: TextStyle
+) -> tuple[str, TextStyle]:
+    """Return one cell's glyph and style; ``base`` of all ``high`` steps are below it."""
+    if found is None:
+        return " ", style
+    steps = glyphs.GLYPHS.vertical
+    solid = max(1, round(found.mean * high)) - base
+    reach = round(found.highest * high) - base
+    if solid >= len(steps):
+        return steps[-1], style
+    if solid > 0:
+        return steps[solid - 1], REACHES[style] if reach >= len(steps) else style
+    # A shaded cell is all or nothing: from half of it on.
+    return (glyphs.GLYPHS.shade, REACHES[style]) if 2 * reach >= len(steps) else (" ", style)
 
 
 def count_pictures(view: DeviceView, sample: Sample | None, available: int) -> int:
@@ -224,7 +246,7 @@ def large_lines(
     return [
         heading,
         *(
-            (Span(scale_label(figure, row, rows), TextStyle.QUIET), Span(picture, figure.style))
-            for row, picture in enumerate(draw_area(found, rows))
+            (Span(scale_label(figure, row, rows), TextStyle.QUIET), *picture)
+            for row, picture in enumerate(draw_area(found, rows, figure.style))
         ),
     ]
