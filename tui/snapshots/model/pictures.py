@@ -90,7 +90,7 @@ class Timeline:
     stacking: Stacking
     layers: tuple[Layer, ...]
     """Layers from the bottom up: those with the largest maximum over the whole trace, regardless of
-    the part shown, with the steadiest lowest; then the rest, if any."""
+    the part shown, of which what changes least stands lowest; then the rest, if any."""
 
 
 @dataclass(frozen=True, slots=True)
