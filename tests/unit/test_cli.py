@@ -391,7 +391,7 @@ OF_THE_WORKBENCH = (
     ("--refresh", "2"),
     ("--device", "0"),
     ("--readonly",),
-    ("--demo", "compute"),
+    ("--demo", "health"),
     ("--snapshot", "x"),
     ("--oom-text", "x"),
     ("--memory", "1GiB"),

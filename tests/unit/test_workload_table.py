@@ -146,7 +146,7 @@ def test_the_longest_names_of_limits_are_short_in_the_table(name: str, short: st
 
 
 def test_a_run_under_other_flags_is_marked_until_they_are_set_back() -> None:
-    convolution = hello(workload(group="convolution"))
+    convolution = hello(workload(convolutions="only"))
     state = make_store("one gpu", convolution, *ran(), FlagSet("cudnn.benchmark", True))
     assert cells(state)["state"] == "ok ±0.4% other flags"
     state.publish(FlagSet("cudnn.benchmark", FLAGS["cudnn.benchmark"]))

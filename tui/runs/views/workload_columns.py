@@ -23,6 +23,7 @@ from tui.runs.views.workload_table import (
     WorkloadRow,
     list_devices,
 )
+from workloads.protocol.groups import format_heading
 
 _Shown = tuple[WorkloadRow, bool]
 """A workload, and true if it is under the cursor."""
@@ -118,8 +119,11 @@ def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> L
     if isinstance(entry, Group):
         sign = glyphs.GLYPHS.folded if entry.folded else glyphs.GLYPHS.unfolded
         size = f" ({text.count(entry.size, 'workload')})" if entry.folded else ""
-        lead = left(sign, LEAD)
-        return (Span(f"{lead}{entry.name}", TextStyle.STRONG), Span(size, TextStyle.QUIET))
+        heading = f"{left(sign, LEAD)}{format_heading(entry.name)}"
+        return (Span(heading, TextStyle.STRONG), Span(size, TextStyle.QUIET))
+            Span(f"{lead}{format_heading(entry.name)}", TextStyle.STRONG),
+            Span(size, TextStyle.QUIET),
+        )
     shown = (entry, under_cursor)
     if not layout:
         return ()
