@@ -33,14 +33,14 @@ from workloads.declare.workload import arrange
 
 ORDER = (
     # health
-    "ceiling",
-    "matmul",
-    "matmul_sweep",
-    "reductions",
-    "linalg",
-    "device_copy",
     "transfer",
     "copy_sizes",
+    "device_copy",
+    "reductions",
+    "matmul",
+    "matmul_sweep",
+    "linalg",
+    "ceiling",
     "peer_copies",
     "burn",
     # flags
