@@ -265,6 +265,17 @@ async def test_space_folds_a_group_and_enter_unfolds_it() -> None:
         assert on.row("matmul")
 
 
+async def test_first_steps_are_folded_until_they_are_opened_or_found() -> None:
+    catalogue = hello(workload(), workload("placement", "first_steps", "placing tensors"))
+    async with running((120, 40), "one gpu", catalogue) as on:
+        assert "▸ first_steps: What should I know first? (1 workload)" in on.text
+        assert not on.row("placement")
+        await on.press("slash", *"placing")
+        assert on.row("placement")
+        await on.press("escape", "end", "space")
+        assert on.row("placement")
+
+
 async def test_the_cursor_stays_on_its_workload_when_the_catalogue_changes() -> None:
     async with running() as on:
         await on.press("down", "down")
