@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, Monochrome, NoColor
+from textual.geometry import Size
 from textual.notifications import SeverityLevel
 from textual.reactive import Reactive
 from textual.screen import Screen
@@ -196,9 +198,21 @@ class WorkbenchApp(TabbedApp):
 
         If it shrank and grew while the program was busy, it has lost its contents; Textual redraws
         only the difference from what it drew last.
+
+        A signal that interrupts the handler of the one before is reported first, so the last event
+        can be of a size that the terminal had earlier: the size of the terminal counts.
         """
-        if self.screen.size == event.size:
+        size = self.terminal_size()
+        if size not in (None, event.size):
+            self.post_message(events.Resize(size, size))
+        elif self.screen.size == event.size:
             self.screen.refresh()
+
+    def terminal_size(self) -> Size | None:
+        """Return the size of the terminal; ``None`` where the app draws on none."""
+        if self.is_headless or self.is_web or sys.__stdout__ is None:
+            return None
+        return Size(*shutil.get_terminal_size()) if sys.__stdout__.isatty() else None
 
     # ---- start and end ----
 
