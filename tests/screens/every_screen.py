@@ -41,8 +41,8 @@ from tui.devices.monitor.messages import (
     Utilization,
 )
 from tui.recordings import lines
-from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT
 from tui.recordings.lines import AnyEvent, decode_event
+from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT
 from tui.results.store.records import StoredResult
 from tui.runs.state.events import EarlierRead, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep

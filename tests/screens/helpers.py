@@ -329,6 +329,7 @@ class Recorder:
 
     asked: list[tuple[object, ...]] = field(default_factory=list)
     torch_is_looked_at: bool = False
+    device_details: list[bool] = field(default_factory=list)
 
     def select_device(self, key: str) -> None:
         self.asked.append(("select_device", key))
@@ -377,6 +378,9 @@ class Recorder:
 
     def watch_host(self, wanted: bool) -> None:
         self.asked.append(("watch_host", wanted))
+
+    def watch_device(self, *, detail: bool) -> None:
+        self.device_details.append(detail)
 
 
 # ---- screens -----------------------------------------------------------------------------------

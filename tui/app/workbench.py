@@ -153,6 +153,8 @@ class WorkbenchApp(TabbedApp):
         super().__init__(session.state, session, readonly=readonly, clock=clock)
         self.refresh_s = preferences.refresh if preferences else DEFAULT_REFRESH_S
         """Seconds between two samples of the devices."""
+        self.demo_wanted = False
+        """The app has ended because the user wants to see the demo."""
         self._session = session
         self._first_demo = demo
         self._drawing = Drawing(self, self._draw)
@@ -248,6 +250,7 @@ class WorkbenchApp(TabbedApp):
     async def _start_session(self) -> None:
         """Start the runner after the devices are drawn: torch's import would delay the drawing."""
         await self._session.wait_for_sample()
+        self.actions.watch_device(detail=False)
         self._drawing.now()
         drawn = asyncio.Event()
         self.call_after_refresh(drawn.set)
@@ -336,14 +339,26 @@ class WorkbenchApp(TabbedApp):
 
     async def action_quit(self) -> None:
         """End the program, after asking if anything runs or waits. A watched run goes on."""
+        self._leave()
+
+    def play_demo(self) -> None:
+        """End the app as :meth:`action_quit` does; its caller plays the demo."""
+        self._leave(demo=True)
+
+    def _leave(self, *, demo: bool = False) -> None:
         left = self.watched.describe_open_run() if self.watched is not None else ""
-        if self.readonly or not self.runs.pending():
+
+        def leave() -> None:
+            self.demo_wanted = demo
             self.exit()
+
+        if self.readonly or not self.runs.pending():
+            leave()
             return
 
         def answered(yes: bool | None) -> None:
             if yes:
-                self.exit()
+                leave()
 
         title = "Quit while runs go on?"
         words = [*format_quit_warning(self.runs), *([left] if left else [])]

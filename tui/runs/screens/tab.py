@@ -45,7 +45,8 @@ class WorkbenchScreen(CommandScreen):
         state, machine, clock = program.runs, program.machine, program.clock
         self.devices = DevicesPane(machine, self.actions, clock)
         self.memory = MemoryPane(machine, clock)
-        self.workloads = WorkloadsPane(state)
+        first = program.first_start and not program.readonly
+        self.workloads = WorkloadsPane(state, first_start=first)
         self.backend = BackendPane(state)
         self.detail = DetailPane(state, lambda: self.workload, lambda: self.workloads.table.group)
         self.log_pane = LogPane(program.event_log)

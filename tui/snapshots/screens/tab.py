@@ -53,7 +53,7 @@ class SnapshotTab(CommandScreen):
             SnapshotReader(memory=memory, known=known), SnapshotReader(memory=memory, known=known)
         )
         session.listen(self._changed)
-        self.start = StartPane(session)
+        self.start = StartPane(session, self.offers())
         self.panes = {view.id: _pane_of(view, session) for view in VIEWS}
         self._shown: SnapshotPane | None = None
         self._due = False
@@ -68,6 +68,7 @@ class SnapshotTab(CommandScreen):
         yield FooterBar(self.program.commands, self.situation)
 
     def on_mount(self) -> None:
+        self.start.offers.load()
         self.catch_up()
 
     def situation(self) -> Situation:
