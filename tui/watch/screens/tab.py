@@ -21,10 +21,11 @@ from tui.devices.screens.panes import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, LineBar
+from tui.kit.signals import EndScreen
 from tui.watch.commands import WATCH_COMMANDS
 from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.runs import StartedRun
-from tui.watch.screens.dialogs import EndScreen, LeaveOrEndScreen, TwoSnapshotsScreen
+from tui.watch.screens.dialogs import LeaveOrEndScreen, TwoSnapshotsScreen
 from tui.watch.screens.panes import (
     OutputPane,
     RunPane,
@@ -402,7 +403,7 @@ class WatchTab(CommandScreen):
             "workers; SIGKILL goes to each process that has an agent, too. What the run has left "
             "stays in its folder.",
         ]
-        self.app.push_screen(EndScreen(words), answered)
+        self.app.push_screen(EndScreen("End the run?", words), answered)
 
     def end_run(self, number: signal.Signals) -> None:
         """Send a signal to the open run, and report what was sent."""
