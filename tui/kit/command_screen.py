@@ -20,7 +20,7 @@ from tui.kit.commands.shared import SHARED
 from tui.kit.lines import Line
 from tui.kit.offers import Offer, OfferList
 from tui.kit.pane import HeaderBar, LineBar, Pane, pane_of
-from tui.kit.terminal.fallbacks import copy
+from tui.kit.terminal.clipboard import copy
 
 
 class Program(Protocol):

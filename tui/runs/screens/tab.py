@@ -18,7 +18,7 @@ from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ConfirmScreen
 from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, set_width, switch_classes
-from tui.kit.terminal.fallbacks import copy
+from tui.kit.terminal.clipboard import copy
 from tui.runs.commands import BACKEND, DEMO_PAGES, PANES, RUNS
 from tui.runs.screens.column_borders import BorderName, PaneArea
 from tui.runs.screens.detail_panes import BackendPane, BackendSwitches, DetailPane, LogPane
