@@ -10,8 +10,8 @@ from tui.kit.command_line.options import Subcommand, add_common
 from tui.kit.command_line.output import Failure, UsageError, not_known, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import python_to_use
+from tui.runs.cli.catalogue import read_catalogue
 from tui.runs.cli.headless import print_problems
-from tui.runs.cli.list import read_catalogue
 from workloads.protocol.messages import Hello
 
 if TYPE_CHECKING:
