@@ -14,6 +14,7 @@ from tui.kit.command_line.values import python_to_use
 from tui.runs.cli.catalogue import read_catalogue
 from tui.runs.cli.headless import print_problems
 from tui.runs.state.parameters import describe_allowed, format_value
+from workloads.protocol.groups import QUESTIONS, format_heading
 from workloads.protocol.results import WorkloadInfo
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def _encode_workload(info: WorkloadInfo) -> dict[str, object]:
     return {
         "name": info.name,
         "group": info.group,
+        "question": QUESTIONS.get(info.group),
         "title": info.title,
         "about": info.about,
         "parameters": parameters,
@@ -80,11 +82,12 @@ def _group_workloads(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadIn
 def format_catalogue(infos: tuple[WorkloadInfo, ...]) -> str:
     """Format the catalogue: names, titles, and each parameter with its allowed values."""
     lines = []
+    longest = max((len(info.name) for info in infos), default=0)
     for group, members in _group_workloads(infos).items():
-        lines.append(group)
+        lines.append(format_heading(group))
         for info in members:
             needs = f"   needs {', '.join(info.needs)}" if info.needs else ""
-            lines.append(f"  {info.name:<16} {info.title}{needs}")
+            lines.append(f"  {info.name:<{longest}} {info.title}{needs}")
             lines += [
                 f"      {item.name} = {format_value(item.default, auto=item.auto)}   "
                 f"{item.about} ({describe_allowed(item)})"
