@@ -18,7 +18,7 @@ from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.dialogs import ClosesOnce
 from tui.kit.lines import Line, paragraph
 from tui.kit.pane import FooterBar, LineBar, LinesView, Pane
-from tui.kit.terminal.fallbacks import copy
+from tui.kit.terminal.clipboard import copy
 from tui.runs.commands import DEMO_PAGES, RUNS
 from tui.runs.screens.program import RunProgram
 from tui.runs.state.state import RunsState
