@@ -185,7 +185,7 @@ _DTYPES = ("float32", "bfloat16", "float16")
 
 
 def workload(
-    name: str = "matmul", group: str = "compute", title: str = "matrix product", **changes: object
+    name: str = "matmul", group: str = "health", title: str = "matrix product", **changes: object
 ) -> WorkloadInfo:
     values: dict[str, object] = {
         "name": name,
@@ -207,7 +207,7 @@ def workload(
 CATALOGUE = (
     workload(),
     workload("mlp", "training", "one training step"),
-    workload("conv2d", "convolution", "2-D convolution", compared=True),
+    workload("conv2d", "flags", "2-D convolution", compared=True, convolutions="only"),
 )
 
 

@@ -32,6 +32,7 @@ from tui.runs.views.workload_table import (
     get_next_order,
     sort_entries,
 )
+from workloads.protocol.groups import FIRST_STEPS
 
 
 class WorkloadList(KeyedList):
@@ -49,7 +50,7 @@ class WorkloadList(KeyedList):
         super().__init__()
         self._state = state
         self.pattern = ""
-        self.folded: frozenset[str] = frozenset()
+        self.folded = frozenset({FIRST_STEPS})
         self.order: Order = ORDERS[0]
         self.found: list[Entry] = []
 

@@ -15,7 +15,7 @@ from textual.binding import BindingType
 from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, LineBar
-from tui.kit.terminal.fallbacks import copy
+from tui.kit.terminal.clipboard import copy
 from tui.snapshots.commands import SNAPSHOT_COMMANDS, VIEWS, SnapshotView
 from tui.snapshots.explain.evidence import OomContext
 from tui.snapshots.model.calls import REPORT, ReportArguments
