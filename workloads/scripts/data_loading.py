@@ -1,12 +1,13 @@
 """Feed a training loop from worker processes, through pinned memory."""
 
 import time
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-Batches = DataLoader[tuple[torch.Tensor, ...]]
+Batches = Iterable[Sequence[torch.Tensor]]
 
 
 class CostlyImages(TensorDataset):

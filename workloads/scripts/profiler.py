@@ -12,7 +12,7 @@ def record(step: Callable[[], object], steps: int, activities: list[ProfilerActi
     with profile(activities=activities, profile_memory=True) as recorded:
         for _ in range(steps):
             step()
-        if torch.cuda.is_available():
+        if ProfilerActivity.CUDA in activities:
             torch.cuda.synchronize()  # or kernels that still run would be missing
     return recorded
 
