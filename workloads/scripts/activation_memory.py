@@ -36,7 +36,5 @@ if __name__ == "__main__":
     model, tokens = torch.nn.Sequential(*blocks).to(device), torch.randn(4, 128, 128, device=device)
     for way in ("save_on_cpu", "checkpoint", "selective", "plain"):  # more memory each time
         seconds = Timer("train(model, tokens, way)", globals=globals()).timeit(3).median
-        peak = (
-            f"{torch.cuda.max_memory_allocated() / 2**20:.0f} MiB" if tokens.is_cuda else "no GPU"
-        )
-        print(f"{way}: {seconds * 1e3:.0f} ms a step, peak of the GPU's memory: {peak}")
+        peak = torch.cuda.max_memory_allocated() // 2**20 if tokens.is_cuda else "unknown"
+        print(f"{way}: {seconds * 1e3:.0f} ms a step, MiB of the GPU at the peak: {peak}")

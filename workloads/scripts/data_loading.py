@@ -12,7 +12,7 @@ Batches = Iterable[Sequence[torch.Tensor]]
 
 class CostlyImages(TensorDataset):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
-        time.sleep(0.001)  # as decoding an image would take
+        time.sleep(0.001)  # as decoding an image would
         return tuple(tensor[index] for tensor in self.tensors)
 
 
@@ -31,11 +31,11 @@ def train_epoch(
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     dataset = CostlyImages(torch.randn(512, 3, 32, 32), torch.randint(10, (512,)))
-    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(7200, 10))
-    optimizer = torch.optim.SGD(model.to(device).parameters(), lr=0.01, momentum=0.9)
-    pinned = device.type == "cuda"  # only from pinned memory is a copy truly asynchronous
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(7200, 10)).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     for workers in (0, 2):
-        loader = DataLoader(dataset, 32, shuffle=True, num_workers=workers, pin_memory=pinned)
+        # From pinned memory, copies are queued while Python goes on.
+        loader = DataLoader(dataset, 32, num_workers=workers, pin_memory=device.type == "cuda")
         began = time.perf_counter()
         train_epoch(model, loader, optimizer, device)
         print(f"num_workers={workers}: {512 / (time.perf_counter() - began):,.0f} samples/s")

@@ -136,6 +136,8 @@ def checkpointing(
     width: Annotated[int, whole(8, 8192, "features of each layer")] = 64,
     batch: Annotated[int, whole(1, 1_048_576, "samples")] = 4096,
 ) -> Case:
+    import torch
+
     from workloads.catalog.shared.models import (
         deep_mlp,
         difference_and_largest,

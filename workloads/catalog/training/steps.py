@@ -66,8 +66,7 @@ def mlp_training(
     losses: list[torch.Tensor] = []
 
     def timed() -> object:
-        for _ in range(epochs):
-            losses.append(train_epoch(model, loader, optimizer, on.device))
+        losses.extend(train_epoch(model, loader, optimizer, on.device) for _ in range(epochs))
         return losses[-1]
 
     def study(found: Study) -> None:
