@@ -20,7 +20,7 @@ def train_epoch(
     model: nn.Module, loader: Batches, optimizer: torch.optim.Optimizer, device: torch.device
 ) -> None:
     for images, labels in loader:  # meanwhile the workers make the next batches
-        images = images.to(device, non_blocking=True)
+        images = images.to(device, non_blocking=True)  # queued, if its memory is pinned
         labels = labels.to(device, non_blocking=True)
         loss = nn.functional.cross_entropy(model(images), labels)
         optimizer.zero_grad()
@@ -34,7 +34,6 @@ if __name__ == "__main__":
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(7200, 10)).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     for workers in (0, 2):
-        # From pinned memory, copies are queued while Python goes on.
         loader = DataLoader(dataset, 32, num_workers=workers, pin_memory=device.type == "cuda")
         began = time.perf_counter()
         train_epoch(model, loader, optimizer, device)

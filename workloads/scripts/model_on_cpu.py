@@ -4,9 +4,9 @@ import torch
 from torch.utils.benchmark import Timer
 
 
-def build(width: int, device: torch.device) -> torch.nn.Module:
+def build(features: int, width: int, device: torch.device) -> torch.nn.Module:
     model = torch.nn.Sequential(
-        torch.nn.Linear(32, width), torch.nn.ReLU(),
+        torch.nn.Linear(features, width), torch.nn.ReLU(),
         torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.Linear(width, 1),
     )  # fmt: skip
     return model.to(device)  # the line that is forgotten
@@ -27,7 +27,7 @@ if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     inputs = torch.randn(128, 32)
     for where in dict.fromkeys((torch.device("cpu"), device)):
-        model = build(256, where)
+        model = build(32, 256, where)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
         data = inputs.to(where), (inputs.sum(1, keepdim=True) + 1).to(where)
         losses = [train_step(model, optimizer, *data).item() for _ in range(40)]

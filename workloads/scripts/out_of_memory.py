@@ -10,14 +10,11 @@ def step(size: int, numbers: int, device: torch.device) -> torch.Tensor:
     return result
 
 
-def step_or_less(size: int, less: int, numbers: int, device: torch.device) -> torch.Tensor:
+def attempt(size: int, numbers: int, device: torch.device) -> torch.Tensor | None:
     try:
         return step(size, numbers, device)
-    except RuntimeError:  # torch.OutOfMemoryError is one; on the CPU it is a plain one
-        pass  # go on outside: in here the exception still holds the step's tensors
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-    return step(less, numbers, device)
+    except RuntimeError:  # torch.OutOfMemoryError on a GPU, a plain one on the CPU
+        return None  # only outside of here the exception no longer holds the step's tensors
 
 
 if __name__ == "__main__":
@@ -32,6 +29,8 @@ if __name__ == "__main__":
         print(f"While the exception is kept: {torch.cuda.memory_allocated() >> 20} MiB allocated")
         kept = None
         print(f"Once it is let go: {torch.cuda.memory_allocated() >> 20} MiB allocated")
-    result = step_or_less(2**52, 2**20, 2**24, device)
-    print(f"It goes on with {result.nbytes >> 20} MiB. Ask for less: a smaller batch, and")
+        torch.cuda.empty_cache()
+    sizes = [2**size for size in (52, 48, 24, 20)]
+    granted = next(size for size in sizes if attempt(size, 2**24, device) is not None)
+    print(f"It goes on with {granted >> 20} MiB. Ask for less: a smaller batch, and")
     print("torch.no_grad() where no backward pass follows, so that no activations are kept.")

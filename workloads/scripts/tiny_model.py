@@ -9,9 +9,9 @@ def forward(model: torch.nn.Module, inputs: torch.Tensor) -> torch.Tensor:
         return torch.as_tensor(model(inputs))
 
 
-def build(width: int, device: torch.device) -> torch.nn.Module:
+def build(count: int, width: int, device: torch.device) -> torch.nn.Module:
     layers: list[torch.nn.Module] = []
-    for _ in range(8):
+    for _ in range(count):
         layers += [torch.nn.Linear(width, width), torch.nn.ReLU()]
     return torch.nn.Sequential(*layers).to(device)
 
@@ -21,7 +21,7 @@ if __name__ == "__main__":
     for width in (4, 16, 64, 256, 1024):
         times = []
         for where in dict.fromkeys((torch.device("cpu"), device)):
-            model, inputs = build(width, where), torch.randn(8, width, device=where)
+            model, inputs = build(8, width, where), torch.randn(8, width, device=where)
             timer = Timer("forward(model, inputs)", globals=globals())
             seconds = timer.blocked_autorange().median
             times.append(f"{seconds * 1e6:8.1f} µs on {where}")
