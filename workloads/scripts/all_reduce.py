@@ -1,8 +1,8 @@
 """Average a tensor over several processes, as data-parallel training does with gradients."""
 
-import multiprocessing
-import tempfile
 import time
+from multiprocessing import get_context
+from tempfile import TemporaryDirectory
 
 import torch
 import torch.distributed as dist
@@ -13,9 +13,8 @@ def average(tensor: torch.Tensor) -> object:
 
 
 def run(rank: int, world: int, meet: str) -> None:
-    cuda = torch.cuda.is_available()
-    device = torch.device("cuda", rank) if cuda else torch.device("cpu")
-    backend = "nccl" if cuda else "gloo"
+    device = torch.device(f"cuda:{rank}" if torch.cuda.is_available() else "cpu")
+    backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, init_method=meet, rank=rank, world_size=world)
     for mib in (1, 16):
         tensor = torch.full((mib * 2**18,), float(rank), device=device)
@@ -33,7 +32,6 @@ def run(rank: int, world: int, meet: str) -> None:
 
 if __name__ == "__main__":
     world = torch.cuda.device_count() or 2  # one process per GPU, or two on the CPU
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, get_context("spawn").Pool(world) as pool:
         ranks = [(rank, world, f"file://{folder}/meet") for rank in range(world)]
-        with multiprocessing.get_context("spawn").Pool(world) as pool:
-            pool.starmap(run, ranks, chunksize=1)
+        pool.starmap(run, ranks, chunksize=1)

@@ -1,7 +1,7 @@
 """Train with DistributedDataParallel: a process per GPU, which averages gradients with others."""
 
-import multiprocessing
-import tempfile
+from multiprocessing import get_context
+from tempfile import TemporaryDirectory
 
 import torch
 import torch.distributed as dist
@@ -20,11 +20,9 @@ def train_step(
 
 
 def run(rank: int, world: int, meet: str) -> None:
-    cuda = torch.cuda.is_available()
-    device = torch.device("cuda", rank) if cuda else torch.device("cpu")
-    dist.init_process_group(
-        "nccl" if cuda else "gloo", init_method=meet, rank=rank, world_size=world
-    )
+    device = torch.device(f"cuda:{rank}" if torch.cuda.is_available() else "cpu")
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, init_method=meet, rank=rank, world_size=world)
     torch.manual_seed(rank)  # each rank has weights and data of its own
     model = DistributedDataParallel(nn.Linear(512, 1).to(device))  # sends rank 0's weights
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
@@ -37,7 +35,6 @@ def run(rank: int, world: int, meet: str) -> None:
 
 if __name__ == "__main__":
     world = torch.cuda.device_count() or 2  # one process per GPU, or two on the CPU
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, get_context("spawn").Pool(world) as pool:
         ranks = [(rank, world, f"file://{folder}/meet") for rank in range(world)]
-        with multiprocessing.get_context("spawn").Pool(world) as pool:
-            pool.starmap(run, ranks, chunksize=1)
+        pool.starmap(run, ranks, chunksize=1)
