@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import psutil
@@ -13,11 +14,18 @@ import torch._inductor.config as inductor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.catalog.runs import column, numbers, ok, ran, table
+from tests.catalog.runs import column, numbers, ok, ran, ran_under, table
 from tests.catalog.stand_ins import GpuByName, studied
-from workloads.catalog.compute import attention, operations, precisions, products
-from workloads.catalog.compute.attention import CAUSAL, FULL, PADDING, reasons
+from workloads.catalog.compute import (
+    attention,
+    attention_functions,
+    operations,
+    precisions,
+    products,
+)
+from workloads.catalog.compute.attention import CAUSAL, FULL, PADDING, AttentionShape
 from workloads.catalog.compute.products import SHAPES, Shape, bound_by
+from workloads.catalog.compute.reasons import reasons
 from workloads.catalog.shared.tools import ProfilerRow
 from workloads.declare import place
 from workloads.declare.place import Place
@@ -26,6 +34,7 @@ from workloads.declare.workload import Case
 from workloads.limits import limit_lookup, limits
 from workloads.limits.ceilings import Ceilings
 from workloads.measure import environment, estimates
+from workloads.measure.timing import Control
 from workloads.protocol.results import COPY, Ceiling, Rates, Setting
 from workloads.runner.execute import unmet
 
@@ -197,9 +206,61 @@ def test_attention_is_right_and_shows_the_kernels_that_run(mask: str) -> None:
     assert result.check.passed
     kernels = column(result, "kernels", "variant")
     assert "math" in kernels
-    assert len(kernels) + len(result.log) == 4
-    assert all("does not run here" in line for line in result.log)
+    why_not = [line for line in result.log if "does not run here" in line]
+    assert len(kernels) + len(why_not) == len(attention.BACKENDS) + len(("nested", "varlen"))
+    assert "flex: a quick run does not compile it" in result.log
     assert result.figures["picked"].value in kernels
+    assert column(result, "results", "variant") == kernels
+    assert set(column(result, "results", "verdict")) == {"passed"}
+
+
+@pytest.mark.parametrize("mask", [FULL, PADDING])
+def test_nested_tensors_leave_hidden_keys_out_and_give_the_same_result(mask: str) -> None:
+    result = ok("attention", batch=3, heads=2, length=32, width=16, mask=mask)
+    assert "nested" in column(result, "kernels", "variant")
+    assert max(numbers(result, "results", "largest difference")) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name", "words"),
+    [
+        ({"kv_heads": 1}, "nested", "batch dimensions must have the same sizes"),
+        ({"mask": CAUSAL}, "nested", "not supported when is_causal=True"),
+        ({}, "varlen", "with arguments from the 'CPU' backend."),
+    ],
+)
+def test_functions_that_do_not_run_say_why_in_torchs_words(
+    parameters: dict[str, Setting], name: str, words: str
+) -> None:
+    result = ok("attention", batch=1, heads=2, length=16, width=8, **parameters)
+    (line,) = [line for line in result.log if line.startswith(f"{name}: does not run here: ")]
+    assert words in line
+    assert len(line) < 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mask", [FULL, CAUSAL, PADDING])
+def test_compiled_flex_attention_gives_the_same_result(mask: str) -> None:
+    lacking = unmet(("a C++ compiler",), "cpu")
+    if lacking is not None:
+        pytest.skip(lacking)
+    parameters: dict[str, Setting] = {"length": 64, "kv_heads": 2, "mask": mask}
+    result = ran_under(Control(), "attention", parameters, budget="normal")
+    assert (result.status, result.reason) == ("ok", None), result.trace
+    assert "flex" in column(result, "results", "variant")
+    assert set(column(result, "results", "verdict")) == {"passed"}
+
+
+@pytest.mark.parametrize("mask", [FULL, CAUSAL, PADDING])
+def test_packed_sequences_are_those_of_the_batch_without_hidden_keys(mask: str) -> None:
+    shape = AttentionShape(2, 4, 2, 16, 8, mask, "float32")
+    data = shape.data(place.Place("cpu"))
+    packed = attention_functions.pack(shape, data)
+    keys = 12 if mask == PADDING else 16
+    assert packed.query_starts.tolist() == [0, 16, 32]
+    assert packed.key_starts.tolist() == [0, keys, 2 * keys]
+    assert torch.equal(packed.key[keys:, 1], data[1][1, 1, :keys])
+    assert torch.equal(packed.last_head(packed.query), data[0][-1, -1])
 
 
 @pytest.mark.parametrize("backend", ["math", "flash"])
@@ -247,9 +308,9 @@ def test_only_the_words_about_the_allowed_backend_are_a_reason() -> None:
 @pytest.mark.parametrize(
     ("room", "length", "tables"),
     [
-        (2**30, 32, ["kernels", "caches", "long_kernels"]),
-        (2**30, 64, ["kernels", "caches"]),
-        (150_000, 32, ["kernels"]),
+        (2**30, 32, ["kernels", "results", "caches", "long_kernels"]),
+        (2**30, 64, ["kernels", "results", "caches"]),
+        (150_000, 32, ["kernels", "results"]),
     ],
 )
 def test_on_a_gpu_short_attention_is_timed_by_kernel_at_a_greater_length_too(
@@ -257,6 +318,8 @@ def test_on_a_gpu_short_attention_is_timed_by_kernel_at_a_greater_length_too(
 ) -> None:
     monkeypatch.setattr(attention, "LONG_SEQUENCE", 64)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (7, 5))
+    monkeypatch.setattr(attention, "compiler", nullcontext)
+    monkeypatch.setattr(torch, "compile", lambda function, **_options: function)
     found = studied("attention", GpuByName(room), batch=1, heads=2, length=length, width=16)
     assert [table.name for table in found.tables] == tables
     assert any("not at 64 positions" in line for line in found.log) is (room < 2**30)

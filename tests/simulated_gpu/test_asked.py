@@ -275,7 +275,7 @@ def test_long_kernels_that_do_not_fit_are_left_out_with_the_reason(
     monkeypatch.setattr(Place, "free_memory", little)
     result = ran("attention", GPU)
     assert result.time is not None
-    assert [table.name for table in result.tables] == ["kernels", "caches"]
+    assert [table.name for table in result.tables] == ["kernels", "results", "caches"]
     (line,) = [line for line in result.log if line.startswith("not at 4096 positions")]
     assert "are free on cuda:0" in line
 

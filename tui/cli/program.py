@@ -41,6 +41,9 @@ COMMANDS: dict[str, ListedCommand] = {
         "Show PyTorch allocator memory of running processes, or run a command and monitor it.",
     ),
     "list": ListedCommand("tui.runs.cli.list", "List the workloads and their parameters."),
+    "code": ListedCommand(
+        "tui.runs.cli.code", "Print a workload as a PyTorch script that you can run and change."
+    ),
     "config": ListedCommand("tui.cli.config", "Show the settings and their sources."),
     "doctor": ListedCommand(
         "tui.devices.cli.doctor", "Check this machine, and say how to fix what fails."
@@ -48,6 +51,9 @@ COMMANDS: dict[str, ListedCommand] = {
     "run": ListedCommand("tui.runs.cli.run", "Time workloads on the CPU and the GPUs."),
     "compare": ListedCommand(
         "tui.runs.cli.compare", "Compare two settings of a backend flag: does it matter?"
+    ),
+    "links": ListedCommand(
+        "tui.links.cli.links", "Measure the links between GPUs and hosts: which one is slow?"
     ),
     "fleet": ListedCommand(
         "tui.fleet.cli.fleet", "Compare equal GPUs, here or on several hosts: which one is slow?"

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
+from workloads.catalog.compute.attention_functions import (
+    FLEX,
+    NESTED,
+    VARLEN,
+    compiler,
+    flex_attention,
+    nested_attention,
+    pack,
+    varlen_attention,
+)
+from workloads.catalog.compute.reasons import reason_against
 from workloads.catalog.shared.caches import (
     WARM,
     CacheState,
@@ -18,9 +27,9 @@ from workloads.catalog.shared.caches import (
     flush_bytes,
 )
 from workloads.declare.study import Study
-from workloads.declare.tools import Within
+from workloads.declare.tools import Call, Within
 from workloads.declare.workload import Case, ParameterError, Skip, one_of, whole, workload
-from workloads.protocol.results import Check, first_line
+from workloads.protocol.results import Check, DataColumn, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -46,18 +55,17 @@ OPERATORS = {
     "cudnn": "_scaled_dot_product_cudnn_attention",
 }
 """First part of the names of the operators that torch dispatches to."""
-NO_REASON = re.compile(r"kernel not used because:|has been runtime disabled")
-"""Warnings of torch that say which backend they are about, or that it was not allowed."""
-TRIGGERED = re.compile(r"\s*\(Triggered internally at .*\)", re.DOTALL)
 
 
 @workload(
-    group="compute",
+    group="flags",
     title="scaled dot-product attention",
     about="softmax(Q K^T / sqrt(D)) V for a batch of heads, as in a transformer, by the backend "
-    "that torch picks or the one that you set; then by each backend in turn. A causal mask lets "
-    "each position see those before it: half of the work. With padding, a mask hides the last "
-    "quarter of the keys. Fewer KV heads are shared by groups of heads (GQA).",
+    "that torch picks or the one that you set; then by each backend in turn, by nested tensors, "
+    "varlen_attn and, but for a quick run, compiled flex_attention. A causal mask lets each "
+    "position see those before it: half of the work. With padding, a mask hides the last quarter "
+    "of the keys; nested tensors and varlen_attn leave them out instead. Fewer KV heads are shared "
+    "by groups of heads (GQA).",
     look_for="Which backend torch picked, and for each other one torch's own words why it cannot "
     "run: a mask, float32, the number of KV heads. The math backend writes the S x S matrix of "
     "scores to memory, the fused ones (flash, efficient, cudnn) keep it on the chip: compare peak "
@@ -109,14 +117,17 @@ def attention(
 
     def study(found: Study) -> None:
         _picked(found, timed)
-        title = f"by backend, {length} positions, {cache} cache"
-        _backends(found, "kernels", title, under_cache(timed), shape.flop)
-        chosen = found.figures["picked"].value if backend == AUTO else backend
-        result = batch * heads * length * width * DTYPES[dtype].itemsize
-        made = result if chosen in OPERATORS else room  # the math backend stores the scores
-        compare_caches(found, on, timed, (float(shape.flop), "FLOP/s"), made)
-        if on.type != "cpu" and length < LONG_SEQUENCE:
-            long_kernels(found)
+        with nullcontext() if found.quick else compiler():
+            title = f"by backend, {length} positions, {cache} cache"
+            ways = _ways(found, shape, data, timed)
+            _compare(found, "kernels", title, ways, under_cache, shape.flop)
+            _differences(found, ways, shape.reference(data, -1, -1), TOLERANCES[used])
+            chosen = found.figures["picked"].value if backend == AUTO else backend
+            result = batch * heads * length * width * DTYPES[dtype].itemsize
+            made = result if chosen in OPERATORS else room  # the math backend stores the scores
+            compare_caches(found, on, timed, (float(shape.flop), "FLOP/s"), made)
+            if on.type != "cpu" and length < LONG_SEQUENCE:
+                long_kernels(found)
 
     def long_kernels(found: Study) -> None:
         """Compare the backends where the launch is a small part, if there is room."""
@@ -127,9 +138,10 @@ def attention(
             found.say(f"not at {LONG_SEQUENCE} positions: {skip}")
             return
         longer = replace(shape, length=LONG_SEQUENCE)
-        attend = partial(timed, longer.data(on))
+        long_data = longer.data(on)
         title = f"by backend, {LONG_SEQUENCE} positions, {cache} cache"
-        _backends(found, "long_kernels", title, under_cache(attend), longer.flop)
+        ways = _ways(found, longer, long_data, partial(timed, long_data))
+        _compare(found, "long_kernels", title, ways, under_cache, longer.flop)
 
     # Around the whole run, as entering it for each call would be timed.
     allowed = ExitStack()
@@ -163,9 +175,14 @@ class AttentionShape:
     dtype: str
 
     @property
-    def visible(self) -> int:
-        """Return the number of keys that padding leaves visible."""
-        return self.length - self.length // PADDED
+    def causal(self) -> bool:
+        """Return whether a position sees only those before it and itself."""
+        return self.mask == CAUSAL
+
+    @property
+    def key_length(self) -> int:
+        """Return the number of keys of a sequence that padding leaves visible."""
+        return self.length - (self.length // PADDED if self.mask == PADDING else 0)
 
     @property
     def flop(self) -> int:
@@ -173,9 +190,8 @@ class AttentionShape:
         from workloads.declare.place import attention_flop
 
         if self.mask == PADDING:
-            return 4 * self.batch * self.heads * self.length * self.visible * self.width
-        causal = self.mask == CAUSAL
-        return attention_flop(self.batch, self.heads, self.length, self.width, causal=causal)
+            return 4 * self.batch * self.heads * self.length * self.key_length * self.width
+        return attention_flop(self.batch, self.heads, self.length, self.width, causal=self.causal)
 
     def data(self, on: Place) -> AttentionData:
         """Return random queries, keys and values, and the mask of padding."""
@@ -187,21 +203,26 @@ class AttentionShape:
         )
         if self.mask != PADDING:
             return query, key, value, None
-        seen = torch.arange(self.length, device=on.device) < self.visible
+        seen = torch.arange(self.length, device=on.device) < self.key_length
         return query, key, value, seen.expand(self.length, self.length)
 
-    def reference(self, data: AttentionData) -> torch.Tensor:
-        """Return the first head of the first sequence by the formula, in float64 on the CPU."""
+    def reference(self, data: AttentionData, sequence: int = 0, head: int = 0) -> torch.Tensor:
+        """Return a head of a sequence by the formula, in float64 on the CPU.
+
+        Args:
+            data: queries, keys and values.
+            sequence: index of the sequence.
+            head: 0 for the first head, -1 for the last.
+        """
         import torch
 
         query, key, value = (
-            tensor[0, 0].cpu().double() for tensor in data[:3] if tensor is not None
+            tensor[sequence, head].cpu().double() for tensor in data[:3] if tensor is not None
         )
         weights = query @ key.T / self.width**0.5
-        if self.mask == CAUSAL:
+        if self.causal:
             weights = weights.masked_fill(torch.ones_like(weights).triu(1).bool(), -torch.inf)
-        elif self.mask == PADDING:
-            weights[:, self.visible :] = -torch.inf
+        weights[:, self.key_length :] = -torch.inf
         result: torch.Tensor = weights.softmax(-1) @ value
         return result
 
@@ -220,8 +241,9 @@ def _room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
         each: bytes of a stored number.
     """
     tokens = heads * length * width
-    # Queries, keys, values and the result as stored; three of them in float32, two scaled.
-    room = tokens * (4 * each + (3 + 2 + 1) * 4) + heads * length**2 * (3 * 4 + 1) + 5 * length**2
+    # Queries, keys, values and the result as stored, three of them once more one sequence after the
+    # other; three in float32, two scaled.
+    room = tokens * (7 * each + (3 + 2 + 1) * 4) + heads * length**2 * (3 * 4 + 1) + 5 * length**2
     # In float64: a head's queries, keys, values and result; its scores, weights, and a mask.
     check = 3 * tokens * each + 8 * (6 * length * width + 4 * length**2)
     return room, check
@@ -237,27 +259,6 @@ def _allowing(names: Iterable[str]) -> AbstractContextManager[None]:
 def _under(names: Iterable[str], attend: Callable[[], object]) -> Within:
     """Return the same call with some backends allowed alone."""
     return Within(partial(_allowing, names), attend)
-
-
-def reason_against(call: Callable[[], object]) -> str | None:
-    """Call once; return torch's reasons if the backend cannot run, ``None`` if it runs."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            call()
-        except RuntimeError as error:
-            return reasons([str(item.message) for item in caught]) or first_line(error)
-    return None
-
-
-def reasons(messages: list[str]) -> str:
-    """Return what torch's warnings say about the one allowed backend; empty if nothing.
-
-    torch explains itself for all backends: those that were not allowed, with that alone
-    (ATen: ``transformers/cuda/sdp_utils.cpp``).
-    """
-    found = [TRIGGERED.sub("", message).strip() for message in messages]
-    return " ".join(dict.fromkeys(text for text in found if not NO_REASON.search(text)))
 
 
 def picked_backend(attend: Callable[[], object]) -> str:
@@ -295,17 +296,94 @@ def _picked(found: Study, attend: Callable[[], torch.Tensor]) -> None:
         found.absent("picked", first_line(error), "", about)
 
 
-def _backends(
-    found: Study, table: str, title: str, attend: Callable[[], object], flop: int
-) -> None:
-    """Compare the backends that run, and say why the others do not."""
-    calls: dict[str, Callable[[], object]] = {}
-    for name in BACKENDS:
-        call = _under([name], attend)
-        if why := reason_against(call):
-            found.say(f"{name}: does not run here: {why}")
+@dataclass(frozen=True, slots=True)
+class AttentionWay:
+    """A way to compute the attention that runs here."""
+
+    call: Callable[[], object]
+    allowed: tuple[str, ...]
+    """The backends that it may use."""
+    unpack: Callable[[Any], torch.Tensor]
+    """Returns the last head of the last sequence from a result."""
+
+    def under(self, cache: Callable[[Call], Call]) -> Within:
+        """Return the call to time, with the cache warm or cold."""
+        return _under(self.allowed, cache(self.call))
+
+
+def _ways(
+    found: Study, shape: AttentionShape, data: AttentionData, attend: Callable[[], object]
+) -> dict[str, AttentionWay]:
+    """Return the backends and functions that run here, and say why the others do not."""
+    packed = pack(shape, data)
+    ways: dict[str, AttentionWay] = {}
+
+    def last_head(result: torch.Tensor) -> torch.Tensor:
+        return result[-1, -1]
+
+    def say(line: str) -> None:
+        if line not in found.log:
+            found.say(line)
+
+    def add(
+        name: str,
+        build: Callable[[], Callable[[], object]],
+        unpack: Callable[[Any], torch.Tensor] = last_head,
+        allowed: Iterable[str] = BACKENDS,
+        warned: bool = True,
+    ) -> None:
+        built: list[Callable[[], object]] = []
+
+        def first_call() -> object:
+            built.append(build())
+            return _under(allowed, built[0])()
+
+        if why := reason_against(first_call, warned=warned):
+            say(f"{name}: does not run here: {why}")
         else:
-            calls[name] = call
-    found.variants(
-        table, title, calls, per_call=(float(flop), "FLOP/s"), peaks=True, check_rates=True
-    )
+            ways[name] = AttentionWay(built[0], tuple(allowed), unpack)
+
+    for name in BACKENDS:
+        add(name, lambda: attend, allowed=[name])
+    add(NESTED, partial(nested_attention, packed, shape.causal), packed.last_head_of_nested)
+    add(VARLEN, partial(varlen_attention, packed, shape.causal), packed.last_head)
+    if found.quick:
+        say(f"{FLEX}: a quick run does not compile it")
+    else:
+        add(FLEX, partial(flex_attention, shape, data), warned=False)
+    return ways
+
+
+def _compare(
+    found: Study,
+    table: str,
+    title: str,
+    ways: Mapping[str, AttentionWay],
+    cache: Callable[[Call], Call],
+    flop: int,
+) -> None:
+    """Compare the times of the ways, with the cache warm or cold."""
+    calls = {name: way.under(cache) for name, way in ways.items()}
+    per_call = (float(flop), "FLOP/s")
+    found.variants(table, title, calls, per_call=per_call, peaks=True, check_rates=True)
+
+
+def _differences(
+    found: Study, ways: Mapping[str, AttentionWay], reference: torch.Tensor, tolerance: float
+) -> None:
+    """Compare each way's last head of the last sequence with the formula in float64."""
+    from workloads.declare.place import against_float64
+
+    found.table(
+        "results", "result of the last head, against the formula in float64 on the CPU",
+        DataColumn("variant"), DataColumn("largest difference"), DataColumn("tolerance"),
+        DataColumn("verdict"),
+    )  # fmt: skip
+    reason = "the result, or the formula's, has no finite entries"
+    for name, way in ways.items():
+        result = way.unpack(_under(way.allowed, way.call)())
+        check = against_float64(result, reference, tolerance, name)
+        if check.error is None:
+            found.unavailable["tables.results.largest difference"] = reason
+        verdict = "passed" if check.passed else "wrong"
+        found.row("results", name, check.error, tolerance, verdict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -29,7 +30,7 @@ CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024
 
 
 @workload(
-    group="compute",
+    group="health",
     title="square matrix product",
     about="Multiplies two n x n matrices of normally distributed numbers (cuBLAS on a GPU, MKL or "
     "its like on the CPU).",
@@ -50,16 +51,14 @@ def matmul(
     import torch
 
     from workloads.declare.place import DTYPES, TOLERANCES, against_float64, count_flop, precision
+    from workloads.scripts.matmul import multiply
 
     made_as = DTYPES[dtype].itemsize if on.type != "cpu" else max(4, DTYPES[dtype].itemsize)
     checked = min(n, CHECKED_ROWS) * min(n, CHECKED_COLUMNS)
     needed = (3 * n * n + checked) * made_as + flush_bytes(on, cache)
     on.require(needed, f"three {n} x {n} matrices of {dtype}")
     a, b = on.randn(n, n, dtype=dtype), on.randn(n, n, dtype=dtype)
-
-    def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
-        return a @ b
-
+    timed = functools.partial(multiply, a, b)
     under_cache = cache_setter(cache, on)
 
     used = precision(on, dtype, "matmul")
@@ -71,7 +70,7 @@ def matmul(
         return against_float64(timed()[:rows, :columns], reference, TOLERANCES[used], what)
 
     meta = torch.empty(n, n, device="meta")
-    operations = count_flop(lambda: timed(meta, meta))
+    operations = count_flop(lambda: multiply(meta, meta))
 
     def study(found: Study) -> None:
         compare_caches(found, on, timed, (operations, "FLOP/s"), n * n * a.element_size())
@@ -148,7 +147,7 @@ def bound_by(seconds: float, flop_per_byte: float, ridge: float, launch_s: float
 
 
 @workload(
-    group="compute",
+    group="first_steps",
     title="matrix products of several shapes",
     about="Multiplies a 1000 x 500 with a 500 x 200 matrix and shows the result's shape, strides, "
     "type and device, then times products of other shapes: square, matrix-vector, thin, batched.",
@@ -265,7 +264,7 @@ def _time(found: Study, on: Place, shape: Shape) -> float:
 
 
 @workload(
-    group="compute",
+    group="health",
     title="matrix products over sizes, beside the CPU",
     about="Square float32 products of growing size. On a GPU the CPU's are laid beside it, and the "
     "GPU's with the copies: both factors from the host, the product back.",
