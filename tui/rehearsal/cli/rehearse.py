@@ -382,9 +382,9 @@ class _Work:
 
     async def _search(
         self, search: Search, plan: Rehearsal, values: Values, note: str = ""
-    ) -> _Found:
+    ) -> _SearchProgress:
         """Rehearse until the largest value that fits is known, or a rehearsal does not tell."""
-        found = _Found(search)
+        found = _SearchProgress(search)
         while not found.search.is_over:
             value = found.search.next_value(int(plan.card.total * (1 - EAGER_MARGIN)))
             changed = replace(plan, command=values.command_with(str(value)))
@@ -408,7 +408,7 @@ class _Work:
 
 
 @dataclass(slots=True)
-class _Found:
+class _SearchProgress:
     """A search in progress."""
 
     search: Search
