@@ -297,8 +297,12 @@ class WorkbenchScreen(CommandScreen):
         self.app.push_screen(ParametersScreen(info, present, sweep), done)
 
     def action_copy(self) -> None:
-        """Copy the selected workload's detail from the table, else the focused pane."""
-        if self.focused_pane in ("workloads", "detail") and self.workload is not None:
+        """Copy the workload's script from its detail, its figures from the table, else the pane."""
+        info = self.state.find_workload(self.workload)
+        reads_code = self.focused_pane == "detail" and not self.detail.roofline
+        if reads_code and info is not None and info.script:
+            copy(self.app, f"{info.name}.py", info.script)
+        elif self.focused_pane in ("workloads", "detail") and self.workload is not None:
             copy(self.app, self.workload, format_for_clipboard(self.state, self.workload))
         else:
             super().action_copy()
