@@ -22,6 +22,10 @@ from tui.kit.lines import Line, Span, TextStyle, fit, left
 
 FOR_GPUS = 4
 """The most GPUs for which one figure is drawn large; with more, three figures have a row each."""
+NO_READING = "blank: the driver gave no reading"
+NO_SAMPLE = "blank: nothing was sampled"
+"""Why a cell between two readings is blank: samples came without the figure; none came, as while
+the machine slept or the monitor was started again."""
 LEAST_ROWS, MOST_ROWS = 6, 10
 """Rows of the picture: what a screen gives it, and what it takes where rows would stay empty."""
 
@@ -96,6 +100,28 @@ def collect_readings(
     return [Readings(sum(found) / len(found), max(found)) if found else None for found in values]
 
 
+def explain_gap(
+    points: Sequence[Point], found: Sequence[Readings | None], seconds: float, until: float
+) -> str:
+    """Return why cells after the first reading are blank; empty if none are.
+
+    Args:
+        points: those of which the readings are.
+        found: the readings of the cells.
+        seconds: duration of a cell.
+        until: Unix time within the last cell.
+    """
+    begin = next((at for at, reading in enumerate(found) if reading is not None), len(found))
+    blank = {at for at, reading in enumerate(found) if reading is None and at > begin}
+    # The present cell may wait for its first sample.
+    blank.discard(len(found) - 1)
+    if not blank:
+        return ""
+    first = math.floor(until / seconds) + 1 - len(found)
+    sampled = {math.floor(point.at / seconds) - first for point in points}
+    return NO_READING if blank & sampled else NO_SAMPLE
+
+
 def draw_area(readings: Sequence[Readings | None], rows: int) -> list[str]:
     """Return the rows of the picture from the top; a zero is the lowest step, a gap is blank."""
     steps = glyphs.GLYPHS.vertical
@@ -152,7 +178,12 @@ def large_lines(
     each = text.duration(seconds)
     shade = glyphs.GLYPHS.shade
     head = f"{view.label} {figure.label}"
+    until = find_end(sample, now)
+    found = collect_readings(points, figure, room, seconds, until)
+    gap = explain_gap(points, found, seconds, until) if figure.full is not None else ""
+    blank = (f"{head}, last {span}; {gap}   h next", f"{head}; {gap}") if gap else ()
     words = (
+        *blank,
         f"{head}, last {span}, mean and {shade} highest of each {each}   h next",
         f"{head}, last {span}   h next",
         head,
@@ -164,7 +195,6 @@ def large_lines(
     if figure.full is None:
         reason = f" {figure.label} {text.NA}: the end of its scale is not known"
         return [heading, (Span(left(fit(reason, cells), cells), TextStyle.QUIET),)]
-    found = collect_readings(points, figure, room, seconds, find_end(sample, now))
     return [
         heading,
         *(
