@@ -113,8 +113,8 @@ def build_entries(
 def explain_no_match(pattern: str, cells: int) -> list[Line]:
     """Return the text that replaces a table without matches."""
     words = (
-        f"No workload matches {pattern.strip()}: each word has to be, or to mean, a part of its "
-        "name, group or title. Escape drops the filter."
+        f"No workload matches {pattern.strip()} in name, group, title or meaning. "
+        "Escape drops the filter."
     )
     return paragraph(words, cells, TextStyle.NOTE)
 
