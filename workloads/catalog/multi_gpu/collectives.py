@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 KIB, MIB = 2**10, 2**20
 SMALLEST = 4 * KIB
 CPU_LARGEST, GPU_LARGEST = 16 * MIB, 256 * MIB
+ALL_REDUCE, BROADCAST = "all_reduce", "broadcast"
 TOLERANCE = 1e-5
 """Tolerance for float32 sums over ranks, whose order varies: a few units of round-off."""
 
 
-def _on_this_host(size: int) -> int:
+def on_this_host(size: int) -> int:
     """Return the bytes that this host's ranks need together where they share its memory."""
     return size * int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
@@ -49,7 +50,7 @@ def all_reduce(
     rank, world = dist.get_rank(), dist.get_world_size()
     size = mib * MIB
     largest = max(size, GPU_LARGEST if on.type == "cuda" else CPU_LARGEST)
-    need = largest if on.type == "cuda" else _on_this_host(largest)
+    need = largest if on.type == "cuda" else on_this_host(largest)
     on.require(2 * need, f"a tensor of {largest // MIB} MiB in each rank")
     # Each rank draws the same numbers; shifted by the rank, they differ and their mean is known.
     drawn = on.randn(largest // 4)
@@ -77,22 +78,31 @@ def all_reduce(
             ("bus bandwidth", "byte/s"),
         )
         times = {}
-        for count in _sizes(largest):
+        for count in sizes_up_to(largest):
             part = everything[: count // 4]
             times[count] = found.time(functools.partial(timed, part))
             rate = count / times[count]
-            found.point("sizes", count, times[count], rate, rate * _bus_factor(world))
+            found.point("sizes", count, times[count], rate, rate * bus_factor(ALL_REDUCE, world))
         _add_conclusion(found, times)
 
     return Case(timed, clock="wall", byte=size, check=check, study=study)
 
 
-def _bus_factor(world: int) -> float:
-    """Return each link's traffic over the tensor's size (nccl-tests, doc/PERFORMANCE.md)."""
-    return 2 * (world - 1) / world
+def bus_factor(operation: str, ranks: int) -> float:
+    """Return each link's traffic over the size of the whole tensor.
+
+    The bus bandwidth is this factor times the algorithm bandwidth, size over time
+    (github.com/NVIDIA/nccl-tests, ``doc/PERFORMANCE.md``).
+
+    Args:
+        operation: all_reduce, all_gather, reduce_scatter, all_to_all or broadcast.
+        ranks: their number.
+    """
+    share = (ranks - 1) / ranks
+    return {ALL_REDUCE: 2 * share, BROADCAST: 1.0}.get(operation, share)
 
 
-def _sizes(largest: int) -> list[int]:
+def sizes_up_to(largest: int) -> list[int]:
     """Return the sizes from the smallest on in steps of four, and the largest."""
     sizes, size = [], SMALLEST
     while size < largest:
@@ -108,7 +118,7 @@ def _bandwidth_figures(found: Study, size: int, world: int) -> None:
     if world == 1:
         found.absent("bus_bandwidth", "one rank sends nothing", "byte/s", about)
     else:
-        found.figure("bus_bandwidth", rate * _bus_factor(world), "byte/s", about)
+        found.figure("bus_bandwidth", rate * bus_factor(ALL_REDUCE, world), "byte/s", about)
 
 
 def _add_conclusion(found: Study, times: dict[int, float]) -> None:
@@ -148,7 +158,7 @@ def ddp_training(
     rank, world = dist.get_rank(), dist.get_world_size()
     # Weights, gradients, DDP's buckets and the model alone; activations forth and back.
     size = 4 * (6 * (3 * width * width + 2 * width) + 12 * batch * width)
-    need = size if on.type == "cuda" else _on_this_host(size)
+    need = size if on.type == "cuda" else on_this_host(size)
     on.require(need, f"a model of width {width} and a batch of {batch} in each rank")
     alone = perceptron(on, width)
     device_ids = [on.device.index] if on.type == "cuda" else None
