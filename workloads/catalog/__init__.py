@@ -22,4 +22,4 @@ from workloads.catalog.training import optimizers, data_loading, tools
 from workloads.catalog.language import generation
 from workloads.catalog.memory import held, largest_batch
 from workloads.catalog.pitfalls import measuring, wrong_device, host_bound, cuda_graph
-from workloads.catalog.multi_gpu import devices, collectives, collective_operations, burn
+from workloads.catalog.multi_gpu import devices, collectives, collective_operations, sharding, burn

@@ -1,11 +1,11 @@
 """Time collective operations over two ranks, with the bandwidths that nccl-tests reports."""
 
 import tempfile
-from time import perf_counter
 
 import torch
 import torch.distributed as dist
 from torch.multiprocessing.spawn import spawn
+from torch.utils.benchmark import Timer
 
 all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
@@ -29,11 +29,8 @@ def run_rank(rank: int, folder: str) -> None:
     dist.init_process_group(init_method=f"file://{folder}/ranks", rank=rank, world_size=2)
     whole, part, other = (torch.zeros(count, device=device) for count in (2**22, 2**21, 2**22))
     for name in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"):
-        for _ in range(2):  # the first call connects the ranks
-            started = perf_counter()
-            communicate(name, whole, part, other)
-            float(whole[0] + part[0] + other[0])  # waits for a GPU
-        rate = whole.nbytes / (perf_counter() - started) / 1e9
+        timer = Timer("communicate(name, whole, part, other)", globals={**globals(), **locals()})
+        rate = whole.nbytes / timer.timeit(4).mean / 1e9
         bus = rate if name in ("all_reduce", "broadcast") else rate / 2  # (n - 1) / n
         if rank == 0:
             print(f"{name} of 16 MiB on {device}: algbw {rate:.2f} GB/s, busbw {bus:.2f} GB/s")

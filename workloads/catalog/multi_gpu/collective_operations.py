@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from workloads.catalog.multi_gpu.collectives import (
+    ALL_GATHER,
     ALL_REDUCE,
+    ALL_TO_ALL,
     BROADCAST,
     CPU_LARGEST,
     GPU_LARGEST,
     KIB,
     MIB,
+    REDUCE_SCATTER,
     TOLERANCE,
     bus_factor,
     on_this_host,
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
 
     from workloads.declare.place import Place
 
-ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = "all_gather", "reduce_scatter", "all_to_all"
 OPERATIONS = (ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, BROADCAST, ALL_REDUCE)
 CHECKED = 64 * KIB
 """Bytes of the tensors whose results are compared with the known ones."""
@@ -156,7 +158,8 @@ def collectives(
     def study(found: Study) -> None:
         rates = BusRates(found, ranks, _limit_of(on, ranks))
         found.figure("algorithm_bandwidth", size / found.median_s, "byte/s", "size over time")
-        about = f"size over time, times {bus_factor(operation, ranks):.3g} (nccl-tests)"
+        share = {ALL_REDUCE: "2(n-1)/n", BROADCAST: "1"}.get(operation, "(n-1)/n")
+        about = f"size over time, times {share} for n ranks, as in nccl-tests"
         if ranks == 1:
             found.absent("bus_bandwidth", ALONE, "byte/s", about)
         else:

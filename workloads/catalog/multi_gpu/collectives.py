@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 KIB, MIB = 2**10, 2**20
 SMALLEST = 4 * KIB
 CPU_LARGEST, GPU_LARGEST = 16 * MIB, 256 * MIB
-ALL_REDUCE, BROADCAST = "all_reduce", "broadcast"
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all_reduce", "all_gather", "reduce_scatter"
+ALL_TO_ALL, BROADCAST = "all_to_all", "broadcast"
 TOLERANCE = 1e-5
 """Tolerance for float32 sums over ranks, whose order varies: a few units of round-off."""
 
