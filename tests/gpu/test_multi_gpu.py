@@ -28,7 +28,7 @@ def _run(runner: Driver, workload: str, **parameters: Setting) -> RunResult:
 
 
 @pytest.mark.simulated_gpu
-@pytest.mark.parametrize("workload", ["all_reduce", "ddp_training"])
+@pytest.mark.parametrize("workload", ["all_reduce", "collectives", "ddp_training", "fsdp_training"])
 def test_a_single_rank_runs_under_nccl(runner: Driver, workload: str) -> None:
     result = _run(runner, workload, ranks=1)
     assert (result.status, result.reason) == ("ok", None)
@@ -45,7 +45,17 @@ def test_more_ranks_than_gpus_are_skipped_with_the_need(runner: Driver) -> None:
 
 @pytest.mark.gpu
 @two_gpus
-@pytest.mark.parametrize("workload", ["all_reduce", "ddp_training", "peer_copies", "data_parallel"])
+@pytest.mark.parametrize(
+    "workload",
+    [
+        "all_reduce",
+        "collectives",
+        "ddp_training",
+        "fsdp_training",
+        "peer_copies",
+        "data_parallel",
+    ],
+)
 def test_several_gpus_give_the_right_result(runner: Driver, workload: str) -> None:
     result = _run(runner, workload)
     assert (result.status, result.reason) == ("ok", None)
